@@ -1,0 +1,83 @@
+# Holdfast: `make` alone lists the commands.
+# Needs make and Python >= 3.11 with venv; the rest is installed into .venv and .venv-bench.
+
+PYTHON ?= python3
+VENV ?= .venv
+BENCH_VENV ?= .venv-bench
+
+PY := $(VENV)/bin/python
+BENCH_PY := $(BENCH_VENV)/bin/python
+READY := $(VENV)/.ready
+BENCH_READY := $(BENCH_VENV)/.ready
+
+# tests/typing and the other tests are checked as well; see [tool.mypy] for how strictly.
+MYPY_PATHS := src $(wildcard tests benchmarks)
+
+# Extras whose rooms or error types the tests meet; add one when its room appears.
+DEV_EXTRAS := postgres rabbitmq gemini openai
+BENCH_EXTRAS := postgres
+# UV_FLAGS=--upgrade moves the pins; without it only what must change does.
+UV_FLAGS ?=
+COMPILE = $(PY) -m uv pip compile --quiet --no-config --universal --generate-hashes \
+	--no-emit-index-url --no-annotate --python-version 3.11 \
+	--custom-compile-command "make lock" $(UV_FLAGS)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check fmt bench campaign lock clean
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(READY) ## Install what is needed and start Holdfast
+	@$(PY) -m holdfast run
+
+check: $(READY) ## Lint, format, types and import directions
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy $(MYPY_PATHS)
+	$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()' --no-logo
+
+test: check ## The gate: check, then every test under the coverage floor
+	@$(PY) -m pytest --cov --cov-report=term
+
+fmt: $(READY) ## Format, and mend what lint can mend by itself
+	$(PY) -m ruff check --fix-only .
+	$(PY) -m ruff format .
+
+bench: $(BENCH_READY) ## Measure Holdfast and its peers side by side
+	@$(BENCH_PY) -m benchmarks
+
+campaign: ## Crash and fault campaigns (none exists yet)
+	@echo "make campaign: no campaign exists yet" >&2; exit 2
+
+lock: $(READY) ## Pin requirements/*.txt anew (UV_FLAGS=--upgrade moves the pins)
+	$(COMPILE) $(DEV_EXTRAS:%=--extra %) -o requirements/dev.txt pyproject.toml requirements/dev.in
+	$(COMPILE) $(BENCH_EXTRAS:%=--extra %) -o requirements/bench.txt pyproject.toml requirements/bench.in
+
+clean: ## Remove caches and build output; environments and .holdfast stay
+	rm -rf build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache \
+		.hypothesis .import_linter_cache
+	find $(wildcard src tests apps benchmarks scripts) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An environment is made only where no working one stands, so an interrupted start mends itself.
+define make_environment
+	@command -v $(PYTHON) >/dev/null \
+		|| { echo "make: $(PYTHON) not found; Holdfast needs Python >= 3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "make: $(PYTHON) is older than 3.11; name another with PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+		|| { echo "make: $(PYTHON) has no venv; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@$(1)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(1)
+	@echo "installing $(2) into $(1)"
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(2)
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+		--no-deps --editable .
+	@touch $@
+endef
+
+$(READY): requirements/dev.txt pyproject.toml
+	$(call make_environment,$(VENV),requirements/dev.txt)
+
+$(BENCH_READY): requirements/bench.txt pyproject.toml
+	$(call make_environment,$(BENCH_VENV),requirements/bench.txt)

@@ -1,0 +1,1 @@
+"""Holdfast beside its peers, in one run: `make bench`. Only ratios within one run mean anything."""

@@ -1,0 +1,81 @@
+"""Show rows as a table, a results file and a chart."""
+
+import json
+import platform
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from benchmarks.measure import Row
+
+RESULTS = Path(__file__).parent / "results"
+_BAR, _LEFT, _WIDTH = 20, 250, 760
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """Print what each row found; the better side is said, so that no ratio needs explaining."""
+    for row in rows:
+        print(f"\n{row.work}")
+        for peer, ratio in row.ratios.items():
+            said = f"{ratio:g}x slower" if ratio >= 1 else f"{1 / ratio:.3g}x quicker"
+            print(f"  {peer:34s} {said} than ours{_goal_of(row, peer)}")
+        for who, count in row.counts.items():
+            expected = f"   (must be {row.expected[who]:g})" if who in row.expected else ""
+            print(f"  {who:34s} {count:g}{expected}")
+        if row.note:
+            print(f"  {row.note}")
+        if row.goals or row.expected:
+            print(f"  {'goal met' if row.met else 'GOAL MISSED'}")
+
+
+def _goal_of(row: Row, peer: str) -> str:
+    goals = [goal.at_least for goal in row.goals if goal.peer == peer]
+    return f"   (goal {goals[0]:g}x)" if goals else ""
+
+
+def write_results(rows: Sequence[Row], suite: str) -> Path:
+    """Put the rows into latest.json, keeping what other suites wrote there."""
+    path = RESULTS / "latest.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known[suite] = {
+        "python": platform.python_version(),
+        "rows": [row.as_dict() for row in rows],
+    }
+    path.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
+    return path
+
+
+def write_charts(rows: Sequence[Row], suite: str) -> list[Path]:
+    """Draw one SVG a row with ratios: how many times longer each peer takes than ours."""
+    paths = []
+    for number, row in enumerate(rows, start=1):
+        if not row.ratios:
+            continue
+        path = RESULTS / f"{suite}_{number}.svg"
+        path.write_text(_chart(row))
+        paths.append(path)
+    return paths
+
+
+def _chart(row: Row) -> str:
+    bars = [("holdfast", 1.0), *row.ratios.items()]
+    longest = max(value for _, value in bars)
+    height = 40 + (_BAR + 8) * len(bars)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
+        f'role="img" font-family="sans-serif" font-size="13">',
+        f"<title>{escape(row.work)}: time relative to holdfast</title>",
+        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="8" y="20" font-weight="bold" fill="#1b1f24">{escape(row.work)}</text>',
+    ]
+    for place, (name, value) in enumerate(bars):
+        top = 34 + place * (_BAR + 8)
+        width = max(2.0, value / longest * (_WIDTH - _LEFT - 70))
+        colour = "#0b6e4f" if name == "holdfast" else "#8a94a0"
+        parts += [
+            f'<text x="{_LEFT - 8}" y="{top + 15}" text-anchor="end" fill="#1b1f24">'
+            f"{escape(name)}</text>",
+            f'<rect x="{_LEFT}" y="{top}" width="{width:.1f}" height="{_BAR}" fill="{colour}"/>',
+            f'<text x="{_LEFT + width + 6:.1f}" y="{top + 15}" fill="#1b1f24">{value:g}x</text>',
+        ]
+    return "\n".join([*parts, "</svg>", ""])

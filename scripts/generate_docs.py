@@ -1,0 +1,130 @@
+"""Write the parts of the docs that are drawn from the code; `--check` only says what is stale."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast import RetryPolicy, presets
+from holdfast.errors import ERRORS
+from holdfast.resilience.breaker.transitions import MOVES
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def breaker_diagram() -> str:
+    """Draw the breaker's table of moves as a Mermaid state diagram."""
+    moves = [f"    {before} --> {after} : {cause}" for (before, cause), after in MOVES.items()]
+    return "\n".join(["```mermaid", "stateDiagram-v2", "    [*] --> CLOSED", *moves, "```"])
+
+
+def errors_table() -> str:
+    """Lay out the table of error codes."""
+    rows = [
+        f"| `{info.code}` | {info.category.lower()} | {info.retry.lower()} "
+        f"| {info.http_status} | {info.message} |"
+        for info in ERRORS.values()
+    ]
+    head = ["| code | category | retry | HTTP | message |", "| --- | --- | --- | --- | --- |"]
+    return "\n".join([*head, *rows])
+
+
+def presets_table() -> str:
+    """Lay out the figures of every preset."""
+    head = [
+        "| preset | attempts | delays before jitter | jitter | cap | attempt limit | opens "
+        "| open for | trials | rate |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    return "\n".join([*head, *(_preset_row(name) for name in presets.NAMES)])
+
+
+def _preset_row(name: str) -> str:
+    policy = presets.get(name)
+    backoff = policy.backoff
+    delays = ", ".join(f"{backoff.nominal(n):g}" for n in (1, 2, 3))
+    limit = "none" if policy.attempt_timeout is None else f"{policy.attempt_timeout:g} s"
+    return (
+        f"| `{name}` | {policy.max_attempts} | {delays} s | {backoff.jitter:.0%} "
+        f"| {backoff.cap:g} s | {limit} | {_breaker(policy)} | {_rate(policy)} |"
+    )
+
+
+def _breaker(policy: RetryPolicy) -> str:
+    breaker = policy.breaker
+    if breaker is None:
+        return "never | | "
+    rules = []
+    if breaker.consecutive_failures is not None:
+        rules.append(f"{breaker.consecutive_failures} in a row")
+    if breaker.failure_rate is not None:
+        window = (
+            f"the last {breaker.window_calls} calls"
+            if breaker.window_seconds is None
+            else f"the last {breaker.window_seconds:g} s"
+        )
+        rules.append(f"over {breaker.failure_rate:.0%} of {window}")
+    return f"{' or '.join(rules)} | {breaker.open_for:g} s | {breaker.trial_calls}"
+
+
+def _rate(policy: RetryPolicy) -> str:
+    if policy.rate is None:
+        return "none"
+    return f"{policy.rate.per_minute} a minute, {policy.rate.per_day} a day"
+
+
+def benchmarks_table() -> str:
+    """Lay out the ratios of the last `make bench`."""
+    known = json.loads((ROOT / "benchmarks/results/latest.json").read_text())
+    lines = ["| work | holdfast beside its peers, last run | goal |", "| --- | --- | --- |"]
+    for suite in known.values():
+        lines += [_benchmark_row(row) for row in suite["rows"]]
+    return "\n".join(lines)
+
+
+def _benchmark_row(row: dict[str, Any]) -> str:
+    better = [
+        f"{ratio:g}x quicker than {peer}" for peer, ratio in row["ratios"].items() if ratio > 1.05
+    ]
+    level = [f"level with {peer}" for peer, ratio in row["ratios"].items() if 0.95 <= ratio <= 1.05]
+    worse = [
+        f"{1 / ratio:.3g}x slower than {peer}"
+        for peer, ratio in row["ratios"].items()
+        if ratio < 0.95
+    ]
+    counts = [f"{who}: {count:g}" for who, count in row["counts"].items()]
+    goal = "met" if row["met"] else "**missed**"
+    return f"| {row['work']} | {'; '.join([*better, *level, *worse, *counts])} | {goal} |"
+
+
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "benchmarks": ("README.md", benchmarks_table),
+    "breaker": ("docs/explanation/circuit-breaker.md", breaker_diagram),
+    "errors": ("docs/reference/errors.md", errors_table),
+    "presets": ("docs/reference/presets.md", presets_table),
+}
+
+
+def stale(*, write: bool) -> list[str]:
+    """Return the pages whose generated part differs from the code, mending them where `write`."""
+    found = []
+    for part, (page, draw) in PARTS.items():
+        path = ROOT / page
+        text = path.read_text()
+        head, rest = text.split(f"<!-- generated: {part} -->\n", 1)
+        _, tail = rest.split("<!-- end -->", 1)
+        fresh = f"{head}<!-- generated: {part} -->\n{draw()}\n<!-- end -->{tail}"
+        if fresh != text:
+            found.append(page)
+            if write:
+                path.write_text(fresh)
+    return found
+
+
+if __name__ == "__main__":
+    check = "--check" in sys.argv
+    pages = stale(write=not check)
+    for each in pages:
+        print(("stale: " if check else "written: ") + each)
+    sys.exit(1 if check and pages else 0)

@@ -1,0 +1,82 @@
+"""What happened, as frozen records, and who may listen.
+
+A listener is any callable that takes one event. It is called in the thread or task where the
+event happened, never under a lock, and an error it raises is logged and goes no further.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.errors import Category
+
+_log = logging.getLogger("holdfast.events")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to the operation or downstream `name`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed(Event):
+    """An attempt raised, or was cut.
+
+    `delay` is the wait before the next attempt in seconds, or None where there is none.
+    """
+
+    number: int
+    error: BaseException
+    category: Category
+    duration: float
+    delay: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished(Event):
+    """A guarded call came to its end after `total_time` seconds, for the reason given."""
+
+    ok: bool
+    attempts: int
+    total_time: float
+    stop_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerChanged(Event):
+    """A breaker moved from one state to another."""
+
+    before: str
+    after: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class NestedGuardFound(Event):
+    """A guard ran inside another one's attempt; reported once for each pair of names.
+
+    `collapsed` says whether the inner guard was kept to a single attempt.
+    """
+
+    outer: str
+    collapsed: bool
+
+
+class Listener(Protocol):
+    """Anything that can be told of an event."""
+
+    def __call__(self, event: Event, /) -> None:
+        """Take note of `event`."""
+        ...
+
+
+def notify(listeners: Iterable[Listener], event: Event) -> None:
+    """Tell every listener of `event`; the failure of one is logged and stops nothing."""
+    for listener in listeners:
+        try:
+            listener(event)
+        except Exception:
+            _log.exception("a listener failed on %r", event)

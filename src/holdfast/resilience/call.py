@@ -1,0 +1,369 @@
+"""The decisions of one guarded call, without doing any of it.
+
+`Call.steps` is a generator: it yields what to do next (a wait, a turn to wait for, an attempt to
+make), is sent the outcome, and returns the result. The drivers for blocking and asynchronous
+operations only carry the steps out, so both behave alike.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from holdfast.errors import (
+    AttemptTimeout,
+    Category,
+    ConcurrencyLimitError,
+    DeadlineExceeded,
+    RateLimitedError,
+)
+from holdfast.events import AttemptFailed, CallFinished
+from holdfast.resilience.breaker.transitions import Permit
+from holdfast.resilience.categorize import Diagnosis, diagnose
+from holdfast.resilience.guard import Guard
+from holdfast.resilience.limits import ConcurrencyGate, RateLimiter
+from holdfast.resilience.result import Ended, FailedAttempt, RetryResult, StopReason
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Wait at most so many seconds (None: for ever) for a turn; reply whether it came."""
+
+    gate: ConcurrencyGate
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Run the operation, cut it after so many seconds (None: never); reply with its Outcome."""
+
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The decision not to try again: why, and when it would make sense to, in epoch seconds."""
+
+    reason: StopReason
+    retry_at: float | None = None
+
+
+@dataclass(slots=True)
+class Outcome(Generic[T]):
+    """How an attempt ended: a value, an error, or cut off by its time limit."""
+
+    value: T | None = None
+    error: Exception | None = None
+    cut: bool = False
+
+
+Step: TypeAlias = Pause | Turn | Attempt
+Steps: TypeAlias = Generator[Step, "Outcome[T] | bool | None", RetryResult[T]]
+
+
+class Call(Generic[T]):
+    """One guarded call from its first failure, or from its start where the guard is not plain.
+
+    Args:
+        guard: the policy and what it shares with other calls of its name.
+        started: when the call began, in monotonic seconds.
+        max_attempts: attempts allowed in all.
+        deadline_at: when the call must end, in monotonic seconds; None where it need not.
+    """
+
+    __slots__ = (
+        "_attempts",
+        "_clock",
+        "_deadline_at",
+        "_guard",
+        "_history",
+        "_in_gate",
+        "_max_attempts",
+        "_permit",
+        "_start_reserved",
+        "_started",
+    )
+
+    def __init__(
+        self, guard: Guard, started: float, max_attempts: int, deadline_at: float | None = None
+    ) -> None:
+        self._guard = guard
+        self._clock = guard.clock
+        self._max_attempts = max_attempts
+        self._deadline_at = deadline_at
+        self._started = started
+        self._attempts = 0
+        self._history: list[FailedAttempt] = []
+        self._permit: Permit | None = None
+        self._in_gate = False
+        self._start_reserved: float | None = None
+
+    def steps(self) -> Steps[T]:
+        """Yield what to do until the call ends, and return its result."""
+        if self._guard.budget is not None:
+            self._guard.budget.count_call(self._started)
+        return (yield from self._loop(None))
+
+    def steps_after(self, error: Exception, permit: Permit) -> Steps[T]:
+        """Go on from a first attempt that was made outside and raised `error`."""
+        self._permit = permit
+        self._attempts = 1
+        return (yield from self._loop(self._judge(Outcome(error=error), self._started, None)))
+
+    def _loop(self, verdict: "float | RetryResult[T] | None") -> Steps[T]:
+        try:
+            while True:
+                if isinstance(verdict, RetryResult):
+                    return verdict
+                if verdict is not None:
+                    yield Pause(verdict)
+                refusal = yield from self._admit()
+                if refusal is not None:
+                    return refusal
+                self._start_reserved = None
+                self._attempts += 1
+                began = self._clock.monotonic()
+                limit = self._limit(began)
+                outcome = yield Attempt(limit)
+                assert isinstance(outcome, Outcome)
+                if outcome.error is None and not outcome.cut:
+                    return self._succeed(outcome.value)
+                verdict = self._judge(outcome, began, limit)
+        finally:
+            self._give_back()
+
+    # -- before an attempt ---------------------------------------------------------------------
+
+    def _admit(self) -> Generator[Step, "Outcome[T] | bool | None", RetryResult[T] | None]:
+        """Ask everyone who may object, the breaker last; return the result where one refuses."""
+        guard, breaker = self._guard, self._guard.breaker
+        if breaker.refuses():
+            # Asked first, too: a call that will be refused must not wait for a turn or use up rate.
+            self._permit = breaker.try_acquire()
+            if self._permit is None:
+                return self._refused_by_breaker()
+        if guard.gate is not None:
+            if not guard.gate.try_enter():
+                granted = yield Turn(guard.gate, self._longest_turn(guard.gate))
+                if not granted:
+                    return self._refused_by_gate(guard.gate)
+            self._in_gate = True
+        if self._remaining(self._clock.monotonic()) <= 0:
+            return self._stop(StopReason.DEADLINE, self._deadline_error())
+        if guard.rate is not None:
+            # After the turn: a start that then had to wait would come later than it was charged.
+            wait, fits = self._reserve_start(guard.rate)
+            if not fits:
+                return self._refused_by_rate(wait)
+            if wait > 0:
+                yield Pause(wait)
+        if self._permit is None:
+            self._permit = breaker.try_acquire()
+            if self._permit is None:
+                return self._refused_by_breaker()
+        return None
+
+    def _reserve_start(self, rate: RateLimiter) -> tuple[float, bool]:
+        """Return the seconds to wait for a place in the rate, and whether that is not too long."""
+        now = self._clock.monotonic()
+        remaining = self._remaining(now)
+        longest = min(float(self._guard.policy.backoff.cap), remaining)
+        wait = rate.reserve(now, longest)
+        if wait <= longest:
+            self._start_reserved = now + wait
+        return wait, wait <= longest and wait < remaining
+
+    def _longest_turn(self, gate: ConcurrencyGate) -> float | None:
+        limits = [gate.limit.max_wait]
+        if self._deadline_at is not None:
+            limits.append(max(0.0, self._remaining(self._clock.monotonic())))
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def _remaining(self, now: float) -> float:
+        return float("inf") if self._deadline_at is None else self._deadline_at - now
+
+    def _limit(self, now: float) -> float | None:
+        timeout = self._guard.policy.attempt_timeout
+        if self._deadline_at is None:
+            return timeout
+        remaining = self._deadline_at - now
+        return remaining if timeout is None else min(timeout, remaining)
+
+    def _refused_by_breaker(self) -> RetryResult[T]:
+        refusal = self._guard.breaker.refusal()
+        return self._stop(StopReason.BREAKER, self._last_error(refusal), retry_at=refusal.retry_at)
+
+    def _refused_by_rate(self, wait: float) -> RetryResult[T]:
+        retry_at = self._clock.wall() + wait
+        fits_cap = wait <= self._guard.policy.backoff.cap
+        reason = StopReason.DEADLINE if fits_cap else StopReason.RATE_LIMIT
+        error = RateLimitedError(self._guard.name, retry_at)
+        return self._stop(reason, self._last_error(error), retry_at=retry_at)
+
+    def _refused_by_gate(self, gate: ConcurrencyGate) -> RetryResult[T]:
+        if self._remaining(self._clock.monotonic()) <= 0:
+            return self._stop(StopReason.DEADLINE, self._deadline_error())
+        error = ConcurrencyLimitError(self._guard.name, gate.limit.limit)
+        return self._stop(StopReason.CONCURRENCY, self._last_error(error))
+
+    def _last_error(self, otherwise: Exception) -> BaseException:
+        """Prefer the downstream's own error over the news that we would not ask it again."""
+        return self._history[-1].error if self._history else otherwise
+
+    def _deadline_error(self) -> BaseException:
+        return self._last_error(DeadlineExceeded(self._guard.name, self._deadline_seconds()))
+
+    def _deadline_seconds(self) -> float:
+        return 0.0 if self._deadline_at is None else max(0.0, self._deadline_at - self._started)
+
+    # -- after an attempt ----------------------------------------------------------------------
+
+    def _succeed(self, value: T | None) -> RetryResult[T]:
+        if self._permit is not None:
+            self._guard.breaker.record_success(self._permit)
+            self._permit = None
+        return self._finish(
+            Ended(
+                value,
+                None,
+                self._attempts,
+                self._clock.monotonic() - self._started,
+                StopReason.SUCCESS,
+                tuple(self._history),
+            )
+        )
+
+    def _judge(
+        self, outcome: Outcome[T], began: float, limit: float | None
+    ) -> float | RetryResult[T]:
+        """Record a failed attempt; return the seconds to wait, or the result if it was the last."""
+        now = self._clock.monotonic()
+        error = outcome.error or self._cut_error(limit or 0.0, now)
+        over = isinstance(error, DeadlineExceeded) and (outcome.cut or self._remaining(now) <= 0)
+        seen = self._diagnose(error)
+        self._guard.stats.attempt_failed(permanent=seen.category is Category.PERMANENT)
+        if self._permit is not None:
+            permit, self._permit = self._permit, None
+            self._guard.breaker.record_error(permit, error, counts=seen.counts)
+        self._leave_gate()
+        decision = Stop(StopReason.DEADLINE) if over else self._next(seen, now)
+        delay = None if isinstance(decision, Stop) else decision
+        self._history.append(
+            FailedAttempt(self._attempts, error, seen.category, delay or 0.0, now - began)
+        )
+        if self._guard.listeners:
+            self._guard.tell(
+                AttemptFailed(
+                    self._guard.name, self._attempts, error, seen.category, now - began, delay
+                )
+            )
+        if isinstance(decision, Stop):
+            return self._stop(decision.reason, error, retry_at=decision.retry_at)
+        return decision
+
+    def _cut_error(self, limit: float, now: float) -> Exception:
+        # By the limit and not by the clock alone: a timer may ring a hair before its time.
+        timeout = self._guard.policy.attempt_timeout
+        if timeout is None or limit < timeout or self._remaining(now) <= 0:
+            return DeadlineExceeded(self._guard.name, self._deadline_seconds())
+        return AttemptTimeout(self._guard.name, limit)
+
+    def _diagnose(self, error: Exception) -> Diagnosis:
+        seen = diagnose(error, wall_now=self._clock.wall())
+        own = self._guard.policy.categorize
+        category = own(error) if own is not None else None
+        if category is None or category is seen.category:
+            return seen
+        return Diagnosis(
+            category=category,
+            code=seen.code,
+            known=True,
+            status=seen.status,
+            retry_after=seen.retry_after,
+            ambiguous=seen.ambiguous,
+            counts=category is Category.TRANSIENT,
+        )
+
+    def _next(self, seen: Diagnosis, now: float) -> float | Stop:
+        """Decide what follows a failed attempt: another one after so many seconds, or the end."""
+        policy, guard = self._guard.policy, self._guard
+        if seen.category is Category.PERMANENT:
+            return Stop(StopReason.PERMANENT)
+        if seen.ambiguous and not policy.idempotent:
+            return Stop(StopReason.AMBIGUOUS)
+        asked = seen.retry_after
+        if self._attempts >= self._max_attempts:
+            return Stop(StopReason.ATTEMPTS, self._wall_in(asked))
+        delay = policy.backoff.delay(self._attempts, guard.rng)
+        if asked is not None and asked > delay:
+            if asked > policy.backoff.cap:
+                return Stop(StopReason.RATE_LIMIT, self._wall_in(asked))
+            delay = asked
+        if delay >= self._remaining(now):
+            return Stop(StopReason.DEADLINE, self._wall_in(delay))
+        if guard.breaker.refuses_until(now + delay):
+            return Stop(StopReason.BREAKER, guard.breaker.snapshot().next_attempt_at)
+        if guard.budget is not None and not guard.budget.try_spend(now):
+            return Stop(StopReason.BUDGET, self._wall_in(delay))
+        return delay
+
+    def _wall_in(self, seconds: float | None) -> float | None:
+        return None if seconds is None else self._clock.wall() + seconds
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _stop(
+        self, reason: StopReason, error: BaseException, *, retry_at: float | None = None
+    ) -> RetryResult[T]:
+        return self._finish(
+            Ended(
+                None,
+                error,
+                self._attempts,
+                self._clock.monotonic() - self._started,
+                reason,
+                tuple(self._history),
+                retry_at,
+            )
+        )
+
+    def _finish(self, result: RetryResult[T]) -> RetryResult[T]:
+        guard = self._guard
+        # Before listeners hear of it: one of them may want the turn that this call has had.
+        self._give_back()
+        guard.stats.finished(
+            result.total_time,
+            result.attempts,
+            ok=result.ok,
+            exhausted=result.stop_reason is StopReason.ATTEMPTS,
+        )
+        if guard.listeners:
+            guard.tell(
+                CallFinished(
+                    guard.name, result.ok, result.attempts, result.total_time, result.stop_reason
+                )
+            )
+        return result
+
+    def _leave_gate(self) -> None:
+        if self._in_gate and self._guard.gate is not None:
+            self._in_gate = False
+            self._guard.gate.leave()
+
+    def _give_back(self) -> None:
+        """Return everything still held: the call ended, or its caller was cancelled."""
+        if self._permit is not None:
+            self._guard.breaker.give_back(self._permit)
+            self._permit = None
+        if self._start_reserved is not None and self._guard.rate is not None:
+            self._guard.rate.give_back(self._start_reserved)
+            self._start_reserved = None
+        self._leave_gate()

@@ -1,0 +1,97 @@
+"""Checks of what callers hand in, so that every refusal names the field and the value."""
+
+import math
+from collections.abc import Callable, Iterable
+from types import CoroutineType
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class MisusedOperationError(TypeError):
+    """A blocking operation was given where an asynchronous one belongs, or the reverse."""
+
+
+def number(
+    field: str,
+    value: Any,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+) -> None:
+    """Refuse `value` unless it is a finite number inside the given bounds.
+
+    Raises:
+        TypeError: `value` is no number (a bool is none either).
+        ValueError: it is not finite or lies outside the bounds.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{field} must be a number, got {value!r}")
+    if not _is_finite(value):
+        raise ValueError(f"{field} must be finite, got {value!r}")
+    if at_least is not None and value < at_least:
+        raise ValueError(f"{field} must be at least {at_least:g}, got {value!r}")
+    if above is not None and value <= above:
+        raise ValueError(f"{field} must be above {above:g}, got {value!r}")
+    if at_most is not None and value > at_most:
+        raise ValueError(f"{field} must be at most {at_most:g}, got {value!r}")
+
+
+def whole(field: str, value: Any, *, at_least: int) -> None:
+    """Refuse `value` unless it is an int of at least `at_least`."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{field} must be a whole number, got {value!r}")
+    if value < at_least:
+        raise ValueError(f"{field} must be at least {at_least}, got {value!r}")
+
+
+def instance(field: str, value: Any, kind: type, *, optional: bool = False) -> None:
+    """Refuse `value` unless it is an instance of `kind` (or None where `optional`)."""
+    if value is None and optional:
+        return
+    if not isinstance(value, kind):
+        raise TypeError(f"{field} must be a {kind.__name__}, got {value!r}")
+
+
+def label(field: str, value: Any) -> None:
+    """Refuse `value` unless it is a non-empty string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{field} must be a string, got {value!r}")
+    if not value:
+        raise ValueError(f"{field} must not be empty, got {value!r}")
+
+
+def callables(field: str, values: Iterable[F]) -> tuple[F, ...]:
+    """Return `values` as a tuple; refuse them unless each can be called."""
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{field} must be a list of callables, got {values!r}")
+    found = tuple(values)
+    for value in found:
+        if not callable(value):
+            raise TypeError(f"{field} must be callable, got {value!r}")
+    return found
+
+
+def refuse_coroutine(value: object) -> None:
+    """Refuse what shows that an operation said to be blocking was asynchronous."""
+    if isinstance(value, CoroutineType):
+        value.close()
+        raise MisusedOperationError(
+            "operation must be blocking, got one that returns a coroutine: use execute"
+        )
+
+
+def require_awaitable(value: object) -> None:
+    """Refuse what shows that an operation said to be asynchronous was blocking."""
+    if not hasattr(value, "__await__"):
+        raise MisusedOperationError(
+            f"operation must return an awaitable, got {value!r}: use execute_sync"
+        )
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int that no float can hold
+        return False

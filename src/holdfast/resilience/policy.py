@@ -1,0 +1,198 @@
+"""Policies: what a guarded call may cost, as plain frozen values checked when they are made."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdfast.errors import Category
+from holdfast.resilience import checks
+from holdfast.resilience.backoff import Exponential
+
+_TIMED_MINIMUM_CALLS = 10
+"""Calls a window of time must hold before its rate is judged, unless the policy says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerPolicy:
+    """When a breaker opens, for how long, and how it tries again. Either rule opens it.
+
+    Args:
+        consecutive_failures: failures in a row that open it; None turns this rule off.
+        failure_rate: share of failed calls in the window above which it opens, judged whenever a
+            call fails; None turns this rule off.
+        window_calls: how many of the last calls the rate looks at.
+        window_seconds: look at the calls of the last so many seconds instead.
+        minimum_calls: how many calls the window must hold before the rate is judged; by default
+            `window_calls`, or 10 where the window is one of time.
+        open_for: seconds that it stays open before trial calls are let through.
+        trial_calls: how many trial calls are let through, and must succeed to close it.
+        trial_timeout: seconds after which a trial that has not come back gives up its place; by
+            default `open_for`.
+        exclude: error types that count as neither success nor failure. Permanent errors, 4xx
+            answers and Holdfast's own refusals never count and need not be listed.
+    """
+
+    consecutive_failures: int | None = 5
+    failure_rate: float | None = None
+    window_calls: int = 20
+    window_seconds: float | None = None
+    minimum_calls: int | None = None
+    open_for: float = 60.0
+    trial_calls: int = 3
+    trial_timeout: float | None = None
+    exclude: tuple[type[Exception], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.consecutive_failures is not None:
+            checks.whole("consecutive_failures", self.consecutive_failures, at_least=1)
+        if self.failure_rate is not None:
+            checks.number("failure_rate", self.failure_rate, at_least=0, at_most=1)
+        if self.consecutive_failures is None and self.failure_rate is None:
+            raise ValueError(
+                "consecutive_failures and failure_rate are both None: the breaker could never open"
+            )
+        if self.consecutive_failures is None and self.failure_rate == 1:
+            raise ValueError(
+                "failure_rate must be below 1 where consecutive_failures is None, "
+                f"got {self.failure_rate!r}: no share is above it, the breaker could never open"
+            )
+        checks.whole("window_calls", self.window_calls, at_least=1)
+        if self.window_seconds is not None:
+            checks.number("window_seconds", self.window_seconds, above=0)
+        self._check_minimum()
+        self._check_exclude()
+        checks.number("open_for", self.open_for, above=0)
+        checks.whole("trial_calls", self.trial_calls, at_least=1)
+        if self.trial_timeout is not None:
+            checks.number("trial_timeout", self.trial_timeout, above=0)
+
+    def _check_minimum(self) -> None:
+        if self.minimum_calls is None:
+            return
+        checks.whole("minimum_calls", self.minimum_calls, at_least=1)
+        if self.window_seconds is None and self.minimum_calls > self.window_calls:
+            raise ValueError(
+                f"minimum_calls must be at most window_calls ({self.window_calls}), "
+                f"got {self.minimum_calls!r}"
+            )
+
+    def _check_exclude(self) -> None:
+        checks.instance("exclude", self.exclude, tuple)
+        for kind in self.exclude:
+            if not (isinstance(kind, type) and issubclass(kind, Exception)):
+                raise TypeError(f"exclude must hold exception types, got {kind!r}")
+
+    @property
+    def judged_from(self) -> int:
+        """How many calls the window must hold before the rate is judged."""
+        if self.minimum_calls is not None:
+            return self.minimum_calls
+        return self.window_calls if self.window_seconds is None else _TIMED_MINIMUM_CALLS
+
+    @property
+    def trial_lifetime(self) -> float:
+        """Seconds that a trial may keep its place without coming back."""
+        return self.open_for if self.trial_timeout is None else self.trial_timeout
+
+    def rate_passed(self, calls: int, failures: int) -> bool:
+        """Say whether `failures` among `calls` in the window open the breaker by rate."""
+        if self.failure_rate is None or calls < self.judged_from:
+            return False
+        # Divided, not multiplied: 29 of 100 is not above 0.29, but 0.29 * 100 is below 29.
+        return failures / calls > self.failure_rate
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """How many attempts may start in any minute and in any day. At least one must be given."""
+
+    per_minute: int | None = None
+    per_day: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.per_minute is None and self.per_day is None:
+            raise ValueError("per_minute and per_day are both None: nothing would be limited")
+        if self.per_minute is not None:
+            checks.whole("per_minute", self.per_minute, at_least=1)
+        if self.per_day is not None:
+            checks.whole("per_day", self.per_day, at_least=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryBudget:
+    """How many retries the calls of the last `window` seconds may make together.
+
+    Args:
+        share: retries allowed per call, as a share: 0.2 adds at most a fifth to the traffic.
+        floor: retries always allowed in a window, so that quiet callers may retry at all.
+        window: seconds looked back.
+    """
+
+    share: float = 0.2
+    floor: int = 10
+    window: float = 10.0
+
+    def __post_init__(self) -> None:
+        checks.number("share", self.share, at_least=0, at_most=1)
+        checks.whole("floor", self.floor, at_least=0)
+        checks.number("window", self.window, above=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrencyLimit:
+    """How many attempts may run at once, and how many seconds one may wait for its turn.
+
+    `max_wait=None` waits as long as the call's deadline allows; 0 refuses at once.
+    """
+
+    limit: int
+    max_wait: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.whole("limit", self.limit, at_least=1)
+        if self.max_wait is not None:
+            checks.number("max_wait", self.max_wait, at_least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """What one guarded call may do before it gives up.
+
+    Args:
+        max_attempts: attempts in all, the first included.
+        backoff: the delays between them.
+        attempt_timeout: seconds after which a running attempt is cut.
+        deadline: seconds for the whole call, waits included; the running attempt is cut too.
+        breaker: when to stop calling a downstream that fails.
+        budget: how many retries all calls of this name may make together.
+        rate: how many attempts of this name may start; charged per attempt.
+        idempotent: False says that repeating the call may repeat its effect: an attempt whose
+            outcome is not known (it timed out, or its connection broke) is then not repeated.
+        concurrency: how many attempts of this name may run at once.
+        categorize: a first look at an error; returns None to leave it to `holdfast.categorize`.
+    """
+
+    max_attempts: int = 3
+    backoff: Exponential = field(default_factory=Exponential)
+    attempt_timeout: float | None = None
+    deadline: float | None = None
+    breaker: BreakerPolicy | None = None
+    budget: RetryBudget | None = None
+    rate: RateLimit | None = None
+    idempotent: bool = True
+    concurrency: ConcurrencyLimit | None = None
+    categorize: Callable[[BaseException], Category | None] | None = None
+
+    def __post_init__(self) -> None:
+        checks.whole("max_attempts", self.max_attempts, at_least=1)
+        checks.instance("backoff", self.backoff, Exponential)
+        if self.attempt_timeout is not None:
+            checks.number("attempt_timeout", self.attempt_timeout, above=0)
+        if self.deadline is not None:
+            checks.number("deadline", self.deadline, above=0)
+        checks.instance("breaker", self.breaker, BreakerPolicy, optional=True)
+        checks.instance("budget", self.budget, RetryBudget, optional=True)
+        checks.instance("rate", self.rate, RateLimit, optional=True)
+        checks.instance("idempotent", self.idempotent, bool)
+        checks.instance("concurrency", self.concurrency, ConcurrencyLimit, optional=True)
+        if self.categorize is not None and not callable(self.categorize):
+            raise TypeError(f"categorize must be callable, got {self.categorize!r}")

@@ -1,0 +1,123 @@
+"""Look into exceptions of any origin without importing their libraries and without tripping.
+
+Attributes of foreign exceptions may be missing, may be of any type and may raise when read; their
+text may raise too. Nothing here lets such a failure out, since it runs while another error is
+being handled.
+"""
+
+from collections.abc import Iterator
+from typing import TypeGuard, TypeVar
+
+T = TypeVar("T")
+
+MOST_DEPTH = 32
+"""How deep causes and groups are followed."""
+
+MOST_ERRORS = 1000
+"""How many errors of one chain or group are looked at before the rest is left alone."""
+
+_MOST_CHARACTERS = 1000
+_MOST_ARGUMENTS = 32
+_SUFFIX = "_errorcode"
+_TELLING = frozenset(
+    (
+        *("response", "status_code", "http_status", "status", "code", "sqlstate", "pgcode"),
+        *("result", "errno", "orig", "reason", "retry_after", "headers", "details"),
+        *("args", "__cause__", "__dict__", "__getattr__", "__getattribute__"),
+    )
+)
+_CACHED_TYPES = 1024
+_telling_types: dict[type, bool] = {}
+
+
+def is_a(thing: object, kind: type[T]) -> TypeGuard[T]:
+    """Tell whether a thing is of a kind by its real type.
+
+    `isinstance` also believes `__class__`, which may raise, and which a mock uses to pretend.
+    """
+    return issubclass(type(thing), kind)
+
+
+def attribute(thing: object, name: str) -> object:
+    """Return the attribute, or None where it is missing or cannot be read."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:
+        return None
+
+
+def own_attributes(error: BaseException) -> dict[str, object]:
+    """Return what was set on the instance itself."""
+    found = attribute(error, "__dict__")
+    return found if is_a(found, dict) else {}
+
+
+def driver_result(error: BaseException) -> object:
+    """Return the result code that an embedded database's driver left as `<library>_errorcode`."""
+    for name, value in own_attributes(error).items():
+        if is_a(name, str) and name.endswith(_SUFFIX):
+            return value
+    return None
+
+
+def is_plain(error: BaseException) -> bool:
+    """Tell whether the error is a type and a message and nothing else that could be read.
+
+    Most errors are; this saves them a dozen attribute look-ups that find nothing.
+    """
+    kind = type(error)
+    telling = _telling_types.get(kind)
+    if telling is None:
+        if len(_telling_types) >= _CACHED_TYPES:
+            # Types made at run time must not be kept for ever.
+            _telling_types.clear()
+        telling = _telling_types[kind] = _is_telling(kind)
+    if telling or error.__cause__ is not None:
+        return False
+    for name in error.__dict__:
+        if name in _TELLING or str(name).endswith(_SUFFIX):
+            return False
+    return not any(is_a(each, BaseException) for each in error.args)
+
+
+def _is_telling(kind: type) -> bool:
+    if issubclass(kind, BaseExceptionGroup):
+        return True
+    ancestors = (each for each in kind.__mro__ if each not in (BaseException, object))
+    return any(not _TELLING.isdisjoint(vars(each)) for each in ancestors)
+
+
+def text(error: BaseException) -> str:
+    """Return the start of the error's message in lower case, or "" where it has none to give."""
+    try:
+        return str(error)[:_MOST_CHARACTERS].lower()
+    except Exception:
+        return ""
+
+
+def inner_errors(error: BaseException) -> Iterator[Exception]:
+    """Yield the errors that this one wraps: its cause first, then what it carries.
+
+    SQLAlchemy carries the driver's error as `orig`, urllib and urllib3 as `reason`, requests in
+    its arguments. An interruption, such as the cancellation that a timeout is made of, is no
+    error of the downstream and is left out.
+    """
+    carried = (
+        attribute(error, "__cause__"),
+        attribute(error, "orig"),
+        attribute(error, "reason"),
+        *_arguments(error),
+    )
+    for inner in carried:
+        if is_a(inner, Exception):
+            yield inner
+
+
+def group_members(error: BaseException) -> tuple[BaseException, ...]:
+    """Return the members of an exception group, or nothing for any other error."""
+    return error.exceptions if is_a(error, BaseExceptionGroup) else ()
+
+
+def _arguments(error: BaseException) -> tuple[object, ...]:
+    found = attribute(error, "args")
+    return found[:_MOST_ARGUMENTS] if is_a(found, tuple) else ()

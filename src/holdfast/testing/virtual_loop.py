@@ -1,0 +1,118 @@
+"""The event loop of `VirtualClock`: asyncio as it is, except that idle time is skipped."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import selectors
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, TypeVar, TypeVarTuple
+
+__all__ = ["VirtualLoop"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time is handed in, and which jumps to the next timer when idle.
+
+    It does not jump, and really waits, while work is out in an executor (`asyncio.to_thread`,
+    name lookups) or where there is no timer to jump to. So a timeout around such work fires only
+    if the work itself moves the clock. Pipes of child processes count as sockets: see `io_grace`.
+    """
+
+    def __init__(
+        self, now: Callable[[], float], jump_to: Callable[[float], None], io_grace: float
+    ) -> None:
+        """Take the time in seconds from `now`; `io_grace` is in real seconds."""
+        self._now = now
+        self._jump_to = jump_to
+        self._outside: set[object] = set()
+        self._jumper = _JumpingSelector(self, io_grace)
+        super().__init__(self._jumper)
+
+    def time(self) -> float:
+        """Return the virtual time in seconds."""
+        return self._now()
+
+    # asyncio runs timers due before now + resolution. One step of the float makes that mean
+    # "due now": with more a sleep would end early, with less a timer at this very instant never
+    # runs, since adding a fixed nanosecond to a large time changes nothing.
+    @property
+    def _clock_resolution(self) -> float:
+        return math.ulp(self._now())
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, value: float) -> None:
+        """Ignore what asyncio measured of the machine's clock."""
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Run in a real thread or process; virtual time stands still until it is done."""
+        future = super().run_in_executor(executor, func, *args)
+        self._outside.add(future)
+        future.add_done_callback(self._outside.discard)
+        return future
+
+    async def shutdown_default_executor(self, *args: Any, **options: Any) -> None:
+        """Wait for the executor's threads in real time: its timeout must not be jumped to."""
+        waiting = object()
+        self._outside.add(waiting)
+        try:
+            await super().shutdown_default_executor(*args, **options)
+        finally:
+            self._outside.discard(waiting)
+
+    def time_moved(self) -> None:
+        """Look at the timers again if the loop is waiting; for other threads to call."""
+        if self._jumper.waiting:
+            self.call_soon_threadsafe(_nothing)
+
+    def next_timer(self) -> float | None:
+        """Return when the next timer is due, in seconds."""
+        # asyncio has no public way to ask; cancelled timers are gone from the front by now.
+        timers: list[asyncio.TimerHandle] = getattr(self, "_scheduled")  # noqa: B009
+        return timers[0].when() if timers else None
+
+    def skip_to(self, moment: float | None) -> bool:
+        """Move time to `moment`, in seconds; False where it must not be skipped."""
+        if moment is None or self._outside:
+            return False
+        self._jump_to(moment)
+        return True
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    def __init__(self, loop: VirtualLoop, io_grace: float) -> None:
+        super().__init__()
+        self.waiting = False
+        self._loop = loop
+        self._io_grace = io_grace
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Do what is ready; failing that, skip to the next timer or wait for the world."""
+        if timeout is not None and timeout <= 0:
+            return super().select(0)
+        only_the_wakeup_pipe = len(self.get_map()) <= 1
+        events = super().select(0 if only_the_wakeup_pipe else self._io_grace)
+        if events:
+            return events
+        moment = self._loop.next_timer()
+        return [] if self._loop.skip_to(moment) else self._wait(moment)
+
+    def _wait(self, moment: float | None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.waiting = True
+        try:
+            # Asked again after `waiting` is set, or a move of the clock just now would be missed.
+            if moment is not None and self._loop.time() >= moment:
+                return []
+            return super().select(None)
+        finally:
+            self.waiting = False
+
+
+def _nothing() -> None:
+    """Do nothing, which is enough to wake a loop."""

@@ -1,0 +1,20 @@
+"""A database is named only where it is meant: in the stores and where they are chosen."""
+
+import re
+
+HOMES = ("store/", "bootstrap.py", "cli/")
+CONFORMANCE = ("testing/",)  # runs every store, so it may name them
+WORDS = re.compile(r"sqlite|postgres", re.IGNORECASE)
+
+
+def test_the_words_sqlite_and_postgres_stand_only_where_a_store_is_chosen(root, shipped):
+    found = [
+        f"{path}:{number}: {line.strip()}"
+        for path in shipped
+        if not path.startswith(HOMES + CONFORMANCE)
+        for number, line in enumerate(
+            (root / "src" / "holdfast" / path).read_text("utf-8").splitlines(), start=1
+        )
+        if WORDS.search(line)
+    ]
+    assert found == []

@@ -1,0 +1,585 @@
+"""The decisions of one call, taken without doing anything: the steps are driven by hand."""
+
+import pytest
+
+from holdfast.errors import (
+    AttemptTimeout,
+    Category,
+    CircuitOpenError,
+    ConcurrencyLimitError,
+    DeadlineExceeded,
+    Permanent,
+    RateLimitedError,
+    RetryLater,
+)
+from holdfast.events import AttemptFailed, CallFinished, Event
+from holdfast.resilience.backoff import Exponential
+from holdfast.resilience.breaker.transitions import CircuitState
+from holdfast.resilience.call import Attempt, Call, Outcome, Pause, Turn
+from holdfast.resilience.guard import Guard, Operation
+from holdfast.resilience.policy import (
+    BreakerPolicy,
+    ConcurrencyLimit,
+    RateLimit,
+    RetryBudget,
+    RetryPolicy,
+)
+from holdfast.resilience.result import RetryResult, StopReason
+from holdfast.testing import VirtualClock, seeded_rng
+
+STEADY = Exponential(base=1, multiplier=2, cap=60, jitter=0)
+DOWN = ConnectionRefusedError("down")
+
+
+class _Hand:
+    """Drives the steps of one call and keeps what they asked for."""
+
+    def __init__(self, listeners=(), clock=None, operation=None, deadline_at=None, **policy):
+        self.clock = clock or VirtualClock(start=100.0)
+        self.operation = operation or Operation("svc", self.clock, tuple(listeners))
+        policy = {"backoff": STEADY, **policy}
+        self.guard = Guard(
+            self.operation, RetryPolicy(**policy), rng=seeded_rng(), nested="collapse"
+        )
+        if deadline_at is None:
+            deadline_at = self.guard.deadline_at(self.clock.monotonic(), None)
+        self.call: Call[object] = Call(
+            self.guard, self.clock.monotonic(), self.guard.policy.max_attempts, deadline_at
+        )
+        self.steps = self.call.steps()
+        self.result: RetryResult[object] | None = None
+
+    def next(self, reply=None):
+        try:
+            return self.steps.send(reply)
+        except StopIteration as end:
+            self.result = end.value
+            return end.value
+
+    def fail(self, error: Exception = DOWN):
+        return self.next(Outcome(error=error))
+
+    def cut(self, seconds: float):
+        self.clock.advance(seconds)
+        return self.next(Outcome(cut=True))
+
+
+def test_a_success_ends_the_call():
+    hand = _Hand()
+    assert hand.next() == Attempt(None)
+    hand.clock.advance(0.25)
+    result = hand.next(Outcome("value"))
+    assert (result.value, result.attempts, result.total_time) == ("value", 1, 0.25)
+    assert result.stop_reason is StopReason.SUCCESS
+
+
+def test_transient_errors_are_retried_with_doubling_delays_up_to_the_attempts():
+    hand = _Hand(max_attempts=4)
+    hand.next()
+    for delay in (1.0, 2.0, 4.0):
+        assert hand.fail() == Pause(delay)
+        assert hand.next() == Attempt(None)
+    result = hand.fail()
+    assert (result.stop_reason, result.attempts, result.error) == (StopReason.ATTEMPTS, 4, DOWN)
+    assert [record.delay for record in result.history] == [1, 2, 4, 0]
+    assert [record.number for record in result.history] == [1, 2, 3, 4]
+    assert {record.category for record in result.history} == {Category.TRANSIENT}
+
+
+def test_the_duration_of_each_failed_attempt_is_its_own():
+    hand = _Hand()
+    hand.next()
+    hand.clock.advance(0.5)
+    hand.fail()
+    hand.clock.advance(1)
+    hand.next()
+    hand.clock.advance(0.25)
+    hand.fail()
+    hand.clock.advance(2)
+    hand.next()
+    result = hand.next(Outcome("late"))
+    assert [record.duration for record in result.history] == [0.5, 0.25]
+    assert result.total_time == 3.75
+
+
+def test_a_permanent_error_ends_the_call_at_once():
+    hand = _Hand()
+    hand.next()
+    error = Permanent("NOT_PDF")
+    result = hand.fail(error)
+    assert (result.stop_reason, result.attempts) == (StopReason.PERMANENT, 1)
+    assert result.error is error
+    assert result.history[0].category is Category.PERMANENT
+
+
+def test_an_unknown_error_is_transient():
+    hand = _Hand()
+    hand.next()
+    assert hand.fail(Exception("who knows")) == Pause(1)
+
+
+def test_a_first_attempt_made_outside_counts_as_the_first():
+    hand = _Hand()
+    steps = hand.call.steps_after(DOWN, hand.guard.breaker.permit)
+    assert next(steps) == Pause(1)
+    assert steps.send(None) == Attempt(None)
+    assert steps.send(Outcome(error=DOWN)) == Pause(2)
+
+
+# -- the caller's own categories ---------------------------------------------------------------
+
+
+def test_the_policys_own_categorize_decides_first():
+    hand = _Hand(categorize=lambda error: Category.PERMANENT)
+    hand.next()
+    assert hand.fail(DOWN).stop_reason is StopReason.PERMANENT
+    hand = _Hand(categorize=lambda error: Category.TRANSIENT, breaker=BreakerPolicy())
+    hand.next()
+    assert hand.fail(Permanent("NOT_PDF")) == Pause(1)
+    assert hand.guard.breaker.snapshot().failure_count == 1, "called transient, it counts"
+
+
+def test_an_error_called_permanent_does_not_count_for_the_breaker():
+    hand = _Hand(categorize=lambda error: Category.PERMANENT, breaker=BreakerPolicy())
+    hand.next()
+    hand.fail(DOWN)
+    assert hand.guard.breaker.snapshot().failure_count == 0
+
+
+def test_the_policys_own_categorize_may_leave_it_to_the_default():
+    hand = _Hand(categorize=lambda error: None)
+    hand.next()
+    assert hand.fail(Permanent("NOT_PDF")).stop_reason is StopReason.PERMANENT
+
+
+# -- Retry-After -------------------------------------------------------------------------------
+
+
+def test_a_longer_wait_that_was_asked_for_replaces_the_delay():
+    hand = _Hand()
+    hand.next()
+    assert hand.fail(RetryLater(7)) == Pause(7)
+
+
+def test_a_shorter_wait_that_was_asked_for_does_not():
+    hand = _Hand(backoff=Exponential(base=10, jitter=0))
+    hand.next()
+    assert hand.fail(RetryLater(7)) == Pause(10)
+
+
+def test_a_wait_of_exactly_the_cap_is_still_waited():
+    hand = _Hand()
+    hand.next()
+    assert hand.fail(RetryLater(60)) == Pause(60)
+
+
+def test_a_wait_above_the_cap_ends_the_call_and_says_when():
+    hand = _Hand()
+    hand.next()
+    error = RetryLater(60.5)
+    result = hand.fail(error)
+    assert result.stop_reason is StopReason.RATE_LIMIT
+    assert result.error is error
+    assert result.retry_at == hand.clock.wall() + 60.5
+
+
+def test_a_wait_that_the_deadline_does_not_leave_ends_the_call_and_says_when():
+    hand = _Hand(deadline=5)
+    hand.next()
+    hand.clock.advance(1)
+    result = hand.fail(RetryLater(4))
+    assert result.stop_reason is StopReason.DEADLINE
+    assert result.retry_at == hand.clock.wall() + 4
+
+
+def test_after_the_last_attempt_the_wait_that_was_asked_for_is_told():
+    hand = _Hand(max_attempts=1)
+    hand.next()
+    result = hand.fail(RetryLater(7))
+    assert result.stop_reason is StopReason.ATTEMPTS
+    assert result.retry_at == hand.clock.wall() + 7
+
+
+# -- time limits -------------------------------------------------------------------------------
+
+
+def test_each_attempt_is_cut_by_the_attempt_timeout():
+    hand = _Hand(attempt_timeout=3)
+    assert hand.next() == Attempt(3)
+    assert hand.cut(3) == Pause(1)
+    assert hand.next() == Attempt(3)
+    result = hand.next(Outcome("value"))
+    error = result.history[0].error
+    assert isinstance(error, AttemptTimeout)
+    assert (error.name, error.seconds) == ("svc", 3)
+
+
+def test_an_attempt_is_given_no_more_than_the_deadline_leaves():
+    hand = _Hand(attempt_timeout=3, deadline=4.5)
+    assert hand.next() == Attempt(3)
+    assert hand.cut(3) == Pause(1)
+    hand.clock.advance(1)
+    assert hand.next() == Attempt(0.5)
+    result = hand.cut(0.5)
+    assert result.stop_reason is StopReason.DEADLINE
+    assert isinstance(result.error, DeadlineExceeded)
+    assert result.error.seconds == 4.5
+    assert result.retry_at is None
+
+
+def test_the_deadline_cuts_the_only_attempt():
+    hand = _Hand(max_attempts=1, deadline=2)
+    assert hand.next() == Attempt(2)
+    result = hand.cut(2)
+    assert (result.stop_reason, result.attempts) == (StopReason.DEADLINE, 1)
+    assert isinstance(result.error, DeadlineExceeded)
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("max_attempts", [1, 3])
+def test_a_timer_that_rings_a_hair_early_is_still_the_deadlines(idempotent, max_attempts):
+    hand = _Hand(deadline=2, idempotent=idempotent, max_attempts=max_attempts)
+    hand.next()
+    result = hand.cut(2 - 1e-9)
+    assert result.stop_reason is StopReason.DEADLINE
+    assert isinstance(result.error, DeadlineExceeded)
+
+
+def test_where_both_limits_fall_together_it_is_the_deadline():
+    hand = _Hand(deadline=2, attempt_timeout=2)
+    hand.next()
+    assert isinstance(hand.cut(2).error, DeadlineExceeded)
+
+
+def test_a_delay_that_would_reach_the_deadline_is_not_waited():
+    hand = _Hand(deadline=1)
+    hand.next()
+    result = hand.fail()
+    assert (result.stop_reason, result.error) == (StopReason.DEADLINE, DOWN)
+    assert result.retry_at == hand.clock.wall() + 1
+
+
+def test_an_inner_deadline_alone_does_not_end_the_outer_call():
+    hand = _Hand(deadline=10)
+    hand.next()
+    assert hand.fail(DeadlineExceeded("inner", 1)) == Pause(1)
+
+
+def test_an_inner_call_that_hit_the_shared_deadline_ends_the_outer_call():
+    hand = _Hand(deadline=10)
+    hand.next()
+    hand.clock.advance(10)
+    result = hand.fail(DeadlineExceeded("inner", 10))
+    assert (result.stop_reason, result.retry_at) == (StopReason.DEADLINE, None)
+
+
+def test_a_call_whose_inherited_deadline_has_passed_makes_no_attempt():
+    hand = _Hand(deadline_at=100.0, rate=RateLimit(per_minute=1))
+    result = hand.next()
+    assert (result.stop_reason, result.attempts) == (StopReason.DEADLINE, 0)
+    assert isinstance(result.error, DeadlineExceeded)
+    assert result.error.seconds == 0
+
+
+def test_a_sleep_that_took_too_long_ends_the_call_with_the_downstreams_error():
+    hand = _Hand(deadline=10)
+    hand.next()
+    hand.fail()
+    hand.clock.advance(11)
+    result = hand.next()
+    assert (result.stop_reason, result.error, result.attempts) == (StopReason.DEADLINE, DOWN, 1)
+
+
+# -- idempotency -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error", [TimeoutError("read"), ConnectionResetError("broken"), AttemptTimeout("inner", 1)]
+)
+def test_an_unclear_outcome_is_not_repeated_where_that_is_not_safe(error):
+    hand = _Hand(idempotent=False)
+    hand.next()
+    result = hand.fail(error)
+    assert (result.stop_reason, result.error) == (StopReason.AMBIGUOUS, error)
+    hand = _Hand(idempotent=True)
+    hand.next()
+    assert hand.fail(error) == Pause(1)
+
+
+def test_a_cut_attempt_is_not_repeated_where_that_is_not_safe():
+    hand = _Hand(idempotent=False, attempt_timeout=1)
+    hand.next()
+    assert hand.cut(1).stop_reason is StopReason.AMBIGUOUS
+
+
+def test_a_clear_refusal_is_repeated_even_where_repeating_is_not_safe():
+    hand = _Hand(idempotent=False)
+    hand.next()
+    assert hand.fail(ConnectionRefusedError()) == Pause(1)
+
+
+# -- the breaker -------------------------------------------------------------------------------
+
+
+def _open(operation: Operation) -> None:
+    operation.breaker.record_failure(operation.breaker.permit)
+    assert operation.breaker.state is CircuitState.OPEN
+
+
+TRIPPING = BreakerPolicy(consecutive_failures=1, open_for=30, trial_calls=1)
+
+
+def test_an_open_breaker_refuses_before_any_attempt():
+    hand = _Hand(breaker=TRIPPING)
+    _open(hand.operation)
+    result = hand.next()
+    assert (result.stop_reason, result.attempts) == (StopReason.BREAKER, 0)
+    assert isinstance(result.error, CircuitOpenError)
+    assert result.breaker_triggered
+    assert result.retry_at == hand.clock.wall() + 30
+
+
+def test_the_failure_that_opens_the_breaker_ends_the_call_without_a_wait():
+    hand = _Hand(breaker=TRIPPING)
+    hand.next()
+    result = hand.fail()
+    assert (result.stop_reason, result.error, result.attempts) == (StopReason.BREAKER, DOWN, 1)
+    assert result.retry_at == hand.clock.wall() + 30
+
+
+def test_a_retry_that_comes_after_the_open_time_is_the_trial():
+    hand = _Hand(breaker=TRIPPING, backoff=Exponential(base=30, jitter=0))
+    hand.next()
+    assert hand.fail() == Pause(30)
+    hand.clock.advance(30)
+    assert hand.next() == Attempt(None)
+    hand.next(Outcome("back"))
+    assert hand.operation.breaker.state is CircuitState.CLOSED
+
+
+def test_a_breaker_that_opened_during_the_wait_ends_the_call_with_the_downstreams_error():
+    hand = _Hand(breaker=BreakerPolicy(consecutive_failures=2, open_for=30))
+    hand.next()
+    assert hand.fail() == Pause(1)
+    _open(hand.operation)
+    result = hand.next()
+    assert (result.stop_reason, result.error, result.attempts) == (StopReason.BREAKER, DOWN, 1)
+
+
+@pytest.mark.parametrize("half_open", [False, True])
+def test_a_call_that_the_breaker_refuses_uses_up_no_rate_and_waits_for_no_turn(half_open):
+    hand = _Hand(breaker=TRIPPING, rate=RateLimit(per_minute=1), concurrency=ConcurrencyLimit(1))
+    _open(hand.operation)
+    if half_open:
+        hand.clock.advance(30)
+        assert hand.operation.breaker.try_acquire() is not None
+    gate, rate = hand.guard.gate, hand.guard.rate
+    assert gate is not None
+    assert rate is not None
+    assert gate.try_enter()
+    assert hand.next().stop_reason is StopReason.BREAKER
+    assert rate.reserve(hand.clock.monotonic(), 0.0) == 0
+
+
+def test_a_cancelled_trial_gives_its_place_back():
+    hand = _Hand(breaker=TRIPPING)
+    _open(hand.operation)
+    hand.clock.advance(30)
+    assert hand.next() == Attempt(None)
+    assert hand.operation.breaker.refuses()
+    hand.steps.close()
+    assert not hand.operation.breaker.refuses()
+
+
+# -- the rate ----------------------------------------------------------------------------------
+
+
+def test_every_attempt_is_charged_to_the_rate():
+    hand = _Hand(rate=RateLimit(per_minute=2), max_attempts=5)
+    hand.next()
+    hand.fail()
+    hand.clock.advance(1)
+    assert hand.next() == Attempt(None)
+    hand.fail()
+    hand.clock.advance(2)
+    assert hand.next() == Pause(57)
+
+
+def test_a_wait_for_the_rate_above_the_cap_ends_the_call_and_says_when():
+    hand = _Hand(rate=RateLimit(per_minute=1), backoff=Exponential(base=1, cap=8, jitter=0))
+    hand.next()
+    hand.fail()
+    hand.clock.advance(1)
+    result = hand.next()
+    assert (result.stop_reason, result.error) == (StopReason.RATE_LIMIT, DOWN)
+    assert result.retry_at == hand.clock.wall() + 59
+
+
+def test_a_first_attempt_refused_by_the_rate_says_so():
+    first = _Hand(rate=RateLimit(per_minute=1), backoff=Exponential(cap=8))
+    first.next()
+    second = _Hand(
+        rate=RateLimit(per_minute=1),
+        backoff=Exponential(cap=8),
+        clock=first.clock,
+        operation=first.operation,
+    )
+    result = second.next()
+    assert (result.stop_reason, result.attempts) == (StopReason.RATE_LIMIT, 0)
+    assert isinstance(result.error, RateLimitedError)
+    assert result.error.retry_at == result.retry_at == first.clock.wall() + 60
+
+
+@pytest.mark.parametrize("deadline", [60, 59.5, 10])
+def test_a_wait_for_the_rate_that_the_deadline_does_not_leave_is_refused_at_once(deadline):
+    first = _Hand(rate=RateLimit(per_minute=1))
+    first.next()
+    second = _Hand(
+        rate=RateLimit(per_minute=1),
+        deadline=deadline,
+        clock=first.clock,
+        operation=first.operation,
+    )
+    result = second.next()
+    assert (result.stop_reason, result.attempts) == (StopReason.DEADLINE, 0)
+    assert result.retry_at == first.clock.wall() + 60
+    assert first.guard.rate is not None
+    assert first.guard.rate.reserve(first.clock.monotonic(), 60.0) == 60, "no place was kept"
+
+
+def test_whoever_is_cancelled_while_waiting_for_the_rate_gives_the_place_back():
+    first = _Hand(rate=RateLimit(per_minute=1))
+    first.next()
+    second = _Hand(rate=RateLimit(per_minute=1), clock=first.clock, operation=first.operation)
+    assert second.next() == Pause(60)
+    second.steps.close()
+    third = _Hand(rate=RateLimit(per_minute=1), clock=first.clock, operation=first.operation)
+    assert third.next() == Pause(60)
+
+
+def test_a_start_that_waited_for_its_turn_is_charged_when_it_starts():
+    shared = {"rate": RateLimit(per_minute=1), "concurrency": ConcurrencyLimit(1)}
+    first = _Hand(**shared)
+    first.next()
+    second = _Hand(clock=first.clock, operation=first.operation, **shared)
+    assert isinstance(second.next(), Turn)
+    first.clock.advance(100)
+    first.next(Outcome("done"))
+    assert second.guard.gate is not None
+    assert second.guard.gate.try_enter()
+    assert second.next(True) == Attempt(None)
+    third = _Hand(clock=first.clock, operation=first.operation, **shared)
+    second.next(Outcome("done"))
+    assert third.next() == Pause(60)
+
+
+# -- turns -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "max_wait,deadline,seconds", [(None, None, None), (5, None, 5), (None, 3, 3), (5, 3, 3)]
+)
+def test_a_turn_is_waited_for_as_long_as_both_limits_allow(max_wait, deadline, seconds):
+    hand = _Hand(concurrency=ConcurrencyLimit(1, max_wait), deadline=deadline)
+    gate = hand.guard.gate
+    assert gate is not None
+    gate.try_enter()
+    assert hand.next() == Turn(gate, seconds)
+
+
+def test_a_turn_that_does_not_come_ends_the_call():
+    hand = _Hand(concurrency=ConcurrencyLimit(1, 5))
+    assert hand.guard.gate is not None
+    hand.guard.gate.try_enter()
+    hand.next()
+    result = hand.next(False)
+    assert (result.stop_reason, result.attempts) == (StopReason.CONCURRENCY, 0)
+    assert isinstance(result.error, ConcurrencyLimitError)
+    assert result.error.limit == 1
+    assert hand.guard.gate.running == 1, "only the one who was there"
+
+
+def test_a_turn_that_does_not_come_before_the_deadline_is_the_deadlines_fault():
+    hand = _Hand(concurrency=ConcurrencyLimit(1), deadline=3)
+    assert hand.guard.gate is not None
+    hand.guard.gate.try_enter()
+    hand.next()
+    hand.clock.advance(3)
+    result = hand.next(False)
+    assert result.stop_reason is StopReason.DEADLINE
+    assert isinstance(result.error, DeadlineExceeded)
+
+
+def test_the_turn_is_left_during_the_delay_between_attempts():
+    hand = _Hand(concurrency=ConcurrencyLimit(1))
+    gate = hand.guard.gate
+    assert gate is not None
+    hand.next()
+    assert gate.running == 1
+    assert isinstance(hand.fail(), Pause)
+    assert gate.running == 0
+    hand.next()
+    assert gate.running == 1
+    hand.next(Outcome("value"))
+    assert gate.running == 0
+
+
+def test_a_turn_is_left_when_the_steps_are_closed():
+    hand = _Hand(concurrency=ConcurrencyLimit(1))
+    hand.next()
+    hand.steps.close()
+    assert hand.guard.gate is not None
+    assert hand.guard.gate.running == 0
+
+
+# -- the budget --------------------------------------------------------------------------------
+
+
+def test_a_budget_that_is_used_up_ends_the_call_and_says_when_the_retry_would_have_come():
+    hand = _Hand(budget=RetryBudget(share=0, floor=1), max_attempts=5)
+    hand.next()
+    assert hand.fail() == Pause(1)
+    hand.next()
+    result = hand.fail()
+    assert (result.stop_reason, result.error) == (StopReason.BUDGET, DOWN)
+    assert result.retry_at == hand.clock.wall() + 2
+
+
+def test_calls_earn_the_share_that_retries_spend():
+    budget = RetryBudget(share=0.5, floor=0)
+    first = _Hand(budget=budget)
+    first.next()
+    assert first.fail().stop_reason is StopReason.BUDGET
+    second = _Hand(budget=budget, clock=first.clock, operation=first.operation)
+    second.next()
+    assert second.fail() == Pause(1)
+
+
+# -- events ------------------------------------------------------------------------------------
+
+
+def test_listeners_hear_of_failed_attempts_and_of_the_end_in_order():
+    told: list[Event] = []
+    hand = _Hand(listeners=[told.append], max_attempts=2)
+    hand.next()
+    hand.clock.advance(0.5)
+    hand.fail()
+    hand.next()
+    hand.fail()
+    assert told == [
+        AttemptFailed("svc", 1, DOWN, Category.TRANSIENT, 0.5, 1.0),
+        AttemptFailed("svc", 2, DOWN, Category.TRANSIENT, 0.0, None),
+        CallFinished("svc", False, 2, 0.5, "ATTEMPTS"),
+    ]
+
+
+@pytest.mark.parametrize("ends_with", [Outcome("value"), Outcome(error=Permanent("NOT_PDF"))])
+def test_the_turn_is_free_before_a_listener_hears_of_the_end(ends_with):
+    running: list[int] = []
+    hand = _Hand(
+        listeners=[lambda event: running.append(hand.guard.gate.running)],  # type: ignore[union-attr]
+        concurrency=ConcurrencyLimit(1),
+    )
+    hand.next()
+    hand.next(ends_with)
+    assert set(running) == {0}

@@ -1,0 +1,48 @@
+import dataclasses
+import pickle
+
+import pytest
+
+from holdfast.errors import ERRORS, Category, ErrorCode, RetryRule
+from holdfast.resilience.diagnosis import UNRECOGNISED, Diagnosis, permanent, transient
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_a_permanent_diagnosis_is_never_retried_and_never_counts(code):
+    found = permanent(code)
+    assert (found.category, found.retry, found.counts) == (
+        Category.PERMANENT,
+        RetryRule.NEVER,
+        False,
+    )
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_a_transient_diagnosis_is_retried_once_where_the_table_says_so(code):
+    once = ERRORS[code].retry is RetryRule.ONCE
+    assert transient(code).retry is (RetryRule.ONCE if once else RetryRule.POLICY)
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_rejections_of_ours_do_not_count(code):
+    ours = code in ("CIRCUIT_OPEN", "RATE_LIMITED", "LEASE_LOST", "CANCELLED")
+    assert transient(code).counts is not ours
+
+
+@pytest.mark.parametrize(
+    ("status", "counts"), [(399, True), (400, False), (408, False), (499, False), (500, True)]
+)
+def test_a_4xx_does_not_count(status, counts):
+    assert transient(ErrorCode.GW_TIMEOUT, status=status).counts is counts
+
+
+def test_the_default_is_transient_counts_and_is_not_known():
+    assert (
+        Diagnosis(Category.TRANSIENT, ErrorCode.UNKNOWN, known=False, counts=True) == UNRECOGNISED
+    )
+
+
+def test_a_diagnosis_cannot_be_changed_and_can_be_sent_elsewhere():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        UNRECOGNISED.known = True  # type: ignore[misc]
+    assert pickle.loads(pickle.dumps(UNRECOGNISED)) == UNRECOGNISED

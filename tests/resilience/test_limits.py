@@ -1,0 +1,311 @@
+"""What calls of one name may do together: a rate, a retry budget, a number at once."""
+
+import asyncio
+import threading
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.resilience.limits import DAY, MINUTE, ConcurrencyGate, RateLimiter, RetryBudgetMeter
+from holdfast.resilience.policy import ConcurrencyLimit, RateLimit, RetryBudget
+
+INFINITE = float("inf")
+
+
+# -- the rate ----------------------------------------------------------------------------------
+
+
+def test_starts_within_the_rate_do_not_wait():
+    rate = RateLimiter(RateLimit(per_minute=3))
+    assert [rate.reserve(0.0, INFINITE) for _ in range(3)] == [0, 0, 0]
+
+
+def test_the_start_beyond_the_rate_waits_until_the_first_is_a_minute_old():
+    rate = RateLimiter(RateLimit(per_minute=2))
+    rate.reserve(0.0, INFINITE)
+    rate.reserve(10.0, INFINITE)
+    assert rate.reserve(15.0, INFINITE) == 45
+    assert rate.reserve(15.0, INFINITE) == 55
+    assert rate.reserve(15.0, INFINITE) == 105
+
+
+def test_a_window_slides_and_does_not_reset_on_the_minute():
+    rate = RateLimiter(RateLimit(per_minute=2))
+    assert [rate.reserve(59.0, INFINITE) for _ in range(2)] == [0, 0]
+    assert rate.reserve(61.0, INFINITE) == 58
+
+
+def test_a_day_is_counted_beside_the_minute():
+    rate = RateLimiter(RateLimit(per_minute=2, per_day=3))
+    assert [rate.reserve(0.0, INFINITE) for _ in range(3)] == [0, 0, MINUTE]
+    assert rate.reserve(120.0, INFINITE) == DAY - 120
+
+
+def test_a_wait_that_is_too_long_takes_no_place():
+    rate = RateLimiter(RateLimit(per_minute=1))
+    rate.reserve(0.0, INFINITE)
+    assert [rate.reserve(0.0, 59.9) for _ in range(5)] == [60] * 5
+    assert rate.reserve(0.0, 60.0) == 60
+
+
+def test_a_place_given_back_ahead_of_its_time_goes_to_the_next_caller():
+    rate = RateLimiter(RateLimit(per_minute=1))
+    rate.reserve(0.0, INFINITE)
+    wait = rate.reserve(0.0, INFINITE)
+    rate.give_back(0.0 + wait)
+    assert rate.reserve(10.0, INFINITE) == 50
+    assert rate.reserve(10.0, INFINITE) == 110
+
+
+def test_a_place_given_back_too_late_is_not_used():
+    rate = RateLimiter(RateLimit(per_minute=1))
+    rate.reserve(0.0, INFINITE)
+    rate.give_back(0.0)
+    assert rate.reserve(10.0, INFINITE) == 50
+
+
+def test_a_place_given_back_is_refused_where_even_it_is_too_far_away():
+    rate = RateLimiter(RateLimit(per_minute=1))
+    rate.reserve(0.0, INFINITE)
+    rate.give_back(rate.reserve(0.0, INFINITE))
+    assert rate.reserve(0.0, 5.0) == 60
+    assert rate.reserve(0.0, INFINITE) == 60, "the refused caller took the place"
+
+
+@given(
+    st.integers(1, 5),
+    st.integers(1, 12) | st.none(),
+    st.lists(
+        st.tuples(
+            st.floats(0, 200), st.booleans(), st.sampled_from([0.0, 5.0, 90.0, INFINITE])
+        ),
+        max_size=60,
+    ),
+)
+def test_no_window_ever_holds_more_starts_than_the_limit(per_minute, per_day, callers):
+    rate = RateLimiter(RateLimit(per_minute=per_minute, per_day=per_day))
+    now, starts = 0.0, []
+    for gap, cancelled, longest in callers:
+        now += gap
+        wait = rate.reserve(now, longest)
+        assert wait >= 0
+        if wait > longest:
+            continue
+        if cancelled:
+            rate.give_back(now + wait)
+        else:
+            starts.append(now + wait)
+    starts.sort()
+    for period, limit in ((MINUTE, per_minute), (DAY, per_day)):
+        if limit is not None:
+            for first, beyond in zip(starts, starts[limit:], strict=False):
+                assert beyond - first >= period - 1e-6
+
+
+@given(st.integers(1, 4), st.lists(st.floats(0, 30), min_size=1, max_size=40))
+def test_nobody_waits_longer_than_the_limit_demands(per_minute, gaps):
+    rate = RateLimiter(RateLimit(per_minute=per_minute))
+    now, starts = 0.0, deque[float](maxlen=per_minute)
+    for gap in gaps:
+        now += gap
+        start = now + rate.reserve(now, INFINITE)
+        full = len(starts) == per_minute
+        assert start == pytest.approx(max(now, starts[0] + MINUTE) if full else now)
+        starts.append(start)
+
+
+def test_threads_that_reserve_at_once_share_the_limit_exactly():
+    rate = RateLimiter(RateLimit(per_minute=100))
+    waits: list[float] = []
+    barrier = threading.Barrier(8)
+
+    def reserve():
+        barrier.wait()
+        for _ in range(50):
+            waits.append(rate.reserve(0.0, INFINITE))
+
+    _run_threads([reserve] * 8)
+    assert sorted(waits) == [0.0] * 100 + [60.0] * 100 + [120.0] * 100 + [180.0] * 100
+
+
+# -- the retry budget --------------------------------------------------------------------------
+
+
+def test_the_floor_is_always_allowed():
+    meter = RetryBudgetMeter(RetryBudget(share=0.2, floor=3, window=10))
+    assert [meter.try_spend(0.0) for _ in range(5)] == [True, True, True, False, False]
+
+
+def test_beyond_the_floor_retries_are_a_share_of_the_calls():
+    meter = RetryBudgetMeter(RetryBudget(share=0.2, floor=0, window=10))
+    for _ in range(50):
+        meter.count_call(1.0)
+    assert sum(meter.try_spend(1.0) for _ in range(50)) == 10
+
+
+def test_floor_and_share_are_not_added_up():
+    meter = RetryBudgetMeter(RetryBudget(share=0.1, floor=4, window=10))
+    for _ in range(100):
+        meter.count_call(0.0)
+    assert sum(meter.try_spend(0.0) for _ in range(50)) == 10
+
+
+def test_a_budget_of_nothing_allows_no_retry():
+    meter = RetryBudgetMeter(RetryBudget(share=0, floor=0))
+    meter.count_call(0.0)
+    assert not meter.try_spend(0.0)
+
+
+def test_what_was_spent_comes_back_after_the_window():
+    meter = RetryBudgetMeter(RetryBudget(share=0, floor=1, window=10))
+    assert meter.try_spend(0.0)
+    assert not meter.try_spend(9.0)
+    assert meter.try_spend(10.0)
+
+
+def test_calls_older_than_the_window_earn_nothing():
+    meter = RetryBudgetMeter(RetryBudget(share=0.5, floor=0, window=10))
+    for _ in range(10):
+        meter.count_call(0.0)
+    assert not meter.try_spend(10.0)
+
+
+# -- turns -------------------------------------------------------------------------------------
+
+
+def test_at_most_the_limit_enters():
+    gate = ConcurrencyGate(ConcurrencyLimit(2))
+    assert [gate.try_enter() for _ in range(4)] == [True, True, False, False]
+    gate.leave()
+    assert gate.try_enter()
+    assert gate.running == 2
+
+
+def test_whoever_waits_gets_the_turn_in_the_order_of_arrival():
+    gate = ConcurrencyGate(ConcurrencyLimit(1))
+    assert gate.try_enter()
+    woken: list[int] = []
+    for number in range(4):
+        gate.queue(lambda number=number: woken.append(number))
+    for expected in ([0], [0, 1], [0, 1, 2], [0, 1, 2, 3]):
+        gate.leave()
+        assert woken == expected
+    gate.leave()
+    assert gate.running == 0
+
+
+def test_a_newcomer_does_not_overtake_those_in_line():
+    gate = ConcurrencyGate(ConcurrencyLimit(1))
+    gate.try_enter()
+    first = gate.queue(lambda: None)
+    gate.leave()
+    assert first.granted
+    assert not gate.try_enter()
+
+
+def test_a_free_turn_is_granted_to_a_ticket_at_once():
+    gate = ConcurrencyGate(ConcurrencyLimit(1))
+    woken: list[bool] = []
+    assert gate.queue(lambda: woken.append(True)).granted
+    assert woken == [True]
+    assert gate.running == 1
+
+
+def test_a_withdrawn_ticket_is_skipped():
+    gate = ConcurrencyGate(ConcurrencyLimit(1))
+    gate.try_enter()
+    impatient, patient = gate.queue(lambda: None), gate.queue(lambda: None)
+    assert gate.withdraw(impatient)
+    gate.leave()
+    assert (impatient.granted, patient.granted) == (False, True)
+
+
+def test_withdrawing_a_granted_ticket_says_that_the_turn_is_there():
+    gate = ConcurrencyGate(ConcurrencyLimit(1))
+    ticket = gate.queue(lambda: None)
+    assert not gate.withdraw(ticket)
+    assert gate.running == 1
+
+
+def test_giving_up_a_granted_ticket_hands_the_turn_on():
+    gate = ConcurrencyGate(ConcurrencyLimit(1))
+    given_up, heir = gate.queue(lambda: None), gate.queue(lambda: None)
+    gate.give_up(given_up)
+    assert heir.granted
+    gate.give_up(heir)
+    assert gate.running == 0
+
+
+def test_waking_happens_outside_the_gates_lock():
+    gate = ConcurrencyGate(ConcurrencyLimit(1))
+    gate.try_enter()
+    gate.queue(gate.leave)
+    gate.leave()
+    assert gate.running == 0
+
+
+def test_threads_and_tasks_share_one_limit():
+    gate = ConcurrencyGate(ConcurrencyLimit(3))
+    lock = threading.Lock()
+    inside = most = done = 0
+
+    def enter():
+        nonlocal inside, most
+        with lock:
+            inside += 1
+            most = max(most, inside)
+
+    def leave():
+        nonlocal inside, done
+        with lock:
+            inside -= 1
+            done += 1
+        gate.leave()
+
+    def in_a_thread():
+        for _ in range(20):
+            if not gate.try_enter():
+                granted = threading.Event()
+                gate.queue(granted.set)
+                assert granted.wait(5)
+            enter()
+            leave()
+
+    async def in_a_task():
+        loop = asyncio.get_running_loop()
+        for _ in range(20):
+            if not gate.try_enter():
+                granted = asyncio.Event()
+                gate.queue(lambda granted=granted: loop.call_soon_threadsafe(granted.set))
+                await asyncio.wait_for(granted.wait(), 5)
+            enter()
+            await asyncio.sleep(0)
+            leave()
+
+    async def many_tasks():
+        await asyncio.gather(*(in_a_task() for _ in range(4)))
+
+    _run_threads([in_a_thread] * 4 + [lambda: asyncio.run(many_tasks())])
+    assert done == 160
+    assert gate.running == 0
+    assert 1 < most <= 3
+
+
+def _run_threads(targets):
+    errors: list[BaseException] = []
+
+    def guarded(target):
+        try:
+            target()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(target,)) for target in targets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert errors == []
+    assert not any(thread.is_alive() for thread in threads)

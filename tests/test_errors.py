@@ -1,0 +1,226 @@
+import copy
+import pickle
+import re
+from http import HTTPStatus
+
+import pytest
+
+from holdfast import errors
+from holdfast.errors import (
+    ERRORS,
+    AttemptTimeout,
+    Category,
+    CircuitOpenError,
+    ConcurrencyLimitError,
+    DeadlineExceeded,
+    ErrorCode,
+    HoldfastError,
+    Permanent,
+    RateLimitedError,
+    RetryLater,
+    RetryRule,
+)
+
+CODES = (
+    "NOT_PDF TOO_LARGE INVALID_MAPPING GW_4XX GW_5XX GW_TIMEOUT GW_UNAVAILABLE IO_ERROR "
+    "MEMORY_ERROR PARSE_ERROR VALIDATION_ERROR NOT_READY EXPIRED FILE_NOT_FOUND FORBIDDEN "
+    "INVALID_STATE TIMEOUT CIRCUIT_OPEN RATE_LIMITED LEASE_LOST CANCELLED UNKNOWN"
+)
+
+
+def test_the_codes_are_those_of_the_contract():
+    assert [code.value for code in ErrorCode] == CODES.split()
+
+
+def test_every_code_has_one_row_under_its_own_name():
+    assert set(ERRORS) == set(ErrorCode)
+    assert all(info.code is code for code, info in ERRORS.items())
+
+
+def test_the_table_cannot_be_changed():
+    with pytest.raises(TypeError):
+        ERRORS[ErrorCode.UNKNOWN] = ERRORS[ErrorCode.NOT_PDF]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("NOT_PDF", 400),
+        ("TOO_LARGE", 413),
+        ("INVALID_MAPPING", 400),
+        ("IO_ERROR", 500),
+        ("NOT_READY", 409),
+        ("EXPIRED", 404),
+        ("FILE_NOT_FOUND", 404),
+        ("FORBIDDEN", 403),
+        ("INVALID_STATE", 409),
+        ("RATE_LIMITED", 429),
+    ],
+)
+def test_statuses_named_by_the_contract_hold(code, status):
+    assert ERRORS[ErrorCode(code)].http_status == status
+
+
+def test_every_status_is_a_real_error_status():
+    assert all(HTTPStatus(info.http_status) >= 400 for info in ERRORS.values())
+
+
+def test_only_the_codes_that_the_contract_retries_are_retried():
+    rules = {rule: {c.value for c, i in ERRORS.items() if i.retry is rule} for rule in RetryRule}
+    assert rules[RetryRule.ONCE] == {"IO_ERROR", "UNKNOWN"}
+    assert rules[RetryRule.POLICY] == {
+        "GW_5XX",
+        "GW_TIMEOUT",
+        "GW_UNAVAILABLE",
+        "CIRCUIT_OPEN",
+        "RATE_LIMITED",
+        "LEASE_LOST",
+    }
+
+
+def test_a_code_is_permanent_exactly_where_it_is_never_retried():
+    for info in ERRORS.values():
+        assert (info.category is Category.PERMANENT) == (info.retry is RetryRule.NEVER)
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_a_message_is_one_short_line_for_people(code):
+    message = ERRORS[code].message
+    assert re.fullmatch(r"[A-Z][^\n]{10,70}\.", message)
+    assert "Traceback" not in message
+    assert "/" not in message
+    assert code.value not in message
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_a_retry_is_promised_only_while_one_is_scheduled(code):
+    info = ERRORS[code]
+    assert "again automatically" not in info.message
+    promised = "again automatically" in info.waiting_message
+    assert promised == (info.retry is not RetryRule.NEVER)
+    assert info.waiting_message.startswith(info.message)
+
+
+def test_messages_tell_the_codes_apart():
+    assert len({info.message for info in ERRORS.values()}) == len(ErrorCode)
+
+
+OURS = [
+    CircuitOpenError("gemini", 1_700_000_060.25),
+    CircuitOpenError("gemini"),
+    AttemptTimeout("gemini", 30.0),
+    DeadlineExceeded("gemini", 45),
+    RateLimitedError("gemini", 1_700_000_060.0),
+    RateLimitedError("gemini"),
+    ConcurrencyLimitError("gemini", 8),
+    Permanent(ErrorCode.GW_4XX, "unsupported mapping"),
+    Permanent("NOT_PDF"),
+    RetryLater(2.5),
+    RetryLater(0, "the index is being rebuilt"),
+    HoldfastError("plain"),
+]
+
+
+@pytest.mark.parametrize("error", OURS, ids=repr)
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_our_errors_survive_pickling(error, protocol):
+    again = pickle.loads(pickle.dumps(error, protocol))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert again.args == error.args
+    assert vars(again) == vars(error)
+    assert again.code is error.code
+
+
+@pytest.mark.parametrize("error", OURS, ids=repr)
+def test_our_errors_can_be_copied(error):
+    again = copy.copy(error)
+    assert again is not error
+    assert (str(again), vars(again)) == (str(error), vars(error))
+
+
+def test_pickling_keeps_notes():
+    error = AttemptTimeout("gemini", 1.0)
+    error.add_note("second try")
+    assert pickle.loads(pickle.dumps(error)).__notes__ == ["second try"]
+
+
+class _Demanding(HoldfastError):
+    code = ErrorCode.LEASE_LOST
+
+    def __init__(self, *, job: str) -> None:
+        super().__init__(f"{job} was taken away")
+        self.job = job
+
+
+def test_a_subclass_with_a_constructor_of_its_own_survives_pickling():
+    again = pickle.loads(pickle.dumps(_Demanding(job="j1")))
+    assert (again.job, str(again), again.code) == ("j1", "j1 was taken away", ErrorCode.LEASE_LOST)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (
+            CircuitOpenError("gemini", 12.5),
+            "CIRCUIT_OPEN",
+            "gemini: the circuit is open until 12.5",
+        ),
+        (CircuitOpenError("gemini"), "CIRCUIT_OPEN", "gemini: the circuit is open"),
+        (AttemptTimeout("gemini", 0.25), "TIMEOUT", "cut off after 0.25 s"),
+        (DeadlineExceeded("gemini", 45.0), "TIMEOUT", "deadline of 45 s"),
+        (RateLimitedError("gemini", 7.0), "RATE_LIMITED", "gemini: the rate limit"),
+        (ConcurrencyLimitError("gemini", 8), "RATE_LIMITED", "all 8 places"),
+        (Permanent("GW_4XX", "no such mapping"), "GW_4XX", "no such mapping"),
+        (Permanent(ErrorCode.NOT_PDF), "NOT_PDF", "only PDF files"),
+        (RetryLater(2.5), "GW_UNAVAILABLE", "2.5 s"),
+        (RetryLater(2.5, "busy"), "GW_UNAVAILABLE", "busy"),
+    ],
+)
+def test_our_errors_carry_their_code_and_say_what_happened(error, code, said):
+    assert isinstance(error, HoldfastError)
+    assert error.code is ErrorCode(code)
+    assert said in str(error)
+
+
+def test_fields_are_readable():
+    assert (OURS[0].name, OURS[0].retry_at) == ("gemini", 1_700_000_060.25)
+    assert (OURS[2].name, OURS[2].seconds) == ("gemini", 30.0)
+    assert (OURS[3].name, OURS[3].seconds) == ("gemini", 45)
+    assert (OURS[5].name, OURS[5].retry_at) == ("gemini", None)
+    assert (OURS[6].name, OURS[6].limit) == ("gemini", 8)
+    assert OURS[9].after == 2.5
+
+
+@pytest.mark.parametrize("kind", [AttemptTimeout, DeadlineExceeded])
+def test_a_cut_off_is_caught_as_a_timeout_without_an_errno(kind):
+    error = kind("gemini", 1.0)
+    assert isinstance(error, TimeoutError)
+    assert error.errno is None
+
+
+@pytest.mark.parametrize("code", ["NO_SUCH", "not_pdf", "", None, 404])
+def test_permanent_refuses_an_unknown_code_and_names_it(code):
+    with pytest.raises(ValueError, match=re.escape(repr(code))):
+        Permanent(code, "message")
+
+
+@pytest.mark.parametrize("after", [-1, -0.001, float("nan"), float("inf"), 10**400])
+def test_retry_later_refuses_what_is_no_wait(after):
+    with pytest.raises(ValueError, match="after must be finite and not negative"):
+        RetryLater(after)
+
+
+@pytest.mark.parametrize("after", ["3", None, True])
+def test_retry_later_refuses_what_is_no_number(after):
+    with pytest.raises(TypeError, match=re.escape(repr(after))):
+        RetryLater(after)
+
+
+def test_the_export_list_is_complete():
+    made_here = {
+        name
+        for name, value in vars(errors).items()
+        if getattr(value, "__module__", None) == errors.__name__ and not name.startswith("_")
+    }
+    assert set(errors.__all__) == made_here | {"ERRORS"}

@@ -1,0 +1,49 @@
+"""Events and listeners."""
+
+import logging
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from holdfast.errors import Category
+from holdfast.events import AttemptFailed, BreakerChanged, CallFinished, Event, notify
+
+
+def test_every_listener_is_told_in_order():
+    told: list[tuple[str, Event]] = []
+    event = BreakerChanged("gateway", "CLOSED", "OPEN", "test")
+    listeners = [
+        lambda event: told.append(("first", event)),
+        lambda event: told.append(("second", event)),
+    ]
+    notify(listeners, event)
+    assert told == [("first", event), ("second", event)]
+
+
+def test_a_failing_listener_is_logged_and_the_others_are_still_told(caplog):
+    told: list[Event] = []
+
+    def failing(event: Event) -> None:
+        raise RuntimeError("the listener's own fault")
+
+    event = CallFinished("gateway", True, 1, 0.1, "SUCCESS")
+    with caplog.at_level(logging.ERROR, "holdfast.events"):
+        notify([failing, told.append], event)
+    assert told == [event]
+    assert "a listener failed" in caplog.text
+    assert "the listener's own fault" in caplog.text
+
+
+def test_an_interruption_in_a_listener_is_not_swallowed():
+    def interrupted(event: Event) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        notify([interrupted], Event("gateway"))
+
+
+def test_events_are_frozen_values():
+    event = AttemptFailed("gateway", 1, TimeoutError(), Category.TRANSIENT, 0.5, None)
+    with pytest.raises(FrozenInstanceError):
+        event.number = 2  # type: ignore[misc]
+    assert BreakerChanged("a", "OPEN", "CLOSED", "x") == BreakerChanged("a", "OPEN", "CLOSED", "x")
