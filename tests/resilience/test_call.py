@@ -152,6 +152,32 @@ def test_the_policys_own_categorize_may_leave_it_to_the_default():
     assert hand.fail(Permanent("NOT_PDF")).stop_reason is StopReason.PERMANENT
 
 
+def test_an_answer_that_is_no_category_is_refused():
+    hand = _Hand(categorize=lambda error: "transient", concurrency=ConcurrencyLimit(1))
+    hand.next()
+    with pytest.raises(TypeError, match="what categorize returns must be a Category, got 'tran"):
+        hand.fail()
+    assert hand.guard.gate is not None
+    assert hand.guard.gate.running == 0
+
+
+@pytest.mark.parametrize("trial", [False, True])
+def test_a_categorize_that_raises_leaves_nothing_behind(trial):
+    def broken(error: BaseException) -> Category | None:
+        raise LookupError("a mistake in the caller's own function")
+
+    hand = _Hand(categorize=broken, breaker=TRIPPING, concurrency=ConcurrencyLimit(1))
+    if trial:
+        _open(hand.operation)
+        hand.clock.advance(30)
+    hand.next()
+    with pytest.raises(LookupError):
+        hand.fail()
+    assert hand.guard.gate is not None
+    assert hand.guard.gate.running == 0
+    assert not hand.operation.breaker.refuses()
+
+
 # -- Retry-After -------------------------------------------------------------------------------
 
 
@@ -364,6 +390,21 @@ def test_a_breaker_that_opened_during_the_wait_ends_the_call_with_the_downstream
     _open(hand.operation)
     result = hand.next()
     assert (result.stop_reason, result.error, result.attempts) == (StopReason.BREAKER, DOWN, 1)
+
+
+def test_a_breaker_that_opened_while_a_turn_was_waited_for_refuses_and_the_turn_is_left():
+    hand = _Hand(breaker=TRIPPING, rate=RateLimit(per_minute=1), concurrency=ConcurrencyLimit(1))
+    gate, rate = hand.guard.gate, hand.guard.rate
+    assert gate is not None
+    assert rate is not None
+    assert gate.try_enter()
+    assert isinstance(hand.next(), Turn)
+    _open(hand.operation)
+    result = hand.next(True)
+    assert (result.stop_reason, result.attempts) == (StopReason.BREAKER, 0)
+    assert gate.running == 0
+    assert rate.reserve(hand.clock.monotonic(), 0.0) == 0, "its place in the rate came back"
+    assert hand.operation.breaker.snapshot().refused == 1
 
 
 @pytest.mark.parametrize("half_open", [False, True])

@@ -37,7 +37,7 @@ def test_a_number_that_no_float_can_hold_is_refused(value):
     ],
 )
 def test_a_number_out_of_bounds_is_refused_with_the_bound(value, bounds, message):
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises(ValueError, match=r"^share must be") as refusal:
         checks.number("share", value, **bounds)
     assert str(refusal.value) == message
 
@@ -56,9 +56,8 @@ def test_a_whole_number_must_be_an_int(value):
 
 def test_a_whole_number_below_its_bound_is_refused():
     checks.whole("attempts", 1, at_least=1)
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises(ValueError, match=r"^attempts must be at least 1, got 0$"):
         checks.whole("attempts", 0, at_least=1)
-    assert str(refusal.value) == "attempts must be at least 1, got 0"
 
 
 def test_an_instance_of_another_type_is_refused():

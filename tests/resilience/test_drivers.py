@@ -31,7 +31,8 @@ def _script(*steps):
     """Yield the steps and return all replies as the value of a result."""
     replies = []
     for step in steps:
-        replies.append((yield step))
+        reply = yield step
+        replies.append(reply)
     return Ended(replies, None, 0, 0.0, StopReason.SUCCESS, ())
 
 
@@ -123,9 +124,7 @@ def test_an_operation_that_makes_something_else_of_being_cut_is_cut_all_the_same
 
 def test_a_cut_leaves_the_task_uncancelled():
     async def main():
-        outcome = await drive_async(
-            _script(Attempt(2.0)), lambda: asyncio.sleep(10), clock
-        )
+        outcome = await drive_async(_script(Attempt(2.0)), lambda: asyncio.sleep(10), clock)
         task = asyncio.current_task()
         assert task is not None
         await asyncio.sleep(1)
@@ -171,12 +170,15 @@ def test_steps_are_closed_when_the_driver_is_interrupted(run):
         finally:
             closed.append(True)
 
-    with pytest.raises(KeyboardInterrupt):
+    clock, operation = VirtualClock(), _raising(KeyboardInterrupt())[run]
+
+    def interrupted():
         if run is _drive:
-            drive(steps(), _raising(KeyboardInterrupt())[run], VirtualClock())
-        else:
-            clock = VirtualClock()
-            clock.run(drive_async(steps(), _raising(KeyboardInterrupt())[run], clock))
+            return drive(steps(), operation, clock)
+        return clock.run(drive_async(steps(), operation, clock))
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert closed == [True]
 
 
@@ -223,7 +225,7 @@ def test_a_waiting_caller_is_woken_by_another_thread(asynchronous):
     assert gate.running == 1
 
 
-def test_a_turn_granted_at_the_moment_of_giving_up_is_taken():
+def test_a_turn_granted_at_the_moment_of_giving_up_is_not_lost():
     gate = _busy_gate()
 
     async def unused():
@@ -236,8 +238,8 @@ def test_a_turn_granted_at_the_moment_of_giving_up_is_taken():
         return await waiting
 
     clock = VirtualClock()
-    assert clock.run(main()).unwrap() == [gate.running == 1]
-    assert gate.running in (0, 1)
+    (granted,) = clock.run(main()).unwrap()
+    assert gate.running == int(granted), "a turn is held exactly where it was said to be granted"
 
 
 def test_a_loop_closed_under_a_waiting_task_does_not_hurt_whoever_leaves():
@@ -304,7 +306,7 @@ def _facts(result: RetryResult[int]) -> tuple[object, ...]:
     return (*facts, result.stop_reason, result.retry_at, result.breaker_triggered, history)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(_policies(), st.lists(st.lists(_outcomes, min_size=5, max_size=5), max_size=4))
 def test_the_same_script_gives_the_same_results_field_by_field(policy, calls):
     """Each call is a list of (seconds, error or None) that its attempts consume in turn."""
@@ -356,8 +358,8 @@ def test_on_the_systems_clock_a_blocking_attempt_is_cut_and_the_caller_goes_on()
     service = RetryService()
     policy = RetryPolicy(max_attempts=1, attempt_timeout=0.03)
     began = time.monotonic()
-    result = service.execute_sync(lambda: time.sleep(0.4), policy, "slow")
-    assert time.monotonic() - began < 0.3
+    result = service.execute_sync(lambda: time.sleep(1), policy, "slow")
+    assert time.monotonic() - began < 0.9
     assert isinstance(result.error, AttemptTimeout)
 
 

@@ -59,9 +59,8 @@ def test_policies_of_one_name_share_breaker_limits_and_counts():
 def test_a_different_limit_of_the_same_sort_under_one_name_is_refused(field, other):
     operation = _operation()
     operation.adopt(FULL)
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises(ValueError, match=f"^{field} of 'orders' is already ") as refusal:
         operation.adopt(RetryPolicy(**{field: other}))
-    assert str(refusal.value).startswith(f"{field} of 'orders' is already ")
     assert repr(other) in str(refusal.value)
 
 
@@ -90,6 +89,14 @@ def test_a_hold_outlives_the_arrival_of_a_breaker_policy():
     operation.adopt(FULL)
     assert operation.breaker is breaker
     assert breaker.refuses()
+
+
+def test_another_policy_with_the_same_breaker_goes_on_counting():
+    operation = _operation()
+    operation.adopt(FULL)
+    operation.breaker.record_failure(operation.breaker.permit)
+    operation.adopt(RetryPolicy(max_attempts=9, breaker=BreakerPolicy()))
+    assert operation.breaker.snapshot().failure_count == 1
 
 
 @pytest.mark.parametrize(

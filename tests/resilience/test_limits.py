@@ -78,9 +78,7 @@ def test_a_place_given_back_is_refused_where_even_it_is_too_far_away():
     st.integers(1, 5),
     st.integers(1, 12) | st.none(),
     st.lists(
-        st.tuples(
-            st.floats(0, 200), st.booleans(), st.sampled_from([0.0, 5.0, 90.0, INFINITE])
-        ),
+        st.tuples(st.floats(0, 200), st.booleans(), st.sampled_from([0.0, 5.0, 90.0, INFINITE])),
         max_size=60,
     ),
 )
@@ -123,8 +121,7 @@ def test_threads_that_reserve_at_once_share_the_limit_exactly():
 
     def reserve():
         barrier.wait()
-        for _ in range(50):
-            waits.append(rate.reserve(0.0, INFINITE))
+        waits.extend(rate.reserve(0.0, INFINITE) for _ in range(50))
 
     _run_threads([reserve] * 8)
     assert sorted(waits) == [0.0] * 100 + [60.0] * 100 + [120.0] * 100 + [180.0] * 100

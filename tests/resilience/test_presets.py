@@ -75,8 +75,6 @@ def test_every_preset_is_found_by_its_name(name):
 
 @pytest.mark.parametrize("name", ["REDIS", "gemini_api", ""])
 def test_an_unknown_preset_is_refused_with_the_names_that_exist(name):
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises(ValueError, match=r"preset must be one of .*GEMINI_API") as refusal:
         presets.get(name)
-    assert repr(name) in str(refusal.value)
-    assert "preset must be one of" in str(refusal.value)
-    assert "GEMINI_API" in str(refusal.value)
+    assert str(refusal.value).endswith(f"got {name!r}")

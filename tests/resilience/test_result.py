@@ -42,7 +42,7 @@ def test_a_result_with_an_error_is_not_ok_and_unwrapping_raises_that_very_error(
     error = ValueError("no")
     result: RetryResult[str] = Ended(None, error, 2, 1.0, StopReason.ATTEMPTS, ())
     assert not result.ok
-    with pytest.raises(ValueError) as raised:
+    with pytest.raises(ValueError, match="no") as raised:
         result.unwrap()
     assert raised.value is error
 
@@ -54,7 +54,7 @@ def test_the_breaker_triggered_only_where_it_was_the_reason(reason):
 
 
 def test_the_stop_reasons_of_the_contract_exist():
-    named = "SUCCESS ATTEMPTS PERMANENT BREAKER DEADLINE BUDGET RATE_LIMIT".split()
+    named = ["SUCCESS", "ATTEMPTS", "PERMANENT", "BREAKER", "DEADLINE", "BUDGET", "RATE_LIMIT"]
     assert [StopReason[name].value for name in named] == named
 
 

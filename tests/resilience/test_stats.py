@@ -89,6 +89,24 @@ def test_folding_empties_the_collected_first_tries():
     assert _metrics(stats).total_operations == FOLD_AT
 
 
+def test_what_arrives_while_first_tries_are_folded_is_kept_for_the_next_time():
+    class Busy(list[float]):
+        """A list to which another thread appends whenever it has been read."""
+
+        def __getitem__(self, place):  # type: ignore[override]
+            found = super().__getitem__(place)
+            self.append(0.9)
+            return found
+
+    stats = OperationStats()
+    stats.first_tries = Busy([0.5] * 10)
+    stats.fold()
+    assert list(stats.first_tries) == [0.9]
+    stats.fold()
+    assert list(stats.first_tries) == [0.9]
+    assert _metrics(stats).total_operations == 12
+
+
 @given(st.lists(durations, min_size=1, max_size=300))
 def test_percentiles_are_within_4_percent_of_the_exact_ones(values):
     stats = OperationStats()

@@ -6,7 +6,7 @@ operations only carry the steps out, so both behave alike.
 """
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeAlias, TypeVar
 
 from holdfast.errors import (
@@ -17,6 +17,7 @@ from holdfast.errors import (
     RateLimitedError,
 )
 from holdfast.events import AttemptFailed, CallFinished
+from holdfast.resilience import checks
 from holdfast.resilience.breaker.transitions import Permit
 from holdfast.resilience.categorize import Diagnosis, diagnose
 from holdfast.resilience.guard import Guard
@@ -147,9 +148,7 @@ class Call(Generic[T]):
         guard, breaker = self._guard, self._guard.breaker
         if breaker.refuses():
             # Asked first, too: a call that will be refused must not wait for a turn or use up rate.
-            self._permit = breaker.try_acquire()
-            if self._permit is None:
-                return self._refused_by_breaker()
+            return self._refused_by_breaker()
         if guard.gate is not None:
             if not guard.gate.try_enter():
                 granted = yield Turn(guard.gate, self._longest_turn(guard.gate))
@@ -165,11 +164,8 @@ class Call(Generic[T]):
                 return self._refused_by_rate(wait)
             if wait > 0:
                 yield Pause(wait)
-        if self._permit is None:
-            self._permit = breaker.try_acquire()
-            if self._permit is None:
-                return self._refused_by_breaker()
-        return None
+        self._permit = breaker.try_acquire()
+        return self._refused_by_breaker() if self._permit is None else None
 
     def _reserve_start(self, rate: RateLimiter) -> tuple[float, bool]:
         """Return the seconds to wait for a place in the rate, and whether that is not too long."""
@@ -227,9 +223,7 @@ class Call(Generic[T]):
     # -- after an attempt ----------------------------------------------------------------------
 
     def _succeed(self, value: T | None) -> RetryResult[T]:
-        if self._permit is not None:
-            self._guard.breaker.record_success(self._permit)
-            self._permit = None
+        self._guard.breaker.record_success(self._take_permit())
         return self._finish(
             Ended(
                 value,
@@ -250,9 +244,7 @@ class Call(Generic[T]):
         over = isinstance(error, DeadlineExceeded) and (outcome.cut or self._remaining(now) <= 0)
         seen = self._diagnose(error)
         self._guard.stats.attempt_failed(permanent=seen.category is Category.PERMANENT)
-        if self._permit is not None:
-            permit, self._permit = self._permit, None
-            self._guard.breaker.record_error(permit, error, counts=seen.counts)
+        self._guard.breaker.record_error(self._take_permit(), error, counts=seen.counts)
         self._leave_gate()
         decision = Stop(StopReason.DEADLINE) if over else self._next(seen, now)
         delay = None if isinstance(decision, Stop) else decision
@@ -280,17 +272,10 @@ class Call(Generic[T]):
         seen = diagnose(error, wall_now=self._clock.wall())
         own = self._guard.policy.categorize
         category = own(error) if own is not None else None
+        checks.instance("what categorize returns", category, Category, optional=True)
         if category is None or category is seen.category:
             return seen
-        return Diagnosis(
-            category=category,
-            code=seen.code,
-            known=True,
-            status=seen.status,
-            retry_after=seen.retry_after,
-            ambiguous=seen.ambiguous,
-            counts=category is Category.TRANSIENT,
-        )
+        return replace(seen, category=category, known=True, counts=category is Category.TRANSIENT)
 
     def _next(self, seen: Diagnosis, now: float) -> float | Stop:
         """Decide what follows a failed attempt: another one after so many seconds, or the end."""
@@ -352,6 +337,12 @@ class Call(Generic[T]):
                 )
             )
         return result
+
+    def _take_permit(self) -> Permit:
+        """Return the permit of the attempt that has just ended; it is used up by that."""
+        permit, self._permit = self._permit, None
+        assert permit is not None
+        return permit
 
     def _leave_gate(self) -> None:
         if self._in_gate and self._guard.gate is not None:

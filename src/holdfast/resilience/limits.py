@@ -112,9 +112,9 @@ class ConcurrencyGate:
         self._lock = Lock()
 
     def try_enter(self) -> bool:
-        """Take a turn if one is free and nobody is waiting."""
+        """Take a turn if one is free; then nobody is waiting, as free turns are granted at once."""
         with self._lock:
-            if self._queue or self.running >= self.limit.limit:
+            if self.running >= self.limit.limit:
                 return False
             self.running += 1
             return True

@@ -164,11 +164,13 @@ class RetryPolicy:
         deadline: seconds for the whole call, waits included; the running attempt is cut too.
         breaker: when to stop calling a downstream that fails.
         budget: how many retries all calls of this name may make together.
-        rate: how many attempts of this name may start; charged per attempt.
+        rate: how many attempts of this name may start; charged per attempt, which waits for its
+            place at most `backoff.cap` seconds.
         idempotent: False says that repeating the call may repeat its effect: an attempt whose
             outcome is not known (it timed out, or its connection broke) is then not repeated.
         concurrency: how many attempts of this name may run at once.
         categorize: a first look at an error; returns None to leave it to `holdfast.categorize`.
+            What it raises ends the call and is raised by it.
     """
 
     max_attempts: int = 3

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 
 from holdfast.errors import CircuitOpenError, RateLimitedError, RetryLater
 from holdfast.resilience.shapes import (
@@ -109,6 +108,9 @@ def _wait(value: object, wall_now: float, *, dates: bool = True) -> float | None
 
 
 def _date(value: str) -> datetime | None:
+    # Loaded when a server sends a date: the e-mail package is a fifth of the whole import.
+    from email.utils import parsedate_to_datetime
+
     try:
         return parsedate_to_datetime(value)
     except (ValueError, TypeError, IndexError, OverflowError):

@@ -186,5 +186,5 @@ class BreakerAgainstModel(RuleBasedStateMachine):
         assert snapshot.next_attempt_at == expected
 
 
-BreakerAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+BreakerAgainstModel.TestCase.settings = settings(max_examples=40, stateful_step_count=40)
 TestBreakerAgainstModel = BreakerAgainstModel.TestCase

@@ -66,6 +66,11 @@ def test_every_move_follows_the_table_and_starts_a_generation(state, cause):
         assert (after.state, after.generation, after.cause) == (target, 8, cause)
 
 
+def test_a_closed_circuit_lets_everybody_through_under_its_generation():
+    circuit = Circuit(generation=4, streak=2)
+    assert admit(circuit, POLICY, 0.0) == (circuit, Permit(4))
+
+
 def test_it_opens_on_exactly_the_nth_failure_in_a_row():
     circuit = _failed(Circuit(), 2)
     assert (circuit.state, circuit.streak) == (CLOSED, 2)

@@ -135,8 +135,6 @@ class CircuitBreaker:
             before = self._circuit
             circuit, leave = transitions.admit(before, self.policy, self._clock.monotonic())
             self._change(before, circuit)
-            if leave is None:
-                self._refused += 1
         self._tell(before, circuit)
         return leave
 
@@ -216,7 +214,7 @@ class CircuitBreaker:
         return value
 
     def refuses(self) -> bool:
-        """Say whether it would refuse a call now, without taking a place or counting a refusal."""
+        """Say whether it would refuse a call now; asking takes no place and counts nothing."""
         if self.closed:
             return False
         _, leave = transitions.admit(self._circuit, self.policy, self._clock.monotonic())
@@ -230,7 +228,9 @@ class CircuitBreaker:
         return circuit.open_until is None or circuit.open_until > moment
 
     def refusal(self) -> CircuitOpenError:
-        """Make the error for a refused call."""
+        """Make the error for a refused call, and count the call as refused."""
+        with self._lock:
+            self._refused += 1
         return CircuitOpenError(self.name, self.snapshot().next_attempt_at)
 
     def _acquire(self, operation: object) -> Permit:
