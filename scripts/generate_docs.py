@@ -8,6 +8,8 @@ from typing import Any
 
 from holdfast import RetryPolicy, presets
 from holdfast.errors import ERRORS
+from holdfast.jobs.model import BORN
+from holdfast.jobs.model import MOVES as JOB_MOVES
 from holdfast.resilience.breaker.transitions import MOVES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -17,6 +19,13 @@ def breaker_diagram() -> str:
     """Draw the breaker's table of moves as a Mermaid state diagram."""
     moves = [f"    {before} --> {after} : {cause}" for (before, cause), after in MOVES.items()]
     return "\n".join(["```mermaid", "stateDiagram-v2", "    [*] --> CLOSED", *moves, "```"])
+
+
+def jobs_diagram() -> str:
+    """Draw the table of a job's moves as a Mermaid state diagram."""
+    born = [f"    [*] --> {status}" for status in sorted(BORN)]
+    moves = [f"    {origin} --> {target} : {why}" for (origin, target), why in JOB_MOVES.items()]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *born, *moves, "```"])
 
 
 def errors_table() -> str:
@@ -101,6 +110,7 @@ def _benchmark_row(row: dict[str, Any]) -> str:
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "benchmarks": ("README.md", benchmarks_table),
     "breaker": ("docs/explanation/circuit-breaker.md", breaker_diagram),
+    "jobs": ("docs/explanation/leases-and-fencing.md", jobs_diagram),
     "errors": ("docs/reference/errors.md", errors_table),
     "presets": ("docs/reference/presets.md", presets_table),
 }

@@ -5,6 +5,7 @@ import types
 import holdfast
 
 REVIEWED = [
+    "App",
     "AttemptTimeout",
     "BreakerPolicy",
     "Category",
@@ -16,13 +17,21 @@ REVIEWED = [
     "ConcurrencyLimit",
     "ConcurrencyLimitError",
     "DeadlineExceeded",
+    "Downstream",
+    "Engine",
     "ErrorCode",
     "Exponential",
     "FailedAttempt",
     "HoldfastError",
+    "Job",
+    "JobContext",
+    "JobHandle",
+    "JobRequest",
+    "JobStatus",
     "Permanent",
     "RateLimit",
     "RateLimitedError",
+    "Retention",
     "RetryBudget",
     "RetryLater",
     "RetryMetrics",
@@ -31,6 +40,7 @@ REVIEWED = [
     "RetryService",
     "StopReason",
     "SystemClock",
+    "WorkerOptions",
     "categorize",
     "presets",
 ]

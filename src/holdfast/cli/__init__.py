@@ -1,17 +1,43 @@
-"""The command line: parsing, and nothing else."""
+"""The command line: parsing, and nothing else.
+
+Exit codes: 0 done, 1 it could not be done (one line on standard error says why), 2 the command was
+not understood, 130 interrupted.
+"""
 
 import argparse
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-from holdfast.cli import tour
+DEFAULT_DATABASE = "sqlite:///.holdfast/holdfast.db"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` asks for and return its exit code."""
+    asked = _parser().parse_args(argv)
+    command: Callable[[argparse.Namespace], int] = asked.command
+    try:
+        return command(asked)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="holdfast", description="The reliability layer for Python work that must finish."
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    _add_run(commands)
+    _add_migrate(commands)
+    _add_worker(commands)
+    return parser
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _add_run(commands: Commands) -> None:
     run = commands.add_parser(
         "run",
         help="take a tour: guarded calls against a real local server that misbehaves",
@@ -27,11 +53,89 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="FACTOR",
         help="stretch (2) or shorten (0.1) every wait; default 1",
     )
-    asked = parser.parse_args(argv)
+    run.set_defaults(command=_run)
+
+
+def _add_migrate(commands: Commands) -> None:
+    migrate = commands.add_parser(
+        "migrate",
+        help="bring a database's schema up to date",
+        description=(
+            "Create or update the schema. Needed before the first start on PostgreSQL and after "
+            "an update; the embedded store does it by itself. Safe to run at any time."
+        ),
+    )
+    _add_database(migrate)
+    migrate.set_defaults(command=_migrate)
+
+
+def _add_worker(commands: Commands) -> None:
+    worker = commands.add_parser(
+        "worker",
+        help="run jobs",
+        description=(
+            "Run the jobs of the apps named until SIGTERM or Ctrl-C: running jobs are then "
+            "finished or handed back in time; a second signal hands them back at once."
+        ),
+    )
+    worker.add_argument("app", nargs="+", help="an app, as mypackage.jobs:app")
+    _add_database(worker)
+    worker.add_argument(
+        "--queue", action="append", metavar="NAME", help="serve only this queue; may be repeated"
+    )
+    worker.add_argument(
+        "--concurrency", type=int, default=10, metavar="N", help="jobs at once; default 10"
+    )
+    worker.add_argument(
+        "--until-idle", action="store_true", help="stop when no job is ready any more"
+    )
+    worker.set_defaults(command=_worker)
+
+
+def _add_database(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--database",
+        metavar="URL",
+        default=os.environ.get("HOLDFAST_DATABASE_URL", DEFAULT_DATABASE),
+        help=f"default: HOLDFAST_DATABASE_URL, else {DEFAULT_DATABASE}",
+    )
+
+
+def _run(asked: argparse.Namespace) -> int:
+    from holdfast.cli import tour
+
+    return tour.take(pace=asked.pace)
+
+
+def _migrate(asked: argparse.Namespace) -> int:
+    from holdfast.cli import jobs
+
+    return _saying_why(lambda: jobs.migrate(asked.database))
+
+
+def _worker(asked: argparse.Namespace) -> int:
+    from holdfast.cli import jobs
+
+    return _saying_why(
+        lambda: jobs.work(
+            asked.app,
+            asked.database,
+            queues=asked.queue,
+            concurrency=asked.concurrency,
+            until_idle=asked.until_idle,
+        )
+    )
+
+
+def _saying_why(command: Callable[[], int]) -> int:
+    """Run `command`; what a person can mend is one line, and no traceback."""
+    from holdfast.errors import HoldfastError
+
     try:
-        return tour.take(pace=asked.pace)
-    except KeyboardInterrupt:
-        return 130
+        return command()
+    except (HoldfastError, ValueError) as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        return 1
 
 
 def _pace(text: str) -> float:

@@ -1,0 +1,75 @@
+"""Use an engine from code that is not async: it lives on an event loop in a thread of its own."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
+
+
+class Blocking:
+    """Open something in a thread with `with`, and call it with what is to be awaited there.
+
+    Safe to call from any number of threads at once. What is awaited runs in the other thread: a
+    connection that is handed to it must allow that (`check_same_thread=False`, say).
+    """
+
+    def __init__(self, opened: AbstractAsyncContextManager[object]) -> None:
+        self._opened = opened
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if self._loop is not None:
+            raise RuntimeError("it is open already")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="holdfast-engine", daemon=True
+        )
+        self._thread.start()
+        try:
+            self(_awaited(self._opened.__aenter__()))
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self(_awaited(self._opened.__aexit__(None, None, None)))
+        finally:
+            self._end()
+
+    def __call__(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work` in the engine's thread and return, or raise, what it does.
+
+        Raises:
+            RuntimeError: it is not open, or this is the engine's own thread.
+        """
+        loop = self._loop
+        if loop is None or threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError(
+                "open it with `with` first" if loop is None else "await it here: this is its thread"
+            )
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _end(self) -> None:
+        loop, thread = self._loop, self._thread
+        assert loop is not None
+        assert thread is not None
+        self._loop = self._thread = None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _awaited(work: Any) -> object:
+    return await work

@@ -1,0 +1,372 @@
+"""One attempt from its claim to its report: started → resolved → ran → judged → reported.
+
+The value that goes through the pipeline is a `Run`. Each step reads what the one before left in
+it, and whatever a handler does, even `sys.exit`, ends in a report. A step that fails notes a
+`Trouble`, and the ones that would need its work are passed over.
+
+A run can be asked to stop (`cut`), and one that does not obey in time is abandoned: it is judged
+and reported as stopped while its handler still runs, keeps its slot until the handler ends, and
+its answer is dropped; after a deadline it is kept as a late result. An answer that is there before
+the report is always taken, whatever asked the handler to stop: the work is done.
+"""
+
+import asyncio
+import json
+import logging
+import math
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from holdfast.clock import Clock
+from holdfast.errors import AttemptTimeout, DeadlineExceeded, ErrorCode
+from holdfast.jobs.circuits import Admission, CallReport, Verdict
+from holdfast.jobs.context import CancelReason, ContextPort, JobCancelled, JobContext
+from holdfast.jobs.judging import (
+    Trouble,
+    decide,
+    failed_before,
+    look,
+    needs_history,
+    of_code,
+    trouble_of,
+)
+from holdfast.jobs.kinds import Hook, JobKind
+from holdfast.jobs.model import (
+    Cancelled,
+    Claim,
+    Completed,
+    DeadLetterReason,
+    Failed,
+    Finished,
+    Outcome,
+    Released,
+)
+from holdfast.jobs.ports import Store, StoreError
+from holdfast.jobs.threads import Call, Threads
+
+_log = logging.getLogger("holdfast.worker")
+
+_NOTHING = object()
+
+
+class Stopper(Protocol):
+    """What runs a handler outside the event loop, and can end it by force."""
+
+    def ask(self, reason: CancelReason) -> None:
+        """Ask it to end; its context was told already."""
+        ...
+
+    def strike(self) -> None:
+        """End it now if it can be reached."""
+        ...
+
+
+class Run:
+    """One attempt in flight: what was claimed, how it goes, and at last its report.
+
+    `held_until` is the moment, on the monotonic clock, up to which the lease is certain;
+    `ends_at` the next one at which something is to happen to the run: its time is up, or its time
+    to clean up is. `waits` says that its handler has not begun yet, for want of a child process.
+    """
+
+    __slots__ = (
+        "abandoned",
+        "arguments",
+        "by_deadline",
+        "call",
+        "claim",
+        "context",
+        "cut",
+        "deadline",
+        "ended_at",
+        "ends_at",
+        "held_until",
+        "kind",
+        "limit",
+        "lost",
+        "outcome",
+        "report",
+        "resent",
+        "result",
+        "started_at",
+        "task",
+        "trouble",
+        "verdict",
+        "waits",
+    )  # fmt: skip
+
+    def __init__(
+        self, claim: Claim, kind: JobKind, port: ContextPort, clock: Clock, held_until: float
+    ) -> None:
+        self.claim = claim
+        self.kind = kind
+        self.context = JobContext(claim, kind, port, clock)
+        self.held_until = held_until
+        self.started_at = clock.monotonic()
+        self.limit, self.by_deadline = kind.timeout, False
+        self.deadline = math.inf
+        if claim.deadline_at is not None:
+            # Both are times of the store's clock; this machine's own may be wrong.
+            self.deadline = self.started_at + max(0.0, claim.deadline_at - claim.started_at)
+        self.ends_at: float | None = None
+        self.count_from(self.started_at)
+        self.ended_at: float | None = None
+        self.arguments: Any = None
+        self.task: asyncio.Task[None] | None = None
+        self.call: Stopper | None = None
+        self.cut: CancelReason | None = None
+        self.lost = False
+        self.waits = False
+        self.abandoned = False
+        self.resent = False
+        self.result: Any = _NOTHING
+        self.trouble: Trouble | None = None
+        self.verdict: Verdict | None = None
+        self.outcome: Outcome | None = None
+        self.report: Finished | None = None
+
+    def count_from(self, now: float) -> None:
+        """Let the time that the attempt may run begin now; a deadline stays where it is."""
+        limit = self.limit if self.limit is not None else math.inf
+        self.by_deadline = self.deadline < now + limit
+        ends_at = min(now + limit, self.deadline)
+        self.ends_at = ends_at if ends_at < math.inf else None
+
+    def __repr__(self) -> str:
+        return f"<Run {self.kind.name} {self.claim.job_id} attempt {self.claim.attempt}>"
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the handler came back with an answer, now JSON text in `result`."""
+        return self.result is not _NOTHING
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether the handler is a coroutine on the worker's event loop."""
+        return self.kind.handler.is_async and self.kind.isolation is None
+
+
+class Children(Protocol):
+    """What runs handlers in child processes."""
+
+    async def execute(self, run: Run) -> Any:
+        """Return the result as JSON text, or the `Trouble` that the child met."""
+        ...
+
+
+class Executor:
+    """Take runs through the pipeline.
+
+    Args:
+        store: asked for a job's earlier attempts where a code is tried again only once, and handed
+            late results.
+        threads: where handlers that block run.
+        children: where handlers with `isolation` run.
+        on_ended: told of each run at its end, abandoned ones included.
+        on_interrupt: told that the process was asked to stop from its keyboard.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        rng: Random,
+        threads: Threads,
+        children: Children,
+        on_ended: Callable[[Run], None],
+        on_interrupt: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._rng = rng
+        self._threads = threads
+        self._children = children
+        self._on_ended = on_ended
+        self._on_interrupt = on_interrupt
+
+    async def execute(self, run: Run) -> None:
+        """Take `run` from its claim to its report."""
+        try:
+            if self._started(run) and self._resolved(run):
+                await self._ran(run)
+            if run.abandoned:
+                await self._keep_late(run)
+                return
+            await self._judged(run)
+            self._reported(run)
+        finally:
+            self._on_ended(run)
+
+    def abandon(self, run: Run) -> None:
+        """Judge and report a run that was cut and does not end; end it by force if possible."""
+        run.abandoned = True
+        run.ends_at = None
+        self._judge_cut(run)
+        self._reported(run)
+        if run.call is not None:
+            run.call.strike()
+
+    # -- the steps -----------------------------------------------------------------------------
+
+    def _started(self, run: Run) -> bool:
+        if run.claim.admission is Admission.REFUSED:
+            run.trouble = of_code(ErrorCode.CIRCUIT_OPEN)
+            run.outcome = Failed(run.trouble.error, DeadLetterReason.REFUSED)
+            return False
+        return run.cut is None
+
+    def _resolved(self, run: Run) -> bool:
+        handler = run.kind.handler
+        if not handler.takes_arguments or run.kind.isolation is not None:
+            return True
+        try:
+            run.arguments = handler.arguments.decode(run.claim.arguments)
+        except Exception as error:
+            run.trouble = look(error, run.kind, self._clock.wall())
+            return False
+        return True
+
+    async def _ran(self, run: Run) -> None:
+        kind = run.kind
+        try:
+            if kind.isolation is not None:
+                answer = await self._children.execute(run)
+                if isinstance(answer, Trouble):
+                    run.trouble = answer
+                else:
+                    run.result = answer
+                return
+            value = None
+            if kind.existing is not None and kind.asks_existing(run.claim):
+                value = await self._call_hook(run, kind.existing)
+                if value is None and run.cut is not None:
+                    return
+            if value is None:
+                handler = kind.handler
+                if handler.is_async:
+                    value = await handler.call(run.context, run.arguments)
+                else:
+                    value = await self._in_thread(run, handler.call)
+            run.result = kind.handler.results.encode(value)
+        except asyncio.CancelledError as error:
+            self._note_cancelled(run, error)
+        except GeneratorExit:
+            raise
+        except KeyboardInterrupt:
+            # The signal struck while this handler had the main thread; it is meant for us all.
+            run.cut = run.cut or CancelReason.SHUTDOWN
+            self._on_interrupt()
+        except BaseException as error:
+            self._note_error(run, error)
+
+    async def _judged(self, run: Run) -> None:
+        run.ended_at = self._clock.monotonic()
+        if run.has_result:
+            run.outcome = Completed(run.result)
+            run.verdict = Verdict.SUCCESS
+        elif run.outcome is not None:
+            return
+        elif run.trouble is None or run.cut is not None:
+            self._judge_cut(run)
+        else:
+            repeated = await self._repeated(run.trouble, run.claim)
+            run.outcome = decide(
+                run.trouble, run.claim, run.kind, self._rng,
+                duration=run.ended_at - run.started_at, repeated=repeated,
+            )  # fmt: skip
+            run.verdict = run.trouble.verdict
+
+    def _reported(self, run: Run) -> None:
+        if run.lost and not run.has_result:
+            # The job is another's by now. An answer is still sent: it may be a late result.
+            return
+        assert run.outcome is not None
+        claim, report, meta = run.claim, None, None
+        if claim.permit is not None and claim.downstream is not None and run.verdict is not None:
+            report = CallReport(claim.downstream, claim.permit, run.verdict)
+        if run.trouble is not None and run.trouble.diagnosis.status is not None:
+            meta = json.dumps({"gateway_http_status": run.trouble.diagnosis.status})
+        ended_at = run.ended_at if run.ended_at is not None else self._clock.monotonic()
+        run.report = Finished(claim.lease, run.outcome, ended_at - run.started_at, report, meta)
+
+    # -- details -------------------------------------------------------------------------------
+
+    async def _in_thread(self, run: Run, function: Callable[..., Any]) -> Any:
+        call: Call = self._threads.start(function, run.context, run.arguments)
+        run.call = call
+        try:
+            return await call.future
+        finally:
+            run.call = None
+
+    async def _call_hook(self, run: Run, hook: Hook) -> Any:
+        if hook.is_async:
+            return await hook.function(run.context, run.arguments)
+        return await self._in_thread(run, hook.function)
+
+    def _note_cancelled(self, run: Run, error: asyncio.CancelledError) -> None:
+        task = asyncio.current_task()
+        asked = task is not None and task.cancelling() > 0
+        while task is not None and task.cancelling():
+            # Left standing it would confuse every timeout in what this task still does.
+            task.uncancel()
+        if run.cut is None and asked:
+            # The loop is being torn down around us.
+            run.cut = CancelReason.SHUTDOWN
+        elif run.cut is None:
+            self._note_error(run, error)
+
+    def _note_error(self, run: Run, error: BaseException) -> None:
+        if isinstance(error, JobCancelled) and run.cut is None:
+            run.cut = CancelReason.REQUESTED
+        run.trouble = trouble_of(error, run.kind, self._clock.wall())
+        if run.cut is None and not run.trouble.diagnosis.known:
+            run.context.logger.warning("attempt %d failed", run.claim.attempt, exc_info=error)
+
+    def _judge_cut(self, run: Run) -> None:
+        """Set the outcome of a run that was asked to stop, and stopped or was abandoned."""
+        if run.ended_at is None:
+            run.ended_at = self._clock.monotonic()
+        run.verdict = Verdict.NEITHER
+        if run.cut is CancelReason.REQUESTED:
+            run.outcome = Cancelled()
+        elif run.cut is not CancelReason.TIMEOUT:
+            run.outcome = Released(reason=str(run.cut or CancelReason.SHUTDOWN))
+        else:
+            self._judge_timeout(run)
+
+    def _judge_timeout(self, run: Run) -> None:
+        name = run.kind.name
+        error: Exception = AttemptTimeout(name, run.limit or 0.0)
+        if run.by_deadline:
+            error = DeadlineExceeded(name, run.deadline - run.started_at)
+        run.trouble = trouble = look(error, run.kind, self._clock.wall())
+        run.verdict = trouble.verdict
+        if run.by_deadline:
+            run.outcome = Failed(trouble.error, DeadLetterReason.DEADLINE)
+        else:
+            assert run.ended_at is not None
+            duration = run.ended_at - run.started_at
+            run.outcome = decide(trouble, run.claim, run.kind, self._rng, duration=duration)
+
+    async def _repeated(self, trouble: Trouble, claim: Claim) -> bool:
+        if not needs_history(trouble, claim):
+            return False
+        try:
+            attempts = await self._store.attempts(claim.job_id)
+        except StoreError:
+            # One attempt too many is still bounded by max_attempts.
+            return False
+        return failed_before(attempts, claim, trouble.diagnosis.code)
+
+    async def _keep_late(self, run: Run) -> None:
+        # Whoever noticed first that the deadline had passed, this worker or maintenance.
+        if not run.has_result or run.claim.deadline_at is None:
+            return
+        lease = run.claim.lease
+        try:
+            await self._store.store_late_result(lease.job_id, lease.token, run.result)
+        except StoreError as error:
+            run.context.logger.warning("a late result could not be kept: %s", error)

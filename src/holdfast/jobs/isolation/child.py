@@ -1,0 +1,189 @@
+"""The child's side: `python -m holdfast.jobs.isolation.child FD`.
+
+The main thread runs one attempt after another; another thread reads what the parent says, so that
+a request to stop is heard while a handler runs, and ends the process once the parent is gone.
+"""
+
+import asyncio
+import contextlib
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.errors import ErrorCode
+from holdfast.jobs.context import CancelReason, JobContext
+from holdfast.jobs.isolation import limits
+from holdfast.jobs.isolation.address import Address, load_kind
+from holdfast.jobs.isolation.frames import (
+    FrameKind,
+    dump_trouble,
+    load_claim,
+    pack,
+    receive,
+)
+from holdfast.jobs.judging import of_code, one_line, trouble_of
+from holdfast.jobs.kinds import Hook, JobKind
+from holdfast.jobs.model import Claim
+
+_NO_MEMORY = pack(FrameKind.TROUBLE, dump_trouble(of_code(ErrorCode.MEMORY_ERROR)))
+"""Made beforehand: when it is needed there is no memory to make it."""
+
+
+class Child:
+    """One child process's life."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._context: JobContext | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def live(self) -> None:
+        """Set up, then run attempts until the parent is gone."""
+        setup = receive(self._connection)
+        if setup is None:
+            return
+        fields = setup[1]
+        try:
+            kind = _set_up(fields)
+        except BaseException as error:
+            self._send(FrameKind.TROUBLE, {"message": one_line(error)})
+            return
+        threading.Thread(target=self._listen, name="holdfast-parent", daemon=True).start()
+        self._send(FrameKind.READY, None)
+        while True:
+            job = self._jobs.get()
+            limits.allow_cpu(fields["cpu_seconds"])
+            self._run(kind, load_claim(job), fields["output_bytes"])
+
+    def progress_noted(self, context: JobContext) -> None:
+        """Send on what the handler says of its progress."""
+        taken = context.take_progress()
+        if taken is not None:
+            self._send(FrameKind.PROGRESS, list(taken))
+
+    # -- one attempt ---------------------------------------------------------------------------
+
+    def _run(self, kind: JobKind, claim: Claim, output_bytes: int) -> None:
+        self._context = context = JobContext(claim, kind, self, SYSTEM_CLOCK)
+        try:
+            text = self._call(kind, claim, context)
+            if len(text) > output_bytes or len(text.encode()) > output_bytes:
+                message = f"the result is larger than {output_bytes} bytes"
+                self._send(FrameKind.TROUBLE, dump_trouble(of_code(ErrorCode.TOO_LARGE, message)))
+            else:
+                self._send(FrameKind.RESULT, text)
+        except BaseException as error:
+            self._tell_error(kind, error)
+        finally:
+            self._context = None
+
+    def _tell_error(self, kind: JobKind, error: BaseException) -> None:
+        if not isinstance(error, MemoryError):
+            with contextlib.suppress(MemoryError):
+                trouble = trouble_of(error, kind, SYSTEM_CLOCK.wall())
+                self._send(FrameKind.TROUBLE, dump_trouble(trouble))
+                return
+        # The traceback keeps alive what has filled the memory.
+        error.__traceback__ = None
+        with self._sending:
+            self._connection.sendall(_NO_MEMORY)
+
+    def _call(self, kind: JobKind, claim: Claim, context: JobContext) -> str:
+        handler, arguments = kind.handler, None
+        if handler.takes_arguments:
+            arguments = handler.arguments.decode(claim.arguments)
+        value = None
+        if kind.existing is not None and kind.asks_existing(claim):
+            value = self._ask_existing(kind.existing, context, arguments)
+        if value is None:
+            value = handler.call(context, arguments)
+            if handler.is_async:
+                value = self._finish(value)
+        return handler.results.encode(value)
+
+    def _ask_existing(self, hook: Hook, context: JobContext, arguments: Any) -> Any:
+        answer = hook.function(context, arguments)
+        return self._finish(answer) if hook.is_async else answer
+
+    def _finish(self, coroutine: Any) -> Any:
+        with asyncio.Runner() as runner:
+            return runner.run(self._watched(coroutine))
+
+    async def _watched(self, coroutine: Any) -> Any:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        try:
+            return await coroutine
+        finally:
+            self._loop = self._task = None
+
+    # -- the parent ----------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                frame = receive(self._connection)
+            except OSError:
+                frame = None
+            if frame is None:
+                # Nobody is there to hear the answer, or to end this process later.
+                os.killpg(0, signal.SIGKILL)
+                return
+            kind, body = frame
+            if kind is FrameKind.JOB:
+                self._jobs.put(body)
+            elif kind is FrameKind.CANCEL:
+                self._cancel(CancelReason(body))
+
+    def _cancel(self, reason: CancelReason) -> None:
+        context, loop, task = self._context, self._loop, self._task
+        if context is not None:
+            context.request_cancel(reason)
+        if loop is not None and task is not None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(task.cancel)
+
+    def _send(self, kind: FrameKind, body: object) -> None:
+        data = pack(kind, body)
+        with self._sending:
+            self._connection.sendall(data)
+
+
+def _set_up(fields: dict[str, Any]) -> JobKind:
+    _die_with_parent()
+    # Where memory runs out for everyone, this is the process that can best be spared.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("800", "ascii")
+    sys.path[:] = fields["path"]
+    kind = load_kind(Address(**fields["address"]))
+    limits.apply_to_process(fields["memory_bytes"], fields["file_bytes"])
+    return kind
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to kill this process with its parent, even while a handler blocks all threads."""
+    with contextlib.suppress(OSError, AttributeError):
+        import ctypes
+
+        set_death_signal = 1
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
+
+
+def main() -> None:
+    """Serve the parent at the other end of the socket that the command line names."""
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    # A Ctrl-C at the terminal is the worker's to handle.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Child(connection).live()
+
+
+if __name__ == "__main__":
+    main()

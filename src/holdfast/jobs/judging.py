@@ -1,0 +1,189 @@
+"""What an attempt's error comes to: first looked at, then decided.
+
+`look` reads an exception and returns a `Trouble`, a value that can cross a process boundary;
+`decide` is pure and turns it into the outcome to report. How a code is tried again is in the one
+table of `holdfast.errors`, and how often and when in the kind's policy:
+
+- never: a dead letter at once.
+- once: one more attempt, unless an earlier attempt of the job failed with that very code; so an
+  `IO_ERROR` after a `GW_5XX` still has its one retry.
+- by policy: until `max_attempts`.
+
+A wait that the downstream asked for replaces a shorter computed one and is never shortened, not
+even by the backoff's cap: a waiting job takes no slot. `RetryLater` is the handler's own decision
+and is followed to the letter. Where the next attempt could only start after the deadline, the job
+is failed now.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from holdfast.errors import ERRORS, Category, ErrorCode, HoldfastError, RetryLater, RetryRule
+from holdfast.jobs.circuits import Verdict
+from holdfast.jobs.kinds import JobKind
+from holdfast.jobs.model import (
+    Attempt,
+    AttemptOutcome,
+    Claim,
+    DeadLetterReason,
+    Failed,
+    JobError,
+    Retry,
+)
+from holdfast.resilience.categorize import Diagnosis, diagnose
+
+_log = logging.getLogger("holdfast.worker")
+
+_LONGEST_MESSAGE = 500
+"""Characters that an error's line may have."""
+_FINAL = (AttemptOutcome.FAILED, AttemptOutcome.CANCELLED, AttemptOutcome.TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """All that is kept of an exception.
+
+    Args:
+        diagnosis: what it means for the next attempt.
+        message: one line.
+        excluded: the breaker's policy counts it as neither success nor failure.
+        after: seconds to wait that the handler itself decided.
+    """
+
+    diagnosis: Diagnosis
+    message: str
+    excluded: bool = False
+    after: float | None = None
+
+    @property
+    def error(self) -> JobError:
+        """What the job and its attempt keep of it."""
+        return JobError(self.diagnosis.code, self.message)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What it says of the downstream."""
+        if self.excluded or not self.diagnosis.counts:
+            return Verdict.NEITHER
+        return Verdict.FAILURE
+
+
+def look(error: BaseException, kind: JobKind, wall_now: float) -> Trouble:
+    """Return what is worth keeping of `error`; `wall_now` is the time in epoch seconds."""
+    seen = diagnose(error, wall_now=wall_now)
+    category = _own_category(error, kind)
+    if category is not None and category is not seen.category:
+        seen = replace(seen, category=category, known=True, counts=category is Category.TRANSIENT)
+    breaker = kind.breaker
+    excluded = breaker is not None and isinstance(error, breaker.exclude)
+    after = error.after if isinstance(error, RetryLater) else None
+    return Trouble(seen, one_line(error), excluded, after)
+
+
+def trouble_of(error: BaseException, kind: JobKind, wall_now: float) -> Trouble:
+    """Return what is worth keeping of whatever a handler raised, `SystemExit` and all.
+
+    What is no `Exception` is meant for whoever runs the process, and here that is only the attempt:
+    it is an unknown failure and not, as elsewhere, a wish to stop.
+    """
+    if isinstance(error, Exception):
+        return look(error, kind, wall_now)
+    message = f"the handler raised {one_line(error)}"
+    return Trouble(Diagnosis(Category.TRANSIENT, ErrorCode.UNKNOWN, known=False), message)
+
+
+def _own_category(error: BaseException, kind: JobKind) -> Category | None:
+    own = kind.policy.categorize
+    if own is None:
+        return None
+    try:
+        return own(error)
+    except Exception:
+        # The attempt's own error is what must be reported, not one about looking at it.
+        _log.exception("the policy of %s failed to categorize an error", kind.name)
+        return None
+
+
+def of_code(code: ErrorCode, message: str = "", *, final: bool = False) -> Trouble:
+    """Return a trouble of our own making, which says nothing of the downstream."""
+    info = ERRORS[code]
+    category = Category.PERMANENT if final else info.category
+    return Trouble(Diagnosis(category, code), message or info.message)
+
+
+def one_line(error: BaseException) -> str:
+    """Return an exception as one short line that any store can keep."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "its message could not be made"
+    if not isinstance(error, HoldfastError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return clean(text) or type(error).__name__
+
+
+def clean(text: str) -> str:
+    """Return `text` on one line, without what a database refuses, and not too long."""
+    line = " ".join(text[: 4 * _LONGEST_MESSAGE].replace("\0", " ").split())
+    line = line.encode("utf-8", "replace").decode("utf-8")
+    return line if len(line) <= _LONGEST_MESSAGE else line[: _LONGEST_MESSAGE - 1] + "…"
+
+
+def needs_history(trouble: Trouble, claim: Claim) -> bool:
+    """Say whether `decide` has to know the earlier attempts of the job."""
+    return trouble.diagnosis.retry is RetryRule.ONCE and 1 < claim.attempt < claim.max_attempts
+
+
+def failed_before(attempts: Sequence[Attempt], claim: Claim, code: ErrorCode) -> bool:
+    """Say whether an earlier attempt in the job's present life failed with `code`.
+
+    A life begins when the job is created or retried by a person. `attempts` are in their order.
+    """
+    number = claim.attempt
+    for attempt in reversed(attempts):
+        if attempt.token >= claim.lease.token:
+            continue
+        if attempt.number > number or attempt.outcome in _FINAL:
+            return False
+        number = attempt.number
+        if attempt.error is not None and attempt.error.code is code:
+            return True
+    return False
+
+
+def decide(
+    trouble: Trouble,
+    claim: Claim,
+    kind: JobKind,
+    rng: Random,
+    *,
+    duration: float,
+    repeated: bool = False,
+) -> Retry | Failed:
+    """Return the outcome to report.
+
+    Args:
+        duration: seconds that the attempt ran.
+        repeated: an earlier attempt failed with the same code, see `failed_before`.
+    """
+    seen, error = trouble.diagnosis, trouble.error
+    if seen.retry is RetryRule.NEVER:
+        return Failed(error, DeadLetterReason.PERMANENT)
+    if seen.ambiguous and not kind.policy.idempotent:
+        return Failed(error, DeadLetterReason.PERMANENT)
+    if claim.attempt >= claim.max_attempts or (seen.retry is RetryRule.ONCE and repeated):
+        return Failed(error, DeadLetterReason.ATTEMPTS_EXHAUSTED)
+    delay = _delay(trouble, claim, kind, rng)
+    if claim.deadline_at is not None and (claim.started_at + duration + delay >= claim.deadline_at):
+        return Failed(error, DeadLetterReason.DEADLINE)
+    return Retry(delay, error)
+
+
+def _delay(trouble: Trouble, claim: Claim, kind: JobKind, rng: Random) -> float:
+    if trouble.after is not None:
+        return trouble.after
+    delay = kind.policy.backoff.delay(claim.attempt, rng)
+    asked = trouble.diagnosis.retry_after
+    return delay if asked is None else max(delay, asked)

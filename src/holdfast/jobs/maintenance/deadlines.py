@@ -1,0 +1,41 @@
+"""Fail jobs whose deadlines have passed, whether they wait or run."""
+
+import logging
+from collections.abc import Sequence
+
+from holdfast.events import Listener, notify
+from holdfast.jobs.events import JobsTimedOut
+from holdfast.jobs.ports import Maintaining
+
+_log = logging.getLogger("holdfast.maintenance")
+
+
+class Deadlines:
+    """Fail unfinished jobs with `TIMEOUT` once their deadlines have passed."""
+
+    name = "deadlines"
+
+    def __init__(
+        self,
+        store: Maintaining,
+        *,
+        interval: float,
+        batch: int = 500,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self.interval = interval
+        self._store = store
+        self._batch = batch
+        self._listeners = listeners
+
+    async def round(self) -> int:
+        """Fail every job that is past its deadline now; return how many."""
+        total = 0
+        while True:
+            expired = await self._store.expire_deadlines(limit=self._batch)
+            if expired:
+                total += len(expired)
+                _log.warning("%d jobs passed their deadlines", len(expired))
+                notify(self._listeners, JobsTimedOut(self.name, expired))
+            if len(expired) < self._batch:
+                return total

@@ -1,0 +1,62 @@
+"""Delete finished jobs that their kinds' retention lets go, and what belongs to them."""
+
+import inspect
+import logging
+from collections.abc import Iterable, Sequence
+
+from holdfast.events import Listener, notify
+from holdfast.jobs.events import JobsDeleted
+from holdfast.jobs.kinds import JobKind
+from holdfast.jobs.ports import Deleted, Maintaining
+
+_log = logging.getLogger("holdfast.maintenance")
+
+
+class RetentionService:
+    """Apply each kind's `Retention`, in batches, oldest jobs first."""
+
+    name = "retention"
+
+    def __init__(
+        self,
+        store: Maintaining,
+        kinds: Iterable[JobKind],
+        *,
+        interval: float,
+        batch: int = 500,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self.interval = interval
+        self._store = store
+        self._batch = batch
+        self._listeners = listeners
+        self._rules = tuple(
+            (kind, rule) for kind in kinds for rule in kind.retention.rules(kind.name)
+        )
+
+    async def round(self) -> int:
+        """Delete everything that may go now; return how many jobs."""
+        total = 0
+        for kind, rule in self._rules:
+            while True:
+                deleted = await self._store.delete_finished(rule, limit=self._batch)
+                if deleted:
+                    total += len(deleted)
+                    await self._clear_up(kind, deleted)
+                    notify(self._listeners, JobsDeleted(kind.name, deleted))
+                if len(deleted) < self._batch:
+                    break
+        return total
+
+    async def _clear_up(self, kind: JobKind, deleted: Sequence[Deleted]) -> None:
+        on_deleted = kind.retention.on_deleted
+        if on_deleted is None:
+            return
+        for job in deleted:
+            try:
+                answer = on_deleted(job)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception:
+                # One file that cannot be deleted must not keep the others.
+                _log.exception("%s: what job %s left could not be deleted", kind.name, job.id)

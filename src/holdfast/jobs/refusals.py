@@ -1,0 +1,66 @@
+"""What an engine raises where it cannot do what it is asked."""
+
+from collections.abc import Iterable
+
+from holdfast.errors import ERRORS, ErrorCode, HoldfastError
+from holdfast.jobs.model import Job, JobError
+
+
+class UnknownKind(HoldfastError, LookupError):
+    """No app of this engine declares the kind `kind`."""
+
+    code = ErrorCode.VALIDATION_ERROR
+
+    def __init__(self, kind: str, known: Iterable[str]) -> None:
+        names = ", ".join(sorted(known)) or "none"
+        super().__init__(
+            f"no app of this engine declares {kind!r} (it knows: {names}); pass its app in apps="
+        )
+        self.kind = kind
+
+
+class UnknownJob(HoldfastError, LookupError):
+    """There is no job `job_id`: it never was, or retention has deleted it."""
+
+    code = ErrorCode.FORBIDDEN
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"there is no job {job_id!r}")
+        self.job_id = job_id
+
+
+class InvalidState(HoldfastError):
+    """The job's status does not allow what was asked for."""
+
+    code = ErrorCode.INVALID_STATE
+
+
+class NotReady(HoldfastError):
+    """The job is not finished, so it has no result."""
+
+    code = ErrorCode.NOT_READY
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(f"job {job.id} is {job.status}, it has no result yet")
+        self.job = job
+
+
+class WaitTimeout(HoldfastError, TimeoutError):
+    """The job did not finish while somebody waited for it. It goes on."""
+
+    code = ErrorCode.TIMEOUT
+
+    def __init__(self, job: Job, seconds: float) -> None:
+        super().__init__(f"job {job.id} is still {job.status} after {seconds:g} s of waiting")
+        self.job = job
+        self.seconds = seconds
+
+
+class JobFailed(HoldfastError):
+    """The job has failed or was cancelled; `code` and the message are those of its error."""
+
+    def __init__(self, job: Job) -> None:
+        error = job.error or JobError(ErrorCode.CANCELLED, ERRORS[ErrorCode.CANCELLED].message)
+        super().__init__(f"job {job.id} is {job.status}: {error.code}: {error.message}")
+        self.code = error.code
+        self.job = job

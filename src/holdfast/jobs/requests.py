@@ -1,0 +1,233 @@
+"""Ask for a job: what a caller may say of it, checked and turned into what a store takes in."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, Generic, TypedDict, TypeVar
+
+from holdfast.jobs.app import JobFunction
+from holdfast.jobs.arguments import check_size, results_codec
+from holdfast.jobs.kinds import Codec, JobKind
+from holdfast.jobs.model import JobStatus, NewJob
+from holdfast.jobs.validation import ValidationError, shown
+from holdfast.resilience import checks
+
+ArgsT = TypeVar("ArgsT")
+ResultT = TypeVar("ResultT")
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~-]{0,199}")
+_KEY_LENGTH = 500
+_PRIORITIES = range(-32768, 32768)
+
+
+class RequestOptions(TypedDict, total=False):
+    """What may be said of a job when it is enqueued; `JobRequest` explains each."""
+
+    dedup_key: str | None
+    owner: str | None
+    priority: int
+    run_at: float | datetime | timedelta | None
+    deadline: float | datetime | timedelta | None
+    id: str | None
+    meta: Mapping[str, Any] | None
+    uploaded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest(Generic[ArgsT, ResultT]):
+    """A job to be enqueued.
+
+    Args:
+        job: the declared function, or the name of its kind.
+        args: its arguments.
+        dedup_key: while a job of the same kind with the same key is unfinished or complete, that
+            one is returned and none is created.
+        owner: whose job it is.
+        priority: higher runs first within its queue and downstream; -32768 to 32767.
+        run_at: when it may start first: epoch seconds, a datetime with a time zone, or a timedelta
+            from now.
+        deadline: when it is failed with `TIMEOUT` if it is not finished: seconds or a timedelta
+            from now, or a datetime with a time zone. By default the kind's, counted from now or
+            from `run_at`, whichever is later.
+        id: a name of its own, unique for good: enqueueing it again returns the first. By default
+            one is made that grows with time.
+        meta: JSON values for pages (file name, size, ...); a handler gets them too.
+        uploaded: True creates it `uploaded`, to wait for `Engine.submit` or `Engine.reject`.
+    """
+
+    job: JobFunction[ArgsT, ResultT] | str
+    args: ArgsT
+    dedup_key: str | None = None
+    owner: str | None = None
+    priority: int = 0
+    run_at: float | datetime | timedelta | None = None
+    deadline: float | datetime | timedelta | None = None
+    id: str | None = None
+    meta: Mapping[str, Any] | None = None
+    uploaded: bool = False
+
+    @property
+    def kind_name(self) -> str:
+        """The name of the kind that is asked for."""
+        return self.job.kind.name if isinstance(self.job, JobFunction) else self.job
+
+
+@dataclass(frozen=True, slots=True)
+class JobHandle(Generic[ResultT_co]):
+    """A job that was enqueued. Pass it to the engine wherever a job's id is asked for.
+
+    `created` is False where a twin with the same `dedup_key`, or a job with the same `id`, was
+    there already: then `id` is that job's.
+    """
+
+    id: str
+    kind: str
+    created: bool
+
+
+def new_ids(count: int, wall: float) -> list[str]:
+    """Return `count` new ids: 12 hex digits of `wall` in milliseconds, 20 of chance.
+
+    They grow with time, so a database appends them to its indexes in order.
+    """
+    prefix = f"{int(wall * 1000):012x}"
+    chance = os.urandom(10 * count).hex()
+    return [prefix + chance[start : start + 20] for start in range(0, 20 * count, 20)]
+
+
+def needs_now(request: JobRequest[Any, Any], kind: JobKind) -> bool:
+    """Say whether `prepare` must know the time: something is said from now on."""
+    return (
+        kind.deadline is not None
+        or request.deadline is not None
+        or isinstance(request.run_at, timedelta)
+    )
+
+
+def prepare(
+    request: JobRequest[Any, Any], kind: JobKind, new_id: str, now: float, limit: int
+) -> NewJob:
+    """Return what a store is to take in; `limit` is the most bytes that arguments may have.
+
+    Raises:
+        ValidationError: the arguments, or something else that was said, does not fit.
+        PayloadTooLarge: the arguments are larger than `limit`.
+    """
+    arguments = kind.handler.arguments.encode(request.args)
+    check_size("arguments", kind.name, arguments, limit)
+    try:
+        _check_words(request)
+        run_at = _moment("run_at", request.run_at, now)
+        deadline_at = _deadline(request, kind, now, run_at)
+    except (TypeError, ValueError) as error:
+        raise ValidationError(f"job {kind.name}", str(error)) from None
+    return NewJob(
+        id=request.id or new_id,
+        kind=kind.name,
+        queue=kind.queue,
+        arguments=arguments,
+        downstream=_downstream(kind, arguments),
+        status=JobStatus.UPLOADED if request.uploaded else JobStatus.QUEUED,
+        priority=request.priority,
+        max_attempts=kind.policy.max_attempts,
+        run_at=run_at,
+        deadline_at=deadline_at,
+        dedup_key=request.dedup_key,
+        owner=request.owner,
+        meta=_meta(request.meta, kind, limit),
+    )
+
+
+def _check_words(request: JobRequest[Any, Any]) -> None:
+    if request.id is not None and (
+        not isinstance(request.id, str) or _ID.fullmatch(request.id) is None
+    ):
+        raise ValueError(
+            f"id must be 1 to 200 letters, digits and '._:~-', the first a letter or a digit, got "
+            f"{shown(request.id)}"
+        )
+    if request.dedup_key is not None:
+        _check_key("dedup_key", request.dedup_key)
+    if request.owner is not None:
+        _check_key("owner", request.owner)
+    if request.priority != 0:
+        checks.whole("priority", request.priority, at_least=_PRIORITIES.start)
+        if request.priority not in _PRIORITIES:
+            last = _PRIORITIES[-1]
+            raise ValueError(f"priority must be at most {last}, got {request.priority!r}")
+
+
+def _check_key(field: str, value: str) -> None:
+    checks.label(field, value)
+    if len(value) > _KEY_LENGTH or "\0" in value:
+        raise ValueError(
+            f"{field} must have at most {_KEY_LENGTH} characters and no NUL, got {shown(value)}"
+        )
+
+
+def _moment(field: str, value: float | datetime | timedelta | None, now: float) -> float | None:
+    """Return epoch seconds; a number is that already."""
+    if value is None:
+        return None
+    if isinstance(value, timedelta):
+        return now + value.total_seconds()
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(f"{field} must have a time zone, got {value!r}")
+        return value.timestamp()
+    checks.number(field, value)
+    return float(value)
+
+
+def _deadline(
+    request: JobRequest[Any, Any], kind: JobKind, now: float, run_at: float | None
+) -> float | None:
+    value = request.deadline
+    if value is None:
+        start = now if run_at is None else max(now, run_at)
+        return None if kind.deadline is None else start + kind.deadline
+    if isinstance(value, datetime | timedelta):
+        moment = _moment("deadline", value, now)
+        assert moment is not None
+    else:
+        checks.number("deadline", value)
+        moment = now + value
+    earliest, name = (now, "now") if run_at is None else (run_at, f"run_at ({request.run_at!r})")
+    if moment <= earliest:
+        raise ValueError(f"deadline must be later than {name}, got {value!r}")
+    return moment
+
+
+def _downstream(kind: JobKind, arguments: str) -> str | None:
+    downstream = kind.downstream
+    if downstream is None:
+        return None
+    if downstream.key is None:
+        return downstream.name
+    try:
+        return downstream.name_for(kind.handler.arguments.decode(arguments))
+    except Exception as error:
+        raise ValidationError(
+            f"arguments of {kind.name}",
+            f"the key of downstream {downstream.name!r} cannot be told: {error}",
+        ) from error
+
+
+def _meta(meta: Mapping[str, Any] | None, kind: JobKind, limit: int) -> str | None:
+    if meta is None:
+        return None
+    subject = f"meta of {kind.name}"
+    if not isinstance(meta, Mapping):
+        raise ValidationError(subject, f"must be a mapping, got {shown(meta)}")
+    text = _meta_codec(subject).encode(dict(meta))
+    check_size("meta", kind.name, text, limit)
+    return text
+
+
+@cache
+def _meta_codec(subject: str) -> Codec:
+    return results_codec(Any, subject)

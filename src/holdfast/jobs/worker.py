@@ -1,0 +1,348 @@
+"""Claim → execute → report, until asked to stop.
+
+One loop ticks the store: a tick writes everything that has finished since the last one and claims
+as many jobs as there are free slots, in a single transaction. While a tick is on its way other
+attempts finish, and the next one takes them all: the busier the worker, the larger the batch, and
+on an idle worker an attempt is reported at once. Between ticks the loop sleeps until an attempt
+ends, the store hints at work, or `poll_interval` is over.
+
+Where the store goes away the worker waits for it. What has finished stays in memory and is
+reported again; a report that had got through already is refused, which harms nobody.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.events import Event, Listener, notify
+from holdfast.jobs.context import CancelReason
+from holdfast.jobs.events import WorkerStarted, WorkerStopped
+from holdfast.jobs.executor import Executor, Run
+from holdfast.jobs.heartbeat import Heartbeat, News
+from holdfast.jobs.isolation.pool import ChildPool
+from holdfast.jobs.kinds import JobKind
+from holdfast.jobs.maintenance.leader import Maintenance
+from holdfast.jobs.model import Claim
+from holdfast.jobs.options import WorkerOptions
+from holdfast.jobs.outage import Outage
+from holdfast.jobs.ports import ClaimRequest, Store, StoreUnavailable, TickResult
+from holdfast.jobs.progress import ProgressWriter
+from holdfast.jobs.reporting import Reporter
+from holdfast.jobs.supervisor import Supervisor
+from holdfast.jobs.threads import Threads
+from holdfast.resilience.backoff import Exponential
+
+_log = logging.getLogger("holdfast.worker")
+
+_BACKOFF = Exponential(base=0.1, multiplier=2, cap=5.0, jitter=0.2)
+_SHORTEST_WAIT = 0.005
+"""Seconds between two looks at the store where it promised work that then was not there."""
+_PROGRESS_EVERY = 0.5
+"""Seconds between two words on one attempt's progress."""
+_LAST_WORDS = 2.0
+"""Seconds after the time to stop in which the last reports are tried again."""
+
+
+class Worker:
+    """Run the jobs of `kinds` from `store` until it is stopped.
+
+    Args:
+        store: an open store.
+        kinds: what it can run, by name.
+        options: how it is to work.
+        clock: where time comes from.
+        rng: where jitter comes from.
+        listeners: told of claims, outcomes, refusals, outages and maintenance.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        kinds: Mapping[str, JobKind],
+        options: WorkerOptions | None = None,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        rng: Random | None = None,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self._options = options = options or WorkerOptions()
+        self._store = store
+        self._kinds = dict(kinds)
+        self._clock = clock
+        self._rng = rng or Random()
+        self._listeners = tuple(listeners)
+        self._id = options.worker_id or _made_up_id()
+        self._limits = {name: kind.concurrency for name, kind in self._kinds.items()}
+        self._queues = options.queues or tuple(
+            sorted({kind.queue for kind in self._kinds.values()})
+        )
+        self._wake = asyncio.Event()
+        self._outage = Outage(self._id, clock, self._listeners)
+        self._threads = Threads("holdfast-handler")
+        self._children = ChildPool(self._kinds, options.child, clock)
+        self._executor = Executor(
+            store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,
+            on_ended=self._ended, on_interrupt=self._stop_now,
+        )  # fmt: skip
+        self._runs = Supervisor(
+            clock=clock, cleanup_seconds=options.cleanup_seconds, listeners=self._listeners,
+            abandon=self._executor.abandon, wake=self._wake.set,
+        )  # fmt: skip
+        self._progress = ProgressWriter(
+            store, clock=clock, every=_PROGRESS_EVERY, find=self._runs.find,
+            on_refused=self._runs.lose,
+        )  # fmt: skip
+        self._reporter = Reporter(store, self._id, self._listeners)
+        self._heartbeat = Heartbeat(
+            store.heartbeats, self._runs.held, lease_seconds=options.lease_seconds,
+            extend_every=options.extend_every, clock=clock, outage=self._outage,
+            tell=self._hear_from_thread,
+        )  # fmt: skip
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiter: asyncio.Task[None] | None = None
+        self._waits_until = 0.0
+        self._due = True
+        self._stops = 0
+        self._failures = 0
+
+    # -- what others may ask -------------------------------------------------------------------
+
+    @property
+    def worker_id(self) -> str:
+        """Its name in the store."""
+        return self._id
+
+    @property
+    def running(self) -> int:
+        """How many slots are taken."""
+        return len(self._runs.running)
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the store answers, as far as is known."""
+        return not self._outage.lasts
+
+    def stop(self) -> None:
+        """Stop claiming, and finish or hand back what runs within `shutdown_seconds`.
+
+        Calling it again hands everything back at once. Safe to call from any thread and from a
+        signal handler.
+        """
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            self._stops += 1
+            return
+        loop.call_soon_threadsafe(self._note_stop)
+
+    async def run(self, *, until_idle: bool = False) -> None:
+        """Work until `stop`.
+
+        With `until_idle`, return as soon as no job is ready and none is running here. A job that
+        waits for a time in the future or for a held downstream is not waited for; one that becomes
+        due while the worker still works is run.
+        """
+        if self._loop is not None:
+            raise RuntimeError(f"{self._id} runs already")
+        self._loop = asyncio.get_running_loop()
+        self._progress.open()
+        self._children.warm()
+        self._heartbeat.start()
+        maintenance = self._start_maintenance()
+        self._tell(WorkerStarted(self._id, self._options.concurrency))
+        try:
+            try:
+                await self._serve(until_idle)
+            except BaseException:
+                self._stops += 2
+                raise
+            finally:
+                await self._drain()
+        finally:
+            await self._close(maintenance)
+
+    # -- the loop ------------------------------------------------------------------------------
+
+    async def _serve(self, until_idle: bool) -> None:
+        runs, options = self._runs, self._options
+        while not self._stops:
+            free = min(options.concurrency - len(runs.running), options.batch)
+            if not runs.done and not (self._due and free > 0):
+                await self._sleep()
+                continue
+            self._due = False
+            result = await self._tick(free)
+            if result is None:
+                await self._pause()
+            elif free > 0 and len(result.claims) >= free:
+                self._due = True
+            else:
+                if until_idle and free > 0 and not runs.busy:
+                    return
+                self._wait_for_work(result)
+
+    async def _tick(self, free: int) -> TickResult | None:
+        """Report and claim; None where the store could not be reached."""
+        request = None
+        if free > 0:
+            request = ClaimRequest(free, self._queues, self._limits, self._options.lease_seconds)
+        batch = tuple(self._runs.done)
+        began = self._clock.monotonic()
+        try:
+            result = await self._reporter.tick(batch, request)
+        except StoreUnavailable as error:
+            self._failures += 1
+            self._due = True
+            self._outage.lost("tick", error)
+            return None
+        self._failures = 0
+        self._outage.back("tick")
+        self._runs.reported(batch)
+        self._start(result.claims, began + self._options.lease_seconds)
+        return result
+
+    def _start(self, claims: Sequence[Claim], held_until: float) -> None:
+        assert self._loop is not None
+        create_task, execute, add = self._loop.create_task, self._executor.execute, self._runs.add
+        for claim in claims:
+            run = Run(claim, self._kinds[claim.kind], self._progress, self._clock, held_until)
+            if self._stops:
+                # Claimed while the request to stop was on its way: handed back unstarted.
+                run.cut = CancelReason.SHUTDOWN
+            add(run)
+            run.task = create_task(execute(run))
+
+    def _ended(self, run: Run) -> None:
+        self._progress.forget(run.context)
+        self._runs.ended(run)
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    async def _sleep(self, seconds: float | None = None) -> None:
+        if seconds is None:
+            await self._wake.wait()
+        else:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._wake.wait()
+            except TimeoutError:
+                return
+        self._wake.clear()
+
+    async def _pause(self) -> None:
+        """Wait for a store that is away, a little longer each time, or until asked to stop."""
+        assert self._loop is not None
+        until = self._clock.monotonic() + _BACKOFF.delay(self._failures, self._rng)
+        while not self._stops and (left := until - self._clock.monotonic()) > 0:
+            await self._sleep(left)
+
+    def _wait_for_work(self, result: TickResult) -> None:
+        assert self._loop is not None
+        seconds = self._options.poll_interval * (0.9 + 0.2 * self._rng.random())
+        if result.wake_at is not None:
+            seconds = min(seconds, max(_SHORTEST_WAIT, result.wake_at - result.now))
+        until = self._clock.monotonic() + seconds
+        if self._waiter is not None:
+            if self._waits_until <= until:
+                return
+            self._waiter.cancel()
+        self._waits_until = until
+        self._waiter = self._loop.create_task(self._wait(result.mark, seconds))
+
+    async def _wait(self, mark: int, seconds: float) -> None:
+        try:
+            await self._store.wait_for_work(mark, seconds)
+        except StoreUnavailable:
+            # The next tick will find out; it must not come at once, and again and again.
+            await self._clock.sleep_async(min(seconds, 1.0))
+        self._waiter = None
+        self._due = True
+        self._wake.set()
+
+    def _hear_from_thread(self, news: News) -> None:
+        loop = self._loop
+        try:
+            if loop is not None:
+                loop.call_soon_threadsafe(self._runs.hear, news)
+        except RuntimeError:
+            # The loop is closed, and nothing runs any more.
+            return
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _note_stop(self) -> None:
+        self._stops += 1
+        self._wake.set()
+
+    def _stop_now(self) -> None:
+        self._stops += 2
+        self._wake.set()
+
+    async def _drain(self) -> None:
+        """Finish or hand back what runs, within the limit; then report it all."""
+        runs, now = self._runs, self._clock.monotonic()
+        limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds
+        cut_at, end_at = now + max(limit - cleanup, limit / 2), now + limit
+        while runs.busy:
+            now = self._clock.monotonic()
+            if self._stops >= 2:
+                cut_at = end_at = min(now, end_at)
+            if now >= cut_at and runs.running:
+                runs.cut_all(CancelReason.SHUTDOWN)
+                # What can stop at once does so, and need not be abandoned.
+                await asyncio.wait({run.task for run in runs.running if run.task}, timeout=0.05)
+            if now >= end_at:
+                runs.abandon_all()
+            if runs.done:
+                if await self._tick(0) is None:
+                    if now >= end_at + _LAST_WORDS:
+                        return
+                    await self._clock.sleep_async(0.1)
+            elif now >= end_at:
+                return
+            else:
+                await self._sleep((end_at if now >= cut_at else cut_at) - now)
+
+    async def _close(self, maintenance: asyncio.Task[None] | None) -> None:
+        for task in (maintenance, self._waiter):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        self._runs.close()
+        await self._progress.close()
+        await self._children.close()
+        self._threads.close()
+        self._heartbeat.stop()
+        if not await asyncio.to_thread(self._heartbeat.join, 5.0):
+            _log.warning("%s: the heartbeat does not end", self._id)
+        if self._runs.done:
+            _log.error(
+                "%s: %d finished attempts could not be reported; they run again when their "
+                "leases have run out", self._id, len(self._runs.done),
+            )  # fmt: skip
+        self._tell(WorkerStopped(self._id, len(self._runs.done)))
+        self._loop = None
+
+    # -- small things --------------------------------------------------------------------------
+
+    def _start_maintenance(self) -> asyncio.Task[None] | None:
+        if self._options.maintenance is None:
+            return None
+        assert self._loop is not None
+        maintenance = Maintenance(
+            self._store, self._kinds, self._options.maintenance, holder=self._id,
+            clock=self._clock, rng=self._rng, outage=self._outage, listeners=self._listeners,
+        )  # fmt: skip
+        return self._loop.create_task(maintenance.run())
+
+    def _tell(self, event: Event) -> None:
+        if self._listeners:
+            notify(self._listeners, event)
+
+
+def _made_up_id() -> str:
+    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(3)}"

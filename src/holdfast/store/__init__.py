@@ -1,0 +1,1 @@
+"""Stores: the ports of `holdfast.jobs.ports` on real databases, one package a dialect."""

@@ -1,0 +1,288 @@
+"""Claim with care: where a breaker or a limit must be asked before a job may start.
+
+The pure functions of `holdfast.jobs.circuits` decide; what they decide on is locked first, in the
+order that the package's docstring gives, so that limits hold in the whole fleet.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from holdfast.jobs.circuits import (
+    Admission,
+    DownstreamRecord,
+    RateSpent,
+    grant,
+    judge,
+    rate_slices,
+)
+from holdfast.jobs.ports import ClaimRequest
+from holdfast.resilience.breaker.transitions import CircuitState, Permit
+from holdfast.store.postgres import downstreams
+from holdfast.store.postgres.connection import Connection, Row, rows
+from holdfast.store.postgres.downstreams import Reports
+from holdfast.store.postgres.values import TIMED_OUT
+
+_RATE_CHECK = 1.0
+_Grant = tuple[Admission, Permit]
+
+
+class Started(NamedTuple):
+    """A job that was taken: its line of the answer, and under what leave."""
+
+    line: Row
+    admission: Admission
+    permit: Permit | None
+
+
+class _Lane(NamedTuple):
+    """A row of `claim_lanes`."""
+
+    id: int
+    queue: str
+    downstream: str
+    kind: str
+    generation: int | None
+    open_until: float | None
+    stance: str
+
+
+class _Head(NamedTuple):
+    """A job that waits at the head of its lane."""
+
+    lane: _Lane
+    order: tuple[int, float, int]
+
+
+@dataclass(slots=True)
+class CarefulClaim:
+    """One claim inside a transaction; `request` is None where there are only reports to judge."""
+
+    connection: Connection
+    worker_id: str
+    request: ClaimRequest | None
+    now: float
+    served: int
+    started: list[Started] = field(default_factory=list)
+    timed_out: list[str] = field(default_factory=list)
+    moved: list[DownstreamRecord] = field(default_factory=list)
+    wake_at: float | None = None
+    needs_care: bool = False
+    _before: dict[str, DownstreamRecord] = field(default_factory=dict)
+    _records: dict[str, DownstreamRecord] = field(default_factory=dict)
+    _running: dict[str, int] = field(default_factory=dict)
+    _kind_rooms: dict[str, int] = field(default_factory=dict)
+    _spent: dict[str, list[RateSpent]] = field(default_factory=dict)
+    _trials: dict[str, dict[int, float]] = field(default_factory=dict)
+
+    async def run(self, reports: Reports) -> None:
+        """Judge the accepted `reports`, then claim up to the request's limit."""
+        lanes = await self._waiting_lanes()
+        names = {lane.downstream for lane in lanes if lane.stance == "care"} | set(reports)
+        if names:
+            self._before = await downstreams.lock(self.connection, names)
+            self._records = {
+                name: judge(record, reports.get(name, ()), self.now)
+                for name, record in self._before.items()
+            }
+        lanes = [lane for lane in lanes if not self._is_held(lane)]
+        if lanes and self.request is not None:
+            await self._count(lanes)
+            await self._claim(lanes, self.request)
+        await self._keep()
+
+    async def _waiting_lanes(self) -> list[_Lane]:
+        if self.request is None:
+            return []
+        self.wake_at = (await rows(self.connection, "claim_promote", now=self.now))[0][0]
+        found = await rows(
+            self.connection,
+            "claim_lanes",
+            queues=self.request.queues,
+            kinds=list(self.request.kinds),
+            now=self.now,
+        )
+        lanes = [_Lane(*row) for row in found] if self.request.limit > 0 else []
+        self.needs_care = any(
+            lane.stance == "care" or self.request.kinds[lane.kind] is not None for lane in lanes
+        )
+        return lanes
+
+    def _wake(self, at: float | None) -> None:
+        if at is not None and (self.wake_at is None or at < self.wake_at):
+            self.wake_at = at
+
+    def _is_held(self, lane: _Lane) -> bool:
+        record = self._records.get(lane.downstream)
+        held = lane.stance == "held" if record is None else record.holds_at(self.now)
+        if held:
+            self._wake(lane.open_until if record is None else record.circuit.open_until)
+        return held
+
+    async def _count(self, lanes: Sequence[_Lane]) -> None:
+        """Read what the limits of `lanes` are judged by, once nobody else can change it."""
+        assert self.request is not None
+        limits = {
+            lane.kind: limit
+            for lane in lanes
+            if (limit := self.request.kinds[lane.kind]) is not None
+        }
+        if limits:
+            await rows(self.connection, "claim_lock_kinds", kinds=sorted(limits))
+        names = [lane.downstream for lane in lanes if lane.downstream in self._records]
+        if not names and not limits:
+            return
+        by_kind: Counter[str] = Counter()
+        by_name: Counter[str] = Counter()
+        for downstream, kind, n in await rows(
+            self.connection, "claim_running", downstreams=names, kinds=list(limits)
+        ):
+            by_kind[kind] += n
+            by_name[downstream] += n
+        self._kind_rooms = {kind: limit - by_kind[kind] for kind, limit in limits.items()}
+        self._running = dict(by_name)
+        for name in dict.fromkeys(names):
+            await self._read_limits(self._records[name])
+
+    async def _read_limits(self, record: DownstreamRecord) -> None:
+        name = record.name
+        if record.settings.rate is not None:
+            found = await rows(self.connection, "claim_rate_spent", downstream=name)
+            self._spent[name] = [RateSpent(*row) for row in found]
+        if record.circuit.state is not CircuitState.CLOSED:
+            generation = record.circuit.generation
+            found = await rows(
+                self.connection, "claim_trial_leases", downstream=name, generation=generation
+            )
+            self._trials[name] = dict(map(tuple, found))
+
+    def _grant(self, name: str, wanted: int) -> tuple[DownstreamRecord, Sequence[_Grant]]:
+        leave = grant(
+            self._records[name],
+            wanted,
+            self.now,
+            running=self._running.get(name, 0),
+            spent=self._spent.get(name, ()),
+            trial_leases=self._trials.get(name),
+        )
+        if len(leave.permits) < wanted and self._records[name].settings.rate is not None:
+            self._wake(self.now + _RATE_CHECK)
+        return leave.record, leave.permits
+
+    async def _claim(self, lanes: Sequence[_Lane], request: ClaimRequest) -> None:
+        ids = [lane.id for lane in lanes]
+        expired = await rows(
+            self.connection, "claim_time_out", lanes=ids, timeout=TIMED_OUT, now=self.now
+        )
+        self.timed_out = [row["id"] for row in expired]
+        leave = {
+            name: self._grant(name, request.limit)[1]
+            for name in {lane.downstream for lane in lanes} & set(self._records)
+        }
+        by_id = {lane.id: lane for lane in lanes}
+        found = await rows(self.connection, "claim_heads", lanes=ids, limit=request.limit)
+        heads = [_Head(by_id[row[0]], (-row[1], row[2], row[3])) for row in found]
+        rooms = {name: len(permits) for name, permits in leave.items()}
+        quotas = self._share_out(heads, request.limit, rooms)
+        if not quotas:
+            return
+        taken = [lane for lane in lanes if quotas[lane.id]]
+        lines = await rows(
+            self.connection,
+            "claim_take",
+            worker=self.worker_id,
+            lanes=[lane.id for lane in taken],
+            quotas=[quotas[lane.id] for lane in taken],
+            generations=[_generation(lane, leave) for lane in taken],
+            lease=request.lease_seconds,
+            now=self.now,
+        )
+        await self._start(lines, by_id)
+
+    def _share_out(self, heads: Iterable[_Head], limit: int, rooms: dict[str, int]) -> Counter[int]:
+        """Return how many jobs each lane may give: equal shares, within every limit."""
+        waiting: dict[tuple[str, str], list[_Head]] = {}
+        for head in sorted(heads, key=lambda head: head.order):
+            waiting.setdefault((head.lane.queue, head.lane.downstream), []).append(head)
+        groups = sorted(waiting.values(), key=self._turn)
+        kind_rooms = dict(self._kind_rooms)
+        quotas: Counter[int] = Counter()
+        remaining = limit
+        while groups and remaining > 0:
+            share = max(1, remaining // len(groups))
+            unfinished = []
+            for group in groups:
+                downstream = group[0].lane.downstream
+                wanted = min(share, remaining, rooms.get(downstream, remaining))
+                taken = 0
+                while group and taken < wanted:
+                    lane = group.pop(0).lane
+                    if kind_rooms.get(lane.kind, 1) > 0:
+                        if lane.kind in kind_rooms:
+                            kind_rooms[lane.kind] -= 1
+                        quotas[lane.id] += 1
+                        taken += 1
+                remaining -= taken
+                if downstream in rooms:
+                    rooms[downstream] -= taken
+                if group and rooms.get(downstream, 1) > 0:
+                    unfinished.append(group)
+            groups = unfinished
+        return quotas
+
+    def _turn(self, group: Sequence[_Head]) -> tuple[bool, int]:
+        lane = group[0].lane.id
+        return lane <= self.served, lane
+
+    async def _start(self, lines: Sequence[Row], lanes: dict[int, _Lane]) -> None:
+        """Give each job its permit: from each downstream exactly as many as jobs were taken."""
+        counts = Counter(lanes[line["lane"]].downstream for line in lines)
+        permits = {}
+        for name in counts.keys() & self._records.keys():
+            self._records[name], granted = self._grant(name, counts[name])
+            calls = sum(admission is not Admission.REFUSED for admission, _ in granted)
+            await self._spend(self._records[name], calls)
+            permits[name] = iter(granted)
+        for line in lines:
+            name = lanes[line["lane"]].downstream
+            if name in permits:
+                self.started.append(Started(line, *next(permits[name])))
+            else:
+                permit = None if line["generation"] is None else Permit(line["generation"])
+                self.started.append(Started(line, Admission.CALL, permit))
+        trials = [
+            (started.line["seq"], started.permit.trial)
+            for started in self.started
+            if started.permit is not None and started.permit.trial is not None
+        ]
+        if trials:
+            seqs, numbers = zip(*trials, strict=True)
+            await rows(self.connection, "claim_trials", seqs=seqs, trials=numbers)
+
+    async def _spend(self, record: DownstreamRecord, calls: int) -> None:
+        if not calls:
+            return
+        for period, width, _ in rate_slices(record.settings.rate):
+            slot = {"downstream": record.name, "width": width}
+            bucket = int(self.now // width)
+            await rows(self.connection, "claim_spend", **slot, bucket=bucket, spent=calls)
+            oldest = int((self.now - period) // width)
+            await rows(self.connection, "claim_forget_spent", **slot, bucket=oldest)
+
+    async def _keep(self) -> None:
+        """Write the records that changed, and note whose breaker moved."""
+        for name in sorted(self._records):
+            before, after = self._before[name], self._records[name]
+            if after is before:
+                continue
+            stored = await downstreams.save(self.connection, after)
+            if stored is None:
+                raise AssertionError(f"downstream {name!r} changed under our own lock")
+            if stored.circuit.state is not before.circuit.state:
+                self.moved.append(stored)
+
+
+def _generation(lane: _Lane, leave: dict[str, Sequence[_Grant]]) -> int | None:
+    permits = leave.get(lane.downstream)
+    return permits[0][1].generation if permits else lane.generation

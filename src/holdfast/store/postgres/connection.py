@@ -1,0 +1,248 @@
+"""Connections: how the database is reached, and what its errors mean to a caller."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from holdfast.jobs.ports import (
+    StoreBusy,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    StoreUnusable,
+)
+from holdfast.store.joining import numbered
+from holdfast.store.sql_files import load_queries
+
+T = TypeVar("T")
+# asyncpg has no types of its own; these say what is meant.
+Connection: TypeAlias = Any
+Row: TypeAlias = Any
+
+SQL: Mapping[str, str] = load_queries("holdfast.store.postgres")
+"""Every named query of this dialect, with named parameters (`:name`)."""
+
+SETTINGS = {
+    # Our statements are few, and each has one good plan: by index, from a handful of given rows. A
+    # planner that met the tables while they were empty, or whose estimate is off, must not choose
+    # another; and no plan of ours is worth compiling.
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+    # A process that stops inside a transaction must not keep the whole table from being swept.
+    "idle_in_transaction_session_timeout": "60s",
+    "application_name": "holdfast",
+}
+
+_CONNECTING = 10.0
+_TRIES = 5
+
+_UNREACHABLE = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.OutOfMemoryError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+_MISCONFIGURED = (
+    asyncpg.InvalidPasswordError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InsufficientPrivilegeError,
+)
+_NO_SCHEMA = (
+    asyncpg.UndefinedTableError,
+    asyncpg.UndefinedFunctionError,
+    asyncpg.UndefinedColumnError,
+    asyncpg.UndefinedObjectError,
+    asyncpg.InvalidSchemaNameError,
+)
+_BROKEN = (asyncpg.InterfaceError, asyncpg.InternalClientError)
+_DRIVER_ERRORS = (asyncpg.PostgresError, *_BROKEN, OSError, TimeoutError)
+_COLLISIONS = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+
+
+class Database:
+    """The connections of one store to one database.
+
+    Args:
+        url: `postgresql://user:password@host:port/database`.
+        connections: how many there may be at once.
+        timeout: seconds that one statement may take; a server that is silent for longer counts as
+            gone.
+    """
+
+    def __init__(self, url: str, *, connections: int, timeout: float) -> None:
+        self._url = url
+        self._most = connections
+        self._timeout = timeout
+        self._pool: Any = None
+        self._closed = False
+        self.where = describe(url)
+        """The address without its password."""
+
+    async def open(self) -> None:
+        """Connect.
+
+        Raises:
+            StoreUnusable: the address or the account is wrong.
+            StoreUnavailable: nobody answers.
+        """
+        check_address(self._url)
+        with_settings = {"server_settings": SETTINGS, "command_timeout": self._timeout}
+        try:
+            self._pool = await asyncpg.create_pool(
+                self._url,
+                min_size=1,
+                max_size=self._most,
+                reset=_leave_as_it_is,
+                timeout=_CONNECTING,
+                **with_settings,
+            )
+        except (ValueError, asyncpg.InterfaceError):
+            # Its words may repeat the address, and with it the password.
+            raise StoreUnusable(
+                f"the address of {self.where} cannot be understood; it must look like "
+                "postgresql://user:password@host:5432/database, with special characters in the "
+                "password written as %XX"
+            ) from None
+        except Exception as error:
+            raise store_error(error, self.where) from error
+        self._closed = False
+
+    async def connect(self) -> Connection:
+        """Open a connection of its own, for one that listens or lives on another event loop."""
+        try:
+            return await asyncpg.connect(
+                self._url,
+                timeout=_CONNECTING,
+                command_timeout=self._timeout,
+                server_settings=SETTINGS,
+            )
+        except Exception as error:
+            raise store_error(error, self.where) from error
+
+    async def close(self) -> None:
+        """Let what is under way finish, and disconnect."""
+        self._closed = True
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                async with asyncio.timeout(_CONNECTING):
+                    await pool.close()
+            except (TimeoutError, *_UNREACHABLE, asyncpg.InterfaceError):
+                pool.terminate()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Borrow a connection; its errors become the store's."""
+        if self._pool is None:
+            state = "closed" if self._closed else "not open"
+            raise StoreClosed(f"{self.where}: the store is {state}")
+        try:
+            async with self._pool.acquire(timeout=self._timeout) as connection:
+                yield connection
+        except _DRIVER_ERRORS as error:
+            raise store_error(error, self.where) from error
+
+    async def rows(self, query: str, **parameters: Any) -> list[Row]:
+        """Run the named `query` and return its rows."""
+        async with self.connection() as connection:
+            return await rows(connection, query, **parameters)
+
+    async def write(self, query: str, **parameters: Any) -> list[Row]:
+        """Run the named `query`, again where it lost a race with another transaction."""
+        return await self._again(lambda: self.rows(query, **parameters))
+
+    async def transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Run `work` in one transaction, again where it lost a race with another one."""
+
+        async def once() -> T:
+            async with self.connection() as connection, connection.transaction():
+                return await work(connection)
+
+        return await self._again(once)
+
+    async def _again(self, work: Callable[[], Awaitable[T]]) -> T:
+        for _ in range(_TRIES - 1):
+            try:
+                return await work()
+            except StoreBusy as error:
+                if not isinstance(error.__cause__, _COLLISIONS):
+                    raise
+        return await work()
+
+
+async def rows(connection: Connection, query: str, **parameters: Any) -> list[Row]:
+    """Run the named `query` on `connection` and return its rows."""
+    text, names = numbered(SQL[query])
+    found: list[Row] = await connection.fetch(text, *[parameters[name] for name in names])
+    return found
+
+
+async def _leave_as_it_is(_: Connection) -> None:
+    """Spare the round trip that asyncpg makes to reset a connection: ours are never altered."""
+
+
+def check_address(url: str) -> None:
+    """Refuse an address that cannot be one.
+
+    Raises:
+        StoreUnusable: the scheme is wrong; the message says what to write.
+    """
+    scheme, found, _ = url.partition("://")
+    if not found or scheme not in {"postgresql", "postgres"}:
+        raise StoreUnusable(
+            "an address of a PostgreSQL database begins with postgresql://"
+            + (f", not with {scheme}://" if found else "")
+        )
+
+
+def describe(url: str) -> str:
+    """Return host, port and database of `url`, never the account or the password."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+        name = parts.path.strip("/")
+        database = f"/{name}" if name and "@" not in name else ""
+        return f"PostgreSQL at {parts.hostname or 'localhost'}{port}{database}"
+    except ValueError:
+        return "PostgreSQL"
+
+
+def store_error(error: BaseException, where: str) -> StoreError:
+    """Return what `error` means to a caller of the store at `where`."""
+    if isinstance(error, StoreError):
+        return error
+    if isinstance(error, _MISCONFIGURED):
+        return StoreUnusable(
+            f"{where}: {error}; check the account, its password and rights, and the name of the "
+            "database in the address"
+        )
+    if isinstance(error, _NO_SCHEMA):
+        return StoreUnusable(f"{where}: the schema is missing ({error}); run: holdfast migrate")
+    if isinstance(error, asyncpg.DiskFullError):
+        return StoreFull(f"{where}: the server has no room left")
+    if isinstance(error, (*_COLLISIONS, asyncpg.LockNotAvailableError)):
+        return StoreBusy(f"{where}: {error}")
+    if isinstance(error, TimeoutError | asyncpg.QueryCanceledError):
+        return StoreUnavailable(f"{where}: no answer in time")
+    if isinstance(error, _UNREACHABLE):
+        return StoreUnavailable(f"{where}: cannot be reached ({error}); check that it runs")
+    if isinstance(error, ValueError):
+        return StoreError(f"{where}: {error}")
+    if isinstance(error, _BROKEN):
+        # What asyncpg says of a connection that was closed under it.
+        return StoreUnavailable(f"{where}: the connection is gone ({error})")
+    return StoreError(f"{where}: {error}")

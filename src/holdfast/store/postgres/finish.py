@@ -1,0 +1,74 @@
+"""Record what a worker finished: its reports as columns, and the answers to them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from holdfast.jobs.model import (
+    Cancelled,
+    Completed,
+    Failed,
+    Finished,
+    JobError,
+    JobStatus,
+    Outcome,
+    Released,
+    Retry,
+)
+from holdfast.jobs.ports import Refusal
+from holdfast.jobs.views import normalise_error
+from holdfast.store.postgres.values import clean, clean_or_none, shared, sparse
+
+_Columns = tuple[str, str | None, str | None, str | None, str | None, str | None, float | None]
+_COMPLETE = "complete"
+
+
+def report_columns(finished: Sequence[Finished], seqs: Mapping[str, int]) -> dict[str, Any]:
+    """Return the reports as the arrays that `tick` takes; `seqs` are known ones, by job id."""
+    known = [seqs.get(item.lease.job_id) for item in finished]
+    told = [_columns(item.outcome) for item in finished]
+    return {
+        "seqs": known,
+        "ids": [item.lease.job_id for item in finished] if None in known else None,
+        "tokens": [item.lease.token for item in finished],
+        "workers": shared([item.lease.worker_id for item in finished]),
+        "outcomes": shared([columns[0] for columns in told]),
+        "results": sparse([columns[1] for columns in told]),
+        "codes": sparse([columns[2] for columns in told]),
+        "messages": sparse([columns[3] for columns in told]),
+        "groups": sparse([columns[4] for columns in told]),
+        "reasons": sparse([columns[5] for columns in told]),
+        "afters": sparse([columns[6] for columns in told]),
+        "durations": sparse([item.duration for item in finished]),
+        "metas": sparse([clean_or_none(item.meta) for item in finished]),
+    }
+
+
+def _columns(outcome: Outcome) -> _Columns:
+    """Return outcome, result, code, message, group, dead-letter reason, delay in seconds."""
+    match outcome:
+        case Completed(result):
+            return _COMPLETE, clean_or_none(result), None, None, None, None, None
+        case Retry(after, error):
+            return "retry", None, *_error(error), None, after
+        case Failed(error, reason):
+            return "failed", None, *_error(error), None if reason is None else str(reason), None
+        case Released(after):
+            return "released", None, None, None, None, None, after
+        case Cancelled():
+            return "cancelled", None, None, None, None, None, None
+
+
+def _error(error: JobError) -> tuple[str, str, str]:
+    message = clean(error.message)
+    return str(error.code), message, normalise_error(message)
+
+
+REFUSALS = {"stale": Refusal.STALE, "late": Refusal.LATE}
+"""Lines of an answer that say that a report changed nothing."""
+OVERRULINGS = {"failed": JobStatus.FAILED, "cancelled": JobStatus.CANCELLED}
+"""Lines of an answer that say that a report's job went elsewhere."""
+
+
+def wakes(finished: Iterable[Finished]) -> bool:
+    """Say whether a report may have put a job back in the queue."""
+    return any(isinstance(item.outcome, Retry | Released) for item in finished)

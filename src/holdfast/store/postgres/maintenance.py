@@ -1,0 +1,71 @@
+"""The chores of maintenance, each on a bounded number of jobs."""
+
+from holdfast.jobs.ports import Deleted, Leadership, Rescued, RetentionRule
+from holdfast.jobs.views import normalise_error
+from holdfast.store.postgres.connection import Database
+from holdfast.store.postgres.values import LEASE_LOST, TIMED_OUT, clean_or_none
+
+_LOST = (str(LEASE_LOST.code), LEASE_LOST.message, normalise_error(LEASE_LOST.message))
+
+
+async def lead(
+    database: Database, name: str, holder: str, seconds: float, now: float | None
+) -> Leadership | None:
+    """Become or stay the leader."""
+    found = await database.write(
+        "maintain_lead", name=name, holder=holder, seconds=seconds, now=now
+    )
+    return Leadership(name, holder, *found[0]) if found else None
+
+
+async def resign(database: Database, name: str, holder: str) -> bool:
+    """Give the leadership up."""
+    return bool(await database.write("maintain_resign", name=name, holder=holder))
+
+
+async def rescue(database: Database, limit: int, now: float | None) -> Rescued:
+    """Take back jobs whose leases have run out."""
+    found = await database.write("maintain_rescue", limit=limit, error=_LOST, now=now)
+    ids: dict[str, list[str]] = {"queued": [], "failed": [], "cancelled": []}
+    for job_id, target in found:
+        ids[target].append(job_id)
+    return Rescued(tuple(ids["queued"]), tuple(ids["failed"]), tuple(ids["cancelled"]))
+
+
+async def expire_deadlines(database: Database, limit: int, now: float | None) -> tuple[str, ...]:
+    """Fail unfinished jobs past their deadline."""
+    found = await database.write(
+        "maintain_expire_deadlines", limit=limit, timeout=TIMED_OUT, now=now
+    )
+    return tuple(row[0] for row in found)
+
+
+async def store_late_result(
+    database: Database, job_id: str, token: int, result: str | None, now: float | None
+) -> bool:
+    """Keep a result that came after `TIMEOUT`."""
+    found = await database.write(
+        "finish_late", id=job_id, token=token, result=clean_or_none(result), now=now
+    )
+    return bool(found[0][0])
+
+
+async def delete_finished(
+    database: Database, rule: RetentionRule, limit: int, now: float | None
+) -> tuple[Deleted, ...]:
+    """Delete the oldest finished jobs that `rule` lets go, with their history."""
+    if not rule.status.finished:
+        raise ValueError(f"only finished jobs can be deleted, not {rule.status} ones")
+    found = await database.write(
+        "maintain_delete_finished",
+        kind=rule.kind,
+        status=str(rule.status),
+        max_age=rule.max_age,
+        max_count=rule.max_count,
+        limit=limit,
+        now=now,
+    )
+    return tuple(
+        Deleted(row["id"], rule.kind, rule.status, row["owner"], row["meta"], row["result"])
+        for row in found
+    )

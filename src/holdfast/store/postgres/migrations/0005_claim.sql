@@ -1,0 +1,328 @@
+-- Claiming: promote what is due, find the lanes where jobs wait, take from them in turn.
+
+-- Let jobs that are due become ready; return when the next one is.
+CREATE FUNCTION holdfast.promote(t double precision) RETURNS double precision
+LANGUAGE plpgsql AS $$
+DECLARE
+    due double precision;
+BEGIN
+    SELECT min(ready_at) INTO due FROM holdfast.jobs WHERE status = 'queued' AND NOT ready;
+    IF due IS NULL OR due > t THEN
+        RETURN due;
+    END IF;
+    WITH picked AS MATERIALIZED (
+        SELECT seq
+        FROM holdfast.jobs
+        WHERE status = 'queued' AND NOT ready AND ready_at <= t
+        ORDER BY ready_at
+        LIMIT 1000
+        FOR UPDATE SKIP LOCKED
+    ), moved AS (
+        UPDATE holdfast.jobs SET ready = true
+        FROM picked
+        WHERE jobs.seq = picked.seq
+        RETURNING lane
+    )
+    INSERT INTO holdfast.counter_deltas (delta, family, a, b)
+    SELECT place.sign * n, 'lane', lane, place.name
+    FROM (SELECT lane, count(*) AS n FROM moved GROUP BY lane) AS by_lane
+    CROSS JOIN (VALUES (-1, 'scheduled'), (1, 'ready')) AS place (sign, name);
+    RETURN (SELECT min(ready_at) FROM holdfast.jobs WHERE status = 'queued' AND NOT ready);
+END
+$$;
+
+-- The lanes of some queues and kinds where ready jobs wait, found by leaping from one lane to the
+-- next in the index, so that it matters how many lanes there are and not how many jobs.
+-- stance: free, to be taken from at once; held, not now; care, a limit or a breaker must be asked.
+CREATE FUNCTION holdfast.waiting_lanes(p_queues text[], p_kinds text[], t double precision)
+RETURNS TABLE (
+    lane integer, queue text, downstream text, kind text, generation bigint,
+    open_until double precision, stance text
+)
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE leap (lane) AS (
+        (SELECT jobs.lane FROM holdfast.jobs WHERE jobs.ready ORDER BY jobs.lane LIMIT 1)
+        UNION ALL
+        SELECT (
+            SELECT jobs.lane
+            FROM holdfast.jobs
+            WHERE jobs.ready AND jobs.lane > leap.lane
+            ORDER BY jobs.lane
+            LIMIT 1
+        )
+        FROM leap
+        WHERE leap.lane IS NOT NULL
+    )
+    SELECT
+        lanes.id, lanes.queue, lanes.downstream, lanes.kind, downstreams.generation,
+        downstreams.open_until,
+        CASE
+            WHEN downstreams.name IS NULL THEN 'free'
+            WHEN downstreams.state = 'OPEN' AND (
+                downstreams.open_until IS NULL
+                OR (downstreams.holds AND downstreams.open_until > t)
+            ) THEN 'held'
+            WHEN downstreams.state = 'CLOSED'
+                AND NOT downstreams.needs_care
+                AND coalesce(downstreams.ramp_until, 0) <= t THEN 'free'
+            ELSE 'care'
+        END
+    FROM leap
+    JOIN holdfast.lanes ON lanes.id = leap.lane
+    LEFT JOIN holdfast.downstreams ON downstreams.name = lanes.downstream
+    WHERE lanes.queue = ANY (p_queues) AND lanes.kind = ANY (p_kinds)
+$$;
+
+-- Share out `p_limit` jobs among lanes: every (queue, downstream) an equal share, within it by
+-- priority and time over all its kinds, beginning after the lane `p_after` that was served last.
+-- Looks at no more jobs of a lane than its share; call it again for what some leave over.
+CREATE FUNCTION holdfast.share_out(p_lanes integer[], p_limit integer, p_after integer)
+RETURNS TABLE (lane integer, quota integer)
+LANGUAGE sql STABLE AS $$
+    WITH wanted AS MATERIALIZED (
+        SELECT
+            lanes.id,
+            dense_rank() OVER (ORDER BY lanes.queue, lanes.downstream) AS family
+        FROM unnest(p_lanes) AS given (id)
+        JOIN holdfast.lanes ON lanes.id = given.id
+    ), share AS MATERIALIZED (
+        SELECT greatest(1, p_limit / greatest(1, max(family)::integer)) AS size FROM wanted
+    ), ranked AS (
+        SELECT wanted.id, row_number() OVER (
+            PARTITION BY wanted.family ORDER BY head.priority DESC, head.ready_at, head.seq
+        ) AS place
+        FROM wanted
+        CROSS JOIN LATERAL (
+            SELECT jobs.priority, jobs.ready_at, jobs.seq
+            FROM holdfast.jobs
+            WHERE jobs.ready AND jobs.lane = wanted.id
+            ORDER BY jobs.priority DESC, jobs.ready_at, jobs.seq
+            LIMIT (SELECT size FROM share)
+        ) AS head
+    ), chosen AS (
+        SELECT ranked.id
+        FROM ranked
+        WHERE ranked.place <= (SELECT size FROM share)
+        ORDER BY ranked.place, ranked.id <= p_after, ranked.id
+        LIMIT p_limit
+    )
+    SELECT chosen.id, count(*)::integer FROM chosen GROUP BY chosen.id
+$$;
+
+-- Take up to `quota` ready jobs of each lane, whose permits are of `generation`.
+CREATE FUNCTION holdfast.take(
+    p_worker text,
+    p_lanes integer[],
+    p_quotas integer[],
+    p_generations bigint[],
+    p_lease double precision,
+    t double precision
+) RETURNS SETOF holdfast.tick_line
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    WITH picked AS MATERIALIZED (
+        SELECT job.seq, job.place, wanted.generation
+        FROM unnest(p_lanes, p_quotas, p_generations) AS wanted (lane, quota, generation)
+        CROSS JOIN LATERAL (
+            SELECT jobs.seq, jobs.ctid AS place
+            FROM holdfast.jobs
+            WHERE jobs.ready
+                AND jobs.lane = wanted.lane
+                AND (t > jobs.deadline_at) IS NOT TRUE
+            ORDER BY jobs.priority DESC, jobs.ready_at, jobs.seq
+            LIMIT wanted.quota
+            FOR UPDATE SKIP LOCKED
+        ) AS job
+    ), started AS (
+        UPDATE holdfast.jobs SET
+            status = 'processing', ready = false, attempt_count = attempt_count + 1,
+            token = jobs.token + 1, worker_id = p_worker, lease_expires_at = t + p_lease,
+            started_at = coalesce(started_at, t), last_attempt_at = t,
+            permit_generation = picked.generation,
+            previous_event = last_event, last_event = nextval('holdfast.event_sequence')
+        FROM picked
+        WHERE jobs.ctid = picked.place
+        RETURNING
+            jobs.seq, jobs.token, lane, attempt_count, max_attempts, created_at, deadline_at,
+            permit_generation, priority, ready_at, last_event, previous_event, jobs.id, owner,
+            meta, arguments
+    ), told AS (
+        INSERT INTO holdfast.events (sequence, previous, job, at, attempt, name)
+        SELECT last_event, previous_event, seq, t, attempt_count, 'processing' FROM started
+    ), counted AS (
+        INSERT INTO holdfast.counter_deltas (delta, family, a, b)
+        SELECT place.sign * n, 'lane', lane, place.name
+        FROM (SELECT lane, count(*) AS n FROM started GROUP BY lane) AS by_lane
+        CROSS JOIN (VALUES (-1, 'ready'), (1, 'processing')) AS place (sign, name)
+    )
+    SELECT
+        'claim', NULL::bigint, t, id, seq, token, lane, attempt_count, max_attempts,
+        created_at, deadline_at, permit_generation, owner, meta, arguments
+    FROM started
+    ORDER BY priority DESC, ready_at, seq;
+END
+$$;
+
+-- Fail ready jobs of some lanes that are past their deadline, so that no claim meets them.
+CREATE FUNCTION holdfast.time_out_ready(p_lanes integer[], p_timeout text[], t double precision)
+RETURNS SETOF holdfast.tick_line
+LANGUAGE plpgsql AS $$
+DECLARE
+    line holdfast.tick_line;
+BEGIN
+    PERFORM FROM holdfast.jobs WHERE deadline_at < t AND finished_at IS NULL LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    line.what := 'timed_out';
+    FOR line.id IN
+        SELECT holdfast.time_out(array_agg(late.seq), p_timeout, t)
+        FROM (
+            SELECT seq
+            FROM holdfast.jobs
+            WHERE deadline_at < t AND finished_at IS NULL AND ready AND lane = ANY (p_lanes)
+            ORDER BY deadline_at
+            LIMIT 500
+            FOR UPDATE SKIP LOCKED
+        ) AS late
+    LOOP
+        RETURN NEXT line;
+    END LOOP;
+END
+$$;
+
+-- Claim up to `p_limit` jobs, where every lane with something to give is free. `p_limited` are the
+-- kinds with a limit of their own, `p_after` is the lane that was served last.
+CREATE FUNCTION holdfast.claim(
+    p_worker text,
+    p_queues text[],
+    p_kinds text[],
+    p_limited text[],
+    p_limit integer,
+    p_lease double precision,
+    p_after integer,
+    p_timeout text[],
+    t double precision
+) RETURNS SETOF holdfast.tick_line
+LANGUAGE plpgsql AS $$
+DECLARE
+    line holdfast.tick_line;
+    free integer[];
+    generations bigint[];
+    lanes integer[];
+    quotas integer[];
+    generations_taken bigint[];
+    remaining integer := p_limit;
+    taken bigint;
+    needs_care boolean;
+    cools_at double precision;
+BEGIN
+    line.what := 'wake';
+    line.at := holdfast.promote(t);
+    SELECT
+        array_agg(lane ORDER BY lane) FILTER (WHERE stance = 'free'),
+        array_agg(generation ORDER BY lane) FILTER (WHERE stance = 'free'),
+        bool_or(stance = 'care' OR (stance = 'free' AND kind = ANY (p_limited))),
+        min(open_until) FILTER (WHERE stance = 'held')
+    INTO free, generations, needs_care, cools_at
+    FROM holdfast.waiting_lanes(p_queues, p_kinds, t);
+    line.at := least(line.at, cools_at);
+    IF line.at IS NOT NULL THEN
+        RETURN NEXT line;
+    END IF;
+    IF p_limit <= 0 THEN
+        RETURN;
+    END IF;
+    IF needs_care THEN
+        line := NULL;
+        line.what := 'care';
+        RETURN NEXT line;
+        RETURN;
+    END IF;
+    IF free IS NULL THEN
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT * FROM holdfast.time_out_ready(free, p_timeout, t);
+    IF cardinality(free) = 1 THEN
+        RETURN QUERY SELECT * FROM holdfast.take(
+            p_worker, free, ARRAY[p_limit], generations, p_lease, t
+        );
+        RETURN;
+    END IF;
+    WHILE remaining > 0 LOOP
+        SELECT
+            array_agg(shares.lane), array_agg(shares.quota),
+            array_agg(generations[array_position(free, shares.lane)])
+        INTO lanes, quotas, generations_taken
+        FROM holdfast.share_out(free, remaining, p_after) AS shares;
+        EXIT WHEN lanes IS NULL;
+        RETURN QUERY SELECT * FROM holdfast.take(
+            p_worker, lanes, quotas, generations_taken, p_lease, t
+        );
+        GET DIAGNOSTICS taken = ROW_COUNT;
+        EXIT WHEN taken = 0;
+        remaining := remaining - taken::integer;
+    END LOOP;
+END
+$$;
+
+-- One tick. Reports may be empty, `p_limit` may be NULL: nothing is claimed then. `p_names` and
+-- `p_versions` are the downstreams whose reports were found to change nothing at that version.
+CREATE FUNCTION holdfast.tick(
+    p_names text[],
+    p_versions bigint[],
+    p_seqs bigint[],
+    p_ids text[],
+    p_tokens bigint[],
+    p_workers text[],
+    p_outcomes text[],
+    p_results text[],
+    p_codes text[],
+    p_messages text[],
+    p_groups text[],
+    p_reasons text[],
+    p_afters double precision[],
+    p_durations double precision[],
+    p_metas text[],
+    p_worker text,
+    p_queues text[],
+    p_kinds text[],
+    p_limited text[],
+    p_limit integer,
+    p_lease double precision,
+    p_after integer,
+    p_timeout text[],
+    p_now double precision
+) RETURNS SETOF holdfast.tick_line
+LANGUAGE plpgsql AS $$
+DECLARE
+    line holdfast.tick_line;
+    t double precision := holdfast.time_of(p_now);
+BEGIN
+    line.what := 'now';
+    line.at := t;
+    RETURN NEXT line;
+    IF p_names <> '{}' THEN
+        PERFORM FROM unnest(p_names, p_versions) AS known (name, version)
+        LEFT JOIN holdfast.downstreams ON downstreams.name = known.name
+        WHERE downstreams.version IS DISTINCT FROM known.version;
+        IF FOUND THEN
+            line.what := 'outdated';
+            RETURN NEXT line;
+            RETURN;
+        END IF;
+    END IF;
+    IF p_seqs <> '{}' THEN
+        RETURN QUERY SELECT * FROM holdfast.finish(
+            p_seqs, p_ids, p_tokens, p_workers, p_outcomes, p_results, p_codes, p_messages,
+            p_groups, p_reasons, p_afters, p_durations, p_metas, p_timeout, t
+        );
+    END IF;
+    IF p_limit IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM holdfast.claim(
+            p_worker, p_queues, p_kinds, p_limited, p_limit, p_lease, p_after, p_timeout, t
+        );
+    END IF;
+END
+$$;

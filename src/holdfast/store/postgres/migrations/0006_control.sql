@@ -1,0 +1,253 @@
+-- What people, handlers and maintenance ask for. Each locks its jobs first, then moves them, writes
+-- their history and counts.
+
+CREATE FUNCTION holdfast.place_of(p_status text, p_ready boolean) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE
+        WHEN p_ready THEN 'ready' WHEN p_status = 'queued' THEN 'scheduled' ELSE p_status
+    END
+$$;
+
+-- Lock a job by its id.
+CREATE FUNCTION holdfast.lock_job(p_id text) RETURNS holdfast.jobs
+LANGUAGE sql VOLATILE AS $$
+    SELECT jobs.*
+    FROM holdfast.ids
+    JOIN holdfast.jobs ON jobs.seq = ids.job
+    WHERE ids.id = p_id
+    FOR UPDATE OF jobs
+$$;
+
+-- Count a job out of one place of its lane and into another.
+CREATE FUNCTION holdfast.count_move(p_lane integer, p_from text, p_to text) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    INSERT INTO holdfast.counter_deltas (delta, family, a, b)
+    VALUES (-1, 'lane', p_lane, p_from), (1, 'lane', p_lane, p_to)
+$$;
+
+CREATE FUNCTION holdfast.submit(p_id text, p_now double precision) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+    job holdfast.jobs := holdfast.lock_job(p_id);
+BEGIN
+    IF job.seq IS NULL THEN
+        RETURN 'missing';
+    ELSIF job.status <> 'uploaded' THEN
+        RETURN 'refused';
+    END IF;
+    UPDATE holdfast.jobs SET
+        status = 'queued', queued_at = t, ready_at = greatest(ready_at, t),
+        ready = coalesce(ready_at, t) <= t
+    WHERE seq = job.seq;
+    PERFORM holdfast.tell(job.seq, 'queued', NULL, t);
+    PERFORM holdfast.count_move(
+        job.lane, 'uploaded', holdfast.place_of('queued', coalesce(job.ready_at, t) <= t)
+    );
+    RETURN 'done';
+END
+$$;
+
+CREATE FUNCTION holdfast.reject(
+    p_id text, p_code text, p_message text, p_group text, p_now double precision
+) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+    job holdfast.jobs := holdfast.lock_job(p_id);
+BEGIN
+    IF job.seq IS NULL THEN
+        RETURN 'missing';
+    ELSIF job.status <> 'uploaded' THEN
+        RETURN 'refused';
+    END IF;
+    WITH moved AS (
+        UPDATE holdfast.jobs SET
+            status = 'failed', finished_at = t, error_code = p_code, error_message = p_message,
+            error_group = p_group,
+            previous_event = last_event, last_event = nextval('holdfast.event_sequence')
+        WHERE seq = job.seq
+        RETURNING last_event, previous_event
+    )
+    INSERT INTO holdfast.events (sequence, previous, job, at, attempt, name, error_code)
+    SELECT last_event, previous_event, job.seq, t, 0, 'failed', p_code FROM moved;
+    PERFORM holdfast.count_move(job.lane, 'uploaded', 'failed');
+    INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
+    VALUES (1, 'outcome', job.kind, 'failed', '0');
+    RETURN 'done';
+END
+$$;
+
+CREATE FUNCTION holdfast.cancel(p_id text, p_now double precision) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+    job holdfast.jobs := holdfast.lock_job(p_id);
+BEGIN
+    IF job.seq IS NULL THEN
+        RETURN 'missing';
+    ELSIF job.status = 'cancelled' THEN
+        RETURN 'done';
+    ELSIF job.finished_at IS NOT NULL THEN
+        RETURN 'refused';
+    ELSIF job.status = 'processing' THEN
+        IF NOT job.cancel_requested THEN
+            UPDATE holdfast.jobs SET cancel_requested = true WHERE seq = job.seq;
+            PERFORM holdfast.tell(job.seq, 'cancel_requested', NULL, t);
+        END IF;
+        RETURN 'requested';
+    END IF;
+    UPDATE holdfast.jobs SET status = 'cancelled', ready = false, finished_at = t
+    WHERE seq = job.seq;
+    PERFORM holdfast.tell(job.seq, 'cancelled', NULL, t);
+    PERFORM holdfast.count_move(
+        job.lane, holdfast.place_of(job.status, job.ready), 'cancelled'
+    );
+    INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
+    VALUES (1, 'outcome', job.kind, 'cancelled', job.attempt_count);
+    RETURN 'done';
+END
+$$;
+
+CREATE FUNCTION holdfast.retry_one(p_id text, t double precision) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    job holdfast.jobs := holdfast.lock_job(p_id);
+BEGIN
+    IF job.seq IS NULL THEN
+        RETURN 'missing';
+    ELSIF job.status <> 'failed' THEN
+        RETURN 'refused';
+    END IF;
+    BEGIN
+        UPDATE holdfast.jobs SET
+            status = 'queued', ready = true, ready_at = t, queued_at = t, attempt_count = 0,
+            manual_retry_count = manual_retry_count + 1, started_at = NULL,
+            last_attempt_at = NULL, finished_at = NULL,
+            deadline_at = CASE WHEN deadline_at < t THEN NULL ELSE deadline_at END,
+            progress = NULL, progress_note = NULL, error_code = NULL, error_message = NULL,
+            error_group = NULL, dead_letter = NULL
+        WHERE seq = job.seq;
+    EXCEPTION WHEN unique_violation THEN
+        -- The key belongs to another job by now.
+        RETURN 'twin';
+    END;
+    PERFORM holdfast.tell(job.seq, 'manual_retry', NULL, t);
+    PERFORM holdfast.count_move(job.lane, 'failed', 'ready');
+    INSERT INTO holdfast.counter_deltas (delta, family, a) VALUES (1, 'total', 'manual_retries');
+    IF job.dead_letter IS NOT NULL THEN
+        INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
+        VALUES (-1, 'dead', job.kind, job.error_code, job.error_group);
+    END IF;
+    RETURN 'done';
+END
+$$;
+
+-- Answers in the order of the ids; the jobs are locked in the order of their own.
+CREATE FUNCTION holdfast.retry(p_ids text[], p_now double precision) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+    answers text[] := array_fill('missing'::text, ARRAY[cardinality(p_ids)]);
+    given record;
+BEGIN
+    FOR given IN
+        SELECT id, number
+        FROM unnest(p_ids) WITH ORDINALITY AS given (id, number)
+        ORDER BY id COLLATE "C", number
+    LOOP
+        answers[given.number] := holdfast.retry_one(given.id, t);
+    END LOOP;
+    RETURN answers;
+END
+$$;
+
+CREATE FUNCTION holdfast.discard(p_ids text[], p_now double precision) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+    job holdfast.jobs;
+    given text;
+    discarded integer := 0;
+BEGIN
+    FOR given IN SELECT DISTINCT id COLLATE "C" FROM unnest(p_ids) AS given (id) ORDER BY 1 LOOP
+        job := holdfast.lock_job(given);
+        CONTINUE WHEN job.dead_letter IS NULL;
+        UPDATE holdfast.jobs SET dead_letter = NULL WHERE seq = job.seq;
+        PERFORM holdfast.tell(job.seq, 'discarded', NULL, t);
+        INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
+        VALUES (-1, 'dead', job.kind, job.error_code, job.error_group);
+        discarded := discarded + 1;
+    END LOOP;
+    RETURN discarded;
+END
+$$;
+
+CREATE FUNCTION holdfast.progress(
+    p_id text,
+    p_token bigint,
+    p_progress double precision,
+    p_note text,
+    p_meta text,
+    p_now double precision
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    moved bigint;
+BEGIN
+    UPDATE holdfast.jobs SET progress = p_progress, progress_note = p_note
+    FROM holdfast.ids
+    WHERE ids.id = p_id
+        AND jobs.seq = ids.job
+        AND jobs.status = 'processing'
+        AND jobs.token = p_token
+    RETURNING seq INTO moved;
+    IF moved IS NULL THEN
+        INSERT INTO holdfast.counter_deltas (delta, family, a)
+        VALUES (1, 'total', 'refused_writes');
+        RETURN false;
+    END IF;
+    IF p_meta IS NOT NULL THEN
+        PERFORM holdfast.tell(moved, 'progress', p_meta, holdfast.time_of(p_now));
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- Let leases last longer, and return those that hold still. A job that somebody else is just writing
+-- is not waited for: its lease is extended by the next beat.
+CREATE FUNCTION holdfast.extend(
+    p_ids text[], p_tokens bigint[], p_lease double precision, p_now double precision
+) RETURNS TABLE (id text, cancel_requested boolean)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+    holding bigint;
+BEGIN
+    RETURN QUERY
+    WITH held AS MATERIALIZED (
+        SELECT given.id, jobs.seq, jobs.token, jobs.cancel_requested
+        FROM unnest(p_ids, p_tokens) AS given (id, token)
+        JOIN holdfast.ids ON ids.id = given.id
+        JOIN holdfast.jobs ON jobs.seq = ids.job
+        WHERE jobs.token = given.token AND jobs.status = 'processing'
+    ), locked AS MATERIALIZED (
+        SELECT jobs.seq
+        FROM held
+        JOIN holdfast.jobs ON jobs.seq = held.seq
+        WHERE jobs.token = held.token AND jobs.status = 'processing'
+        FOR UPDATE OF jobs SKIP LOCKED
+    ), extended AS (
+        UPDATE holdfast.jobs SET lease_expires_at = t + p_lease
+        FROM locked
+        WHERE jobs.seq = locked.seq
+    )
+    SELECT held.id, held.cancel_requested FROM held;
+    GET DIAGNOSTICS holding = ROW_COUNT;
+    IF holding < cardinality(p_ids) THEN
+        INSERT INTO holdfast.counter_deltas (delta, family, a)
+        VALUES (cardinality(p_ids) - holding, 'total', 'refused_writes');
+    END IF;
+END
+$$;

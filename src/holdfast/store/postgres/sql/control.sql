@@ -1,0 +1,22 @@
+-- What people and handlers ask for. The functions are in the migrations.
+
+-- name: control_submit
+SELECT holdfast.submit(:id, :now);
+
+-- name: control_reject
+SELECT holdfast.reject(:id, :code, :message, :group, :now);
+
+-- name: control_cancel
+SELECT holdfast.cancel(:id, :now);
+
+-- name: control_retry
+SELECT holdfast.retry(:ids, :now);
+
+-- name: control_discard
+SELECT holdfast.discard(:ids, :now);
+
+-- name: control_progress
+SELECT holdfast.progress(:id, :token, :progress, :note, :meta, :now);
+
+-- name: control_extend
+SELECT id, cancel_requested FROM holdfast.extend(:ids, :tokens, :lease, :now);

@@ -1,0 +1,45 @@
+-- Taking jobs in. The first runs on a caller's own connection too.
+
+-- name: enqueue
+SELECT number, twin
+FROM holdfast.enqueue(
+    CAST(:ids AS text[]),
+    CAST(:lanes AS integer[]),
+    CAST(:kinds AS text[]),
+    CAST(:statuses AS text[]),
+    CAST(:arguments AS text[]),
+    CAST(:priorities AS smallint[]),
+    CAST(:max_attempts AS integer[]),
+    CAST(:run_ats AS double precision[]),
+    CAST(:deadlines AS double precision[]),
+    CAST(:dedup_keys AS text[]),
+    CAST(:owners AS text[]),
+    CAST(:metas AS text[]),
+    CAST(:all_new AS boolean),
+    CAST(:notify AS boolean),
+    CAST(:now AS double precision)
+);
+
+-- name: lanes_find
+SELECT lanes.id, lanes.queue, lanes.downstream, lanes.kind
+FROM unnest(
+    CAST(:queues AS text[]), CAST(:downstreams AS text[]), CAST(:kinds AS text[])
+) AS given (queue, downstream, kind)
+JOIN holdfast.lanes USING (queue, downstream, kind);
+
+-- name: lanes_create
+INSERT INTO holdfast.lanes (queue, downstream, kind)
+SELECT queue, downstream, kind
+FROM unnest(
+    CAST(:queues AS text[]), CAST(:downstreams AS text[]), CAST(:kinds AS text[])
+) AS given (queue, downstream, kind)
+ORDER BY queue, downstream, kind
+ON CONFLICT DO NOTHING;
+
+-- name: lanes_by_id
+SELECT id, queue, downstream, kind
+FROM holdfast.lanes
+WHERE id = ANY (CAST(:ids AS integer[]));
+
+-- name: notify
+SELECT pg_notify('holdfast', :payload);

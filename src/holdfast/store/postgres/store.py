@@ -1,0 +1,362 @@
+"""The store on PostgreSQL: every port, each method a few lines onto the work it stands for."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.jobs.circuits import DownstreamRecord, DownstreamSettings
+from holdfast.jobs.model import (
+    Attempt,
+    Enqueued,
+    Finished,
+    Job,
+    JobError,
+    JobEvent,
+    LateResult,
+    Lease,
+    NewJob,
+)
+from holdfast.jobs.ports import (
+    Change,
+    ClaimRequest,
+    Deleted,
+    Heartbeats,
+    Leadership,
+    Rescued,
+    RetentionRule,
+    TickResult,
+)
+from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
+from holdfast.store.postgres import (
+    control,
+    downstreams,
+    enqueue,
+    finish,
+    maintenance,
+    migrations,
+    reading,
+)
+from holdfast.store.postgres.connection import Database
+from holdfast.store.postgres.heartbeats import PostgresHeartbeats
+from holdfast.store.postgres.lanes import Lanes
+from holdfast.store.postgres.notify import Notifier
+from holdfast.store.postgres.tick import Ticker
+
+_FOLD_EVERY = 64
+
+
+class PostgresStore:
+    """The store for more than one machine.
+
+    Args:
+        url: `postgresql://user:password@host:port/database`.
+        clock: times the pauses between wake-ups and reconnects; leases and deadlines are judged by
+            the database's clock alone.
+        migrate: bring the schema up to date when opening; without it `holdfast migrate` does.
+        connections: connections that may be open at once, besides one that listens and one that
+            keeps leases alive.
+        timeout: seconds after which a statement without an answer counts as a server that is gone.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        migrate: bool = False,
+        connections: int = 10,
+        timeout: float = 30.0,
+    ) -> None:
+        self._database = Database(url, connections=connections, timeout=timeout)
+        self._clock = clock
+        self._migrates = migrate
+        self._lanes = Lanes(self._database)
+        self._ticker = Ticker(self._database, self._lanes)
+        self._notifier = Notifier(self._database, clock)
+        self._heartbeats: set[PostgresHeartbeats] = set()
+        self._written = 0
+
+    async def open(self) -> None:
+        """Connect, and see that the schema is the one this version works with."""
+        await self._database.open()
+        try:
+            if self._migrates:
+                await migrations.migrate(self._database)
+            migrations.check_current(await self.schema_version())
+        except BaseException:
+            await self._database.close()
+            raise
+        self._lanes.forget()
+        self._notifier.start()
+
+    async def close(self) -> None:
+        """Finish what was begun and let go."""
+        await self._notifier.close()
+        for heartbeats in tuple(self._heartbeats):
+            await heartbeats.close()
+        await self._database.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def migrate(self) -> tuple[int, ...]:
+        """Bring the schema up to date and return the versions that were missing.
+
+        The store need not be open; this is what `holdfast migrate` runs.
+        """
+        await self._database.open()
+        try:
+            return await migrations.migrate(self._database)
+        finally:
+            await self._database.close()
+
+    async def _wrote(self, *, work: bool = False) -> None:
+        """Wake whoever waits, and fold the counters once in a while."""
+        self._notifier.changed(work=work)
+        self._written += 1
+        if self._written % _FOLD_EVERY == 0:
+            await self._database.write("count_fold")
+
+    async def ping(self) -> float:
+        """Answer with the database's clock."""
+        return float((await self._database.rows("read_clock"))[0][0])
+
+    async def schema_version(self) -> int:
+        """Return the number of the last migration that was applied."""
+        async with self._database.connection() as connection:
+            return await migrations.schema_version(connection)
+
+    async def enqueue(
+        self, jobs: Sequence[NewJob], *, now: float | None = None
+    ) -> tuple[Enqueued, ...]:
+        """Create `jobs`, all or none."""
+        answers = await enqueue.enqueue(self._database, self._lanes, jobs, now)
+        if any(answer.created for answer in answers):
+            await self._wrote(work=True)
+        return answers
+
+    async def enqueue_on(
+        self, connection: object, jobs: Sequence[NewJob], *, now: float | None = None
+    ) -> tuple[Enqueued, ...]:
+        """Create `jobs` inside the transaction that `connection` is in, see `store.joining`.
+
+        Whoever owns it commits or rolls back, and the jobs with it; workers are woken by the
+        commit. A driver that blocks does so here too, for one statement.
+        """
+        return await enqueue.enqueue_on(connection, self._lanes, jobs, now)
+
+    async def submit(self, job_id: str, *, now: float | None = None) -> Change:
+        """Move an uploaded job to queued."""
+        change = await control.submit(self._database, job_id, now)
+        await self._wrote(work=change is Change.DONE)
+        return change
+
+    async def reject(self, job_id: str, error: JobError, *, now: float | None = None) -> Change:
+        """Move an uploaded job to failed."""
+        change = await control.reject(self._database, job_id, error, now)
+        await self._wrote()
+        return change
+
+    async def tick(
+        self,
+        worker_id: str,
+        finished: Sequence[Finished] = (),
+        claim: ClaimRequest | None = None,
+        *,
+        now: float | None = None,
+    ) -> TickResult:
+        """Record what `finished` and claim what comes next."""
+        mark = self._notifier.work.rings
+        result = await self._ticker.tick(worker_id, finished, claim, now)
+        if finished or result.claims or result.timed_out:
+            moved = bool(result.moved)
+            await self._wrote(work=moved or finish.wakes(finished))
+        return replace(result, mark=mark)
+
+    async def progress(
+        self,
+        lease: Lease,
+        progress: float | None,
+        note: str | None = None,
+        *,
+        record: bool = False,
+        now: float | None = None,
+    ) -> bool:
+        """Store how far a job is, under its lease."""
+        done = await control.progress(self._database, lease, progress, note, record=record, now=now)
+        if record:
+            await self._wrote()
+        return done
+
+    async def wait_for_work(self, mark: int, timeout: float) -> bool:
+        """Wait until there may be work since the tick that returned `mark`."""
+        return await self._notifier.wait_for_work(mark, timeout)
+
+    def heartbeats(self) -> Heartbeats:
+        """Return the part that a heartbeat thread uses, with a connection of its own."""
+        heartbeats = PostgresHeartbeats(self._database)
+        self._heartbeats.add(heartbeats)
+        return heartbeats
+
+    async def cancel(self, job_id: str, *, now: float | None = None) -> Change:
+        """Cancel a job, or ask its worker to."""
+        change = await control.cancel(self._database, job_id, now)
+        await self._wrote()
+        return change
+
+    async def retry(
+        self, job_ids: Sequence[str], *, now: float | None = None
+    ) -> tuple[Change, ...]:
+        """Put failed jobs back in the queue."""
+        changes = await control.retry(self._database, job_ids, now)
+        await self._wrote(work=Change.DONE in changes)
+        return changes
+
+    async def discard(self, job_ids: Sequence[str], *, now: float | None = None) -> int:
+        """Take jobs out of the dead letters."""
+        discarded = await control.discard(self._database, job_ids, now)
+        await self._wrote()
+        return discarded
+
+    async def get(self, job_id: str, *, now: float | None = None) -> Job | None:
+        """Return one job with its arguments."""
+        return await reading.get(self._database, job_id, now)
+
+    async def list_jobs(
+        self,
+        where: JobFilter = EVERY_JOB,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        now: float | None = None,
+    ) -> Page:
+        """Return jobs, newest first."""
+        return await reading.list_jobs(self._database, where, cursor, limit, now)
+
+    async def events(self, job_id: str) -> tuple[JobEvent, ...]:
+        """Return a job's history."""
+        return await reading.events(self._database, job_id)
+
+    async def attempts(self, job_id: str) -> tuple[Attempt, ...]:
+        """Return a job's attempts."""
+        return await reading.attempts(self._database, job_id)
+
+    async def late_results(self, job_id: str) -> tuple[LateResult, ...]:
+        """Return what arrived after the deadline."""
+        return await reading.late_results(self._database, job_id)
+
+    async def changes_since(
+        self, sequence: int, *, owner: str | None = None, limit: int = 500
+    ) -> tuple[JobEvent, ...]:
+        """Return events after `sequence`."""
+        return await reading.changes_since(self._database, sequence, owner, limit)
+
+    async def last_sequence(self) -> int:
+        """Return the sequence to start a stream of changes from."""
+        return await reading.last_sequence(self._database)
+
+    async def wait_for_changes(self, sequence: int, timeout: float) -> bool:
+        """Wait until there may be events after `sequence`."""
+        ends_at = self._clock.monotonic() + timeout
+        while True:
+            seen = self._notifier.changes.rings
+            if await self.last_sequence() > sequence:
+                return True
+            remaining = ends_at - self._clock.monotonic()
+            if not await self._notifier.wait_for_changes(seen, remaining):
+                return False
+
+    async def dead_letters(
+        self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
+    ) -> tuple[tuple[DeadLetter, ...], str | None]:
+        """Return dead letters, newest failure first."""
+        return await reading.dead_letters(self._database, where, cursor, limit)
+
+    async def dead_letter_groups(self) -> tuple[DeadLetterGroup, ...]:
+        """Return the dead letters by group."""
+        return await reading.dead_letter_groups(self._database)
+
+    async def stats(self) -> Stats:
+        """Return the maintained counters."""
+        return await reading.stats(self._database)
+
+    async def declare_downstreams(
+        self,
+        settings: Sequence[DownstreamSettings],
+        *,
+        now: float | None = None,  # noqa: ARG002 - the port's; a record has its own times
+    ) -> None:
+        """Create missing records and bring the settings of the others up to date."""
+        await self._database.transaction(
+            lambda connection: downstreams.declare(connection, settings)
+        )
+        await self._wrote(work=True)
+
+    async def downstreams(self) -> tuple[DownstreamRecord, ...]:
+        """Return all records, by name."""
+        rows = await self._database.rows("downstream_list")
+        return tuple(map(downstreams.record_from, rows))
+
+    async def downstream(self, name: str) -> DownstreamRecord | None:
+        """Return one record."""
+        rows = await self._database.rows("downstream_get", name=name)
+        return downstreams.record_from(rows[0]) if rows else None
+
+    async def write_downstream(
+        self,
+        record: DownstreamRecord,
+        *,
+        now: float | None = None,  # noqa: ARG002 - the port's; a record has its own times
+    ) -> DownstreamRecord | None:
+        """Store `record` where the version stored is still its own."""
+        stored = await self._database.transaction(
+            lambda connection: downstreams.save(connection, record)
+        )
+        await self._wrote(work=True)
+        return stored
+
+    async def lead(
+        self, name: str, holder: str, seconds: float, *, now: float | None = None
+    ) -> Leadership | None:
+        """Become or stay the leader."""
+        return await maintenance.lead(self._database, name, holder, seconds, now)
+
+    async def resign(self, name: str, holder: str) -> bool:
+        """Give the leadership up."""
+        return await maintenance.resign(self._database, name, holder)
+
+    async def rescue(self, *, limit: int = 500, now: float | None = None) -> Rescued:
+        """Take back jobs whose leases have run out, and fold the counters."""
+        rescued = await maintenance.rescue(self._database, limit, now)
+        await self._database.write("count_fold")
+        if rescued != Rescued():
+            await self._wrote(work=True)
+        return rescued
+
+    async def expire_deadlines(
+        self, *, limit: int = 500, now: float | None = None
+    ) -> tuple[str, ...]:
+        """Fail unfinished jobs past their deadline."""
+        ids = await maintenance.expire_deadlines(self._database, limit, now)
+        if ids:
+            await self._wrote()
+        return ids
+
+    async def store_late_result(
+        self, job_id: str, token: int, result: str | None, *, now: float | None = None
+    ) -> bool:
+        """Keep a result that came after `TIMEOUT`."""
+        kept = await maintenance.store_late_result(self._database, job_id, token, result, now)
+        await self._wrote()
+        return kept
+
+    async def delete_finished(
+        self, rule: RetentionRule, *, limit: int = 500, now: float | None = None
+    ) -> tuple[Deleted, ...]:
+        """Delete jobs that `rule` lets go, with all their history."""
+        return await maintenance.delete_finished(self._database, rule, limit, now)

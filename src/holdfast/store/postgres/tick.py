@@ -1,0 +1,261 @@
+"""One tick of a worker: record what finished, then claim what comes next.
+
+Where no breaker and no limit has a say it is one round trip, and one transaction with it. Where a
+report changes a breaker, or jobs wait in a lane that has a limit, an open breaker or a backlog to
+be let go gradually, it is a transaction of several statements. A worker finds out about such lanes
+by its claim; the first time, what it finished is committed by then and the claim follows in a
+transaction of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.jobs.circuits import Admission, DownstreamRecord
+from holdfast.jobs.model import Claim, Finished, Lease
+from holdfast.jobs.ports import ClaimRequest, Overruled, Refused, TickResult
+from holdfast.resilience.breaker.transitions import Permit
+from holdfast.store.postgres import downstreams
+from holdfast.store.postgres.claim import CarefulClaim, Started
+from holdfast.store.postgres.connection import Connection, Database, Row, rows
+from holdfast.store.postgres.downstreams import KnownDownstreams
+from holdfast.store.postgres.finish import OVERRULINGS, REFUSALS, report_columns
+from holdfast.store.postgres.lanes import Lanes
+from holdfast.store.postgres.values import TIMED_OUT
+
+_NOTHING = report_columns((), {})
+_SEQS_KEPT = 100_000
+_NO_CLAIM: dict[str, Any] = {"queues": [], "kinds": [], "limited": [], "limit": None, "lease": None}
+
+
+@dataclass(slots=True)
+class TickWork:
+    """What one tick did so far."""
+
+    now: float = 0.0
+    refused: list[Refused] = field(default_factory=list)
+    overruled: list[Overruled] = field(default_factory=list)
+    started: list[Started] = field(default_factory=list)
+    timed_out: list[str] = field(default_factory=list)
+    moved: list[DownstreamRecord] = field(default_factory=list)
+    wake_at: float | None = None
+    outdated: bool = False
+    needs_care: bool = False
+
+    def read(self, finished: Sequence[Finished], lines: Sequence[Row]) -> None:
+        """Take in the lines of an answer."""
+        for line in lines:
+            match line["what"]:
+                case "claim":
+                    permit = None if line["generation"] is None else Permit(line["generation"])
+                    self.started.append(Started(line, Admission.CALL, permit))
+                case "stale" | "late" as reason:
+                    lease = finished[line["number"] - 1].lease
+                    self.refused.append(Refused(lease, REFUSALS[reason]))
+                case "failed" | "cancelled" as target:
+                    lease = finished[line["number"] - 1].lease
+                    self.overruled.append(Overruled(lease, OVERRULINGS[target]))
+                case "timed_out":
+                    self.timed_out.append(line["id"])
+                case "wake":
+                    self.wake_at = line["at"]
+                case "now":
+                    self.now = line["at"]
+                case "outdated":
+                    self.outdated = True
+                case "care":
+                    self.needs_care = True
+
+
+class Ticker:
+    """Does the ticks of one store."""
+
+    def __init__(self, database: Database, lanes: Lanes) -> None:
+        self._database = database
+        self._lanes = lanes
+        self._known = KnownDownstreams(database)
+        self._seqs: dict[str, int] = {}
+        self._served = 0
+        self._needs_care = False
+
+    async def tick(
+        self,
+        worker_id: str,
+        finished: Sequence[Finished],
+        request: ClaimRequest | None,
+        now: float | None,
+    ) -> TickResult:
+        """Do one tick; its `mark` is for the caller to fill in."""
+        reports = downstreams.by_name(item.report for item in finished if item.report is not None)
+        versions = await self._known.quiet_versions(reports) if reports else {}
+        if versions is None or (self._needs_care and request is not None and request.limit > 0):
+            work = await self._tick_carefully(worker_id, finished, request, now)
+        else:
+            work = await self._tick_at_once(worker_id, finished, request, now, versions)
+            if work.outdated:
+                self._known.forget(reports)
+                work = await self._tick_carefully(worker_id, finished, request, now)
+            elif work.needs_care and request is not None:
+                await self._claim_later(worker_id, request, now, work)
+        if request is not None:
+            self._needs_care = work.needs_care
+        for item in finished:
+            self._seqs.pop(item.lease.job_id, None)
+        return await self._result(worker_id, request, work)
+
+    async def _tick_at_once(
+        self,
+        worker_id: str,
+        finished: Sequence[Finished],
+        request: ClaimRequest | None,
+        now: float | None,
+        versions: dict[str, int | None],
+    ) -> TickWork:
+        lines = await self._database.write(
+            "tick",
+            names=list(versions),
+            versions=list(versions.values()),
+            **self._report_columns(finished),
+            **self._claim_columns(request),
+            worker=worker_id,
+            timeout=TIMED_OUT,
+            now=now,
+        )
+        work = TickWork()
+        work.read(finished, lines)
+        return work
+
+    def _report_columns(self, finished: Sequence[Finished]) -> dict[str, Any]:
+        return report_columns(finished, self._seqs) if finished else _NOTHING
+
+    def _claim_columns(self, request: ClaimRequest | None) -> dict[str, Any]:
+        if request is None:
+            return {**_NO_CLAIM, "after": 0}
+        return {
+            "queues": request.queues,
+            "kinds": list(request.kinds),
+            "limited": [kind for kind, limit in request.kinds.items() if limit is not None],
+            "limit": request.limit,
+            "lease": request.lease_seconds,
+            "after": self._served,
+        }
+
+    async def _tick_carefully(
+        self,
+        worker_id: str,
+        finished: Sequence[Finished],
+        request: ClaimRequest | None,
+        now: float | None,
+    ) -> TickWork:
+        async def work_in(connection: Connection) -> TickWork:
+            work = TickWork()
+            lines = await rows(
+                connection,
+                "tick",
+                names=[],
+                versions=[],
+                **self._report_columns(finished),
+                **_NO_CLAIM,
+                after=0,
+                worker=worker_id,
+                timeout=TIMED_OUT,
+                now=now,
+            )
+            work.read(finished, lines)
+            refused = {id(refused.lease) for refused in work.refused}
+            reports = [
+                item.report
+                for item in finished
+                if item.report is not None and id(item.lease) not in refused
+            ]
+            await self._claim_in(connection, worker_id, request, work, reports)
+            return work
+
+        work = await self._database.transaction(work_in)
+        self._known.forget({item.report.downstream for item in finished if item.report is not None})
+        return work
+
+    async def _claim_later(
+        self, worker_id: str, request: ClaimRequest, now: float | None, work: TickWork
+    ) -> None:
+        """Claim in a transaction of its own, after one that found lanes which need care."""
+        moment = work.now if now is None else now
+
+        async def claim_in(connection: Connection) -> TickWork:
+            later = TickWork(now=moment)
+            await self._claim_in(connection, worker_id, request, later, ())
+            return later
+
+        later = await self._database.transaction(claim_in)
+        work.started = later.started
+        work.timed_out += later.timed_out
+        work.moved += later.moved
+        work.wake_at = later.wake_at
+        work.needs_care = later.needs_care
+
+    async def _claim_in(
+        self,
+        connection: Connection,
+        worker_id: str,
+        request: ClaimRequest | None,
+        work: TickWork,
+        reports: Sequence[Any],
+    ) -> None:
+        claim = CarefulClaim(connection, worker_id, request, work.now, self._served)
+        await claim.run(downstreams.by_name(reports))
+        work.started += claim.started
+        work.timed_out += claim.timed_out
+        work.moved += claim.moved
+        work.wake_at = claim.wake_at
+        work.needs_care = claim.needs_care
+
+    async def _result(
+        self, worker_id: str, request: ClaimRequest | None, work: TickWork
+    ) -> TickResult:
+        claims: tuple[Claim, ...] = ()
+        if request is not None and work.started:
+            lanes = await self._lanes.by_id(started.line["lane"] for started in work.started)
+            expires_at = work.now + request.lease_seconds
+            claims = tuple(
+                _claim(started, lanes[started.line["lane"]], worker_id, work.now, expires_at)
+                for started in work.started
+            )
+            self._served = self._last_served(work.started)
+            if len(self._seqs) > _SEQS_KEPT:  # workers that never reported
+                self._seqs.clear()
+            self._seqs.update((each.line["id"], each.line["seq"]) for each in work.started)
+        return TickResult(
+            claims=claims,
+            refused=tuple(work.refused),
+            overruled=tuple(work.overruled),
+            moved=tuple(work.moved),
+            timed_out=tuple(work.timed_out),
+            wake_at=work.wake_at,
+            mark=0,
+            now=work.now,
+        )
+
+    def _last_served(self, started: Sequence[Started]) -> int:
+        """Return the lane that came last on the way round from the one served before."""
+        lanes: set[int] = {each.line["lane"] for each in started}
+        return max(lanes, key=lambda lane: (lane <= self._served, lane))
+
+
+def _claim(started: Started, lane: Any, worker_id: str, now: float, expires_at: float) -> Claim:
+    line = started.line
+    return Claim(
+        lease=Lease(line["id"], line["token"], worker_id, expires_at),
+        kind=lane.kind,
+        queue=lane.queue,
+        downstream=lane.downstream or None,
+        arguments=line["arguments"],
+        attempt=line["attempt"],
+        max_attempts=line["max_attempts"],
+        owner=line["owner"],
+        created_at=line["created_at"],
+        started_at=now,
+        deadline_at=line["deadline_at"],
+        meta=line["meta"],
+        admission=started.admission,
+        permit=started.permit,
+    )

@@ -1,0 +1,48 @@
+"""Small things that several rooms of this store share."""
+
+from typing import Any
+
+from holdfast.errors import ERRORS, ErrorCode
+from holdfast.jobs.model import JobError
+from holdfast.jobs.views import normalise_error
+
+LEASE_LOST = JobError(ErrorCode.LEASE_LOST, ERRORS[ErrorCode.LEASE_LOST].message)
+
+_TIMED_OUT = ERRORS[ErrorCode.TIMEOUT].message
+TIMED_OUT = (_TIMED_OUT, normalise_error(_TIMED_OUT))
+"""Message and group of `TIMEOUT`, as the functions in the database take them."""
+
+
+def shared(column: list[Any]) -> list[Any]:
+    """Return a column of one value where all are the same: the functions take it for all rows.
+
+    asyncpg looks at every element of an array, so the shortest is the best.
+    """
+    return column[:1] if len(column) > 1 and len(set(column)) == 1 else column
+
+
+def sparse(column: list[Any]) -> list[Any] | None:
+    """Return None for a column without a value."""
+    return None if all(value is None for value in column) else column
+
+
+def clean(text: str) -> str:
+    """Return `text` as something that can be stored, whatever an exception put into it."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\ufffd")
+
+
+def clean_or_none(text: str | None) -> str | None:
+    """Return `text` as something that can be stored."""
+    return None if text is None else clean(text)
+
+
+def check_text(what: str, text: str | None) -> None:
+    """Refuse what PostgreSQL's text cannot hold, in words.
+
+    Raises:
+        ValueError: it holds a NUL character or half of a surrogate pair.
+    """
+    if clean_or_none(text) != text:
+        raise ValueError(f"{what} holds a NUL character or a lone surrogate")

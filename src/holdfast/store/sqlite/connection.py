@@ -1,0 +1,122 @@
+"""Connections: how a database file is opened, and what SQLite's errors mean to a caller."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.jobs.ports import StoreBusy, StoreError, StoreFull, StoreUnavailable, StoreUnusable
+from holdfast.store.sqlite.locks import lock_by_open_file
+
+MINIMUM_VERSION = (3, 51, 3)
+"""Older ones can corrupt a WAL database that two connections write to."""
+
+_CHECKPOINT_PAGES = 4000
+_LOG_BYTES = 64 * 1024 * 1024
+_CACHE_KIB = 64 * 1024
+_STATEMENTS = 200
+_SHORTEST_WAIT = 0.0005
+_LONGEST_WAIT = 0.01
+
+
+def check_version(version: str | None = None) -> None:
+    """Refuse an SQLite library that is too old.
+
+    Raises:
+        StoreUnusable: it is; the message says what to do.
+    """
+    found = version or apsw.sqlite_lib_version()
+    if tuple(int(part) for part in found.split(".")[:3]) < MINIMUM_VERSION:
+        needed = ".".join(map(str, MINIMUM_VERSION))
+        raise StoreUnusable(
+            f"SQLite {found} can corrupt a database that several processes write to; "
+            f"{needed} or newer is needed: pip install --upgrade 'apsw>={needed}.0'"
+        )
+
+
+def connect(path: Path, *, busy_timeout: float, read_only: bool = False) -> apsw.Connection:
+    """Open `path`; a lock held by others is waited for up to `busy_timeout` seconds.
+
+    Raises:
+        StoreUnusable: it cannot be opened, or is no database.
+        StoreUnavailable: it is locked or unreadable at the moment.
+    """
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else (
+        apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    )
+    lock_by_open_file()
+    with translated(path):
+        connection = apsw.Connection(str(path), flags=flags, statementcachesize=_STATEMENTS)
+        try:
+            _wait_for_locks(connection, busy_timeout)
+            _configure(connection, read_only)
+        except apsw.Error:
+            connection.close()
+            raise
+    return connection
+
+
+def _configure(connection: apsw.Connection, read_only: bool) -> None:
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}").fetchall()
+    # Statement journals of large updates: in a file they cost more than the update itself.
+    connection.execute("PRAGMA temp_store = MEMORY").fetchall()
+    if read_only:
+        connection.execute("PRAGMA query_only = ON").fetchall()
+        return
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
+    if mode != "wal":
+        raise apsw.CantOpenError(f"the file system does not support WAL (journal mode is {mode})")
+    connection.execute("PRAGMA synchronous = FULL").fetchall()
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}").fetchall()
+    connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}").fetchall()
+
+
+def _wait_for_locks(connection: apsw.Connection, busy_timeout: float) -> None:
+    """Wait in short, uneven steps: SQLite's own handler soon sleeps 100 ms a time."""
+    began = 0.0
+    rng = random.Random()
+
+    def wait_again(times: int) -> bool:
+        nonlocal began
+        now = SYSTEM_CLOCK.monotonic()
+        if times == 0:
+            began = now
+        if now - began >= busy_timeout:
+            return False
+        longest = min(_LONGEST_WAIT, _SHORTEST_WAIT * 2 ** min(times, 10))
+        SYSTEM_CLOCK.sleep(rng.uniform(_SHORTEST_WAIT, max(_SHORTEST_WAIT, longest)))
+        return True
+
+    connection.set_busy_handler(wait_again)
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors about the database file `path` into a store's."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise store_error(error, path) from error
+
+
+def store_error(error: apsw.Error, path: Path) -> StoreError:
+    """Return what `error` means to a caller of the store."""
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return StoreBusy(f"{path}: another process keeps the database locked")
+    if isinstance(error, apsw.FullError):
+        return StoreFull(f"{path}: the disk is full")
+    if isinstance(error, apsw.NotADBError | apsw.CorruptError):
+        return StoreUnusable(f"{path}: this is no intact SQLite database ({error})")
+    if isinstance(error, apsw.CantOpenError):
+        return StoreUnusable(
+            f"{path}: the database cannot be opened ({error}); "
+            "check that its folder exists and may be written to"
+        )
+    if isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError | apsw.AuthError):
+        return StoreUnusable(f"{path}: the database may not be written to ({error})")
+    if isinstance(error, apsw.IOError | apsw.NoMemError | apsw.InterruptError):
+        return StoreUnavailable(f"{path}: the database cannot be read or written now ({error})")
+    return StoreError(f"{path}: {error}")

@@ -1,0 +1,89 @@
+"""Take jobs in, on the store's own connection or inside a caller's transaction."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from holdfast.jobs.model import Enqueued, JobStatus, NewJob
+from holdfast.store.sqlite.transaction import SQL, Row, Transaction, as_json
+
+Execute = Callable[[str, Mapping[str, Any]], Sequence[Row]]
+"""Run one statement with named parameters (`:name`) and return its rows."""
+
+# Our own library is new enough for jsonb_each, which spares reading each row's text again.
+_OWN = {sql: sql.replace("json_each(", "jsonb_each(") for sql in SQL.values()}
+
+
+def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> tuple[Enqueued, ...]:
+    """Create `jobs` in the writer's transaction."""
+
+    def execute(sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+        return tx.db.execute(_OWN[sql], parameters).fetchall()
+
+    answers = enqueue_with(execute, jobs, tx.now)
+    tx.woke = any(answer.created for answer in answers)
+    return answers
+
+
+def enqueue_with(execute: Execute, jobs: Sequence[NewJob], now: float) -> tuple[Enqueued, ...]:
+    """Create `jobs` through `execute`, at `now` in epoch seconds.
+
+    `execute` may belong to any SQLite connection on this database, at version 3.38 or newer:
+    whoever owns it decides whether the transaction is committed, and with it the jobs.
+    """
+    if not jobs:
+        return ()
+    lanes = _lane_ids(execute, {_lane(job) for job in jobs})
+    given = {"jobs": as_json([_row(job, lanes[_lane(job)], now) for job in jobs])}
+    newest = int(execute(SQL["enqueue_newest"], {})[0][0])
+    execute(SQL["enqueue_jobs"], {**given, "now": now})
+    created = int(execute(SQL["enqueue_created"], {})[0][0])
+    if created:
+        arguments = as_json([[job.id, job.arguments] for job in jobs])
+        execute(SQL["enqueue_arguments"], {"arguments": arguments, "newest": newest})
+        execute(SQL["enqueue_events"], {"newest": newest, "now": now})
+        execute(SQL["enqueue_counts"], {"newest": newest})
+    if created == len(jobs):
+        return tuple(Enqueued(job.id, True) for job in jobs)
+    return _answers(jobs, execute(SQL["enqueue_twins"], given), newest)
+
+
+_Lane = tuple[str, str, str]
+
+
+def _lane(job: NewJob) -> _Lane:
+    return job.queue, job.downstream or "", job.kind
+
+
+def _lane_ids(execute: Execute, lanes: set[_Lane]) -> dict[_Lane, int]:
+    given = {"lanes": as_json(sorted(lanes))}
+    ids = _known_lanes(execute, given)
+    if len(ids) < len(lanes):
+        execute(SQL["enqueue_lanes"], given)
+        ids = _known_lanes(execute, given)
+    return ids
+
+
+def _known_lanes(execute: Execute, given: Mapping[str, str]) -> dict[_Lane, int]:
+    rows = execute(SQL["enqueue_lane_ids"], given)
+    return {(queue, downstream, kind): lane for queue, downstream, kind, lane in rows}
+
+
+def _row(job: NewJob, lane: int, now: float) -> list[Any]:
+    due = job.run_at is None or job.run_at <= now
+    return [
+        job.id, lane, job.kind, job.status, int(due and job.status is JobStatus.QUEUED),
+        job.priority, now if due else job.run_at, job.max_attempts, job.deadline_at,
+        job.dedup_key, job.owner, job.meta,
+    ]
+
+
+def _answers(
+    jobs: Sequence[NewJob], rows: Sequence[Row], newest: int
+) -> tuple[Enqueued, ...]:
+    answered: set[str] = set()
+    answers = []
+    for job, (_, own, twin) in zip(jobs, rows, strict=True):
+        created = own is not None and own > newest and job.id not in answered
+        answers.append(Enqueued(job.id if own is not None else twin, created))
+        answered.add(job.id)
+    return tuple(answers)

@@ -1,0 +1,92 @@
+-- Claiming. Lists of numbers come as JSON arrays.
+
+-- name: claim_next_due
+SELECT min(ready_at) FROM jobs WHERE status = 'queued' AND ready = 0;
+
+-- name: claim_promote
+UPDATE jobs SET ready = 1
+WHERE seq IN (
+    SELECT seq FROM jobs
+    WHERE status = 'queued' AND ready = 0 AND ready_at <= :now
+    ORDER BY ready_at
+    LIMIT :limit
+)
+RETURNING lane;
+
+-- name: claim_next_cooled
+SELECT min(open_until) FROM downstreams WHERE lanes_held = 1 AND open_until IS NOT NULL;
+
+-- name: claim_unhold_lanes
+UPDATE lanes SET held = 0
+WHERE downstream IN (
+    SELECT name FROM downstreams
+    WHERE lanes_held = 1 AND open_until IS NOT NULL AND open_until <= :now
+);
+
+-- name: claim_unhold_downstreams
+UPDATE downstreams SET lanes_held = 0
+WHERE lanes_held = 1 AND open_until IS NOT NULL AND open_until <= :now;
+
+-- name: claim_lanes
+SELECT served, id, queue, downstream, kind
+FROM lanes
+WHERE queue = :queue AND ready > 0 AND held = 0
+ORDER BY served, downstream;
+
+-- name: claim_running_of_kind
+SELECT coalesce(sum(processing), 0) FROM lanes WHERE kind = :kind AND processing > 0;
+
+-- name: claim_running_of_downstream
+SELECT coalesce(sum(processing), 0) FROM lanes WHERE downstream = :downstream;
+
+-- name: claim_trial_leases
+SELECT jobs.permit_trial, jobs.lease_expires_at
+FROM lanes
+CROSS JOIN jobs ON jobs.lane = lanes.id AND jobs.permit_trial IS NOT NULL
+WHERE lanes.downstream = :downstream AND jobs.permit_generation = :generation;
+
+-- name: claim_candidates
+SELECT
+    jobs.seq, jobs.id, jobs.priority, jobs.ready_at, jobs.attempt_count, jobs.max_attempts,
+    jobs.token, jobs.owner, jobs.created_at, jobs.deadline_at, jobs.meta, job_arguments.arguments
+FROM jobs
+CROSS JOIN job_arguments ON job_arguments.job = jobs.seq
+WHERE jobs.lane = :lane AND jobs.ready = 1
+ORDER BY jobs.priority DESC, jobs.ready_at, jobs.seq
+LIMIT :limit OFFSET :taken;
+
+-- name: claim_start
+UPDATE jobs SET
+    status = 'processing',
+    ready = 0,
+    attempt_count = attempt_count + 1,
+    token = token + 1,
+    worker_id = :worker,
+    lease_expires_at = :expires_at,
+    started_at = coalesce(started_at, :now),
+    last_attempt_at = :now,
+    permit_generation = :generation,
+    permit_trial = :trial
+WHERE seq IN (SELECT value FROM json_each(:seqs)) AND status = 'queued';
+
+-- name: claim_events
+INSERT INTO events (job, name, at, attempt)
+SELECT jobs.seq, 'processing', :now, jobs.attempt_count
+FROM json_each(:seqs) AS given
+CROSS JOIN jobs ON jobs.seq = given.value;
+
+-- name: claim_served
+UPDATE lanes SET served = (SELECT max(sequence) FROM events)
+FROM json_each(:lanes) AS given
+WHERE lanes.queue = given.value ->> 0 AND lanes.downstream = given.value ->> 1;
+
+-- name: claim_rate_spent
+SELECT width, bucket, spent FROM rate_spent WHERE downstream = :downstream;
+
+-- name: claim_spend
+INSERT INTO rate_spent (downstream, width, bucket, spent)
+VALUES (:downstream, :width, :bucket, :spent)
+ON CONFLICT (downstream, width, bucket) DO UPDATE SET spent = spent + excluded.spent;
+
+-- name: claim_forget_spent
+DELETE FROM rate_spent WHERE downstream = :downstream AND width = :width AND bucket < :bucket;

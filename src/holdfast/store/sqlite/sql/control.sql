@@ -1,0 +1,63 @@
+-- What people and handlers ask for, one job at a time.
+
+-- name: control_row
+SELECT
+    seq, status, token, lane, kind, ready, attempt_count, cancel_requested, ready_at, error_code,
+    error_group, dead_letter, dedup_key
+FROM jobs
+WHERE id = :id;
+
+-- name: control_submit
+UPDATE jobs SET
+    status = 'queued',
+    queued_at = :now,
+    ready_at = max(coalesce(ready_at, :now), :now),
+    ready = coalesce(ready_at, :now) <= :now
+WHERE seq = :seq AND status = 'uploaded';
+
+-- name: control_request_cancel
+UPDATE jobs SET cancel_requested = 1 WHERE seq = :seq AND status = 'processing';
+
+-- name: control_retry
+UPDATE jobs SET
+    status = 'queued',
+    ready = 1,
+    ready_at = :now,
+    queued_at = :now,
+    attempt_count = 0,
+    manual_retry_count = manual_retry_count + 1,
+    started_at = NULL,
+    last_attempt_at = NULL,
+    finished_at = NULL,
+    deadline_at = CASE WHEN deadline_at < :now THEN NULL ELSE deadline_at END,
+    progress = NULL,
+    progress_note = NULL,
+    error_code = NULL,
+    error_message = NULL,
+    error_group = NULL,
+    dead_letter = NULL
+WHERE seq = :seq AND status = 'failed';
+
+-- name: control_twin
+SELECT 1 FROM jobs
+WHERE kind = :kind
+    AND dedup_key = :dedup_key
+    AND dedup_key IS NOT NULL
+    AND status <> 'failed'
+    AND status <> 'cancelled'
+    AND seq <> :seq;
+
+-- name: control_discard
+UPDATE jobs SET dead_letter = NULL WHERE seq = :seq AND dead_letter IS NOT NULL;
+
+-- name: control_progress
+UPDATE jobs SET progress = :progress, progress_note = :note
+WHERE id = :id AND status = 'processing' AND token = :token;
+
+-- name: control_extend
+UPDATE jobs SET lease_expires_at = :expires_at
+FROM json_each(:leases) AS given
+WHERE jobs.id = given.value ->> 0
+    AND jobs.status = 'processing'
+    AND jobs.token = given.value ->> 1
+RETURNING jobs.id, jobs.cancel_requested;

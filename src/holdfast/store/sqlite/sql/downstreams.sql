@@ -1,0 +1,29 @@
+-- Downstream records. What a claim must see in SQL has columns, the rest is JSON text.
+
+-- fragment: downstream_columns
+name, version, state, generation, open_until, settings, record
+
+-- name: downstream_get
+SELECT {{downstream_columns}} FROM downstreams WHERE name = :name;
+
+-- name: downstream_list
+SELECT {{downstream_columns}} FROM downstreams ORDER BY name;
+
+-- name: downstream_create
+INSERT INTO downstreams (name, version, state, generation, open_until, settings, record)
+VALUES (:name, :version, :state, :generation, :open_until, :settings, :record)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: downstream_write
+UPDATE downstreams SET
+    version = :version + 1,
+    state = :state,
+    generation = :generation,
+    open_until = :open_until,
+    settings = :settings,
+    record = :record,
+    lanes_held = :lanes_held
+WHERE name = :name AND version = :version;
+
+-- name: downstream_hold_lanes
+UPDATE lanes SET held = :held WHERE downstream = :name AND held <> :held;

@@ -1,0 +1,100 @@
+-- Taking jobs in. These run on a caller's own connection too, so they use nothing that is newer
+-- than SQLite 3.38, and no state of ours.
+-- A row of :lanes is [queue, downstream, kind], one of :arguments [id, arguments], one of :jobs
+-- [id, lane, kind, status, ready, priority, ready_at, max_attempts, deadline_at, dedup_key, owner,
+-- meta].
+
+-- name: enqueue_lanes
+INSERT INTO lanes (queue, downstream, kind, held, served)
+SELECT
+    given.value ->> 0, given.value ->> 1, given.value ->> 2,
+    coalesce((SELECT lanes_held FROM downstreams WHERE name = given.value ->> 1), 0),
+    coalesce((
+        SELECT max(served) FROM lanes
+        WHERE queue = given.value ->> 0 AND downstream = given.value ->> 1
+    ), 0)
+FROM json_each(:lanes) AS given
+WHERE true
+ON CONFLICT DO NOTHING;
+
+-- name: enqueue_lane_ids
+SELECT lanes.queue, lanes.downstream, lanes.kind, lanes.id
+FROM json_each(:lanes) AS given
+CROSS JOIN lanes
+    ON lanes.queue = given.value ->> 0
+    AND lanes.downstream = given.value ->> 1
+    AND lanes.kind = given.value ->> 2;
+
+-- name: enqueue_newest
+SELECT coalesce(max(seq), 0) FROM jobs;
+
+-- name: enqueue_jobs
+INSERT INTO jobs (
+    id, lane, kind, status, ready, priority, ready_at, max_attempts, created_at, queued_at,
+    deadline_at, dedup_key, owner, meta
+)
+SELECT
+    value ->> 0,
+    value ->> 1,
+    value ->> 2,
+    value ->> 3,
+    value ->> 4,
+    value ->> 5,
+    value ->> 6,
+    value ->> 7,
+    :now,
+    CASE WHEN value ->> 3 = 'queued' THEN :now END,
+    value ->> 8,
+    value ->> 9,
+    value ->> 10,
+    value ->> 11
+FROM json_each(:jobs)
+WHERE true
+ON CONFLICT DO NOTHING;
+
+-- name: enqueue_created
+SELECT changes();
+
+-- name: enqueue_arguments
+INSERT INTO job_arguments (job, arguments)
+SELECT jobs.seq, given.value ->> 1
+FROM json_each(:arguments) AS given
+CROSS JOIN jobs ON jobs.id = given.value ->> 0 AND jobs.seq > :newest
+WHERE true
+ON CONFLICT DO NOTHING;
+
+-- name: enqueue_events
+INSERT INTO events (job, name, at, attempt)
+SELECT seq, status, :now, 0 FROM jobs WHERE seq > :newest ORDER BY seq;
+
+-- name: enqueue_counts
+UPDATE lanes SET
+    uploaded = lanes.uploaded + new.uploaded,
+    scheduled = lanes.scheduled + new.scheduled,
+    ready = lanes.ready + new.ready
+FROM (
+    SELECT
+        lane,
+        sum(status = 'uploaded') AS uploaded,
+        sum(status = 'queued' AND ready = 0) AS scheduled,
+        sum(ready) AS ready
+    FROM jobs
+    WHERE seq > :newest
+    GROUP BY lane
+) AS new
+WHERE lanes.id = new.lane;
+
+-- name: enqueue_twins
+SELECT
+    given.key,
+    own.seq,
+    twin.id
+FROM json_each(:jobs) AS given
+LEFT JOIN jobs AS own ON own.id = given.value ->> 0
+LEFT JOIN jobs AS twin
+    ON twin.kind = given.value ->> 2
+    AND twin.dedup_key = given.value ->> 9
+    AND twin.dedup_key IS NOT NULL
+    AND twin.status <> 'failed'
+    AND twin.status <> 'cancelled'
+ORDER BY given.key;

@@ -1,0 +1,60 @@
+-- The chores. Each finds its rows in a partial index and works on a bounded number of them.
+
+-- name: maintain_lead
+INSERT INTO leaders (name, holder, term, expires_at)
+VALUES (:name, :holder, 1, :expires_at)
+ON CONFLICT (name) DO UPDATE SET
+    term = term + (leaders.holder <> excluded.holder OR leaders.expires_at <= :now),
+    holder = excluded.holder,
+    expires_at = excluded.expires_at
+WHERE leaders.holder = excluded.holder OR leaders.expires_at <= :now
+RETURNING term;
+
+-- name: maintain_resign
+UPDATE leaders SET expires_at = 0 WHERE name = :name AND holder = :holder AND expires_at > 0;
+
+-- name: maintain_expired_leases
+SELECT
+    seq, id, token, lane, kind, attempt_count, max_attempts, last_attempt_at, cancel_requested
+FROM jobs
+WHERE lease_expires_at IS NOT NULL AND lease_expires_at <= :now
+ORDER BY lease_expires_at
+LIMIT :limit;
+
+-- name: maintain_past_deadline
+SELECT seq, id, token, lane, kind, status, ready, attempt_count, last_attempt_at
+FROM jobs
+WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND deadline_at < :now
+ORDER BY deadline_at
+LIMIT :limit;
+
+-- name: maintain_late
+SELECT seq FROM jobs
+WHERE id = :id AND token = :token AND status = 'failed' AND error_code = 'TIMEOUT';
+
+-- name: maintain_count_of_kind
+SELECT coalesce(sum(complete), 0), coalesce(sum(failed), 0), coalesce(sum(cancelled), 0)
+FROM lanes
+WHERE kind = :kind;
+
+-- name: maintain_oldest_finished
+SELECT seq, finished_at, id, lane, owner, meta, result, error_code, error_group, dead_letter
+FROM jobs
+WHERE kind = :kind AND status = :status AND finished_at IS NOT NULL
+ORDER BY finished_at, seq
+LIMIT :limit;
+
+-- name: maintain_delete_jobs
+DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(:seqs));
+
+-- name: maintain_delete_arguments
+DELETE FROM job_arguments WHERE job IN (SELECT value FROM json_each(:seqs));
+
+-- name: maintain_delete_attempts
+DELETE FROM attempts WHERE job IN (SELECT value FROM json_each(:seqs));
+
+-- name: maintain_delete_events
+DELETE FROM events WHERE job IN (SELECT value FROM json_each(:seqs));
+
+-- name: maintain_delete_late_results
+DELETE FROM late_results WHERE job IN (SELECT value FROM json_each(:seqs));

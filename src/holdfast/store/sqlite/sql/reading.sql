@@ -1,0 +1,197 @@
+-- Reading. :now decides whether a job is held.
+
+-- fragment: job_columns
+jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downstream,
+    jobs.status, jobs.priority, jobs.attempt_count, jobs.max_attempts, jobs.manual_retry_count,
+    jobs.token, jobs.created_at, jobs.queued_at, jobs.ready_at, jobs.started_at,
+    jobs.last_attempt_at, jobs.finished_at, jobs.deadline_at, jobs.dedup_key, jobs.owner,
+    jobs.meta, jobs.progress, jobs.progress_note, jobs.worker_id, jobs.lease_expires_at,
+    jobs.cancel_requested, jobs.result, jobs.error_code, jobs.error_message, jobs.dead_letter,
+    jobs.status = 'queued' AND jobs.ready_at <= :now AND lanes.held = 1 AND coalesce((
+        SELECT open_until IS NULL OR open_until > :now
+        FROM downstreams
+        WHERE name = lanes.downstream
+    ), 0) AS held
+
+-- fragment: job_filter
+(:statuses IS NULL OR jobs.status IN (SELECT value FROM json_each(:statuses)))
+    AND (:kinds IS NULL OR jobs.kind IN (SELECT value FROM json_each(:kinds)))
+    AND (:queue IS NULL OR lanes.queue = :queue)
+    AND (:downstream IS NULL OR lanes.downstream = :downstream)
+    AND (:owner IS NULL OR jobs.owner = :owner)
+    AND (:id IS NULL OR jobs.id = :id)
+    AND (:error_code IS NULL OR jobs.error_code = :error_code)
+    AND (:error_text IS NULL OR instr(jobs.error_message, :error_text) > 0)
+    AND (:error_group IS NULL OR jobs.error_group = :error_group)
+    AND (:min_attempts IS NULL OR jobs.attempt_count >= :min_attempts)
+    AND (:created_from IS NULL OR jobs.created_at >= :created_from)
+    AND (:created_to IS NULL OR jobs.created_at < :created_to)
+
+-- name: read_job
+SELECT {{job_columns}}, (SELECT arguments FROM job_arguments WHERE job = jobs.seq)
+FROM jobs
+CROSS JOIN lanes ON lanes.id = jobs.lane
+WHERE jobs.id = :id;
+
+-- Six ways into the same list: whichever index leaves the least to look at.
+-- name: read_jobs_of_id
+SELECT {{job_columns}}
+FROM jobs
+CROSS JOIN lanes ON lanes.id = jobs.lane
+WHERE jobs.id = :id AND jobs.seq < :before AND {{job_filter}}
+LIMIT :limit;
+
+-- name: read_jobs
+SELECT {{job_columns}}
+FROM jobs NOT INDEXED
+CROSS JOIN lanes ON lanes.id = jobs.lane
+WHERE jobs.seq < :before AND {{job_filter}}
+ORDER BY jobs.seq DESC
+LIMIT :limit;
+
+-- name: read_jobs_of_owner
+SELECT {{job_columns}}
+FROM jobs INDEXED BY jobs_owned
+CROSS JOIN lanes ON lanes.id = jobs.lane
+WHERE jobs.owner = :owner AND jobs.owner IS NOT NULL AND jobs.seq < :before AND {{job_filter}}
+ORDER BY jobs.seq DESC
+LIMIT :limit;
+
+-- name: read_jobs_unfinished
+SELECT {{job_columns}}
+FROM jobs INDEXED BY jobs_unfinished
+CROSS JOIN lanes ON lanes.id = jobs.lane
+WHERE jobs.finished_at IS NULL AND jobs.seq < :before AND {{job_filter}}
+ORDER BY jobs.seq DESC
+LIMIT :limit;
+
+-- name: read_jobs_ended_badly
+SELECT {{job_columns}}
+FROM jobs INDEXED BY jobs_ended_badly
+CROSS JOIN lanes ON lanes.id = jobs.lane
+WHERE (jobs.status = 'failed' OR jobs.status = 'cancelled') AND jobs.seq < :before AND {{job_filter}}
+ORDER BY jobs.seq DESC
+LIMIT :limit;
+
+-- name: read_jobs_of_kind
+SELECT {{job_columns}}
+FROM jobs INDEXED BY jobs_of_kind
+CROSS JOIN lanes ON lanes.id = jobs.lane
+WHERE jobs.kind = :kinds ->> 0 AND jobs.seq < :before AND {{job_filter}}
+ORDER BY jobs.seq DESC
+LIMIT :limit;
+
+-- name: read_dead_letters
+SELECT {{job_columns}}
+FROM jobs INDEXED BY jobs_dead
+CROSS JOIN lanes ON lanes.id = jobs.lane
+WHERE jobs.dead_letter IS NOT NULL
+    AND (jobs.finished_at, jobs.seq) < (:before_at, :before)
+    AND {{job_filter}}
+ORDER BY jobs.finished_at DESC, jobs.seq DESC
+LIMIT :limit;
+
+-- name: read_dead_letter_groups
+SELECT
+    dead_letter_groups.kind, dead_letter_groups.code, dead_letter_groups.message,
+    dead_letter_groups.count, jobs.finished_at, jobs.id
+FROM dead_letter_groups
+CROSS JOIN jobs ON jobs.seq = (
+    SELECT seq FROM jobs
+    WHERE kind = dead_letter_groups.kind
+        AND error_code = dead_letter_groups.code
+        AND error_group = dead_letter_groups.message
+        AND dead_letter IS NOT NULL
+    ORDER BY finished_at DESC
+    LIMIT 1
+)
+ORDER BY dead_letter_groups.count DESC, dead_letter_groups.kind, dead_letter_groups.message;
+
+-- name: read_events
+SELECT
+    events.sequence, jobs.id, jobs.kind, jobs.owner, events.name, events.at, events.attempt,
+    events.duration_ms, events.error_code, events.meta
+FROM jobs
+CROSS JOIN events ON events.job = jobs.seq
+WHERE jobs.id = :id
+ORDER BY events.sequence;
+
+-- name: read_changes
+SELECT
+    events.sequence, jobs.id, jobs.kind, jobs.owner, events.name, events.at, events.attempt,
+    events.duration_ms, events.error_code, events.meta
+FROM events
+CROSS JOIN jobs ON jobs.seq = events.job
+WHERE events.sequence > :sequence AND (:owner IS NULL OR jobs.owner = :owner)
+ORDER BY events.sequence
+LIMIT :limit;
+
+-- name: read_last_sequence
+SELECT coalesce(max(sequence), 0) FROM events;
+
+-- name: read_attempts
+SELECT
+    attempts.number, attempts.token, attempts.worker_id, attempts.started_at,
+    attempts.finished_at, attempts.duration, attempts.outcome, attempts.error_code,
+    attempts.error_message, attempts.retry_after, attempts.meta
+FROM jobs
+CROSS JOIN attempts ON attempts.job = jobs.seq
+WHERE jobs.id = :id
+ORDER BY attempts.token;
+
+-- name: read_running_attempt
+SELECT attempt_count, token, worker_id, last_attempt_at
+FROM jobs
+WHERE id = :id AND status = 'processing';
+
+-- name: read_late_results
+SELECT late_results.token, late_results.received_at, late_results.result
+FROM jobs
+CROSS JOIN late_results ON late_results.job = jobs.seq
+WHERE jobs.id = :id
+ORDER BY late_results.token;
+
+-- name: read_lanes
+SELECT
+    queue, nullif(downstream, ''), kind, uploaded, scheduled, ready, processing, complete,
+    failed, cancelled
+FROM lanes
+ORDER BY queue, downstream, kind;
+
+-- name: read_outcomes
+SELECT kind, status, attempts, count FROM outcome_counts ORDER BY kind, status, attempts;
+
+-- name: read_totals
+SELECT name, count FROM totals;
+
+-- name: read_dead_count
+SELECT coalesce(sum(count), 0) FROM dead_letter_groups;
+
+-- The oldest of each priority that a lane has: one step of the index a priority.
+-- name: read_oldest_ready
+WITH RECURSIVE heads (lane, queue, priority) AS (
+    SELECT
+        id, queue,
+        (SELECT max(priority) FROM jobs WHERE lane = lanes.id AND ready = 1)
+    FROM lanes
+    WHERE ready > 0
+    UNION ALL
+    SELECT
+        heads.lane, heads.queue,
+        (
+            SELECT max(priority) FROM jobs
+            WHERE lane = heads.lane AND ready = 1 AND priority < heads.priority
+        )
+    FROM heads
+    WHERE heads.priority IS NOT NULL
+)
+SELECT queue, min((
+    SELECT min(ready_at) FROM jobs
+    WHERE lane = heads.lane AND ready = 1 AND priority = heads.priority
+))
+FROM heads
+WHERE priority IS NOT NULL
+GROUP BY queue;
+
+-- name: read_schema_version
+SELECT max(version) FROM schema_migrations;

@@ -1,0 +1,311 @@
+"""The store on one SQLite file: every port, each method a few lines onto the work it stands for."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Self, TypeVar
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.jobs.circuits import DownstreamRecord, DownstreamSettings
+from holdfast.jobs.model import (
+    Attempt,
+    Enqueued,
+    Finished,
+    Job,
+    JobError,
+    JobEvent,
+    LateResult,
+    Lease,
+    NewJob,
+)
+from holdfast.jobs.ports import (
+    Change,
+    ClaimRequest,
+    Deleted,
+    Extended,
+    Heartbeats,
+    Leadership,
+    Rescued,
+    RetentionRule,
+    TickResult,
+)
+from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
+from holdfast.store.sqlite import control, downstreams, enqueue, joined, maintenance, reading, tick
+from holdfast.store.sqlite.connection import check_version
+from holdfast.store.sqlite.reader import Readers, Snapshot
+from holdfast.store.sqlite.transaction import Transaction
+from holdfast.store.sqlite.writer import Writer
+
+T = TypeVar("T")
+
+
+class SQLiteStore:
+    """The embedded store.
+
+    Args:
+        path: the database file; its folder must exist.
+        clock: what `now=None` means; the machine's clock is every process's clock here.
+        busy_timeout: seconds to wait for another process's lock before `StoreBusy` is raised.
+        readers: threads that read.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        busy_timeout: float = 5.0,
+        readers: int = 2,
+    ) -> None:
+        self.path = Path(path)
+        self._clock = clock
+        self._writer = Writer(self.path, clock, busy_timeout)
+        self._readers = Readers(self.path, readers, busy_timeout)
+
+    async def open(self) -> None:
+        """Open the file, create it where it is missing, and migrate it."""
+        check_version()
+        await asyncio.wrap_future(self._writer.start())
+
+    async def close(self) -> None:
+        """Finish what was begun and let go."""
+        # The writer last: its descriptor holds the lock that tells others the file is in use.
+        await asyncio.to_thread(self._readers.close)
+        await asyncio.to_thread(self._writer.close)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _write(self, work: Callable[[Transaction], T], now: float | None = None) -> T:
+        value, _ = await asyncio.wrap_future(self._writer.submit(work, now))
+        return value
+
+    async def _read(self, question: Callable[[Snapshot], T]) -> T:
+        return await self._readers.read(question)
+
+    def _now(self, now: float | None) -> float:
+        return self._clock.wall() if now is None else now
+
+    async def ping(self) -> float:
+        """Answer with the store's clock after reading from the file."""
+        await self._read(reading.last_sequence)
+        return self._clock.wall()
+
+    async def schema_version(self) -> int:
+        """Return the number of the last migration that was applied."""
+        return await self._read(reading.schema_version)
+
+    async def enqueue(
+        self, jobs: Sequence[NewJob], *, now: float | None = None
+    ) -> tuple[Enqueued, ...]:
+        """Create `jobs`, all or none."""
+        return await self._write(lambda tx: enqueue.enqueue(tx, jobs), now)
+
+    async def enqueue_on(
+        self, connection: object, jobs: Sequence[NewJob], *, now: float | None = None
+    ) -> tuple[Enqueued, ...]:
+        """Create `jobs` inside the transaction of a caller's own connection to the same file.
+
+        Raises:
+            TypeError: it is no connection to this file, or of a library that cannot share it.
+            NoTransaction: it commits every statement by itself.
+        """
+        return await joined.enqueue_on(self.path, connection, jobs, self._now(now))
+
+    async def submit(self, job_id: str, *, now: float | None = None) -> Change:
+        """Move an uploaded job to queued."""
+        return await self._write(lambda tx: control.submit(tx, job_id), now)
+
+    async def reject(self, job_id: str, error: JobError, *, now: float | None = None) -> Change:
+        """Move an uploaded job to failed."""
+        return await self._write(lambda tx: control.reject(tx, job_id, error), now)
+
+    async def tick(
+        self,
+        worker_id: str,
+        finished: Sequence[Finished] = (),
+        claim: ClaimRequest | None = None,
+        *,
+        now: float | None = None,
+    ) -> TickResult:
+        """Record what `finished` and claim what comes next."""
+        result, mark = await asyncio.wrap_future(
+            self._writer.submit(lambda tx: tick.tick(tx, worker_id, finished, claim), now)
+        )
+        return replace(result, mark=mark)
+
+    async def progress(
+        self,
+        lease: Lease,
+        progress: float | None,
+        note: str | None = None,
+        *,
+        record: bool = False,
+        now: float | None = None,
+    ) -> bool:
+        """Store how far a job is, under its lease."""
+        return await self._write(
+            lambda tx: control.progress(tx, lease, progress, note, record=record), now
+        )
+
+    async def wait_for_work(self, mark: int, timeout: float) -> bool:
+        """Wait until there may be work since the tick that returned `mark`."""
+        return await self._writer.work.wait(mark, timeout)
+
+    def heartbeats(self) -> Heartbeats:
+        """Return the part that a heartbeat thread uses."""
+        return SQLiteHeartbeats(self._writer)
+
+    async def cancel(self, job_id: str, *, now: float | None = None) -> Change:
+        """Cancel a job, or ask its worker to."""
+        return await self._write(lambda tx: control.cancel(tx, job_id), now)
+
+    async def retry(
+        self, job_ids: Sequence[str], *, now: float | None = None
+    ) -> tuple[Change, ...]:
+        """Put failed jobs back in the queue."""
+        return await self._write(lambda tx: control.retry(tx, job_ids), now)
+
+    async def discard(self, job_ids: Sequence[str], *, now: float | None = None) -> int:
+        """Take jobs out of the dead letters."""
+        return await self._write(lambda tx: control.discard(tx, job_ids), now)
+
+    async def get(self, job_id: str, *, now: float | None = None) -> Job | None:
+        """Return one job with its arguments."""
+        return await self._read(lambda view: reading.get(view, job_id, self._now(now)))
+
+    async def list_jobs(
+        self,
+        where: JobFilter = EVERY_JOB,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        now: float | None = None,
+    ) -> Page:
+        """Return jobs, newest first."""
+        return await self._read(
+            lambda view: reading.list_jobs(view, where, cursor, limit, self._now(now))
+        )
+
+    async def events(self, job_id: str) -> tuple[JobEvent, ...]:
+        """Return a job's history."""
+        return await self._read(lambda view: reading.events(view, job_id))
+
+    async def attempts(self, job_id: str) -> tuple[Attempt, ...]:
+        """Return a job's attempts."""
+        return await self._read(lambda view: reading.attempts(view, job_id))
+
+    async def late_results(self, job_id: str) -> tuple[LateResult, ...]:
+        """Return what arrived after the deadline."""
+        return await self._read(lambda view: reading.late_results(view, job_id))
+
+    async def changes_since(
+        self, sequence: int, *, owner: str | None = None, limit: int = 500
+    ) -> tuple[JobEvent, ...]:
+        """Return events after `sequence`."""
+        return await self._read(lambda view: reading.changes_since(view, sequence, owner, limit))
+
+    async def last_sequence(self) -> int:
+        """Return the sequence of the newest event."""
+        return await self._read(reading.last_sequence)
+
+    async def wait_for_changes(self, sequence: int, timeout: float) -> bool:
+        """Wait until there may be events after `sequence`."""
+        seen = self._writer.changes.rings
+        if await self.last_sequence() > sequence:
+            return True
+        return await self._writer.changes.wait(seen, timeout)
+
+    async def dead_letters(
+        self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
+    ) -> tuple[tuple[DeadLetter, ...], str | None]:
+        """Return dead letters, newest failure first."""
+        now = self._clock.wall()
+        return await self._read(
+            lambda view: reading.dead_letters(view, where, cursor, limit, now)
+        )
+
+    async def dead_letter_groups(self) -> tuple[DeadLetterGroup, ...]:
+        """Return the dead letters by group."""
+        return await self._read(reading.dead_letter_groups)
+
+    async def stats(self) -> Stats:
+        """Return the maintained counters."""
+        return await self._read(reading.stats)
+
+    async def declare_downstreams(
+        self, settings: Sequence[DownstreamSettings], *, now: float | None = None
+    ) -> None:
+        """Create missing records and bring the settings of the others up to date."""
+        await self._write(lambda tx: downstreams.declare(tx, settings), now)
+
+    async def downstreams(self) -> tuple[DownstreamRecord, ...]:
+        """Return all records, by name."""
+        return await self._read(downstreams.read_all)
+
+    async def downstream(self, name: str) -> DownstreamRecord | None:
+        """Return one record."""
+        return await self._read(lambda view: downstreams.read_one(view, name))
+
+    async def write_downstream(
+        self, record: DownstreamRecord, *, now: float | None = None
+    ) -> DownstreamRecord | None:
+        """Store `record` where the version stored is still its own."""
+        return await self._write(lambda tx: downstreams.save(tx, record), now)
+
+    async def lead(
+        self, name: str, holder: str, seconds: float, *, now: float | None = None
+    ) -> Leadership | None:
+        """Become or stay the leader."""
+        return await self._write(lambda tx: maintenance.lead(tx, name, holder, seconds), now)
+
+    async def resign(self, name: str, holder: str) -> bool:
+        """Give the leadership up."""
+        return await self._write(lambda tx: maintenance.resign(tx, name, holder))
+
+    async def rescue(self, *, limit: int = 500, now: float | None = None) -> Rescued:
+        """Take back jobs whose leases have run out."""
+        return await self._write(lambda tx: maintenance.rescue(tx, limit), now)
+
+    async def expire_deadlines(
+        self, *, limit: int = 500, now: float | None = None
+    ) -> tuple[str, ...]:
+        """Fail unfinished jobs past their deadline."""
+        return await self._write(lambda tx: maintenance.expire_deadlines(tx, limit), now)
+
+    async def store_late_result(
+        self, job_id: str, token: int, result: str | None, *, now: float | None = None
+    ) -> bool:
+        """Keep a result that came after `TIMEOUT`."""
+        return await self._write(
+            lambda tx: maintenance.store_late_result(tx, job_id, token, result), now
+        )
+
+    async def delete_finished(
+        self, rule: RetentionRule, *, limit: int = 500, now: float | None = None
+    ) -> tuple[Deleted, ...]:
+        """Delete jobs that `rule` lets go, with all their history."""
+        return await self._write(lambda tx: maintenance.delete_finished(tx, rule, limit), now)
+
+
+class SQLiteHeartbeats:
+    """Extends leases through the writer, from whatever event loop it is awaited on."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    async def extend(
+        self, leases: Sequence[Lease], lease_seconds: float, *, now: float | None = None
+    ) -> Extended:
+        """Let all `leases` last until `lease_seconds` from now."""
+        future = self._writer.submit(lambda tx: control.extend(tx, leases, lease_seconds), now)
+        extended, _ = await asyncio.wrap_future(future)
+        return extended
+
+    async def close(self) -> None:
+        """Do nothing: the connection is the store's writer."""

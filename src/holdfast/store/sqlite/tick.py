@@ -1,0 +1,36 @@
+"""One tick of a worker in one transaction: record what finished, then claim what comes next."""
+
+from collections.abc import Sequence
+
+from holdfast.jobs.model import Claim, Finished
+from holdfast.jobs.ports import ClaimRequest, TickResult
+from holdfast.store.sqlite.claim import ClaimWork
+from holdfast.store.sqlite.finish import FinishWork
+from holdfast.store.sqlite.transaction import Transaction
+
+
+def tick(
+    tx: Transaction, worker_id: str, finished: Sequence[Finished], request: ClaimRequest | None
+) -> TickResult:
+    """Do the tick; its `mark` is for the caller to fill in once it is committed."""
+    finish = FinishWork(tx)
+    finish.run(finished)
+    claims: tuple[Claim, ...] = ()
+    timed_out: tuple[str, ...] = ()
+    wake_at = None
+    if request is not None:
+        # A claim reads the counters that finishing has changed.
+        tx.flush()
+        claim = ClaimWork(tx, request, worker_id)
+        claims = claim.run()
+        timed_out, wake_at = tuple(claim.timed_out), claim.wake_at
+    return TickResult(
+        claims=claims,
+        refused=tuple(finish.refused),
+        overruled=tuple(finish.overruled),
+        moved=tuple(tx.moved),
+        timed_out=timed_out,
+        wake_at=wake_at,
+        mark=0,
+        now=tx.now,
+    )

@@ -1,0 +1,123 @@
+"""What a write works with: the connection inside a transaction, its time, and its counters."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from holdfast.jobs.circuits import DownstreamRecord
+from holdfast.store.sql_files import load_queries
+
+SQL: Mapping[str, str] = load_queries("holdfast.store.sqlite")
+"""Every named query of this dialect."""
+
+Row = tuple[Any, ...]
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+_PLACES = ("uploaded", "scheduled", "ready", "processing", "complete", "failed", "cancelled")
+
+
+def as_json(value: Any) -> str:
+    """Return `value` as JSON text for a statement's parameter."""
+    # Not escaped to ASCII: a lone surrogate then fails here instead of storing broken text.
+    return _ENCODER.encode(value)
+
+
+def clean(text: str) -> str:
+    """Return `text` as something that can be stored, whatever an exception put into it."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\ufffd")
+
+
+class Transaction:
+    """One write request inside the writer's transaction.
+
+    `woke` says that something became claimable, `moved` collects the downstream records whose
+    breakers changed their state.
+    """
+
+    __slots__ = ("_dead", "_lanes", "_outcomes", "_totals", "db", "moved", "now", "woke")
+
+    def __init__(self, db: apsw.Connection, now: float) -> None:
+        self.db = db
+        self.now = now
+        self.woke = False
+        self.moved: list[DownstreamRecord] = []
+        self._lanes: dict[int, Counter[str]] = defaultdict(Counter)
+        self._totals: Counter[str] = Counter()
+        self._outcomes: Counter[tuple[str, str, int]] = Counter()
+        self._dead: Counter[tuple[str, str, str]] = Counter()
+
+    def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
+        """Run the named `query` and return all its rows."""
+        return self.db.execute(SQL[query], parameters).fetchall()
+
+    def each(self, query: str, parameters: Mapping[str, Any]) -> Iterator[Row]:
+        """Run the named `query` and return its rows one by one, as they are asked for."""
+        return self.db.execute(SQL[query], parameters)
+
+    def value(self, query: str, parameters: Mapping[str, Any] | None = None) -> Any:
+        """Run the named `query` and return the first column of its only row, or None."""
+        rows = self.rows(query, parameters)
+        return rows[0][0] if rows else None
+
+    def change(self, query: str, parameters: Mapping[str, Any] | None = None) -> int:
+        """Run the named `query` and return how many rows it touched."""
+        self.db.execute(SQL[query], parameters)
+        return self.db.changes()
+
+    def change_exactly(self, expected: int, query: str, parameters: Mapping[str, Any]) -> None:
+        """Run the named `query`, which must touch exactly `expected` rows."""
+        touched = self.change(query, parameters)
+        if touched != expected:
+            raise AssertionError(f"{query} touched {touched} rows, not {expected}")
+
+    def move_count(self, lane: int, origin: str | None, target: str | None, n: int = 1) -> None:
+        """Count `n` jobs of `lane` out of one place and into another; None is nowhere."""
+        counts = self._lanes[lane]
+        if origin is not None:
+            counts[origin] -= n
+        if target is not None:
+            counts[target] += n
+
+    def count_total(self, name: str, n: int = 1) -> None:
+        """Raise a named sum."""
+        self._totals[name] += n
+
+    def count_outcome(self, kind: str, status: str, attempts: int, n: int = 1) -> None:
+        """Count `n` jobs that finished."""
+        self._outcomes[kind, status, attempts] += n
+
+    def count_dead(self, kind: str, code: str, group: str, n: int) -> None:
+        """Count `n` dead letters into their group, or out of it where `n` is negative."""
+        self._dead[kind, code, group] += n
+
+    def flush(self) -> None:
+        """Write the counters down. Nothing is written where nothing was counted."""
+        for lane, counts in self._lanes.items():
+            if any(counts.values()):
+                parameters = {place: counts[place] for place in _PLACES}
+                self.change("count_lane", {"lane": lane, **parameters})
+        self._lanes.clear()
+        for name, n in _nonzero(self._totals):
+            self.change("count_total", {"name": name, "count": n})
+        for (kind, status, attempts), n in _nonzero(self._outcomes):
+            self.change(
+                "count_outcome",
+                {"kind": kind, "status": status, "attempts": attempts, "count": n},
+            )
+        for (kind, code, message), n in _nonzero(self._dead):
+            group = {"kind": kind, "code": code, "message": message}
+            self.change("count_dead", {**group, "count": n})
+            if n < 0:
+                self.change("count_forget_empty_dead", group)
+
+
+def _nonzero(counter: Counter[Any]) -> Sequence[tuple[Any, int]]:
+    """Empty `counter` and return what it held."""
+    held: Iterable[tuple[Any, int]] = counter.items()
+    found = [(key, n) for key, n in held if n]
+    counter.clear()
+    return found

@@ -1,0 +1,177 @@
+"""Facts about what is claimed, in which order, and when."""
+
+# ruff: noqa: D401 - the docstring of a fact states, it does not command
+
+from holdfast.jobs.model import Completed, Finished, JobStatus, Released, Retry
+from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
+
+
+@fact
+async def a_claim_carries_what_a_handler_needs(world: World) -> None:
+    """Arguments, attempt, deadline, owner and the rest come with the claim."""
+    await world.add(
+        "a", queue="slow", arguments="[1]", owner="ann", meta="{}", max_attempts=4,
+        deadline_at=world.now + 99, downstream="gateway",
+    )
+    created_at = world.now
+    world.pass_time(2)
+    (claim,) = await world.claim(queues=["slow"])
+    assert (claim.job_id, claim.kind, claim.queue) == ("a", "work", "slow")
+    assert (claim.arguments, claim.owner, claim.meta) == ("[1]", "ann", "{}")
+    assert (claim.attempt, claim.max_attempts) == (1, 4)
+    assert (claim.created_at, claim.started_at) == (created_at, world.now)
+    assert (claim.deadline_at, claim.downstream) == (created_at + 99, "gateway")
+    assert claim.lease.worker_id == "worker-1"
+    assert claim.lease.expires_at == world.now + LEASE
+
+
+@fact
+async def a_claim_takes_no_more_than_its_limit(world: World) -> None:
+    """Backpressure: what the worker cannot run stays for others."""
+    for number in range(5):
+        await world.add(f"job-{number}")
+    assert len(await world.claim(3)) == 3
+    assert len(await world.claim(0)) == 0
+    assert len(await world.claim(9)) == 2
+
+
+@fact
+async def higher_priority_first_then_first_come(world: World) -> None:
+    """Within a lane."""
+    for name, priority in (("low", -1), ("first", 0), ("urgent", 9), ("second", 0)):
+        await world.add(name, priority=priority)
+        world.pass_time(1)
+    assert ids(await world.claim()) == ["urgent", "first", "second", "low"]
+
+
+@fact
+async def priority_holds_across_the_kinds_of_a_lane(world: World) -> None:
+    """Two kinds in one queue are one line."""
+    await world.add("a", "work")
+    await world.add("b", "other", priority=1)
+    await world.add("c", "work", priority=2)
+    await world.add("d", "other", priority=-1)
+    assert ids(await world.claim(3)) == ["c", "b", "a"]
+    await world.add("e", "work", priority=-2)
+    await world.add("f", "other", priority=7)
+    assert [(await world.claim_one()).job_id for _ in range(3)] == ["f", "d", "e"]
+
+
+@fact
+async def only_the_queues_and_kinds_asked_for_are_claimed(world: World) -> None:
+    """A worker gets nothing it does not know."""
+    await world.add("a", queue="slow")
+    await world.add("b", "other")
+    await world.add("c")
+    assert ids(await world.claim(kinds={"work": None})) == ["c"]
+    assert ids(await world.claim(queues=["slow"], kinds={"work": None})) == ["a"]
+    assert ids(await world.claim(queues=["slow", "default"])) == ["b"]
+    assert await world.claim(queues=[]) == ()
+
+
+@fact
+async def a_flood_in_one_lane_does_not_starve_the_others(world: World) -> None:
+    """Three lanes share ten places, however long one of them is."""
+    for number in range(40):
+        await world.add(f"flood-{number:02d}", downstream="flood")
+    await world.add("b", downstream="brook")
+    await world.add("c")
+    claimed = ids(await world.claim(10))
+    assert {"b", "c"} <= set(claimed)
+    assert len(claimed) == 10
+    assert [name for name in claimed if "flood" in name] == [f"flood-{n:02d}" for n in range(8)]
+
+
+@fact
+async def lanes_take_turns_when_there_is_one_place_only(world: World) -> None:
+    """A worker with a single slot serves them all."""
+    for number in range(3):
+        await world.add(f"a-{number}", downstream="a")
+        await world.add(f"b-{number}", downstream="b")
+        await world.add(f"c-{number}")
+    order = [(await world.claim_one()).job_id for _ in range(9)]
+    for start in (0, 3, 6):
+        assert {name[0] for name in order[start : start + 3]} == {"a", "b", "c"}
+
+
+@fact
+async def a_job_is_not_started_before_its_time(world: World) -> None:
+    """`run_at` holds, and the tick says when to come back."""
+    await world.add("later", run_at=world.now + 10)
+    await world.add("past", run_at=world.now - 10)
+    result = await world.tick([], 10)
+    assert ids(result.claims) == ["past"]
+    assert result.wake_at == world.now + 10
+    world.pass_time(9.5)
+    assert await world.claim() == ()
+    world.pass_time(0.5)
+    assert ids(await world.claim()) == ["later"]
+
+
+@fact
+async def jobs_in_the_future_do_not_stand_before_those_that_are_due(world: World) -> None:
+    """Higher priority or not."""
+    await world.add("future", priority=9, run_at=world.now + 60)
+    await world.add("due")
+    assert ids(await world.claim(1)) == ["due"]
+
+
+@fact
+async def many_due_jobs_are_all_promoted(world: World) -> None:
+    """A batch of retries that fall due together is claimed together."""
+    for number in range(30):
+        await world.add(f"job-{number:02d}", run_at=world.now + 5 + number / 100)
+    world.pass_time(6)
+    assert ids(await world.claim(40)) == [f"job-{number:02d}" for number in range(30)]
+
+
+@fact
+async def a_waiting_retry_takes_no_slot(world: World) -> None:
+    """It is queued, without worker and lease, and others run meanwhile."""
+    await world.add("a")
+    await world.finish(await world.claim_one(), Retry(45, BROKEN))
+    job = await world.job("a")
+    assert (job.status, job.worker_id, job.lease_expires_at) == (JobStatus.QUEUED, None, None)
+    assert (job.ready_at, job.retry_after) == (world.now + 45, world.now + 45)
+    await world.add("b")
+    assert ids(await world.claim()) == ["b"]
+    world.pass_time(45)
+    assert ids(await world.claim()) == ["a"]
+
+
+@fact
+async def a_tick_finishes_and_claims_in_one_go(world: World) -> None:
+    """What was finished is recorded and what comes next is claimed, at one time."""
+    await world.add("a")
+    await world.add("b")
+    first = await world.claim_one()
+    result = await world.tick([Finished(first.lease, Completed("1"))], 1)
+    assert ids(result.claims) == ["b"]
+    assert result.now == world.now
+    assert (await world.job("a")).status is JobStatus.COMPLETE
+
+
+@fact
+async def a_job_handed_back_is_claimable_in_the_same_tick(world: World) -> None:
+    """And keeps its place in front of those that came after it."""
+    await world.add("a")
+    first = await world.claim_one()
+    world.pass_time(5)
+    await world.add("b")
+    result = await world.tick([Finished(first.lease, Released())], 2)
+    assert ids(result.claims) == ["a", "b"]
+
+
+@fact
+async def a_job_past_its_deadline_is_failed_not_claimed(world: World) -> None:
+    """The claim meets it first, fails it, and goes on to the next."""
+    for number in range(3):
+        await world.add(f"late-{number}", deadline_at=world.now + 1)
+    await world.add("fine", deadline_at=world.now + 99)
+    world.pass_time(2)
+    result = await world.tick([], 1)
+    assert ids(result.claims) == ["fine"]
+    assert result.timed_out == ("late-0", "late-1", "late-2")
+    job = await world.job("late-0")
+    assert (job.status, job.attempt_count) == (JobStatus.FAILED, 0)
+    assert (await world.lane()).failed == 3

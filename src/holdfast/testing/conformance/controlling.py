@@ -1,0 +1,205 @@
+"""Facts about what people ask for: cancel, retry, discard."""
+
+# ruff: noqa: D401 - the docstring of a fact states, it does not command
+
+from holdfast.errors import ErrorCode
+from holdfast.jobs.model import (
+    Cancelled,
+    Completed,
+    EventName,
+    Failed,
+    JobError,
+    JobStatus,
+    Released,
+    Retry,
+)
+from holdfast.jobs.ports import Change, Overruled
+from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
+
+
+@fact
+async def a_job_that_nobody_runs_is_cancelled_at_once(world: World) -> None:
+    """Uploaded, queued or waiting for its retry."""
+    await world.add("a", status=JobStatus.UPLOADED)
+    await world.add("b")
+    await world.add("c", run_at=world.now + 60)
+    for name in ("a", "b", "c"):
+        assert await world.store.cancel(name, now=world.now) is Change.DONE
+        assert await world.store.cancel(name, now=world.now) is Change.DONE
+        job = await world.job(name)
+        assert (job.status, job.finished_at) == (JobStatus.CANCELLED, world.now)
+    assert await world.claim() == ()
+    assert (await world.lane()).cancelled == 3
+
+
+@fact
+async def a_running_job_is_asked_to_cancel_through_its_heartbeat(world: World) -> None:
+    """The worker hears of it, lets go, and the job is cancelled."""
+    await world.add("a")
+    await world.add("b")
+    a, b = await world.claim()
+    assert await world.store.cancel("a", now=world.now) is Change.REQUESTED
+    assert await world.store.cancel("a", now=world.now) is Change.REQUESTED
+    job = await world.job("a")
+    assert (job.status, job.cancel_requested) == (JobStatus.PROCESSING, True)
+    extended = await world.store.heartbeats().extend([a.lease, b.lease], LEASE, now=world.now)
+    assert (extended.cancel_requested, extended.lost) == (("a",), ())
+    await world.finish(a, Cancelled())
+    job = await world.job("a")
+    assert (job.status, job.cancel_requested) == (JobStatus.CANCELLED, False)
+    names = [event.name for event in await world.store.events("a")]
+    assert names.count(EventName.CANCEL_REQUESTED) == 1
+
+
+@fact
+async def a_job_that_completes_before_it_hears_is_complete(world: World) -> None:
+    """The work was done."""
+    await world.add("a")
+    claim = await world.claim_one()
+    await world.store.cancel("a", now=world.now)
+    await world.finish(claim, Completed())
+    assert (await world.job("a")).status is JobStatus.COMPLETE
+
+
+@fact
+async def a_job_asked_to_cancel_is_not_tried_again(world: World) -> None:
+    """Neither after a failure, nor handed back, nor when its worker dies."""
+    for name, outcome in (("a", Retry(5, BROKEN)), ("b", Released())):
+        await world.add(name)
+        claim = await world.claim_one()
+        await world.store.cancel(name, now=world.now)
+        result = await world.finish(claim, outcome)
+        assert result.overruled == (Overruled(claim.lease, JobStatus.CANCELLED),)
+        assert (await world.job(name)).status is JobStatus.CANCELLED
+    await world.add("c")
+    await world.claim_one()
+    await world.store.cancel("c", now=world.now)
+    world.pass_time(LEASE)
+    assert (await world.store.rescue(now=world.now)).cancelled == ("c",)
+    assert (await world.job("c")).status is JobStatus.CANCELLED
+
+
+@fact
+async def a_finished_job_cannot_be_cancelled(world: World) -> None:
+    """Complete and failed stay what they are."""
+    await world.run("a", Completed())
+    await world.run("b", Failed(BROKEN))
+    assert await world.store.cancel("a", now=world.now) is Change.REFUSED
+    assert await world.store.cancel("b", now=world.now) is Change.REFUSED
+    assert await world.store.cancel("nobody", now=world.now) is Change.MISSING
+
+
+@fact
+async def a_manual_retry_starts_anew_and_keeps_history(world: World) -> None:
+    """failed → queued: attempts at zero, error gone, the count of manual retries up."""
+    await world.run("a", Failed(BROKEN), max_attempts=1)
+    world.pass_time(60)
+    assert await world.store.retry(["a"], now=world.now) == (Change.DONE,)
+    job = await world.job("a")
+    assert (job.status, job.attempt_count, job.manual_retry_count) == (JobStatus.QUEUED, 0, 1)
+    assert (job.error, job.dead_letter, job.finished_at) == (None, None, None)
+    assert (job.queued_at, job.ready_at, job.started_at) == (world.now, world.now, None)
+    assert len(await world.store.attempts("a")) == 1
+    claim = await world.claim_one()
+    await world.finish(claim, Completed("1"))
+    assert [attempt.token for attempt in await world.store.attempts("a")] == [1, 2]
+    names = [event.name for event in await world.store.events("a")]
+    assert names.index(EventName.FAILED) < names.index(EventName.MANUAL_RETRY)
+    assert await world.total("manual_retries") == 1
+
+
+@fact
+async def only_failed_jobs_can_be_retried_by_hand(world: World) -> None:
+    """Each id gets its own answer, in order."""
+    await world.run("a", Failed(BROKEN))
+    await world.run("b", Completed())
+    await world.add("c")
+    answers = await world.store.retry(["b", "nobody", "a", "c", "a"], now=world.now)
+    assert answers == (
+        Change.REFUSED, Change.MISSING, Change.DONE, Change.REFUSED, Change.REFUSED,
+    )
+
+
+@fact
+async def a_retry_beside_a_twin_is_refused(world: World) -> None:
+    """One key, one job, also when the older one wants to come back."""
+    await world.run("a", Failed(BROKEN), dedup_key="k")
+    await world.add("b", dedup_key="k")
+    assert await world.store.retry(["a"], now=world.now) == (Change.TWIN,)
+    assert (await world.job("a")).status is JobStatus.FAILED
+
+
+@fact
+async def a_retry_after_the_deadline_lifts_it(world: World) -> None:
+    """The person decided; a deadline that is still ahead stays."""
+    await world.add("a", deadline_at=world.now + 10)
+    await world.add("b", deadline_at=world.now + 1000)
+    world.pass_time(11)
+    await world.store.expire_deadlines(now=world.now)
+    await world.finish(await world.claim_one(), Failed(BROKEN))
+    await world.store.retry(["a", "b"], now=world.now)
+    assert (await world.job("a")).deadline_at is None
+    assert (await world.job("b")).deadline_at == world.now + 989
+    assert set(ids(await world.claim())) == {"a", "b"}
+
+
+@fact
+async def dead_letters_tell_what_a_person_needs(world: World) -> None:
+    """Reason, attempts made, last error, time; newest failure first."""
+    await world.run("a", Failed(BROKEN), max_attempts=2)
+    world.pass_time(1)
+    await world.run("b", Failed(BROKEN))
+    await world.run("c", Failed(BROKEN, None))
+    await world.run("d", Completed())
+    letters, cursor = await world.store.dead_letters()
+    assert [letter.job.id for letter in letters] == ["b", "a"]
+    assert cursor is None
+    first = letters[1]
+    assert (first.attempts_made, first.last_error, first.at) == (1, BROKEN, world.now - 1)
+    assert first.reason is not None
+
+
+@fact
+async def dead_letters_come_in_pages(world: World) -> None:
+    """Walking them meets each once, also where many failed at the same time."""
+    for number in range(5):
+        await world.run(f"job-{number}", Failed(BROKEN))
+    seen: list[str] = []
+    cursor = None
+    for _ in range(3):
+        letters, cursor = await world.store.dead_letters(cursor=cursor, limit=2)
+        seen += [letter.job.id for letter in letters]
+    assert cursor is None
+    assert sorted(seen) == [f"job-{number}" for number in range(5)]
+
+
+@fact
+async def dead_letters_group_by_what_failed_alike(world: World) -> None:
+    """Numbers, ids and quoted values do not tell failures apart; codes and kinds do."""
+    messages = ["page 3 of 'a.pdf' is broken", "page 17 of 'b.pdf' is broken", "no memory"]
+    for number, message in enumerate(messages):
+        await world.run(f"job-{number}", Failed(JobError(ErrorCode.PARSE_ERROR, message)))
+        world.pass_time(1)
+    groups = await world.store.dead_letter_groups()
+    assert [(group.count, group.example_id) for group in groups] == [(2, "job-1"), (1, "job-2")]
+    assert groups[0].code is ErrorCode.PARSE_ERROR
+    assert groups[0].newest_at == world.now - 2
+    await world.store.retry(["job-1"], now=world.now)
+    groups = await world.store.dead_letter_groups()
+    assert {group.example_id for group in groups} == {"job-0", "job-2"}
+    assert {group.count for group in groups} == {1}
+
+
+@fact
+async def a_discarded_dead_letter_is_gone_and_its_job_is_not(world: World) -> None:
+    """It stays failed, with its history, until retention deletes it."""
+    await world.run("a", Failed(BROKEN))
+    await world.run("b", Failed(BROKEN))
+    assert await world.store.discard(["a", "a", "nobody"], now=world.now) == 1
+    assert await world.store.discard(["a"], now=world.now) == 0
+    letters, _ = await world.store.dead_letters()
+    assert [letter.job.id for letter in letters] == ["b"]
+    job = await world.job("a")
+    assert (job.status, job.dead_letter, job.error) == (JobStatus.FAILED, None, BROKEN)
+    assert (await world.store.events("a"))[-1].name is EventName.DISCARDED
+    assert (await world.store.stats()).dead_letters == 1

@@ -1,0 +1,202 @@
+"""Facts about taking jobs in."""
+
+# ruff: noqa: D401 - the docstring of a fact states, it does not command
+
+import asyncio
+
+from holdfast.errors import ErrorCode
+from holdfast.jobs.model import (
+    Completed,
+    DeadLetterReason,
+    EventName,
+    Failed,
+    JobError,
+    JobStatus,
+    NewJob,
+)
+from holdfast.jobs.ports import Change
+from holdfast.testing.conformance.world import BROKEN, World, fact, ids
+
+
+@fact
+async def a_new_job_reads_back_as_it_was_given(world: World) -> None:
+    """Every field survives the way to the database and back."""
+    await world.store.enqueue(
+        [
+            NewJob(
+                "a", "work", queue="slow", arguments='{"n": [1, "ü\\u0000 \'"]}',
+                downstream="gateway", priority=-7, max_attempts=5, run_at=world.now + 5,
+                deadline_at=world.now + 90.25, dedup_key="k", owner="ann", meta='{"size":1}',
+            )
+        ],
+        now=world.now,
+    )
+    job = await world.job("a")
+    assert job.arguments == '{"n": [1, "ü\\u0000 \'"]}'
+    assert (job.kind, job.queue, job.downstream) == ("work", "slow", "gateway")
+    assert (job.priority, job.max_attempts, job.attempt_count, job.token) == (-7, 5, 0, 0)
+    assert (job.status, job.ready_at) == (JobStatus.QUEUED, world.now + 5)
+    assert (job.created_at, job.queued_at, job.deadline_at) == (
+        world.now, world.now, world.now + 90.25,
+    )
+    assert (job.dedup_key, job.owner, job.meta) == ("k", "ann", '{"size":1}')
+    assert job.result is None
+    assert job.error is None
+    assert job.worker_id is None
+    assert job.lease_expires_at is None
+    assert not job.held
+
+
+@fact
+async def a_bulk_answers_in_its_own_order(world: World) -> None:
+    """The n-th answer belongs to the n-th job, and the jobs run in that order."""
+    names = [f"job-{number:03d}" for number in (5, 3, 9, 1)]
+    answers = await world.store.enqueue([NewJob(name, "work") for name in names], now=world.now)
+    assert [(answer.id, answer.created) for answer in answers] == [(name, True) for name in names]
+    assert ids(await world.claim()) == names
+
+
+@fact
+async def enqueueing_nothing_does_nothing(world: World) -> None:
+    """An empty bulk is no error."""
+    assert await world.store.enqueue([], now=world.now) == ()
+
+
+@fact
+async def the_same_id_again_is_the_same_job(world: World) -> None:
+    """A caller that never heard the answer may simply ask again."""
+    assert (await world.add("a")).created
+    again = await world.add("a", arguments='"other"')
+    assert (again.id, again.created) == ("a", False)
+    assert (await world.job("a")).arguments == "null"
+    assert len(await world.store.events("a")) == 1
+
+
+@fact
+async def a_twin_that_waits_is_returned(world: World) -> None:
+    """One key, one job: the second is not created."""
+    await world.add("a", dedup_key="k")
+    twin = await world.add("b", dedup_key="k")
+    assert (twin.id, twin.created) == ("a", False)
+    assert await world.store.get("b") is None
+
+
+@fact
+async def a_twin_that_runs_or_is_complete_is_returned(world: World) -> None:
+    """In progress and complete both count."""
+    await world.add("a", dedup_key="k")
+    claim = await world.claim_one()
+    assert (await world.add("b", dedup_key="k")).id == "a"
+    await world.finish(claim, Completed("1"))
+    assert (await world.add("c", dedup_key="k")).id == "a"
+
+
+@fact
+async def a_twin_that_failed_or_was_cancelled_does_not_stand_in_the_way(world: World) -> None:
+    """What did not work out may be asked for again."""
+    await world.run("a", Failed(BROKEN), dedup_key="k")
+    assert (await world.add("b", dedup_key="k")).created
+    assert await world.store.cancel("b", now=world.now) is Change.DONE
+    assert (await world.add("c", dedup_key="k")).created
+
+
+@fact
+async def twins_are_of_one_kind(world: World) -> None:
+    """The same key means nothing across kinds."""
+    await world.add("a", dedup_key="k")
+    assert (await world.add("b", "other", dedup_key="k")).created
+
+
+@fact
+async def twins_within_one_bulk_are_found(world: World) -> None:
+    """The first of them is created, the others point to it."""
+    jobs = [
+        NewJob("a", "work", dedup_key="k"),
+        NewJob("b", "work"),
+        NewJob("c", "work", dedup_key="k"),
+        NewJob("b", "work"),
+    ]
+    answers = await world.store.enqueue(jobs, now=world.now)
+    assert [(answer.id, answer.created) for answer in answers] == [
+        ("a", True), ("b", True), ("a", False), ("b", False),
+    ]
+    assert (await world.lane()).ready == 2
+
+
+@fact
+async def concurrent_callers_create_one_twin(world: World) -> None:
+    """Twenty callers on two handles, one job."""
+    second = await world.open_second()
+    calls = [
+        store.enqueue([NewJob(f"{name}-{number}", "work", dedup_key="k")], now=world.now)
+        for number in range(10)
+        for name, store in (("first", world.store), ("second", second))
+    ]
+    answers = [answer for (answer,) in await asyncio.gather(*calls)]
+    assert sum(answer.created for answer in answers) == 1
+    assert len({answer.id for answer in answers}) == 1
+    assert len((await world.store.list_jobs()).jobs) == 1
+
+
+@fact
+async def a_bulk_is_all_or_nothing(world: World) -> None:
+    """One impossible job takes the whole call with it."""
+    try:
+        await world.store.enqueue(
+            [NewJob("a", "work"), NewJob("b", "work", max_attempts=0)], now=world.now
+        )
+    except ValueError as error:
+        assert "max_attempts" in str(error)  # noqa: PT017 - a fact runs without pytest
+    else:
+        raise AssertionError("a job without attempts was accepted")
+    assert await world.store.get("a") is None
+
+
+@fact
+async def a_job_is_created_uploaded_or_queued_only(world: World) -> None:
+    """Nobody creates a finished job."""
+    for status in set(JobStatus) - {JobStatus.UPLOADED, JobStatus.QUEUED}:
+        try:
+            await world.add("a", status=status)
+        except ValueError:
+            continue
+        raise AssertionError(f"a job was created {status}")
+    assert await world.store.get("a") is None
+
+
+@fact
+async def an_uploaded_job_waits_for_its_submission(world: World) -> None:
+    """It is not claimed before, and once it is submitted it is."""
+    await world.add("a", status=JobStatus.UPLOADED)
+    assert await world.claim() == ()
+    assert (await world.job("a")).queued_at is None
+    world.pass_time(3)
+    assert await world.store.submit("a", now=world.now) is Change.DONE
+    assert await world.store.submit("a", now=world.now) is Change.REFUSED
+    assert await world.store.submit("nobody", now=world.now) is Change.MISSING
+    assert (await world.job("a")).queued_at == world.now
+    assert ids(await world.claim()) == ["a"]
+    names = [event.name for event in await world.store.events("a")]
+    assert names == [EventName.UPLOADED, EventName.QUEUED, EventName.PROCESSING]
+
+
+@fact
+async def a_rejected_upload_is_a_failed_job_and_no_dead_letter(world: World) -> None:
+    """It is recorded with its code and nobody is asked to look at it."""
+    await world.add("a", status=JobStatus.UPLOADED)
+    error = JobError(ErrorCode.NOT_PDF, "not a PDF")
+    assert await world.store.reject("a", error, now=world.now) is Change.DONE
+    job = await world.job("a")
+    assert (job.status, job.error, job.dead_letter) == (JobStatus.FAILED, error, None)
+    assert job.failed_at == world.now
+    assert await world.store.reject("a", error, now=world.now) is Change.REFUSED
+    assert await world.store.reject("nobody", error, now=world.now) is Change.MISSING
+    assert (await world.store.events("a"))[-1].error_code is ErrorCode.NOT_PDF
+
+
+@fact
+async def a_dead_letter_reason_is_kept(world: World) -> None:
+    """Whatever the worker said."""
+    for reason in DeadLetterReason:
+        job = await world.run(reason, Failed(BROKEN, reason))
+        assert job.dead_letter is reason

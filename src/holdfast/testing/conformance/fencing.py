@@ -1,0 +1,184 @@
+"""Facts about leases and tokens: a zombie changes nothing."""
+
+# ruff: noqa: D401 - the docstring of a fact states, it does not command
+
+from holdfast.jobs.model import (
+    Cancelled,
+    Claim,
+    Completed,
+    Failed,
+    Finished,
+    JobStatus,
+    Lease,
+    Outcome,
+    Released,
+    Retry,
+)
+from holdfast.jobs.ports import Refusal
+from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact
+
+OUTCOMES: tuple[Outcome, ...] = (
+    Completed('"zombie"'), Retry(5, BROKEN), Failed(BROKEN), Released(), Cancelled(),
+)
+
+
+async def _taken_over(world: World) -> tuple[Claim, Claim]:
+    """Return the claim of a worker that lost its lease, and that of the one that has it now."""
+    await world.add("a")
+    zombie = await world.claim_one("zombie")
+    world.pass_time(LEASE + 1)
+    await world.store.rescue(now=world.now)
+    return zombie, await world.claim_one("heir")
+
+
+@fact
+async def each_claim_raises_the_token_and_counts_the_attempt(world: World) -> None:
+    """Both grow by one, at the claim and not before."""
+    await world.add("a", max_attempts=3)
+    first = await world.claim_one()
+    assert (first.lease.token, first.attempt) == (1, 1)
+    job = await world.job("a")
+    assert (job.token, job.attempt_count, job.status) == (1, 1, JobStatus.PROCESSING)
+    assert (job.worker_id, job.lease_expires_at) == ("worker-1", world.now + LEASE)
+    await world.finish(first, Retry(0, BROKEN))
+    second = await world.claim_one()
+    assert (second.lease.token, second.attempt) == (2, 2)
+
+
+@fact
+async def a_job_that_runs_is_not_claimed_again(world: World) -> None:
+    """Not even after its lease has run out: rescue comes first."""
+    await world.add("a")
+    await world.claim_one()
+    world.pass_time(LEASE * 10)
+    assert await world.claim() == ()
+
+
+@fact
+async def a_zombies_report_is_refused_whatever_it_says(world: World) -> None:
+    """Complete, retry, fail, release, cancel: none of them touches the heir's run."""
+    zombie, heir = await _taken_over(world)
+    for number, outcome in enumerate(OUTCOMES, start=1):
+        before = await world.job("a")
+        result = await world.finish(zombie, outcome)
+        assert [refused.lease for refused in result.refused] == [zombie.lease]
+        assert result.refused[0].reason is Refusal.STALE
+        assert await world.job("a") == before
+        assert await world.total("refused_writes") == number
+    assert not (await world.finish(heir, Completed('"heir"'))).refused
+    job = await world.job("a")
+    assert (job.status, job.result) == (JobStatus.COMPLETE, '"heir"')
+
+
+@fact
+async def a_zombies_progress_and_heartbeat_are_refused(world: World) -> None:
+    """The heir's progress and lease stay as they are."""
+    zombie, heir = await _taken_over(world)
+    assert await world.store.progress(heir.lease, 0.25, "mine", now=world.now)
+    assert not await world.store.progress(zombie.lease, 0.75, "theirs", now=world.now)
+    extended = await world.store.heartbeats().extend(
+        [zombie.lease], LEASE * 9, now=world.now
+    )
+    assert extended.lost == (zombie.lease,)
+    job = await world.job("a")
+    assert (job.progress, job.progress_note) == (0.25, "mine")
+    assert job.lease_expires_at == heir.lease.expires_at
+    assert await world.total("refused_writes") == 2
+
+
+@fact
+async def a_second_report_of_one_attempt_is_refused(world: World) -> None:
+    """Also within one tick: the first one stands."""
+    await world.add("a")
+    claim = await world.claim_one()
+    result = await world.tick(
+        [Finished(claim.lease, Completed("1")), Finished(claim.lease, Failed(BROKEN))]
+    )
+    assert [refused.reason for refused in result.refused] == [Refusal.STALE]
+    again = await world.finish(claim, Completed("2"))
+    assert [refused.reason for refused in again.refused] == [Refusal.STALE]
+    job = await world.job("a")
+    assert (job.status, job.result) == (JobStatus.COMPLETE, "1")
+    assert len(await world.store.attempts("a")) == 1
+
+
+@fact
+async def a_token_of_the_future_or_of_another_job_is_refused(world: World) -> None:
+    """Only the very number counts."""
+    await world.add("a")
+    claim = await world.claim_one()
+    for lease in (
+        Lease("a", claim.lease.token + 1, "worker-1", 0.0),
+        Lease("nobody", claim.lease.token, "worker-1", 0.0),
+    ):
+        result = await world.tick([Finished(lease, Completed())])
+        assert [refused.lease for refused in result.refused] == [lease]
+    assert (await world.job("a")).status is JobStatus.PROCESSING
+
+
+@fact
+async def one_stale_report_does_not_take_the_others_with_it(world: World) -> None:
+    """Of three reports in a tick, the two good ones are recorded."""
+    for name in ("a", "b", "c"):
+        await world.add(name)
+    claims = await world.claim()
+    stale = Lease("b", 99, "worker-1", 0.0)
+    result = await world.tick([
+        Finished(claims[0].lease, Completed()),
+        Finished(stale, Completed()),
+        Finished(claims[2].lease, Failed(BROKEN)),
+    ])
+    assert [refused.lease for refused in result.refused] == [stale]
+    assert (await world.job("a")).status is JobStatus.COMPLETE
+    assert (await world.job("b")).status is JobStatus.PROCESSING
+    assert (await world.job("c")).status is JobStatus.FAILED
+
+
+@fact
+async def the_token_outlives_a_manual_retry(world: World) -> None:
+    """Attempts start anew, the token does not: an old zombie stays one."""
+    await world.add("a")
+    zombie = await world.claim_one("zombie")
+    await world.finish(zombie, Failed(BROKEN))
+    await world.store.retry(["a"], now=world.now)
+    heir = await world.claim_one("heir")
+    assert (heir.attempt, heir.lease.token) == (1, 2)
+    assert (await world.finish(zombie, Completed())).refused
+    assert (await world.job("a")).status is JobStatus.PROCESSING
+
+
+@fact
+async def an_extended_lease_is_not_rescued(world: World) -> None:
+    """The heartbeat moves the time on, for all leases at once."""
+    for name in ("a", "b"):
+        await world.add(name)
+    claims = await world.claim()
+    world.pass_time(LEASE - 1)
+    extended = await world.store.heartbeats().extend(
+        [claim.lease for claim in claims], LEASE, now=world.now
+    )
+    assert extended.lost == ()
+    assert extended.cancel_requested == ()
+    world.pass_time(LEASE - 1)
+    rescued = await world.store.rescue(now=world.now)
+    assert rescued.requeued == ()
+    assert (await world.job("b")).lease_expires_at == world.now + 1
+
+
+@fact
+async def a_lease_that_ran_out_but_was_not_taken_can_be_extended(world: World) -> None:
+    """A worker that was only slow keeps its job, and may finish it."""
+    await world.add("a")
+    claim = await world.claim_one()
+    world.pass_time(LEASE * 3)
+    heartbeats = world.store.heartbeats()
+    assert (await heartbeats.extend([claim.lease], LEASE, now=world.now)).lost == ()
+    assert not (await world.finish(claim, Completed())).refused
+    await heartbeats.close()
+
+
+@fact
+async def extending_nothing_does_nothing(world: World) -> None:
+    """No leases, no loss."""
+    extended = await world.store.heartbeats().extend([], LEASE, now=world.now)
+    assert (extended.lost, extended.cancel_requested) == ((), ())

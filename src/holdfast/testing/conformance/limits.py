@@ -1,0 +1,85 @@
+"""Facts about limits that hold for the whole fleet."""
+
+
+
+from holdfast.jobs.model import Completed, Finished
+from holdfast.resilience.policy import RateLimit
+from holdfast.testing.conformance.world import World, fact, ids
+
+
+@fact
+async def a_kind_runs_no_more_often_than_its_limit(world: World) -> None:
+    """Over all workers and lanes; the next one comes as one goes."""
+    for number in range(4):
+        await world.add(f"job-{number}", downstream=f"host-{number % 2}")
+    limit = {"work": 2}
+    first = await world.claim(10, "worker-1", kinds=limit)
+    assert len(first) == 2
+    assert await world.claim(10, "worker-2", kinds=limit) == ()
+    result = await world.tick([Finished(first[0].lease, Completed())], 10, kinds=limit)
+    assert len(result.claims) == 1
+
+
+@fact
+async def a_kind_at_its_limit_does_not_stand_before_others(world: World) -> None:
+    """Jobs behind it in the same lane are claimed."""
+    for number in range(5):
+        await world.add(f"job-{number}", priority=5)
+    await world.add("b", "other")
+    assert ids(await world.claim(3, kinds={"work": 1, "other": None})) == ["job-0", "b"]
+
+
+@fact
+async def a_downstream_runs_no_more_jobs_at_once_than_its_limit(world: World) -> None:
+    """Over all queues and kinds."""
+    await world.declare(concurrency=2)
+    for number in range(3):
+        await world.add(f"job-{number}", downstream="gateway")
+        await world.add(f"slow-{number}", "other", queue="slow", downstream="gateway")
+    await world.add("free")
+    queues = ("default", "slow")
+    first = await world.claim(10, queues=queues)
+    assert sum(claim.downstream == "gateway" for claim in first) == 2
+    assert "free" in ids(first)
+    assert await world.claim(10, "worker-2", queues=queues) == ()
+    gateway = next(claim for claim in first if claim.downstream == "gateway")
+    result = await world.tick([Finished(gateway.lease, Completed())], 10, queues=queues)
+    assert len(result.claims) == 1
+
+
+@fact
+async def a_rate_limit_holds_for_any_minute(world: World) -> None:
+    """Three a minute: the fourth starts when the first is a minute ago, and not at its turn."""
+    await world.declare(rate=RateLimit(per_minute=3))
+    for number in range(9):
+        await world.add(f"job-{number}", downstream="gateway")
+    starts: list[float] = []
+    for _ in range(300):
+        starts += [world.now] * len(await world.claim(10))
+        world.pass_time(0.5)
+    assert len(starts) >= 6
+    for index, start in enumerate(starts):
+        assert sum(start <= other < start + 60 for other in starts[index:]) <= 3
+
+
+@fact
+async def a_rate_limit_does_not_hold_up_other_lanes(world: World) -> None:
+    """They flow at full speed, and the tick says when to look again."""
+    await world.declare(rate=RateLimit(per_day=1))
+    for number in range(3):
+        await world.add(f"job-{number}", downstream="gateway")
+        await world.add(f"free-{number}")
+    result = await world.tick([], 10)
+    assert sum(claim.downstream == "gateway" for claim in result.claims) == 1
+    assert len(result.claims) == 4
+    assert result.wake_at is not None
+
+
+@fact
+async def a_downstream_that_was_never_declared_has_no_limits(world: World) -> None:
+    """Its jobs run; its reports are ignored."""
+    for number in range(3):
+        await world.add(f"job-{number}", downstream="unknown")
+    claims = await world.claim()
+    assert len(claims) == 3
+    assert claims[0].permit is None

@@ -1,0 +1,240 @@
+"""Facts about the chores: rescue, deadlines, late results, retention, leadership."""
+
+# ruff: noqa: D401 - the docstring of a fact states, it does not command
+
+from holdfast.errors import ErrorCode
+from holdfast.jobs.model import (
+    AttemptOutcome,
+    Completed,
+    DeadLetterReason,
+    EventName,
+    Failed,
+    JobStatus,
+)
+from holdfast.jobs.ports import RetentionRule
+from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
+
+
+@fact
+async def a_job_whose_lease_ran_out_runs_again(world: World) -> None:
+    """Not a moment earlier; the attempt count continues, and history tells."""
+    await world.add("a")
+    await world.claim_one()
+    world.pass_time(LEASE - 0.5)
+    assert (await world.store.rescue(now=world.now)).requeued == ()
+    world.pass_time(0.5)
+    assert (await world.store.rescue(now=world.now)).requeued == ("a",)
+    job = await world.job("a")
+    assert (job.status, job.worker_id, job.attempt_count) == (JobStatus.QUEUED, None, 1)
+    assert (await world.claim_one()).attempt == 2
+    lost = (await world.store.attempts("a"))[0]
+    assert lost.error is not None
+    assert (lost.outcome, lost.error.code) == (AttemptOutcome.LEASE_LOST, ErrorCode.LEASE_LOST)
+    names = [event.name for event in await world.store.events("a")]
+    assert EventName.LEASE_LOST in names
+    assert await world.total("rescued") == 1
+
+
+@fact
+async def a_crash_loop_ends_in_the_dead_letters(world: World) -> None:
+    """After `max_attempts`, not never."""
+    await world.add("a", max_attempts=3)
+    dead: tuple[str, ...] = ()
+    for _ in range(3):
+        assert dead == ()
+        await world.claim_one()
+        world.pass_time(LEASE)
+        dead = (await world.store.rescue(now=world.now)).dead
+    assert dead == ("a",)
+    assert await world.claim() == ()
+    job = await world.job("a")
+    assert job.error is not None
+    assert (job.error.code, job.dead_letter) == (
+        ErrorCode.LEASE_LOST, DeadLetterReason.LEASE_LOST,
+    )
+    assert len(await world.store.attempts("a")) == 3
+
+
+@fact
+async def a_rescue_takes_a_bounded_number(world: World) -> None:
+    """The longest lost first, the rest at the next call."""
+    for number in range(5):
+        await world.add(f"job-{number}")
+        await world.claim_one()
+        world.pass_time(1)
+    world.pass_time(LEASE)
+    assert (await world.store.rescue(limit=3, now=world.now)).requeued == (
+        "job-0", "job-1", "job-2",
+    )
+    assert len((await world.store.rescue(limit=3, now=world.now)).requeued) == 2
+    assert (await world.store.rescue(limit=3, now=world.now)).requeued == ()
+
+
+@fact
+async def a_deadline_fails_a_job_wherever_it_stands(world: World) -> None:
+    """Uploaded, queued, waiting or running: failed with TIMEOUT, a dead letter."""
+    deadline = world.now + 10
+    await world.add("running", deadline_at=deadline)
+    claim = await world.claim_one()
+    await world.add("uploaded", status=JobStatus.UPLOADED, deadline_at=deadline)
+    await world.add("queued", deadline_at=deadline)
+    await world.add("waiting", run_at=world.now + 99, deadline_at=deadline)
+    await world.add("free")
+    world.pass_time(10)
+    assert await world.store.expire_deadlines(now=world.now) == ()
+    world.pass_time(0.5)
+    expired = await world.store.expire_deadlines(now=world.now)
+    assert sorted(expired) == ["queued", "running", "uploaded", "waiting"]
+    for name in expired:
+        job = await world.job(name)
+        assert job.error is not None
+        assert (job.status, job.error.code) == (JobStatus.FAILED, ErrorCode.TIMEOUT)
+        assert (job.dead_letter, job.worker_id) == (DeadLetterReason.DEADLINE, None)
+    (attempt,) = await world.store.attempts("running")
+    assert (attempt.outcome, attempt.token) == (AttemptOutcome.TIMEOUT, claim.lease.token)
+    assert ids(await world.claim()) == ["free"]
+    assert await world.total("timed_out") == 4
+
+
+@fact
+async def finished_jobs_have_no_deadline_any_more(world: World) -> None:
+    """A job that made it is left alone."""
+    await world.run("a", Completed(), deadline_at=world.now + 10)
+    world.pass_time(99)
+    assert await world.store.expire_deadlines(now=world.now) == ()
+
+
+@fact
+async def deadlines_are_checked_in_batches(world: World) -> None:
+    """The oldest first."""
+    for number in range(4):
+        await world.add(f"job-{number}", deadline_at=world.now + number)
+    world.pass_time(10)
+    assert await world.store.expire_deadlines(limit=3, now=world.now) == (
+        "job-0", "job-1", "job-2",
+    )
+
+
+@fact
+async def a_late_result_can_be_handed_in_by_others(world: World) -> None:
+    """Once a token, and only where the job was failed with TIMEOUT under that token."""
+    await world.add("a", deadline_at=world.now + 10)
+    await world.claim_one()
+    assert not await world.store.store_late_result("a", 1, '"x"', now=world.now)
+    world.pass_time(11)
+    await world.store.expire_deadlines(now=world.now)
+    assert not await world.store.store_late_result("a", 7, '"x"', now=world.now)
+    assert await world.store.store_late_result("a", 1, '"x"', now=world.now)
+    assert not await world.store.store_late_result("a", 1, '"y"', now=world.now)
+    assert not await world.store.store_late_result("nobody", 1, '"x"', now=world.now)
+    (late,) = await world.store.late_results("a")
+    assert late.result == '"x"'
+    job = await world.job("a")
+    assert (job.status, job.result) == (JobStatus.FAILED, None)
+
+
+@fact
+async def retention_by_age_deletes_the_job_and_all_its_history(world: World) -> None:
+    """Of that kind and status only, and what it deleted is told."""
+    await world.run("old", Completed('"r"'), owner="ann", meta='{"f":1}')
+    await world.run("failed", Failed(BROKEN))
+    await world.run("kind", Completed(), kind="other")
+    world.pass_time(3600)
+    await world.run("new", Completed())
+    rule = RetentionRule("work", JobStatus.COMPLETE, max_age=3600)
+    (deleted,) = await world.store.delete_finished(rule, now=world.now)
+    assert (deleted.id, deleted.kind, deleted.status) == ("old", "work", JobStatus.COMPLETE)
+    assert (deleted.owner, deleted.meta, deleted.result) == ("ann", '{"f":1}', '"r"')
+    assert await world.store.get("old") is None
+    assert await world.store.events("old") == ()
+    assert await world.store.attempts("old") == ()
+    assert {job.id for job in (await world.store.list_jobs()).jobs} == {"failed", "kind", "new"}
+    assert (await world.store.delete_finished(rule, now=world.now)) == ()
+
+
+@fact
+async def retention_by_count_keeps_the_newest(world: World) -> None:
+    """Whatever their age."""
+    for number in range(5):
+        await world.run(f"job-{number}", Completed())
+        world.pass_time(1)
+    rule = RetentionRule("work", JobStatus.COMPLETE, max_age=1000, max_count=2)
+    deleted = await world.store.delete_finished(rule, now=world.now)
+    assert [job.id for job in deleted] == ["job-0", "job-1", "job-2"]
+    assert await world.store.delete_finished(rule, now=world.now) == ()
+
+
+@fact
+async def retention_works_in_batches_and_forgets_dead_letters(world: World) -> None:
+    """The oldest first; groups and counters follow."""
+    for number in range(3):
+        await world.run(f"job-{number}", Failed(BROKEN))
+        world.pass_time(1)
+    world.pass_time(86400)
+    rule = RetentionRule("work", JobStatus.FAILED, max_age=86400)
+    assert len(await world.store.delete_finished(rule, limit=2, now=world.now)) == 2
+    (group,) = await world.store.dead_letter_groups()
+    assert (group.count, group.example_id) == (1, "job-2")
+    assert len(await world.store.delete_finished(rule, limit=2, now=world.now)) == 1
+    assert await world.store.dead_letter_groups() == ()
+    assert (await world.lane()).failed == 0
+    assert await world.total("deleted") == 3
+
+
+@fact
+async def retention_leaves_unfinished_jobs_alone(world: World) -> None:
+    """Asking for it is an error of the caller."""
+    await world.add("a")
+    try:
+        await world.store.delete_finished(
+            RetentionRule("work", JobStatus.QUEUED, max_age=0), now=world.now
+        )
+    except ValueError:
+        pass
+    else:
+        raise AssertionError("retention of queued jobs was accepted")
+    await world.job("a")
+
+
+@fact
+async def a_deleted_id_and_key_can_be_used_again(world: World) -> None:
+    """Nothing remembers the job."""
+    await world.run("a", Completed(), dedup_key="k")
+    world.pass_time(10)
+    await world.store.delete_finished(
+        RetentionRule("work", JobStatus.COMPLETE, max_age=5), now=world.now
+    )
+    assert (await world.add("a", dedup_key="k")).created
+    assert len(await world.store.events("a")) == 1
+
+
+@fact
+async def one_leads_until_its_time_is_over(world: World) -> None:
+    """It may renew; the next one gets a higher term."""
+    first = await world.store.lead("maintenance", "one", 10, now=world.now)
+    assert first is not None
+    assert (first.holder, first.expires_at) == ("one", world.now + 10)
+    assert await world.store.lead("maintenance", "two", 10, now=world.now) is None
+    world.pass_time(9)
+    renewed = await world.store.lead("maintenance", "one", 10, now=world.now)
+    assert renewed is not None
+    assert renewed.term == first.term
+    world.pass_time(9)
+    assert await world.store.lead("maintenance", "two", 10, now=world.now) is None
+    world.pass_time(1)
+    second = await world.store.lead("maintenance", "two", 10, now=world.now)
+    assert second is not None
+    assert second.term > first.term
+    assert await world.store.lead("maintenance", "one", 10, now=world.now) is None
+    other = await world.store.lead("other", "one", 10, now=world.now)
+    assert other is not None
+
+
+@fact
+async def whoever_resigns_lets_the_next_one_lead_at_once(world: World) -> None:
+    """And only the holder can."""
+    await world.store.lead("maintenance", "one", 10, now=world.now)
+    assert not await world.store.resign("maintenance", "two")
+    assert await world.store.resign("maintenance", "one")
+    assert not await world.store.resign("maintenance", "one")
+    assert await world.store.lead("maintenance", "two", 10, now=world.now) is not None

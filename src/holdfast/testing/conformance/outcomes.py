@@ -1,0 +1,249 @@
+"""Facts about how attempts end, and what history keeps of them."""
+
+# ruff: noqa: D401 - the docstring of a fact states, it does not command
+
+from holdfast.errors import ErrorCode
+from holdfast.jobs.model import (
+    AttemptOutcome,
+    Cancelled,
+    Completed,
+    DeadLetterReason,
+    EventName,
+    Failed,
+    JobError,
+    JobStatus,
+    Released,
+    Retry,
+)
+from holdfast.jobs.ports import Overruled, Refusal
+from holdfast.testing.conformance.world import BROKEN, World, fact
+
+
+@fact
+async def a_completed_job_has_its_result_and_nothing_of_the_lease(world: World) -> None:
+    """processing → complete."""
+    await world.add("a")
+    claim = await world.claim_one()
+    world.pass_time(2)
+    await world.finish(claim, Completed('{"pages": 3}'))
+    job = await world.job("a")
+    assert (job.status, job.result) == (JobStatus.COMPLETE, '{"pages": 3}')
+    assert (job.completed_at, job.finished_at, job.failed_at) == (world.now, world.now, None)
+    assert (job.worker_id, job.lease_expires_at, job.error) == (None, None, None)
+    assert (job.started_at, job.last_attempt_at) == (world.now - 2, world.now - 2)
+
+
+@fact
+async def history_tells_every_step(world: World) -> None:
+    """Queued, processing, retry, processing, complete: with attempt, duration and error."""
+    await world.add("a", owner="ann")
+    await world.finish(await world.claim_one(), Retry(5, BROKEN), duration=1.5, meta='{"s":502}')
+    world.pass_time(5)
+    await world.finish(await world.claim_one(), Completed(), duration=0.25)
+    events = await world.store.events("a")
+    assert [(event.name, event.attempt) for event in events] == [
+        (EventName.QUEUED, 0),
+        (EventName.PROCESSING, 1),
+        (EventName.RETRY, 1),
+        (EventName.PROCESSING, 2),
+        (EventName.COMPLETE, 2),
+    ]
+    retry, complete = events[2], events[4]
+    assert (retry.duration_ms, retry.error_code) == (1500.0, ErrorCode.GW_5XX)
+    assert retry.meta == '{"s":502}'
+    assert (complete.duration_ms, complete.error_code, complete.at) == (250.0, None, world.now)
+    assert {event.owner for event in events} == {"ann"}
+    assert {event.kind for event in events} == {"work"}
+    sequences = [event.sequence for event in events]
+    assert sequences == sorted(set(sequences))
+
+
+@fact
+async def attempts_keep_their_own_errors_and_the_waiting_job_has_none(world: World) -> None:
+    """A retry never overwrites history."""
+    await world.add("a")
+    await world.finish(await world.claim_one("one"), Retry(5, BROKEN), duration=1.0)
+    assert (await world.job("a")).error is None
+    world.pass_time(5)
+    other = JobError(ErrorCode.GW_TIMEOUT, "too slow")
+    await world.finish(await world.claim_one("two"), Failed(other), duration=2.0)
+    first, second = await world.store.attempts("a")
+    assert (first.number, first.token, first.worker_id) == (1, 1, "one")
+    assert (first.outcome, first.error, first.retry_after) == (AttemptOutcome.RETRY, BROKEN, 5.0)
+    assert (first.started_at, first.finished_at, first.duration) == (
+        world.now - 5, world.now - 5, 1.0,
+    )
+    assert (second.number, second.token, second.worker_id) == (2, 2, "two")
+    assert (second.outcome, second.error) == (AttemptOutcome.FAILED, other)
+    assert (await world.job("a")).error == other
+
+
+@fact
+async def the_attempt_under_way_is_listed_without_an_end(world: World) -> None:
+    """It was written down before it began."""
+    await world.add("a")
+    claim = await world.claim_one()
+    (attempt,) = await world.store.attempts("a")
+    assert (attempt.number, attempt.token) == (claim.attempt, claim.lease.token)
+    assert (attempt.worker_id, attempt.started_at) == ("worker-1", world.now)
+    assert (attempt.finished_at, attempt.outcome) == (None, None)
+
+
+@fact
+async def a_duration_that_is_not_given_is_measured(world: World) -> None:
+    """By the store's clock."""
+    await world.add("a")
+    claim = await world.claim_one()
+    world.pass_time(7)
+    await world.finish(claim, Completed())
+    (attempt,) = await world.store.attempts("a")
+    assert attempt.duration == 7.0
+
+
+@fact
+async def a_failed_job_is_a_dead_letter_with_its_reason(world: World) -> None:
+    """processing → failed."""
+    job = await world.run("a", Failed(BROKEN, DeadLetterReason.ATTEMPTS_EXHAUSTED))
+    assert (job.status, job.error) == (JobStatus.FAILED, BROKEN)
+    assert (job.dead_letter, job.is_dead_letter) == (DeadLetterReason.ATTEMPTS_EXHAUSTED, True)
+    assert job.failed_at == world.now
+    plain = await world.run("b", Failed(BROKEN, None))
+    assert not plain.is_dead_letter
+
+
+@fact
+async def whatever_text_an_exception_carries_can_be_stored(world: World) -> None:
+    """Null bytes, lone surrogates, quotes and length do not stop a failure from being recorded."""
+    awkward = "\x00 \ud800 ' \" \\ é " + "x" * 10_000
+    job = await world.run("a", Failed(JobError(ErrorCode.UNKNOWN, awkward)))
+    assert job.error is not None
+    assert "' \" \\ é" in job.error.message
+    (attempt,) = await world.store.attempts("a")
+    assert attempt.error == job.error
+    await world.add("b")
+    await world.finish(await world.claim_one(), Completed('"\ud800é"'), meta='"\ud800"')
+    result = (await world.job("b")).result
+    assert result is not None
+    assert "é" in result
+
+
+@fact
+async def a_retry_without_an_attempt_left_is_a_dead_letter(world: World) -> None:
+    """Whatever the worker believed."""
+    await world.add("a", max_attempts=1)
+    claim = await world.claim_one()
+    result = await world.finish(claim, Retry(5, BROKEN))
+    assert result.overruled == (Overruled(claim.lease, JobStatus.FAILED),)
+    job = await world.job("a")
+    assert (job.status, job.error) == (JobStatus.FAILED, BROKEN)
+    assert job.dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
+
+
+@fact
+async def a_job_handed_back_gets_its_attempt_back(world: World) -> None:
+    """A shutdown does not burn an attempt, and history tells of it."""
+    await world.add("a", max_attempts=1)
+    await world.finish(await world.claim_one(), Released())
+    job = await world.job("a")
+    assert (job.status, job.attempt_count, job.token) == (JobStatus.QUEUED, 0, 1)
+    claim = await world.claim_one()
+    assert (claim.attempt, claim.lease.token) == (1, 2)
+    released, running = await world.store.attempts("a")
+    assert (released.outcome, released.number) == (AttemptOutcome.RELEASED, 1)
+    assert running.number == 1
+    names = [event.name for event in await world.store.events("a")]
+    assert EventName.RELEASED in names
+
+
+@fact
+async def a_job_handed_back_for_later_waits(world: World) -> None:
+    """Its downstream opened after the claim."""
+    await world.add("a")
+    await world.finish(await world.claim_one(), Released(after=30, reason="circuit_open"))
+    assert await world.claim() == ()
+    world.pass_time(30)
+    assert len(await world.claim()) == 1
+
+
+@fact
+async def a_cancelled_attempt_ends_the_job(world: World) -> None:
+    """processing → cancelled."""
+    job = await world.run("a", Cancelled())
+    assert (job.status, job.error, job.result) == (JobStatus.CANCELLED, None, None)
+    assert (await world.store.attempts("a"))[0].outcome is AttemptOutcome.CANCELLED
+
+
+@fact
+async def a_result_after_the_deadline_is_late_even_before_anyone_checked(world: World) -> None:
+    """The time of arrival decides: failed with TIMEOUT, the result kept aside."""
+    await world.add("a", deadline_at=world.now + 10)
+    claim = await world.claim_one()
+    world.pass_time(10.5)
+    result = await world.finish(claim, Completed('"late"'))
+    assert result.overruled == (Overruled(claim.lease, JobStatus.FAILED),)
+    job = await world.job("a")
+    assert job.error is not None
+    assert (job.status, job.error.code, job.result) == (JobStatus.FAILED, ErrorCode.TIMEOUT, None)
+    assert job.dead_letter is DeadLetterReason.DEADLINE
+    (late,) = await world.store.late_results("a")
+    assert (late.result, late.token, late.received_at) == ('"late"', 1, world.now)
+
+
+@fact
+async def a_result_at_the_deadline_counts(world: World) -> None:
+    """After it means after it."""
+    await world.add("a", deadline_at=world.now + 10)
+    claim = await world.claim_one()
+    world.pass_time(10)
+    await world.finish(claim, Completed())
+    assert (await world.job("a")).status is JobStatus.COMPLETE
+
+
+@fact
+async def any_other_end_after_the_deadline_is_a_timeout_too(world: World) -> None:
+    """A retry would never be run, and a failure's reason comes second."""
+    for name, outcome in (("a", Retry(1, BROKEN)), ("b", Failed(BROKEN)), ("c", Released())):
+        await world.add(name, deadline_at=world.now + 10)
+        claim = await world.claim_one()
+        world.pass_time(11)
+        await world.finish(claim, outcome)
+        job = await world.job(name)
+        assert job.error is not None
+        assert job.error.code is ErrorCode.TIMEOUT
+        assert await world.store.late_results(name) == ()
+
+
+@fact
+async def a_result_after_timeout_is_stored_once_and_changes_no_status(world: World) -> None:
+    """Reported late by the worker that ran it."""
+    await world.add("a", deadline_at=world.now + 10)
+    claim = await world.claim_one()
+    world.pass_time(11)
+    assert await world.store.expire_deadlines(now=world.now) == ("a",)
+    before = await world.job("a")
+    for _ in range(2):
+        result = await world.finish(claim, Completed('"late"'))
+        assert [refused.reason for refused in result.refused] == [Refusal.LATE]
+    assert await world.job("a") == before
+    assert len(await world.store.late_results("a")) == 1
+    assert await world.total("late_results") == 1
+    assert (await world.store.events("a"))[-1].name is EventName.LATE_RESULT
+
+
+@fact
+async def progress_is_stored_under_the_lease_and_forgotten_at_the_end(world: World) -> None:
+    """With an event only where one is asked for."""
+    await world.add("a")
+    claim = await world.claim_one()
+    assert await world.store.progress(claim.lease, 0.5, "extracting", now=world.now)
+    assert len(await world.store.events("a")) == 2
+    assert await world.store.progress(claim.lease, 0.75, "indexing", record=True, now=world.now)
+    job = await world.job("a")
+    assert (job.progress, job.progress_note) == (0.75, "indexing")
+    event = (await world.store.events("a"))[-1]
+    assert event.name is EventName.PROGRESS
+    assert event.meta is not None
+    assert "indexing" in event.meta
+    await world.finish(claim, Completed())
+    assert (await world.job("a")).progress is None
+    assert not await world.store.progress(claim.lease, 1.0, now=world.now)

@@ -1,0 +1,161 @@
+"""Facts about lists, streams of changes, and looking things up."""
+
+# ruff: noqa: D401 - the docstring of a fact states, it does not command
+
+from holdfast.errors import ErrorCode
+from holdfast.jobs.model import Completed, EventName, Failed, JobError, JobStatus, Retry
+from holdfast.jobs.ports import RetentionRule
+from holdfast.jobs.views import JobFilter
+from holdfast.testing.conformance.world import BROKEN, World, fact
+
+
+@fact
+async def what_is_unknown_is_told_so(world: World) -> None:
+    """None and empty, never an error."""
+    assert await world.store.get("nobody") is None
+    assert await world.store.events("nobody") == ()
+    assert await world.store.attempts("nobody") == ()
+    assert await world.store.late_results("nobody") == ()
+
+
+@fact
+async def lists_are_newest_first_and_walked_by_cursor(world: World) -> None:
+    """Each job once, also while new ones come in."""
+    for number in range(5):
+        await world.add(f"job-{number}")
+    page = await world.store.list_jobs(limit=2)
+    assert [job.id for job in page.jobs] == ["job-4", "job-3"]
+    assert page.jobs[0].arguments is None
+    await world.add("new")
+    page = await world.store.list_jobs(cursor=page.next_cursor, limit=2)
+    assert [job.id for job in page.jobs] == ["job-2", "job-1"]
+    page = await world.store.list_jobs(cursor=page.next_cursor, limit=2)
+    assert ([job.id for job in page.jobs], page.next_cursor) == (["job-0"], None)
+
+
+@fact
+async def a_page_that_is_exactly_full_ends_the_walk(world: World) -> None:
+    """No empty page follows."""
+    await world.add("a")
+    await world.add("b")
+    assert (await world.store.list_jobs(limit=2)).next_cursor is None
+    assert (await world.store.list_jobs(limit=1)).next_cursor is not None
+
+
+@fact
+async def a_foreign_cursor_is_refused(world: World) -> None:
+    """With a ValueError, not with a wrong page."""
+    for cursor in ("", "nonsense", "é", "WyJhIl0", "bnVsbA", "WzEsMiwzLDRd"):
+        for question in (world.store.list_jobs, world.store.dead_letters):
+            try:
+                await question(cursor=cursor)
+            except ValueError:
+                continue
+            raise AssertionError(f"{cursor!r} was taken for a cursor")
+
+
+@fact
+async def every_filter_narrows(world: World) -> None:
+    """Status, kind, queue, downstream, owner, id, error, attempts and time."""
+    await world.run("done", Completed(), owner="ann")
+    error = JobError(ErrorCode.PARSE_ERROR, "page 7 is broken")
+    await world.run("dead", Failed(error), owner="bob", kind="other")
+    await world.add("twice")
+    await world.finish(await world.claim_one(), Retry(0, BROKEN))
+    await world.claim_one()
+    world.pass_time(100)
+    await world.add("slow", queue="slow", downstream="gateway")
+    await world.add("gone")
+    await world.store.cancel("gone", now=world.now)
+    expected = [
+        (JobFilter(statuses=(JobStatus.COMPLETE,)), {"done"}),
+        (JobFilter(statuses=(JobStatus.FAILED,)), {"dead"}),
+        (JobFilter(statuses=(JobStatus.FAILED, JobStatus.CANCELLED)), {"dead", "gone"}),
+        (JobFilter(statuses=(JobStatus.QUEUED, JobStatus.PROCESSING)), {"twice", "slow"}),
+        (JobFilter(statuses=(JobStatus.QUEUED, JobStatus.COMPLETE)), {"slow", "done"}),
+        (JobFilter(kinds=("other",)), {"dead"}),
+        (JobFilter(kinds=("work", "other")), {"done", "dead", "twice", "slow", "gone"}),
+        (JobFilter(queue="slow"), {"slow"}),
+        (JobFilter(downstream="gateway"), {"slow"}),
+        (JobFilter(owner="ann"), {"done"}),
+        (JobFilter(owner="ann", statuses=(JobStatus.FAILED,)), set()),
+        (JobFilter(id="twice"), {"twice"}),
+        (JobFilter(error_code=ErrorCode.PARSE_ERROR), {"dead"}),
+        (JobFilter(error_text="7 is"), {"dead"}),
+        (JobFilter(error_text="%"), set()),
+        (JobFilter(error_group="page <n> is broken"), {"dead"}),
+        (JobFilter(min_attempts=2), {"twice"}),
+        (JobFilter(created_from=world.now), {"slow", "gone"}),
+        (JobFilter(created_to=world.now), {"done", "dead", "twice"}),
+    ]
+    for where, names in expected:
+        page = await world.store.list_jobs(where, now=world.now)
+        assert {job.id for job in page.jobs} == names, where
+    letters, _ = await world.store.dead_letters(JobFilter(kinds=("work",)))
+    assert letters == ()
+    letters, _ = await world.store.dead_letters(JobFilter(error_group="page <n> is broken"))
+    assert [letter.job.id for letter in letters] == ["dead"]
+
+
+@fact
+async def changes_are_streamed_in_order_without_gaps(world: World) -> None:
+    """From any point, for everybody or for one owner."""
+    await world.run("before", Completed())
+    start = await world.store.last_sequence()
+    assert await world.store.changes_since(start) == ()
+    await world.add("a", owner="ann")
+    await world.add("b", owner="bob")
+    await world.finish(await world.claim_one(), Completed())
+    changes = await world.store.changes_since(start)
+    assert [(event.job_id, event.name) for event in changes] == [
+        ("a", EventName.QUEUED),
+        ("b", EventName.QUEUED),
+        ("a", EventName.PROCESSING),
+        ("a", EventName.COMPLETE),
+    ]
+    assert [event.sequence for event in changes] == sorted(event.sequence for event in changes)
+    rest = await world.store.changes_since(changes[1].sequence, limit=1)
+    assert rest == changes[2:3]
+    owned = await world.store.changes_since(start, owner="bob")
+    assert [event.job_id for event in owned] == ["b"]
+    assert await world.store.last_sequence() == changes[-1].sequence
+
+
+@fact
+async def sequences_are_not_used_again_after_retention(world: World) -> None:
+    """A stream that resumes after everything was deleted misses nothing."""
+    await world.run("a", Completed())
+    last = await world.store.last_sequence()
+    rule = RetentionRule("work", JobStatus.COMPLETE, max_count=0)
+    assert await world.store.delete_finished(rule, now=world.now)
+    await world.add("b")
+    (event,) = await world.store.changes_since(last)
+    assert event.job_id == "b"
+
+
+@fact
+async def waiting_for_changes_ends_when_there_are_some(world: World) -> None:
+    """At once where there are, after the time where there are none."""
+    start = await world.store.last_sequence()
+    assert not await world.store.wait_for_changes(start, 0.01)
+    await world.add("a")
+    assert await world.store.wait_for_changes(start, 10)
+
+
+@fact
+async def the_oldest_ready_job_is_known_by_queue(world: World) -> None:
+    """Whatever its priority; waiting and running jobs do not count."""
+    first = world.now
+    await world.add("low", priority=-3)
+    world.pass_time(5)
+    await world.add("high", priority=3)
+    await world.add("slow", queue="slow", run_at=world.now + 99)
+    stats = await world.store.stats()
+    assert stats.oldest_ready_at == {"default": first}
+
+
+@fact
+async def a_ping_answers_with_the_time_and_the_schema_has_a_version(world: World) -> None:
+    """A store that lives says so."""
+    assert await world.store.ping() > 1_600_000_000
+    assert await world.store.schema_version() >= 1

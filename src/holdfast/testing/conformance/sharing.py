@@ -1,0 +1,128 @@
+"""Facts about several handles, as several processes have them, on one database."""
+
+# ruff: noqa: D401 - the docstring of a fact states, it does not command
+
+import asyncio
+
+from holdfast.jobs.model import Claim, Completed, Finished, JobStatus, NewJob
+from holdfast.jobs.ports import Store
+from holdfast.testing.conformance.world import World, fact, ids
+
+
+@fact
+async def what_one_handle_wrote_the_other_sees(world: World) -> None:
+    """As soon as it was acknowledged."""
+    second = await world.open_second()
+    await world.add("a")
+    job = await second.get("a")
+    assert job is not None
+    assert job.status is JobStatus.QUEUED
+    assert await second.cancel("a", now=world.now)
+    assert (await world.job("a")).status is JobStatus.CANCELLED
+
+
+@fact
+async def two_workers_share_the_jobs_without_overlap(world: World) -> None:
+    """Each job is claimed once, and all of them are."""
+    second = await world.open_second()
+    names = [f"job-{number:03d}" for number in range(60)]
+    await world.store.enqueue([NewJob(name, "work") for name in names], now=world.now)
+
+    async def drain(worker: str, store: Store) -> list[str]:
+        mine: list[str] = []
+        finished: list[Finished] = []
+        while True:
+            result = await world.tick(finished, 7, worker, store=store)
+            assert result.refused == ()
+            if not result.claims:
+                return mine
+            mine += ids(result.claims)
+            finished = [Finished(claim.lease, Completed()) for claim in result.claims]
+
+    first, other = await asyncio.gather(drain("one", world.store), drain("two", second))
+    assert sorted(first + other) == names
+    assert (await world.lane()).complete == 60
+
+
+@fact
+async def work_enqueued_here_wakes_whoever_waits(world: World) -> None:
+    """Also where it came between the empty tick and the wait."""
+    empty = await world.tick([], 1)
+    await world.add("a")
+    assert await world.store.wait_for_work(empty.mark, 10)
+    await world.claim_one()
+    idle = await world.tick([], 1)
+    waiting = asyncio.create_task(world.store.wait_for_work(idle.mark, 10))
+    await asyncio.sleep(0)
+    await world.add("b")
+    assert await waiting
+
+
+@fact
+async def work_enqueued_by_another_handle_wakes_whoever_waits(world: World) -> None:
+    """A hint, and one that comes."""
+    second = await world.open_second()
+    idle = await world.tick([], 1)
+    waiting = asyncio.create_task(world.store.wait_for_work(idle.mark, 10))
+    await asyncio.sleep(0.05)
+    await second.enqueue([NewJob("a", "work")], now=world.now)
+    assert await waiting
+
+
+@fact
+async def waiting_for_work_ends_without_any(world: World) -> None:
+    """After its time, with False or with a hint for nothing, never later."""
+    idle = await world.tick([], 1)
+    await asyncio.wait_for(world.store.wait_for_work(idle.mark, 0.02), 5)
+
+
+@fact
+async def many_writers_lose_nothing(world: World) -> None:
+    """A hundred single enqueues from two handles at once."""
+    second = await world.open_second()
+    await asyncio.gather(*(
+        store.enqueue([NewJob(f"{name}-{number}", "work")], now=world.now)
+        for number in range(50)
+        for name, store in (("a", world.store), ("b", second))
+    ))
+    assert (await world.lane()).ready == 100
+    assert len(await world.claim(200)) == 100
+
+
+@fact
+async def one_bad_request_does_not_hurt_those_beside_it(world: World) -> None:
+    """Requests that share a commit do not share their fate."""
+    good = [world.add(f"job-{number}") for number in range(5)]
+    bad = world.store.progress(
+        (await _claimed(world)).lease, 7.0, now=world.now
+    )
+    results = await asyncio.gather(*good, bad, return_exceptions=True)
+    assert all(not isinstance(result, BaseException) for result in results[:5])
+    assert isinstance(results[5], Exception)
+    assert (await world.lane()).ready == 5
+
+
+async def _claimed(world: World) -> Claim:
+    await world.add("running")
+    return await world.claim_one()
+
+
+@fact
+async def heartbeats_work_from_a_thread_with_its_own_loop(world: World) -> None:
+    """A blocked event loop cannot lose them."""
+    await world.add("a")
+    claim = await world.claim_one()
+    heartbeats = world.store.heartbeats()
+
+    def beat() -> float:
+        async def extend() -> int:
+            try:
+                extended = await heartbeats.extend([claim.lease], 500.0, now=world.now)
+                return len(extended.lost)
+            finally:
+                await heartbeats.close()
+
+        return asyncio.run(extend())
+
+    assert await asyncio.to_thread(beat) == 0
+    assert (await world.job("a")).lease_expires_at == world.now + 500

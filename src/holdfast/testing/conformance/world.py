@@ -1,0 +1,155 @@
+"""What a fact works with: a store, another handle on the same database, and the time."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import ErrorCode
+from holdfast.jobs.circuits import CallReport, DownstreamSettings, Verdict
+from holdfast.jobs.model import (
+    Claim,
+    Completed,
+    Enqueued,
+    Finished,
+    Job,
+    JobError,
+    NewJob,
+    Outcome,
+)
+from holdfast.jobs.ports import ClaimRequest, Store, TickResult
+from holdfast.jobs.views import LaneCounts
+from holdfast.resilience.policy import BreakerPolicy
+
+BROKEN = JobError(ErrorCode.GW_5XX, "the gateway answered 502")
+"""An error like any other."""
+
+LEASE = 60.0
+"""Seconds that the leases of these facts last."""
+
+Fact = Callable[["World"], Awaitable[None]]
+
+FACTS: list[Fact] = []
+"""Every fact of the suite, in the order of its files."""
+
+
+def fact(check: Fact) -> Fact:
+    """Add `check` to the suite. Its name states what holds."""
+    FACTS.append(check)
+    return check
+
+
+@dataclass(slots=True)
+class World:
+    """One database that nobody else uses.
+
+    Args:
+        store: a store that is open.
+        open_second: open another handle on the same database; whoever made the world closes it.
+        set_columns: set columns of one job's row past the store, by id, as a careless person
+            would. Names are those of `Job`'s fields, and `error_code`, `error_message`,
+            `error_group` (the normalised message) and `ready` (whether a queued job stands in
+            its lane; leave it out where a store has no such column).
+        violations: what `set_columns` raises where the database itself refuses.
+        now: epoch seconds; a fact moves it on with `pass_time`.
+    """
+
+    store: Store
+    open_second: Callable[[], Awaitable[Store]]
+    set_columns: Callable[[str, Mapping[str, Any]], Awaitable[None]]
+    violations: tuple[type[Exception], ...]
+    now: float = 1_800_000_000.0
+
+    def pass_time(self, seconds: float) -> None:
+        """Let `seconds` pass."""
+        self.now += seconds
+
+    async def add(self, job_id: str, kind: str = "work", **fields: Any) -> Enqueued:
+        """Enqueue one job."""
+        (answer,) = await self.store.enqueue([NewJob(job_id, kind, **fields)], now=self.now)
+        return answer
+
+    async def claim(
+        self,
+        limit: int = 10,
+        worker: str = "worker-1",
+        *,
+        queues: Sequence[str] = ("default",),
+        kinds: Mapping[str, int | None] | None = None,
+        store: Store | None = None,
+    ) -> tuple[Claim, ...]:
+        """Claim up to `limit` jobs."""
+        result = await self.tick(
+            [], limit, worker, queues=queues, kinds=kinds, store=store
+        )
+        return result.claims
+
+    async def tick(
+        self,
+        finished: Sequence[Finished],
+        limit: int = 0,
+        worker: str = "worker-1",
+        *,
+        queues: Sequence[str] = ("default",),
+        kinds: Mapping[str, int | None] | None = None,
+        store: Store | None = None,
+    ) -> TickResult:
+        """Report `finished` and claim up to `limit` jobs."""
+        known = {"work": None, "other": None} if kinds is None else kinds
+        request = ClaimRequest(limit, tuple(queues), known, LEASE)
+        return await (store or self.store).tick(worker, finished, request, now=self.now)
+
+    async def claim_one(self, worker: str = "worker-1") -> Claim:
+        """Claim exactly one job; there must be one."""
+        (claim,) = await self.claim(1, worker)
+        return claim
+
+    async def finish(
+        self, claim: Claim, outcome: Outcome, verdict: Verdict | None = None, **details: Any
+    ) -> TickResult:
+        """Report how one attempt ended, and what it says of its downstream."""
+        report = None
+        if verdict is not None and claim.permit is not None and claim.downstream is not None:
+            report = CallReport(claim.downstream, claim.permit, verdict)
+        return await self.store.tick(
+            claim.lease.worker_id,
+            [Finished(claim.lease, outcome, report=report, **details)],
+            now=self.now,
+        )
+
+    async def run(self, job_id: str, outcome: Outcome | None = None, **fields: Any) -> Job:
+        """Enqueue, claim and finish one job; nothing else may be claimable."""
+        await self.add(job_id, **fields)
+        claim = await self.claim_one()
+        assert claim.job_id == job_id
+        await self.finish(claim, outcome or Completed('"done"'))
+        return await self.job(job_id)
+
+    async def job(self, job_id: str) -> Job:
+        """Return a job that must exist."""
+        job = await self.store.get(job_id, now=self.now)
+        assert job is not None, f"there is no job {job_id}"
+        return job
+
+    async def lane(self, kind: str = "work") -> LaneCounts:
+        """Return the counts of the only lane of `kind`."""
+        stats = await self.store.stats()
+        (lane,) = [lane for lane in stats.lanes if lane.kind == kind]
+        return lane
+
+    async def total(self, name: str) -> int:
+        """Return one of the sums that never fall."""
+        return (await self.store.stats()).totals.get(name, 0)
+
+    async def declare(self, name: str = "gateway", **settings: Any) -> None:
+        """Declare a downstream that opens at the first failure, for 30 s, and tries with two."""
+        policy = BreakerPolicy(consecutive_failures=1, open_for=30.0, trial_calls=2)
+        settings.setdefault("breaker", policy)
+        settings.setdefault("ramp_seconds", 0.0)
+        await self.store.declare_downstreams(
+            [DownstreamSettings(name, **settings)], now=self.now
+        )
+
+
+def ids(claims: Sequence[Claim]) -> list[str]:
+    """Return the ids of `claims`, in order."""
+    return [claim.job_id for claim in claims]

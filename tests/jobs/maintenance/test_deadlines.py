@@ -1,0 +1,36 @@
+"""Deadlines: what is past them is failed with TIMEOUT, waiting or running."""
+
+import asyncio
+
+from holdfast.jobs.app import App
+from holdfast.jobs.events import JobsTimedOut
+from holdfast.jobs.maintenance.deadlines import Deadlines
+from tests.support.workers import rig
+
+app = App("a")
+
+
+@app.job()
+async def work(ctx): ...
+
+
+def test_jobs_past_their_deadline_are_failed_batch_by_batch(tmp_path):
+    async def go():
+        async with rig(tmp_path, app) as it:
+            now = await it.store.ping()
+            past = [f"p{n}" for n in range(5)]
+            await it.enqueue(work, *past, deadline_at=now + 0.001, run_at=now + 600)
+            await it.enqueue(work, "open", deadline_at=now + 600)
+            await asyncio.sleep(0.01)
+            service = Deadlines(it.store, interval=60.0, batch=2, listeners=[it.told])
+            assert await service.round() == 5
+            assert await service.round() == 0
+            ids = sorted(sum((event.job_ids for event in it.told.of(JobsTimedOut)), ()))
+            assert ids == past
+            job = await it.store.get("p0")
+            assert (job.status, job.error.code, job.dead_letter) == (
+                "failed", "TIMEOUT", "deadline",
+            )  # fmt: skip
+            assert await it.status("open") == "queued"
+
+    asyncio.run(go())

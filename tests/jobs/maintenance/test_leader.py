@@ -1,0 +1,152 @@
+"""One leader: it runs the chores, keeps the lease, lets go when it stops, and outlives outages."""
+
+import asyncio
+from random import Random
+
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.jobs.app import App
+from holdfast.jobs.events import LeaderChanged, ServiceRan, StoreBack, StoreLost
+from holdfast.jobs.maintenance.leader import LEADERSHIP, Maintenance
+from holdfast.jobs.options import MaintenanceOptions
+from holdfast.jobs.outage import Outage
+from holdfast.jobs.ports import StoreClosed, StoreUnavailable
+from tests.support.workers import SOON, Told, rig
+
+BRISK = MaintenanceOptions(
+    lead_seconds=0.3,
+    rescue_every=0.05,
+    deadlines_every=0.05,
+    retention_every=0.05,
+    probes_every=0.05,
+)
+
+
+class Troubled:
+    """A store in front of another whose maintenance can be made to fail."""
+
+    def __init__(self, store):
+        self._store = store
+        self.error = None
+        self.failing = set()
+
+    def __getattr__(self, name):
+        real = getattr(self._store, name)
+        if name not in self.failing:
+            return real
+
+        async def fail(*args, **kwargs):
+            raise self.error
+
+        return fail
+
+
+def maintain(store, holder, told, options=BRISK):
+    outage = Outage(holder, SYSTEM_CLOCK, [told])
+    return Maintenance(
+        store, {}, options, holder=holder, clock=SYSTEM_CLOCK, rng=Random(1), outage=outage,
+        listeners=[told],
+    )  # fmt: skip
+
+
+async def ended(task):
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def test_one_of_two_leads_and_the_other_follows_when_it_lets_go(tmp_path):
+    async def go():
+        async with rig(tmp_path, App("a")) as it:
+            first, second = maintain(it.store, "one", it.told), maintain(it.store, "two", it.told)
+            leading = asyncio.create_task(first.run())
+            await it.told.wait(LeaderChanged, lambda event: event.name == "one" and event.leads)
+            following = asyncio.create_task(second.run())
+            await it.told.wait(ServiceRan, lambda event: event.name == "rescue", count=3)
+            assert (first.leads, second.leads) == (True, False)
+            await ended(leading)
+            await it.told.wait(LeaderChanged, lambda event: event.name == "two" and event.leads)
+            assert not first.leads
+            await ended(following)
+            assert await it.store.lead(LEADERSHIP, "three", 1.0) is not None
+
+    asyncio.run(go())
+
+
+def test_all_services_run_while_it_leads(tmp_path):
+    async def go():
+        async with rig(tmp_path, App("a")) as it:
+            task = asyncio.create_task(maintain(it.store, "one", it.told).run())
+            for name in ("rescue", "deadlines", "retention"):
+                await it.told.wait(ServiceRan, lambda event, name=name: event.name == name)
+            await ended(task)
+
+    asyncio.run(go())
+
+
+def test_a_leader_that_was_robbed_stops_its_chores(tmp_path):
+    async def go():
+        async with rig(tmp_path, App("a")) as it:
+            robbed = maintain(it.store, "one", it.told)
+            task = asyncio.create_task(robbed.run())
+            await it.told.wait(ServiceRan)
+            await it.store.resign(LEADERSHIP, "one")
+            await it.store.lead(LEADERSHIP, "thief", 60.0)
+            await it.told.wait(LeaderChanged, lambda event: not event.leads)
+            seen = len(it.told.of(ServiceRan))
+            await asyncio.sleep(0.15)
+            assert len(it.told.of(ServiceRan)) == seen
+            await ended(task)
+
+    asyncio.run(go())
+
+
+def test_an_outage_is_said_once_and_survived(tmp_path):
+    async def go():
+        async with rig(tmp_path, App("a")) as it:
+            store = Troubled(it.store)
+            store.error = StoreUnavailable("gone")
+            told = Told()
+            task = asyncio.create_task(maintain(store, "one", told).run())
+            await told.wait(ServiceRan)
+            store.failing = {"rescue", "expire_deadlines", "lead"}
+            await told.wait(StoreLost)
+            await told.wait(LeaderChanged, lambda event: not event.leads)
+            store.failing = set()
+            await told.wait(StoreBack)
+            await told.wait(ServiceRan, count=len(told.of(ServiceRan)) + 2)
+            assert len(told.of(StoreLost)) == 1
+            await ended(task)
+
+    asyncio.run(go())
+
+
+def test_a_chore_with_a_bug_does_not_stop_the_others(tmp_path, caplog):
+    async def go():
+        async with rig(tmp_path, App("a")) as it:
+            store = Troubled(it.store)
+            store.error = ZeroDivisionError("a bug")
+            store.failing = {"rescue"}
+            told = Told()
+            task = asyncio.create_task(maintain(store, "one", told).run())
+            await told.wait(ServiceRan, lambda event: event.name == "deadlines", count=3)
+            assert not [event for event in told.of(ServiceRan) if event.name == "rescue"]
+            store.failing = set()
+            await told.wait(ServiceRan, lambda event: event.name == "rescue")
+            await ended(task)
+
+    asyncio.run(go())
+    assert "rescue failed" in caplog.text
+
+
+def test_it_ends_with_its_store(tmp_path):
+    async def go():
+        async with rig(tmp_path, App("a")) as it:
+            store = Troubled(it.store)
+            store.error = StoreClosed("closed")
+            told = Told()
+            task = asyncio.create_task(maintain(store, "one", told).run())
+            await told.wait(ServiceRan)
+            store.failing = {"lead", "rescue", "expire_deadlines", "resign"}
+            async with asyncio.timeout(SOON):
+                await task
+
+    asyncio.run(go())

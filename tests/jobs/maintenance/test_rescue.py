@@ -1,0 +1,50 @@
+"""Rescue: jobs of dead workers are taken back, batch by batch."""
+
+import asyncio
+
+from holdfast.jobs.app import App
+from holdfast.jobs.events import JobsRescued
+from holdfast.jobs.maintenance.rescue import Rescue
+from holdfast.jobs.ports import ClaimRequest
+from holdfast.resilience.policy import RetryPolicy
+from tests.support.workers import rig
+
+app = App("a")
+
+
+@app.job()
+async def work(ctx): ...
+
+
+@app.job(retry=RetryPolicy(max_attempts=1))
+async def once(ctx): ...
+
+
+def test_jobs_whose_leases_ran_out_go_where_they_belong(tmp_path):
+    async def go():
+        async with rig(tmp_path, app) as it:
+            await it.enqueue(work, *(f"w{n}" for n in range(5)))
+            await it.enqueue(once, "once")
+            await it.enqueue(work, "cancelled")
+            long_ago = await it.store.ping() - 3600
+            request = ClaimRequest(100, ("default",), {"a.work": None, "a.once": None}, 300.0)
+            claimed = await it.store.tick("dead", (), request, now=long_ago + 7200)
+            assert len(claimed.claims) == 7
+            await it.store.cancel("cancelled")
+
+            class Late:
+                async def rescue(self, *, limit):
+                    return await it.store.rescue(limit=limit, now=long_ago + 20_000)
+
+            rescue = Rescue(Late(), interval=1.0, batch=3, listeners=[it.told])
+            assert await rescue.round() == 7
+            assert await rescue.round() == 0
+            told = it.told.of(JobsRescued)
+            assert len(told) == 3
+            assert sorted(sum((event.requeued for event in told), ())) == [
+                f"w{n}" for n in range(5)
+            ]  # fmt: skip
+            assert sum((event.dead for event in told), ()) == ("once",)
+            assert sum((event.cancelled for event in told), ()) == ("cancelled",)
+
+    asyncio.run(go())

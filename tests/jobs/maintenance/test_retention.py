@@ -1,0 +1,77 @@
+"""Retention: finished jobs go when their kind says so, and their files with them."""
+
+import asyncio
+
+from holdfast.jobs.app import App
+from holdfast.jobs.events import JobsDeleted
+from holdfast.jobs.maintenance.retention import RetentionService
+from holdfast.jobs.retention import FOREVER, Retention
+from tests.support.workers import rig
+
+
+def jobs_with(retention):
+    app = App("a")
+
+    @app.job(retention=retention)
+    async def work(ctx): ...
+
+    return app, work
+
+
+def service(it, batch=500):
+    return RetentionService(
+        it.store, it.app.kinds, interval=60.0, batch=batch, listeners=[it.told]
+    )
+
+
+def test_only_the_newest_are_kept_and_what_they_left_is_cleared_up(tmp_path, caplog):
+    cleared = []
+
+    async def clear(job):
+        cleared.append(job.id)
+        if len(cleared) == 2:
+            raise OSError("stuck")
+
+    app, work = jobs_with(Retention(complete_for=None, complete_newest=3, on_deleted=clear))
+
+    async def go():
+        async with rig(tmp_path, app) as it:
+            await it.enqueue(work, *(f"j{n}" for n in range(10)))
+            await it.run()
+            assert await service(it, batch=2).round() == 7
+            assert await service(it).round() == 0
+            assert len(cleared) == 7
+            deleted = sum((event.jobs for event in it.told.of(JobsDeleted)), ())
+            assert {job.id for job in deleted} == set(cleared)
+            assert (await it.store.stats()).lanes[0].complete == 3
+            assert [await it.store.get(job_id) for job_id in cleared] == [None] * 7
+
+    asyncio.run(go())
+    assert "could not be deleted" in caplog.text
+
+
+def test_a_plain_function_clears_up_as_well(tmp_path):
+    cleared = []
+    app, work = jobs_with(Retention(complete_for=0.0, on_deleted=lambda job: cleared.append(job)))
+
+    async def go():
+        async with rig(tmp_path, app) as it:
+            await it.enqueue(work, "j")
+            await it.run()
+            await asyncio.sleep(0.01)
+            assert await service(it).round() == 1
+            assert [job.id for job in cleared] == ["j"]
+
+    asyncio.run(go())
+
+
+def test_without_a_limit_nothing_goes(tmp_path):
+    app, work = jobs_with(FOREVER)
+
+    async def go():
+        async with rig(tmp_path, app) as it:
+            await it.enqueue(work, "j")
+            await it.run()
+            assert await service(it).round() == 0
+
+    asyncio.run(go())

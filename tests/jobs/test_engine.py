@@ -1,0 +1,340 @@
+"""The engine whole: enqueue, work, change one's mind."""
+
+import asyncio
+import os
+import signal
+from dataclasses import dataclass
+
+import pytest
+
+from holdfast.bootstrap import Engine, open_store
+from holdfast.errors import ErrorCode, Permanent
+from holdfast.jobs.app import App
+from holdfast.jobs.context import JobContext
+from holdfast.jobs.downstream import Downstream
+from holdfast.jobs.engine import Engine as StoreEngine
+from holdfast.jobs.model import EventName, JobStatus
+from holdfast.jobs.options import WorkerOptions
+from holdfast.jobs.ports import ClaimRequest, StoreClosed
+from holdfast.jobs.refusals import InvalidState, JobFailed, UnknownJob, UnknownKind
+from holdfast.jobs.requests import JobRequest
+from holdfast.jobs.validation import ValidationError
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    text: str
+
+
+def declared():
+    """Return an app of its own for one test, with what its handlers saw."""
+    app = App("invoices")
+    seen: list[object] = []
+
+    @app.job()
+    async def send(ctx: JobContext, args: Order) -> Receipt:
+        seen.append(args)
+        if args.number < 0:
+            raise Permanent("GW_4XX", "no such order")
+        return Receipt(f"order {args.number}")
+
+    @app.job(queue="slow")
+    def pack(ctx: JobContext, args: Order) -> int:
+        seen.append(args)
+        return args.number
+
+    @app.job()
+    def odd(ctx: JobContext) -> object:
+        return object()
+
+    return app, seen
+
+
+def use(tmp_path, scenario, **options):
+    app, seen = declared()
+
+    async def main():
+        async with Engine(f"sqlite:///{tmp_path}/work.db", apps=[app], **options) as engine:
+            jobs = {name.partition(".")[2]: job for name, job in app.jobs.items()}
+            await scenario(engine, jobs, seen)
+
+    asyncio.run(main())
+
+
+def test_a_job_is_enqueued_worked_and_answered(tmp_path):
+    async def scenario(engine, jobs, seen):
+        handle = await engine.enqueue(jobs["send"], Order(3))
+        await engine.work(until_idle=True)
+        assert await engine.result(handle) == Receipt("order 3")
+        assert seen == [Order(3)]
+
+    use(tmp_path, scenario)
+
+
+def test_a_job_may_be_named_and_its_arguments_be_plain(tmp_path):
+    async def scenario(engine, jobs, seen):
+        handle = await engine.enqueue("invoices.send", {"number": 4}, owner="ann", priority=2)
+        job = await engine.get(handle)
+        assert (job.owner, job.priority, job.arguments) == ("ann", 2, '{"number":4}')
+        await engine.work(until_idle=True)
+        assert seen == [Order(4)]
+
+    use(tmp_path, scenario)
+
+
+def test_many_jobs_are_enqueued_at_once(tmp_path):
+    async def scenario(engine, jobs, seen):
+        requests = (JobRequest(jobs["send"], Order(n)) for n in range(50))
+        handles = await engine.enqueue_many(requests)
+        await engine.work(until_idle=True, concurrency=7)
+        results = [await engine.result(handle) for handle in handles]
+        assert results == [Receipt(f"order {n}") for n in range(50)]
+
+    use(tmp_path, scenario)
+
+
+def test_only_the_queues_asked_for_are_worked(tmp_path):
+    async def scenario(engine, jobs, seen):
+        sent = await engine.enqueue(jobs["send"], Order(1))
+        packed = await engine.enqueue(jobs["pack"], Order(2))
+        await engine.work(until_idle=True, queues="slow", options=WorkerOptions(concurrency=2))
+        assert await engine.result(packed) == 2
+        assert (await engine.get(sent)).status is JobStatus.QUEUED
+        await engine.work(until_idle=True, queues=["default", "slow"])
+        assert await engine.result(sent) == Receipt("order 1")
+
+    use(tmp_path, scenario)
+
+
+def test_a_result_that_cannot_be_stored_fails_the_job_for_good(tmp_path):
+    async def scenario(engine, jobs, seen):
+        handle = await engine.enqueue(jobs["odd"])
+        await engine.work(until_idle=True)
+        with pytest.raises(JobFailed, match=r"result of invoices\.odd: cannot be stored as JSON"):
+            await engine.result(handle)
+        job = await engine.get(handle)
+        assert (job.error.code, job.attempt_count) == (ErrorCode.VALIDATION_ERROR, 1)
+
+    use(tmp_path, scenario)
+
+
+def test_an_earlier_result_is_taken_and_not_made_again(tmp_path):
+    async def scenario(engine, jobs, seen):
+        asked = []
+
+        @jobs["send"].existing
+        async def stored(ctx, args):
+            asked.append(ctx.token)
+            return Receipt("kept")
+
+        handle = await engine.enqueue(jobs["send"], Order(-1))
+        await engine.work(until_idle=True)
+        assert (asked, seen) == ([], [Order(-1)])
+        await engine.retry(handle)
+        await engine.work(until_idle=True)
+        assert await engine.result(handle) == Receipt("kept")
+        assert (asked, seen) == ([2], [Order(-1)])
+
+    use(tmp_path, scenario)
+
+
+def test_working_ends_when_it_is_cancelled(tmp_path):
+    async def scenario(engine, jobs, seen):
+        working = asyncio.create_task(engine.work())
+        handle = await engine.enqueue(jobs["send"], Order(1))
+        assert await engine.result(handle, timeout=20) == Receipt("order 1")
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+
+    use(tmp_path, scenario)
+
+
+def test_working_may_end_by_signals(tmp_path):
+    async def scenario(engine, jobs, seen):
+        working = asyncio.create_task(engine.work(stop_on_signals=True))
+        handle = await engine.enqueue(jobs["send"], Order(1))
+        await engine.wait(handle, timeout=20)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(working, 20)
+
+    use(tmp_path, scenario)
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_stored(tmp_path):
+    async def scenario(engine, jobs, seen):
+        stranger = App("stranger").job("send")(lambda_like)
+        with pytest.raises(UnknownKind, match=r"declares 'stranger.send' \(it knows: invoices."):
+            await engine.enqueue(stranger)
+        with pytest.raises(ValidationError, match="must be a Order, got 3"):
+            await engine.enqueue(jobs["send"], 3)
+        with pytest.raises(TypeError, match="dedupkey"):
+            await engine.enqueue(jobs["send"], Order(1), dedupkey="x")
+        assert (await engine.list()).jobs == ()
+
+    use(tmp_path, scenario)
+
+
+def lambda_like(ctx): ...
+
+
+def test_an_uploaded_job_waits_until_it_is_submitted(tmp_path):
+    async def scenario(engine, jobs, seen):
+        handle = await engine.enqueue(jobs["send"], Order(1), uploaded=True)
+        await engine.work(until_idle=True)
+        assert seen == []
+        assert (await engine.submit(handle)).status is JobStatus.QUEUED
+        await engine.work(until_idle=True)
+        assert seen == [Order(1)]
+        with pytest.raises(InvalidState, match="is complete and cannot be submitted"):
+            await engine.submit(handle)
+
+    use(tmp_path, scenario)
+
+
+def test_an_uploaded_job_may_be_rejected(tmp_path):
+    async def scenario(engine, jobs, seen):
+        handle = await engine.enqueue(jobs["send"], Order(1), uploaded=True)
+        job = await engine.reject(handle, ErrorCode.NOT_PDF, "Only PDF files.")
+        assert (job.status, job.error.code, job.is_dead_letter) == ("failed", "NOT_PDF", False)
+        with pytest.raises(InvalidState, match="is failed and cannot be rejected"):
+            await engine.reject(handle, ErrorCode.NOT_PDF, "Only PDF files.")
+
+    use(tmp_path, scenario)
+
+
+def test_a_waiting_job_is_cancelled_at_once_and_a_finished_one_not_at_all(tmp_path):
+    async def scenario(engine, jobs, seen):
+        handle = await engine.enqueue(jobs["send"], Order(1))
+        assert (await engine.cancel(handle)).status is JobStatus.CANCELLED
+        done = await engine.enqueue(jobs["send"], Order(2))
+        await engine.work(until_idle=True)
+        with pytest.raises(InvalidState, match="is complete and cannot be cancelled"):
+            await engine.cancel(done)
+        assert seen == [Order(2)]
+
+    use(tmp_path, scenario)
+
+
+def test_a_running_job_is_asked_to_stop(tmp_path):
+    async def scenario(engine, jobs, seen):
+        handle = await engine.enqueue(jobs["send"], Order(1))
+        await engine.store.tick("w", claim=ClaimRequest(1, ("default",), {"invoices.send": None}))
+        job = await engine.cancel(handle)
+        assert (job.status, job.cancel_requested) == (JobStatus.PROCESSING, True)
+
+    use(tmp_path, scenario)
+
+
+def test_a_failed_job_is_retried_by_hand_with_its_history_kept(tmp_path):
+    async def scenario(engine, jobs, seen):
+        handle = await engine.enqueue(jobs["send"], Order(-1))
+        await engine.work(until_idle=True)
+        job = await engine.retry(handle)
+        assert (job.status, job.attempt_count, job.manual_retry_count) == ("queued", 0, 1)
+        assert job.error is None
+        await engine.work(until_idle=True)
+        assert len(await engine.attempts(handle)) == 2
+        names = [event.name for event in await engine.events(handle)]
+        assert names.count(EventName.FAILED) == 2
+
+    use(tmp_path, scenario)
+
+
+def test_only_failed_jobs_are_retried(tmp_path):
+    async def scenario(engine, jobs, seen):
+        handle = await engine.enqueue(jobs["send"], Order(1))
+        with pytest.raises(InvalidState, match="is queued and cannot be retried"):
+            await engine.retry(handle)
+
+    use(tmp_path, scenario)
+
+
+def test_a_job_whose_twin_has_taken_its_place_is_not_retried(tmp_path):
+    async def scenario(engine, jobs, seen):
+        handle = await engine.enqueue(jobs["send"], Order(-1), dedup_key="order")
+        await engine.work(until_idle=True)
+        twin = await engine.enqueue(jobs["send"], Order(1), dedup_key="order")
+        assert twin.created
+        with pytest.raises(InvalidState, match="with the dedup key 'order' is unfinished"):
+            await engine.retry(handle)
+
+    use(tmp_path, scenario)
+
+
+def test_a_retry_that_its_app_refuses_changes_nothing(tmp_path):
+    async def scenario(engine, jobs, seen):
+        @jobs["send"].before_retry
+        def has_file(job):
+            raise Permanent("FILE_NOT_FOUND", f"the file of {job.id} is gone")
+
+        handle = await engine.enqueue(jobs["send"], Order(-1))
+        await engine.work(until_idle=True)
+        with pytest.raises(Permanent, match="is gone") as caught:
+            await engine.retry(handle)
+        assert caught.value.code is ErrorCode.FILE_NOT_FOUND
+        assert (await engine.get(handle)).manual_retry_count == 0
+
+    use(tmp_path, scenario)
+
+
+def test_a_job_that_is_not_there_cannot_be_changed(tmp_path):
+    async def scenario(engine, jobs, seen):
+        for change in (engine.cancel, engine.retry, engine.submit):
+            with pytest.raises(UnknownJob):
+                await change("nobody")
+
+    use(tmp_path, scenario)
+
+
+def test_an_engine_tells_its_listeners(tmp_path):
+    heard = []
+
+    async def scenario(engine, jobs, seen):
+        await engine.enqueue(jobs["send"], Order(1))
+        await engine.work(until_idle=True)
+
+    use(tmp_path, scenario, listeners=[heard.append])
+    assert "AttemptFinished" in {type(event).__name__ for event in heard}
+
+
+def test_leaving_the_engine_closes_its_store(tmp_path):
+    async def main():
+        app, _ = declared()
+        async with Engine(f"sqlite:///{tmp_path}/work.db", apps=[app]) as engine:
+            pass
+        with pytest.raises(StoreClosed):
+            await engine.enqueue("invoices.odd")
+
+    asyncio.run(main())
+
+
+def test_an_engine_that_cannot_declare_its_downstreams_closes_its_store(tmp_path):
+    app = App("late")
+    engine = StoreEngine(open_store(f"sqlite:///{tmp_path}/work.db"), [app])
+
+    app.job("one", downstream=Downstream("gateway"))(lambda_like)
+
+    async def broken(settings, *, now=None):
+        raise RuntimeError("no")
+
+    engine.store.declare_downstreams = broken
+
+    async def main():
+        with pytest.raises(RuntimeError, match="no"):
+            await engine.__aenter__()
+        with pytest.raises(StoreClosed):
+            await engine.submit("any")
+
+    asyncio.run(main())
+
+
+def test_the_kinds_of_an_engine_are_those_of_its_apps(tmp_path):
+    app, _ = declared()
+    engine = Engine(f"sqlite:///{tmp_path}/work.db", apps=[app])
+    assert list(engine.kinds) == ["invoices.send", "invoices.pack", "invoices.odd"]

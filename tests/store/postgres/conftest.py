@@ -1,0 +1,63 @@
+"""What the tests of this store share."""
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from holdfast.jobs.model import Completed, Finished, NewJob
+from holdfast.jobs.ports import ClaimRequest
+from holdfast.store.postgres.store import PostgresStore
+
+ANY = ClaimRequest(10, ("default",), {"work": None})
+
+
+class Bench:
+    """Stores on one database, and what is done with them again and again."""
+
+    def __init__(self, url, server):
+        self.url = url
+        self.server = server
+
+    @asynccontextmanager
+    async def stores(self, number, **options):
+        async with AsyncExitStack() as stack:
+            yield [
+                await stack.enter_async_context(PostgresStore(self.url, **options))
+                for _ in range(number)
+            ]
+
+    async def drain(self, store, worker, request=ANY, *, claimed=None):
+        """Claim and complete until nothing comes; return the ids, in their order."""
+        ids = [] if claimed is None else claimed
+        finished = []
+        while True:
+            result = await store.tick(worker, finished, request)
+            assert result.refused == ()
+            if not result.claims:
+                return ids
+            ids += [claim.job_id for claim in result.claims]
+            finished = [Finished(claim.lease, Completed()) for claim in result.claims]
+
+
+@pytest.fixture
+def bench(postgres_url, postgres_server):
+    return Bench(postgres_url, postgres_server)
+
+
+@pytest.fixture
+def play(bench):
+    """Run a scenario with one open store."""
+
+    def run(scenario, **options):
+        async def main():
+            async with PostgresStore(bench.url, **options) as store:
+                return await scenario(store)
+
+        return asyncio.run(main())
+
+    return run
+
+
+def jobs(number, kind="work", prefix="job", **fields):
+    return [NewJob(f"{prefix}-{n:05d}", kind, **fields) for n in range(number)]

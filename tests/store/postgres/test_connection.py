@@ -1,0 +1,224 @@
+"""Reaching the database: what each failure means, in words that help and never betray."""
+
+import asyncio
+import time
+import traceback
+
+import asyncpg
+import pytest
+
+from holdfast.jobs.ports import (
+    StoreBusy,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    StoreUnusable,
+)
+from holdfast.store.postgres.connection import SETTINGS, Database, describe, store_error
+from holdfast.store.postgres.store import PostgresStore
+
+SECRET = "s3cr3t/w@rd"
+
+
+def refusal(url: str, kind: type[StoreError]) -> str:
+    """Open a store at `url` and return what its error and everything behind it says."""
+    with pytest.raises(kind) as caught:
+        asyncio.run(PostgresStore(url).open())
+    return "".join(traceback.format_exception(caught.value))
+
+
+def with_password(url: str, password: str) -> str:
+    account, _, rest = url.partition("@")
+    return f"{account.rpartition(':')[0]}:{password}@{rest}"
+
+
+def test_a_wrong_password_says_what_to_check_and_is_not_repeated(postgres_url):
+    told = refusal(with_password(postgres_url, "wr0ng-w0rd"), StoreUnusable)
+    assert "check the account, its password" in told
+    assert "wr0ng-w0rd" not in told
+
+
+def test_an_unknown_database_is_named(postgres_url):
+    told = refusal(f"{postgres_url}_nobody", StoreUnusable)
+    assert "_nobody" in told
+    assert "name of the database" in told
+
+
+def test_nobody_at_the_address_is_an_outage_not_a_mistake():
+    told = refusal(f"postgresql://holdfast:{SECRET[:6]}@127.0.0.1:1/db", StoreUnavailable)
+    assert "127.0.0.1:1/db: cannot be reached" in told
+    assert SECRET[:6] not in told
+
+
+def test_a_host_that_does_not_exist_is_an_outage_too():
+    assert "cannot be reached" in refusal(
+        "postgresql://holdfast@no-such-host.invalid/db", StoreUnavailable
+    )
+
+
+@pytest.mark.parametrize(
+    "url, words",
+    [
+        ("postgresq://localhost/db", "begins with postgresql://, not with postgresq://"),
+        ("localhost/db", "begins with postgresql://"),
+        ("postgresql+asyncpg://localhost/db", "not with postgresql+asyncpg://"),
+    ],
+)
+def test_a_mistyped_scheme_is_told(url, words):
+    assert words in refusal(url, StoreUnusable)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://holdfast:{SECRET}@localhost:5432/db",
+        f"postgresql://holdfast:{SECRET}@localhost:x/db",
+        "postgresql://holdfast:s3cr3t@localhost:54x2/db",
+        "postgresql://holdfast:s3cr3t@localhost/db?sslmode=sometimes",
+    ],
+)
+def test_an_address_that_cannot_be_read_does_not_betray_its_password(url):
+    told = refusal(url, StoreUnusable)
+    assert "postgresql://user:password@host:5432/database" in told
+    assert "s3cr3t" not in told
+    assert "w@rd" not in told
+
+
+@pytest.mark.parametrize(
+    "url, words",
+    [
+        ("postgresql://u:p@db.example:6000/jobs", "PostgreSQL at db.example:6000/jobs"),
+        ("postgresql:///jobs", "PostgreSQL at localhost/jobs"),
+        ("postgresql://h", "PostgreSQL at h"),
+        (f"postgresql://u:{SECRET}@h:5432/db", "PostgreSQL"),
+        ("postgresql://[::1/db", "PostgreSQL"),
+    ],
+)
+def test_an_address_is_described_without_account_and_password(url, words):
+    assert describe(url) == words
+
+
+@pytest.mark.parametrize(
+    "error, kind",
+    [
+        (asyncpg.InvalidPasswordError("no"), StoreUnusable),
+        (asyncpg.InsufficientPrivilegeError("no"), StoreUnusable),
+        (asyncpg.UndefinedTableError("no"), StoreUnusable),
+        (asyncpg.DiskFullError("no"), StoreFull),
+        (asyncpg.DeadlockDetectedError("no"), StoreBusy),
+        (asyncpg.LockNotAvailableError("no"), StoreBusy),
+        (asyncpg.QueryCanceledError("no"), StoreUnavailable),
+        (TimeoutError(), StoreUnavailable),
+        (ConnectionResetError(), StoreUnavailable),
+        (asyncpg.AdminShutdownError("no"), StoreUnavailable),
+        (asyncpg.CannotConnectNowError("no"), StoreUnavailable),
+        (asyncpg.ConnectionDoesNotExistError("no"), StoreUnavailable),
+        (asyncpg.TooManyConnectionsError("no"), StoreUnavailable),
+        (asyncpg.InterfaceError("no"), StoreUnavailable),
+        (asyncpg.InternalClientError("no"), StoreUnavailable),
+        (asyncpg.CheckViolationError("no"), StoreError),
+    ],
+)
+def test_an_error_of_the_driver_becomes_one_of_the_store(error, kind):
+    assert type(store_error(error, "here")) is kind
+
+
+def test_an_error_of_the_store_stays_what_it_is():
+    error = StoreFull("full")
+    assert store_error(error, "here") is error
+
+
+def test_a_store_that_is_not_open_says_so(postgres_url):
+    async def scenario():
+        store = PostgresStore(postgres_url)
+        with pytest.raises(StoreClosed, match="not open"):
+            await store.ping()
+        async with store:
+            assert abs(await store.ping() - time.time()) < 60
+        with pytest.raises(StoreClosed, match="is closed"):
+            await store.ping()
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_store_can_be_opened_again(postgres_url):
+    async def scenario():
+        store = PostgresStore(postgres_url)
+        for _ in range(2):
+            async with store:
+                assert await store.schema_version() >= 1
+
+    asyncio.run(scenario())
+
+
+def test_plans_do_not_depend_on_what_the_planner_believes(postgres_url):
+    async def scenario():
+        database = Database(postgres_url, connections=1, timeout=5)
+        await database.open()
+        async with database.connection() as connection:
+            for name in ("enable_seqscan", "enable_hashjoin", "jit", "plan_cache_mode"):
+                assert await connection.fetchval(f"SHOW {name}") == SETTINGS[name]
+            limit = await connection.fetchval("SHOW idle_in_transaction_session_timeout")
+            assert limit == "1min"
+        await database.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_statement_without_an_answer_is_an_outage(postgres_url):
+    async def scenario():
+        database = Database(postgres_url, connections=1, timeout=0.2)
+        await database.open()
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="no answer in time"):
+            async with database.connection() as connection:
+                await connection.execute("SELECT pg_sleep(30)")
+        assert time.monotonic() - began < 10
+        await database.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_lost_race_is_run_again_and_a_lasting_one_is_told(postgres_url):
+    async def scenario():
+        database = Database(postgres_url, connections=2, timeout=5)
+        await database.open()
+        tries = []
+
+        async def lose(times, connection):
+            tries.append(1)
+            if len(tries) <= times:
+                await connection.execute(
+                    "DO $$ BEGIN RAISE EXCEPTION 'ring' USING ERRCODE = '40P01'; END $$"
+                )
+            return "won"
+
+        assert await database.transaction(lambda connection: lose(3, connection)) == "won"
+        assert len(tries) == 4
+        tries.clear()
+        with pytest.raises(StoreBusy):
+            await database.transaction(lambda connection: lose(99, connection))
+        assert len(tries) == 5
+        await database.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_error_of_another_sort_is_not_tried_again(postgres_url):
+    async def scenario():
+        database = Database(postgres_url, connections=1, timeout=5)
+        await database.open()
+        tries = []
+
+        async def fail(connection):
+            tries.append(1)
+            await connection.execute("SELECT 1/0")
+
+        with pytest.raises(StoreError, match="division by zero"):
+            await database.transaction(fail)
+        assert len(tries) == 1
+        await database.close()
+
+    asyncio.run(scenario())

@@ -1,0 +1,140 @@
+"""How a file is opened, and what its errors mean."""
+
+import asyncio
+import threading
+
+import apsw
+import pytest
+
+from holdfast.jobs.model import NewJob
+from holdfast.jobs.ports import (
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    StoreUnusable,
+)
+from holdfast.store.sqlite.connection import check_version, connect, store_error
+from holdfast.store.sqlite.store import SQLiteStore
+
+
+def test_an_old_library_is_refused_with_what_to_do():
+    with pytest.raises(StoreUnusable, match=r"3\.40\.1.*3\.51\.3.*pip install"):
+        check_version("3.40.1")
+    with pytest.raises(StoreUnusable):
+        check_version("3.51.2")
+    check_version("3.51.3")
+    check_version("3.100.0")
+    check_version()
+
+
+def test_a_connection_writes_ahead_and_syncs_fully(tmp_path):
+    db = connect(tmp_path / "a.db", busy_timeout=1)
+    assert db.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+    assert db.execute("PRAGMA synchronous").fetchall() == [(2,)]
+    db.close()
+
+
+def test_a_reading_connection_cannot_write(tmp_path):
+    connect(tmp_path / "a.db", busy_timeout=1).close()
+    db = connect(tmp_path / "a.db", busy_timeout=1, read_only=True)
+    with pytest.raises(apsw.ReadOnlyError):
+        db.execute("CREATE TABLE t (x)")
+    db.close()
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(StoreUnusable, match="check that its folder exists"):
+        connect(tmp_path / "nowhere" / "a.db", busy_timeout=1)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    file = tmp_path / "a.db"
+    file.write_bytes(b"this is a letter to my aunt, and a long one at that" * 100)
+    with pytest.raises(StoreUnusable, match="no intact SQLite database"):
+        connect(file, busy_timeout=1)
+
+
+@pytest.mark.parametrize(
+    "error, meaning",
+    [
+        (apsw.BusyError("x"), StoreBusy),
+        (apsw.LockedError("x"), StoreBusy),
+        (apsw.FullError("x"), StoreFull),
+        (apsw.IOError("x"), StoreUnavailable),
+        (apsw.NoMemError("x"), StoreUnavailable),
+        (apsw.CorruptError("x"), StoreUnusable),
+        (apsw.ReadOnlyError("x"), StoreUnusable),
+        (apsw.CantOpenError("x"), StoreUnusable),
+        (apsw.ConstraintError("x"), StoreError),
+    ],
+)
+def test_each_error_has_its_meaning(tmp_path, error, meaning):
+    told = store_error(error, tmp_path / "a.db")
+    assert type(told) is meaning
+    assert "a.db" in str(told)
+
+
+def test_what_passes_is_told_from_what_does_not():
+    assert issubclass(StoreBusy, StoreUnavailable)
+    assert issubclass(StoreFull, StoreUnavailable)
+    assert not issubclass(StoreUnusable, StoreUnavailable)
+
+
+def test_a_locked_database_is_busy_and_recovers_by_itself(tmp_path):
+    async def scenario():
+        async with SQLiteStore(tmp_path / "a.db", busy_timeout=0.05) as store:
+            other = apsw.Connection(str(tmp_path / "a.db"))
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreBusy, match="locked"):
+                await store.enqueue([NewJob("a", "work")])
+            assert await store.get("a") is None
+            other.execute("ROLLBACK")
+            other.close()
+            await store.enqueue([NewJob("a", "work")])
+            assert await store.get("a") is not None
+
+    asyncio.run(scenario())
+
+
+def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path):
+    async def scenario():
+        async with SQLiteStore(tmp_path / "a.db", busy_timeout=30) as store:
+            other = apsw.Connection(str(tmp_path / "a.db"))
+            other.execute("BEGIN IMMEDIATE")
+            timer = threading.Timer(0.1, other.execute, ("ROLLBACK",))
+            timer.start()
+            await store.enqueue([NewJob("a", "work")])
+            timer.join()
+            other.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_full_disk_is_told_loses_nothing_and_recovers(tmp_path):
+    async def scenario():
+        async with SQLiteStore(tmp_path / "a.db") as store:
+            await store.enqueue([NewJob("kept", "work")])
+            pages = await store._write(
+                lambda tx: tx.db.execute("PRAGMA page_count").fetchall()[0][0]
+            )
+            await store._write(
+                lambda tx: tx.db.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+            )
+            big = NewJob("big", "work", arguments='"' + "x" * 1_000_000 + '"')
+            small = [store.enqueue([NewJob(f"s{number}", "work")]) for number in range(3)]
+            results = await asyncio.gather(
+                store.enqueue([big]), *small, return_exceptions=True
+            )
+            assert isinstance(results[0], StoreFull)
+            told = [not isinstance(result, BaseException) for result in results[1:]]
+            there = [await store.get(f"s{number}") is not None for number in range(3)]
+            assert told == there
+            assert await store.get("kept") is not None
+            await store._write(
+                lambda tx: tx.db.execute("PRAGMA max_page_count = 1000000").fetchall()
+            )
+            await store.enqueue([big])
+            assert (await store.tick("w")).refused == ()
+
+    asyncio.run(scenario())

@@ -1,0 +1,51 @@
+"""Reading does not wait for writing."""
+
+import asyncio
+import threading
+
+import pytest
+
+from holdfast.jobs.model import NewJob
+from holdfast.jobs.ports import StoreClosed, StoreError
+from holdfast.store.sqlite.reader import Readers
+from holdfast.store.sqlite.store import SQLiteStore
+
+
+def test_a_page_is_read_while_a_write_is_under_way(tmp_path):
+    async def scenario():
+        async with SQLiteStore(tmp_path / "a.db") as store:
+            await store.enqueue([NewJob("a", "work")])
+            started, go = threading.Event(), threading.Event()
+
+            def slow(tx):
+                tx.db.execute("UPDATE lanes SET held = 0")
+                started.set()
+                go.wait(30)
+
+            writing = asyncio.create_task(store._write(slow))
+            await asyncio.to_thread(started.wait, 30)
+            job = await store.get("a")
+            go.set()
+            await writing
+            return job
+
+    assert asyncio.run(scenario()) is not None
+
+
+def test_an_error_while_reading_is_the_stores_own(tmp_path):
+    async def scenario():
+        async with SQLiteStore(tmp_path / "a.db") as store:
+            with pytest.raises(StoreError):
+                await store._read(lambda view: view._db.execute("SELECT * FROM nothing"))
+            with pytest.raises(ZeroDivisionError):
+                await store._read(lambda view: 1 / 0)
+            assert await store.ping() > 0
+
+    asyncio.run(scenario())
+
+
+def test_a_closed_reader_says_so(tmp_path):
+    readers = Readers(tmp_path / "a.db", 1, 1.0)
+    readers.close()
+    with pytest.raises(StoreClosed):
+        asyncio.run(readers.read(lambda view: None))

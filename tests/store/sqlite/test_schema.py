@@ -1,0 +1,72 @@
+"""What makes a claim cheap: every hot query finds its rows in an index made for it."""
+
+import re
+
+import apsw
+import pytest
+
+from holdfast.store.sqlite.migrations import migrate
+from holdfast.store.sqlite.transaction import SQL
+
+INDEXES = {
+    "claim_next_due": "jobs_due",
+    "claim_promote": "jobs_due",
+    "claim_next_cooled": "downstreams_cooling",
+    "claim_lanes": "lanes_eligible",
+    "claim_running_of_kind": "lanes_running",
+    "claim_running_of_downstream": "lanes_by_downstream",
+    "claim_trial_leases": "jobs_trials",
+    "claim_candidates": "jobs_ready",
+    "control_twin": "jobs_dedup",
+    "enqueue_twins": "jobs_dedup",
+    "maintain_expired_leases": "jobs_leased",
+    "maintain_past_deadline": "jobs_deadline",
+    "maintain_oldest_finished": "jobs_finished",
+    "read_jobs_of_owner": "jobs_owned",
+    "read_jobs_unfinished": "jobs_unfinished",
+    "read_jobs_ended_badly": "jobs_ended_badly",
+    "read_jobs_of_kind": "jobs_of_kind",
+    "read_dead_letters": "jobs_dead",
+    "read_dead_letter_groups": "jobs_dead_groups",
+    "read_events": "events_of_job",
+}
+COUNTERS = {
+    "lanes", "heads", "totals", "outcome_counts", "dead_letter_groups", "downstreams", "new",
+}
+
+
+@pytest.fixture(scope="module")
+def db():
+    db = apsw.Connection(":memory:")
+    migrate(db, 0.0)
+    return db
+
+
+def plan(db, name) -> list[str]:
+    parameters = dict.fromkeys(re.findall(r":(\w+)", SQL[name]))
+    return [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + SQL[name], parameters)]
+
+
+@pytest.mark.parametrize("name, index", INDEXES.items())
+def test_the_query_uses_its_index(db, name, index):
+    assert any(re.search(rf"INDEX {index}\b", step) for step in plan(db, name)), plan(db, name)
+
+
+@pytest.mark.parametrize("name", [name for name in SQL if name.startswith(("claim", "finish"))])
+def test_nothing_on_the_hot_path_sorts_or_scans_a_table(db, name):
+    for step in plan(db, name):
+        assert "TEMP B-TREE" not in step
+        assert not step.startswith("SCAN") or "VIRTUAL TABLE" in step, step
+
+
+@pytest.mark.parametrize("name", SQL)
+def test_no_query_scans_jobs_or_their_history(db, name):
+    for step in plan(db, name):
+        if step.startswith("SCAN") and "VIRTUAL TABLE" not in step and "CONSTANT" not in step:
+            assert step.split()[1] in COUNTERS, step
+
+
+def test_constraints_and_triggers_build_no_lists(db):
+    rows = db.execute("SELECT sql FROM sqlite_schema WHERE tbl_name IN ('jobs', 'attempts')")
+    text = "\n".join(sql for (sql,) in rows if sql and "jobs_are_born" not in sql)
+    assert " IN (" not in text

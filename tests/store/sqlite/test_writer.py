@@ -1,0 +1,217 @@
+"""One thread writes; requests share commits and not their fate."""
+
+import asyncio
+import threading
+
+import apsw
+import pytest
+
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.jobs.ports import StoreBusy, StoreClosed, StoreUnusable
+from holdfast.store.sqlite.writer import Writer
+
+
+@pytest.fixture
+def writer(tmp_path):
+    writer = Writer(tmp_path / "a.db", SYSTEM_CLOCK, 1.0)
+    writer.start().result(30)
+    writer.submit(lambda tx: tx.db.execute("CREATE TABLE t (x UNIQUE)")).result(30)
+    yield writer
+    writer.close()
+
+
+def insert(value):
+    return lambda tx: tx.db.execute("INSERT INTO t VALUES (?)", (value,))
+
+
+def stored(tmp_path):
+    db = apsw.Connection(str(tmp_path / "a.db"))
+    rows = [x for (x,) in db.execute("SELECT x FROM t ORDER BY rowid")]
+    db.close()
+    return rows
+
+
+def blocked(writer):
+    """Keep the writer busy until the event that is returned is set."""
+    started, go = threading.Event(), threading.Event()
+
+    def work(tx):
+        started.set()
+        go.wait(30)
+
+    writer.submit(work)
+    started.wait(30)
+    return go
+
+
+def test_what_is_answered_is_committed(writer, tmp_path):
+    writer.submit(insert(1)).result(30)
+    assert stored(tmp_path) == [1]
+
+
+def test_requests_that_wait_together_share_one_commit(writer, tmp_path):
+    seen = []
+    go = blocked(writer)
+
+    def look(tx):
+        seen.append(stored(tmp_path))
+        insert(len(seen))(tx)
+
+    futures = [writer.submit(look) for _ in range(10)]
+    go.set()
+    for future in futures:
+        future.result(30)
+    assert seen == [[]] * 10
+    assert stored(tmp_path) == list(range(1, 11))
+
+
+def test_one_that_fails_takes_nothing_of_the_others_with_it(writer, tmp_path):
+    go = blocked(writer)
+
+    def fail(tx):
+        insert("gone")(tx)
+        raise RuntimeError("no")
+
+    good, bad, twice, last = (
+        writer.submit(insert(1)), writer.submit(fail), writer.submit(insert(1)),
+        writer.submit(insert(2)),
+    )
+    go.set()
+    good.result(30)
+    with pytest.raises(RuntimeError, match="no"):
+        bad.result(30)
+    with pytest.raises(Exception, match="UNIQUE") as caught:
+        twice.result(30)
+    assert isinstance(caught.value.__cause__, apsw.ConstraintError)
+    last.result(30)
+    assert stored(tmp_path) == [1, 2]
+
+
+def test_one_that_fails_alone_leaves_nothing(writer, tmp_path):
+    def fail(tx):
+        insert("gone")(tx)
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        writer.submit(fail).result(30)
+    writer.submit(insert(1)).result(30)
+    assert stored(tmp_path) == [1]
+
+
+def test_a_transaction_that_sqlite_itself_rolled_back_is_told_to_all(writer, tmp_path):
+    go = blocked(writer)
+
+    def lose(tx):
+        tx.db.execute("ROLLBACK")
+        raise apsw.FullError("no room")
+
+    first, second = writer.submit(insert(1)), writer.submit(lose)
+    go.set()
+    for future in (first, second):
+        with pytest.raises(Exception, match="disk is full"):
+            future.result(30)
+    writer.submit(insert(3)).result(30)
+    assert stored(tmp_path) == [3]
+
+
+def test_a_request_that_was_cancelled_before_its_turn_is_not_done(writer, tmp_path):
+    go = blocked(writer)
+    future = writer.submit(insert(1))
+    assert future.cancel()
+    go.set()
+    writer.submit(insert(2)).result(30)
+    assert stored(tmp_path) == [2]
+
+
+def test_closing_finishes_what_was_submitted(tmp_path):
+    writer = Writer(tmp_path / "a.db", SYSTEM_CLOCK, 1.0)
+    writer.start().result(30)
+    futures = [writer.submit(lambda tx: tx.now) for _ in range(250)]
+    writer.close()
+    writer.close()
+    assert all(future.done() for future in futures)
+    with pytest.raises(StoreClosed):
+        writer.submit(lambda tx: None)
+
+
+def test_before_it_is_open_nothing_is_taken(tmp_path):
+    writer = Writer(tmp_path / "a.db", SYSTEM_CLOCK, 1.0)
+    with pytest.raises(StoreClosed, match="not open"):
+        writer.submit(lambda tx: None)
+    writer.close()
+
+
+def test_a_file_that_cannot_be_opened_is_told_at_the_start(tmp_path):
+    writer = Writer(tmp_path / "nowhere" / "a.db", SYSTEM_CLOCK, 1.0)
+    with pytest.raises(StoreUnusable):
+        writer.start().result(30)
+    with pytest.raises(StoreClosed):
+        writer.submit(lambda tx: None)
+    writer.close()
+
+
+def test_more_requests_than_fit_one_commit_are_all_done(writer, tmp_path):
+    go = blocked(writer)
+    futures = [writer.submit(insert(number)) for number in range(250)]
+    go.set()
+    for future in futures:
+        future.result(30)
+    assert stored(tmp_path) == list(range(250))
+
+
+def test_another_connections_commit_rings_while_somebody_waits(writer, tmp_path):
+    async def scenario():
+        waiting = asyncio.create_task(writer.work.wait(writer.work.rings, 30))
+        await asyncio.sleep(0.02)
+        db = apsw.Connection(str(tmp_path / "a.db"))
+        db.execute("INSERT INTO t VALUES (1)")
+        db.close()
+        return await waiting
+
+    assert asyncio.run(scenario())
+
+
+def test_a_commit_of_our_own_without_work_does_not_ring_for_work(writer):
+    rings = writer.work.rings
+    writer.submit(insert(1)).result(30)
+    _, told = writer.submit(insert(2)).result(30)
+    assert writer.work.rings == rings == told
+
+
+def test_a_request_that_changes_nothing_does_not_ring_for_changes(writer):
+    rings = writer.changes.rings
+    writer.submit(lambda tx: tx.db.execute("SELECT 1").fetchall()).result(30)
+    assert writer.changes.rings == rings
+
+
+def test_a_commit_that_fails_is_told_and_leaves_nothing(writer, tmp_path):
+    def refuse(tx):
+        insert(1)(tx)
+        tx.db.set_commit_hook(lambda: True)
+
+    with pytest.raises(Exception, match="constraint failed"):
+        writer.submit(refuse).result(30)
+    writer.submit(lambda tx: tx.db.set_commit_hook(None)).result(30)
+    assert stored(tmp_path) == []
+
+
+def test_a_database_that_is_locked_while_it_is_migrated_is_told(tmp_path):
+    db = apsw.Connection(str(tmp_path / "a.db"))
+    db.execute("PRAGMA journal_mode = WAL").fetchall()
+    db.execute("BEGIN IMMEDIATE")
+    writer = Writer(tmp_path / "a.db", SYSTEM_CLOCK, 0.05)
+    with pytest.raises(StoreBusy):
+        writer.start().result(30)
+    db.close()
+    writer.close()
+
+
+def test_a_writer_that_dies_answers_everybody(writer, monkeypatch):
+    go = blocked(writer)
+    monkeypatch.setattr(
+        Writer, "_look_at_others", lambda self, db: (_ for _ in ()).throw(SystemExit)
+    )
+    go.set()
+    writer._thread.join(30)
+    with pytest.raises(StoreClosed):
+        writer.submit(insert(1))

@@ -1,0 +1,58 @@
+"""Named queries come out of their files."""
+
+import sys
+
+import pytest
+
+from holdfast.store.sql_files import load_queries, sql_files
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    home = tmp_path / "queries_for_a_test"
+    (home / "sql").mkdir(parents=True)
+    (home / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield home
+    sys.modules.pop("queries_for_a_test", None)
+
+
+def load():
+    return load_queries("queries_for_a_test")
+
+
+def test_each_block_is_a_query_without_its_semicolon(package):
+    text = "-- head\n-- name: one\nSELECT 1;\n\n-- name: two\nSELECT\n2;\n"
+    (package / "sql" / "a.sql").write_text(text)
+    assert load() == {"one": "SELECT 1", "two": "SELECT\n2"}
+
+
+def test_files_come_by_name_and_others_are_left_alone(package):
+    for name in ("b.sql", "a.sql", "notes.txt"):
+        (package / "sql" / name).write_text(f"-- name: {name[0]}\nSELECT 1\n")
+    assert [file.name for file in sql_files("queries_for_a_test", "sql")] == ["a.sql", "b.sql"]
+    assert list(load()) == ["a", "b"]
+
+
+def test_fragments_are_included_across_files(package):
+    (package / "sql" / "a.sql").write_text("-- name: one\nSELECT {{columns}} FROM t\n")
+    (package / "sql" / "b.sql").write_text("-- fragment: columns\na, b\n")
+    assert load() == {"one": "SELECT a, b FROM t"}
+
+
+def test_a_name_that_is_there_twice_is_refused(package):
+    (package / "sql" / "a.sql").write_text("-- name: one\nSELECT 1\n-- name: one\nSELECT 2\n")
+    with pytest.raises(ValueError, match="'one' is there twice"):
+        load()
+
+
+def test_a_fragment_that_is_missing_is_refused(package):
+    (package / "sql" / "a.sql").write_text("-- name: one\nSELECT {{nothing}}\n")
+    with pytest.raises(ValueError, match="no such fragment: 'nothing'"):
+        load()
+
+
+def test_the_queries_cannot_be_changed(package):
+    (package / "sql" / "a.sql").write_text("-- name: one\nSELECT 1\n")
+    with pytest.raises(TypeError):
+        load()["one"] = "SELECT 2"  # type: ignore[index]

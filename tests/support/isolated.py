@@ -1,0 +1,123 @@
+"""Jobs for child processes, which find them by importing this module."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from holdfast.errors import Permanent, RetryLater
+from holdfast.jobs.app import App
+from holdfast.resilience.backoff import Exponential
+from holdfast.resilience.policy import RetryPolicy
+
+ONE = RetryPolicy(max_attempts=1)
+
+app = App("apart")
+
+
+@app.job(isolation="process")
+def pid(ctx) -> int:
+    return os.getpid()
+
+
+@app.job(isolation="process", retry=RetryPolicy(max_attempts=2, backoff=Exponential(base=0.0)))
+async def echo(ctx, args: str) -> str:
+    await asyncio.sleep(0)
+    return f"{args} {ctx.attempt} {ctx.idempotency_key}"
+
+
+@app.job(isolation="process", retry=RetryPolicy(max_attempts=2, backoff=Exponential(base=60)))
+def fail(ctx, args: str):
+    if args == "permanent":
+        raise Permanent("PARSE_ERROR", "no good")
+    if args == "later":
+        raise RetryLater(7)
+    if args == "exit":
+        sys.exit(3)
+    raise ConnectionError("refused")
+
+
+@app.job(isolation="process", retry=ONE)
+def die(ctx, args: str):
+    if args == "segv":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if args == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(5)
+
+
+@app.job(isolation="process", retry=ONE)
+def hog(ctx) -> int:
+    return len(bytearray(2 * 1024**3))
+
+
+@app.job(isolation="process", retry=ONE)
+def burn(ctx):
+    while True:
+        pass
+
+
+@app.job(isolation="process", timeout=0.5, retry=ONE)
+def hang(ctx, args: str):
+    grandchild = subprocess.Popen(["sleep", "600"])
+    Path(args).write_text(f"{os.getpid()} {grandchild.pid}", "ascii")
+    time.sleep(600)
+
+
+@app.job(isolation="process")
+def shout(ctx, args: int) -> str:
+    print("what a handler prints does not disturb the answer")
+    return "x" * args
+
+
+@app.job(isolation="process")
+def report(ctx, args: str):
+    ctx.progress(0.5, "half")
+    while not Path(args).exists():
+        time.sleep(0.01)
+
+
+@app.job(isolation="process")
+async def wait_async(ctx, args: str):
+    try:
+        Path(args).touch()
+        await asyncio.sleep(600)
+    finally:
+        Path(args).write_text(str(ctx.cancel_reason), "ascii")
+
+
+@app.job(isolation="process")
+def wait_blocking(ctx, args: str):
+    Path(args).touch()
+    while True:
+        time.sleep(0.01)
+        ctx.raise_if_cancelled()
+
+
+@app.job(isolation="process")
+def deaf(ctx, args: str):
+    Path(args).write_text(str(os.getpid()), "ascii")
+    time.sleep(600)
+
+
+@app.job(isolation="process", retry=RetryPolicy(backoff=Exponential(base=0.0)))
+def again(ctx) -> str:
+    raise ConnectionError
+
+
+@again.existing
+async def there(ctx, args):
+    return "from before"
+
+
+def inside():
+    """Return an app whose job no child can find."""
+    local = App("local")
+
+    @local.job(isolation="process")
+    def hidden(ctx): ...
+
+    return local

@@ -1,0 +1,331 @@
+"""Addresses: which store they mean, and what is said of those that mean none."""
+
+import asyncio
+import contextlib
+import inspect
+import sqlite3
+import sys
+
+import apsw
+import asyncpg
+import pytest
+import sqlalchemy
+import sqlalchemy.ext.asyncio
+import sqlalchemy.orm
+from tests.support.postgres import obtain
+
+from holdfast.bootstrap import Engine, open_store
+from holdfast.jobs.app import App
+from holdfast.jobs.downstream import Downstream
+from holdfast.jobs.engine import Engine as StoreEngine
+from holdfast.jobs.ports import StoreUnusable
+from holdfast.jobs.validation import PayloadTooLarge
+from holdfast.resilience.breaker.transitions import CircuitState
+from holdfast.store.sqlite.store import SQLiteStore
+from holdfast.testing import VirtualClock
+
+
+@pytest.mark.parametrize(
+    "url, path",
+    [
+        ("sqlite:///work.db", "work.db"),
+        ("sqlite:///data/work.db", "data/work.db"),
+        ("sqlite:////srv/work.db", "/srv/work.db"),
+        ("SQLite:///work.db", "work.db"),
+        ("sqlite+aiosqlite:///work.db", "work.db"),
+        ("sqlite:///my%20work.db", "my work.db"),
+    ],
+)
+def test_three_slashes_begin_a_path_from_here_and_four_one_from_the_root(url, path):
+    store = open_store(url)
+    assert isinstance(store, SQLiteStore)
+    assert str(store.path) == path
+
+
+def test_opening_by_address_touches_nothing_yet(tmp_path):
+    open_store(f"sqlite:///{tmp_path}/work.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url, said",
+    [
+        ("sqllite:///work.db", "unknown scheme 'sqllite'; did you mean sqlite://"),
+        ("postgress://me@db/x", "unknown scheme 'postgress'; did you mean postgres"),
+        ("postgersql://me@db/x", "did you mean postgresql://"),
+        ("mysql://me@db/x", "unknown scheme 'mysql'; .*use sqlite:///work.db"),
+        ("work.db", "has no scheme; use sqlite:///work.db"),
+        ("", "has no scheme; use sqlite:///work.db"),
+        ("sqlite:/work.db", "has no scheme"),
+        ("sqlite://work.db", "a file after three slashes, sqlite:///work.db"),
+        ("sqlite://", "jobs are kept in a file: write sqlite:///work.db"),
+        ("sqlite:///", "jobs are kept in a file: write sqlite:///work.db"),
+        ("sqlite:///:memory:", "jobs are kept in a file"),
+        ("sqlite:///work.db?timeout=5", "ends with the path: no '[?]'"),
+        ("sqlite:///work.db#x", "ends with the path"),
+        (None, "address must be a string, got NoneType"),
+    ],
+)
+def test_an_address_with_a_mistake_is_refused_with_the_way_to_write_it(url, said):
+    with pytest.raises(StoreUnusable, match=said):
+        open_store(url)
+
+
+def test_a_refusal_does_not_repeat_the_password():
+    with pytest.raises(StoreUnusable) as caught:
+        open_store("postgrs://me:hunter2@db/x")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_missing_driver_is_named_with_the_extra_that_brings_it(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("holdfast.store.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(StoreUnusable, match=r"pip install 'holdfast\[postgres\]'"):
+        open_store("postgresql://me@localhost/x")
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://me@localhost/x", "postgres://me@localhost/x", "postgresql+asyncpg://h/x"]
+)
+def test_postgresql_addresses_open_its_store(url):
+    from holdfast.store.postgres.store import PostgresStore
+
+    assert isinstance(open_store(url), PostgresStore)
+
+
+def test_an_engine_is_opened_by_address_with_everything_it_is_told(tmp_path):
+    app = App("invoices")
+
+    @app.job(deadline=60)
+    def send(ctx, args: str) -> str:
+        return args
+
+    clock, heard = VirtualClock(), []
+
+    async def main():
+        url = f"sqlite:///{tmp_path}/work.db"
+        engine = Engine(url, [app], clock=clock, listeners=[heard.append], payload_limit=10)
+        assert isinstance(engine, StoreEngine)
+        async with engine:
+            handle = await engine.enqueue(send, "short")
+            assert (await engine.get(handle)).deadline_at == clock.wall() + 60
+            with pytest.raises(PayloadTooLarge):
+                await engine.enqueue(send, "longer than ten")
+
+    asyncio.run(main())
+
+
+def test_a_folder_that_is_missing_is_said_so(tmp_path):
+    async def main():
+        async with Engine(f"sqlite:///{tmp_path}/no/such/work.db"):
+            pass
+
+    with pytest.raises(StoreUnusable, match="no/such"):
+        asyncio.run(main())
+
+
+def with_engine(tmp_path, scenario):
+    app = App("invoices")
+
+    @app.job()
+    def double(ctx, args: int) -> int:
+        return args * 2
+
+    async def main():
+        async with Engine(f"sqlite:///{tmp_path}/work.db", [app]) as engine:
+            await scenario(engine, double, tmp_path / "work.db")
+
+    asyncio.run(main())
+
+
+@contextlib.asynccontextmanager
+async def by_sqlite3(path):
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        yield connection, connection.commit
+
+
+@contextlib.asynccontextmanager
+async def by_sqlite3_begun_by_hand(path):
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection, connection.commit
+
+
+@contextlib.asynccontextmanager
+async def by_apsw(path):
+    with contextlib.closing(apsw.Connection(str(path))) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection, lambda: connection.execute("COMMIT")
+
+
+@contextlib.asynccontextmanager
+async def by_sqlalchemy(path):
+    made = sqlalchemy.create_engine(f"sqlite:///{path}")
+    with made.connect() as connection:
+        yield connection, connection.commit
+    made.dispose()
+
+
+@contextlib.asynccontextmanager
+async def by_sqlalchemy_session(path):
+    made = sqlalchemy.create_engine(f"sqlite:///{path}")
+    with sqlalchemy.orm.Session(made) as session:
+        yield session, session.commit
+    made.dispose()
+
+
+@contextlib.asynccontextmanager
+async def by_sqlalchemy_async_session(path):
+    made = sqlalchemy.ext.asyncio.create_async_engine(f"sqlite+aiosqlite:///{path}")
+    async with sqlalchemy.ext.asyncio.AsyncSession(made) as session:
+        yield session, session.commit
+    await made.dispose()
+
+
+DRIVERS = pytest.mark.parametrize(
+    "driver",
+    [
+        by_sqlite3,
+        by_sqlite3_begun_by_hand,
+        by_apsw,
+        by_sqlalchemy,
+        by_sqlalchemy_session,
+        by_sqlalchemy_async_session,
+    ],
+)
+
+
+async def committed(commit):
+    answer = commit()
+    if inspect.isawaitable(answer):
+        await answer
+
+
+@DRIVERS
+def test_a_job_enqueued_on_a_callers_connection_comes_to_be_with_its_commit(tmp_path, driver):
+    async def scenario(engine, double, path):
+        before = await engine.enqueue(double, 1)
+        async with driver(path) as (connection, commit):
+            handle = await engine.enqueue(double, 4, connection=connection)
+            assert await engine.get(handle) is None
+            await committed(commit)
+        await engine.work(until_idle=True)
+        assert await engine.result(handle) == 8
+        assert await engine.result(before) == 2
+        assert len(await engine.events(before)) == len(await engine.events(handle)) == 3
+
+    with_engine(tmp_path, scenario)
+
+
+@DRIVERS
+def test_a_job_enqueued_in_a_transaction_that_is_rolled_back_never_was(tmp_path, driver):
+    async def scenario(engine, double, path):
+        async with driver(path) as (connection, _):
+            handle = await engine.enqueue(double, 4, connection=connection)
+        assert await engine.get(handle) is None
+        assert (await engine.stats()).lanes == ()
+        assert (await engine.enqueue(double, 4)).created
+
+    with_engine(tmp_path, scenario)
+
+
+def test_a_twin_is_found_inside_a_callers_transaction_too(tmp_path):
+    async def scenario(engine, double, path):
+        first = await engine.enqueue(double, 1, dedup_key="one")
+        async with by_sqlite3(path) as (connection, commit):
+            options = {"dedup_key": "one", "connection": connection}
+            twin = await engine.enqueue(double, 2, **options)
+            await committed(commit)
+        assert (twin.id, twin.created) == (first.id, False)
+
+    with_engine(tmp_path, scenario)
+
+
+def test_joining_keeps_other_writers_out_from_the_first_statement(tmp_path):
+    async def scenario(engine, double, path):
+        async with by_sqlite3(path) as (connection, commit):
+            await engine.enqueue(double, 1, connection=connection)
+            other = sqlite3.connect(path, timeout=0)
+            with contextlib.closing(other), pytest.raises(sqlite3.OperationalError, match="locked"):
+                other.execute("BEGIN IMMEDIATE")
+            await committed(commit)
+
+    with_engine(tmp_path, scenario)
+
+
+def test_a_connection_to_another_file_is_refused(tmp_path):
+    async def scenario(engine, double, path):
+        for other in (str(tmp_path / "other.db"), ":memory:"):
+            with contextlib.closing(sqlite3.connect(other)) as connection:
+                connection.execute("CREATE TABLE mine (n)")
+                with pytest.raises(TypeError, match="one of another file than"):
+                    await engine.enqueue(double, 1, connection=connection)
+        assert (await engine.list()).jobs == ()
+
+    with_engine(tmp_path, scenario)
+
+
+def test_a_connection_to_another_database_is_refused(tmp_path):
+    class Dialect:
+        name = "postgresql"
+
+    async def scenario(engine, double, path):
+        made = sqlalchemy.create_engine(f"sqlite:///{path}")
+        with made.connect() as connection:
+            connection.dialect = Dialect()
+            with pytest.raises(TypeError, match="one of a postgresql database"):
+                await engine.enqueue(double, 1, connection=connection)
+        made.dispose()
+
+    with_engine(tmp_path, scenario)
+
+
+def test_a_connection_of_an_unknown_type_is_refused_before_anything_is_stored(tmp_path):
+    async def scenario(engine, double, path):
+        with pytest.raises(TypeError, match=r"connection= does not take builtins.object; it takes"):
+            await engine.enqueue(double, 1, connection=object())
+        assert (await engine.list()).jobs == ()
+
+    with_engine(tmp_path, scenario)
+
+
+@pytest.fixture
+def migrated_database():
+    from holdfast.store.postgres.store import PostgresStore
+
+    server = obtain(fsync=False)
+    url = server.url(server.create_database())
+    asyncio.run(PostgresStore(url).migrate())
+    yield url
+    server.close()
+
+
+def test_the_same_app_runs_on_postgresql(migrated_database):
+    app = App("invoices")
+
+    @app.job(downstream=Downstream("host", key=str), deadline=60)
+    def double(ctx, args: int) -> int:
+        return args * 2
+
+    async def main():
+        async with Engine(migrated_database, [app]) as engine:
+            handle = await engine.enqueue(double, 4, dedup_key="four")
+            assert not (await engine.enqueue(double, 4, dedup_key="four")).created
+            await engine.work(until_idle=True)
+            assert await engine.result(handle) == 8
+            assert await engine.downstreams.state("host:4") is CircuitState.CLOSED
+            theirs = await asyncpg.connect(migrated_database)
+            transaction = theirs.transaction()
+            await transaction.start()
+            never = await engine.enqueue(double, 5, connection=theirs)
+            await transaction.rollback()
+            async with theirs.transaction():
+                joined = await engine.enqueue(double, 6, connection=theirs)
+                assert await engine.get(joined) is None
+            await theirs.close()
+            await engine.work(until_idle=True)
+            assert await engine.result(joined) == 12
+            assert await engine.get(never) is None
+
+    asyncio.run(main())

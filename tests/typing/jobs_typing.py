@@ -1,0 +1,112 @@
+"""What a type checker makes of declared jobs. Checked by mypy, never run."""
+
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, assert_type
+
+from holdfast.bootstrap import Engine
+from holdfast.jobs.app import App, JobFunction
+from holdfast.jobs.context import JobContext
+from holdfast.jobs.model import Job
+from holdfast.jobs.requests import JobHandle, JobRequest
+
+app = App("typing")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    text: str
+
+
+@app.job()
+async def send(ctx: JobContext, args: Order) -> Receipt:
+    return Receipt(str(args.number))
+
+
+@app.job(queue="slow")
+def pack(ctx: JobContext, args: Order) -> int:
+    return args.number
+
+
+@app.job()
+async def sweep(ctx: JobContext) -> None: ...
+
+
+@app.job()
+def count(ctx: JobContext) -> int:
+    return 1
+
+
+async def a_declared_function_is_called_as_it_was_written(ctx: JobContext) -> None:
+    sending: Coroutine[Any, Any, Receipt] = send(ctx, Order(1))
+    assert_type(await sending, Receipt)
+    assert_type(pack(ctx, Order(1)), int)
+    assert_type(count(ctx), int)
+    await send(ctx, 3)  # type: ignore[arg-type]
+    pack(ctx)  # type: ignore[call-arg]
+
+
+def takes_orders(job: JobFunction[Order, Any]) -> None: ...
+
+
+def takes_nothing(job: JobFunction[None, Any]) -> None: ...
+
+
+def a_declared_function_is_a_job_of_its_types() -> None:
+    takes_orders(send)
+    takes_orders(pack)
+    takes_nothing(sweep)
+    takes_nothing(count)
+    takes_orders(count)  # type: ignore[arg-type]
+    takes_nothing(send)  # type: ignore[arg-type]
+
+
+async def enqueueing_takes_the_arguments_that_the_job_declares(engine: Engine) -> None:
+    assert_type(await engine.enqueue(send, Order(1)), JobHandle[Receipt])
+    assert_type(await engine.enqueue(pack, Order(1), owner="ann", priority=3), JobHandle[int])
+    assert_type(await engine.enqueue(sweep), JobHandle[None])
+    assert_type(await engine.enqueue(count, deadline=60), JobHandle[int])
+    assert_type(await engine.enqueue("typing.send", {"number": 1}), JobHandle[Any])
+    await engine.enqueue(send, 3)  # type: ignore[misc]
+    await engine.enqueue(send)  # type: ignore[arg-type]
+    await engine.enqueue(sweep, Order(1))  # type: ignore[misc]
+    await engine.enqueue(send, Order(1), dedupkey="x")  # type: ignore[call-overload]
+    await engine.enqueue(send, Order(1), priority="high")  # type: ignore[call-overload]
+
+
+async def results_are_what_the_job_returns(engine: Engine) -> None:
+    handle = await engine.enqueue(send, Order(1))
+    assert_type(await engine.result(handle), Receipt)
+    assert_type(await engine.result("an-id"), Any)
+
+
+async def requests_in_bulk_are_checked_too(engine: Engine) -> None:
+    await engine.enqueue_many([JobRequest(send, Order(1)), JobRequest(sweep, None)])
+    JobRequest(pack, 3)  # type: ignore[misc]
+
+
+def blocking_code_keeps_the_types(engine: Engine) -> None:
+    with engine.blocking() as run:
+        assert_type(run(engine.enqueue(send, Order(1))), JobHandle[Receipt])
+
+
+def hooks_are_checked_against_their_job() -> None:
+    @send.existing
+    async def stored(ctx: JobContext, args: Order) -> Receipt | None:
+        return None
+
+    @send.existing
+    def kept(ctx: JobContext, args: Order) -> Receipt | None:
+        return None
+
+    @send.existing  # type: ignore[arg-type]
+    def other(ctx: JobContext, args: int) -> Receipt | None:
+        return None
+
+    @send.before_retry
+    async def has_file(job: Job) -> None: ...
