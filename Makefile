@@ -11,16 +11,19 @@ READY := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
 
 # tests/typing and the other tests are checked as well; see [tool.mypy] for how strictly.
-MYPY_PATHS := src $(wildcard tests benchmarks)
+MYPY_PATHS := src $(wildcard apps/*/src tests benchmarks campaigns scripts)
 
 # Extras whose rooms or error types the tests meet; add one when its room appears.
-DEV_EXTRAS := postgres rabbitmq gemini openai
+DEV_EXTRAS := postgres http rabbitmq gemini openai
 BENCH_EXTRAS := postgres
 # UV_FLAGS=--upgrade moves the pins; without it only what must change does.
 UV_FLAGS ?=
 COMPILE = $(PY) -m uv pip compile --quiet --no-config --universal --generate-hashes \
 	--no-emit-index-url --no-annotate --python-version 3.11 \
 	--custom-compile-command "make lock" $(UV_FLAGS)
+
+# The systems built on Holdfast, each a package of its own.
+APPS := $(patsubst %/pyproject.toml,./%,$(wildcard apps/*/pyproject.toml))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -72,11 +75,11 @@ define make_environment
 	@echo "installing $(2) into $(1)"
 	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(2)
 	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-		--no-deps --editable .
+		--no-deps --editable . $(APPS:%=--editable %)
 	@touch $@
 endef
 
-$(READY): requirements/dev.txt pyproject.toml
+$(READY): requirements/dev.txt pyproject.toml $(APPS:%=%/pyproject.toml)
 	$(call make_environment,$(VENV),requirements/dev.txt)
 
 $(BENCH_READY): requirements/bench.txt pyproject.toml

@@ -2,10 +2,36 @@
 
 import asyncio
 import gc
+import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from typing import Any
+
+
+class Scale(Enum):
+    """How much a run measures; what it finds is for the record from NORMAL on."""
+
+    QUICK = 0
+    NORMAL = 1
+    FULL = 2
+
+
+_chosen = Scale.NORMAL
+
+
+def choose_scale(scale: Scale) -> None:
+    """Let every later `sized` answer for `scale`."""
+    global _chosen  # noqa: PLW0603 - one process measures at one scale
+    _chosen = scale
+
+
+def sized(quick: int, normal: int, full: int | None = None) -> int:
+    """Return how many of something the chosen scale asks for; `full` is as `normal` by default."""
+    if _chosen is Scale.QUICK:
+        return quick
+    return full if _chosen is Scale.FULL and full is not None else normal
 
 
 @dataclass(frozen=True)
@@ -21,7 +47,8 @@ class Row:
     """One line of the table.
 
     `ratios` says, for each peer, how many times better ours is than the peer in this run; for
-    `counts`, the numbers themselves are the result.
+    `counts`, the numbers themselves are the result: `expected` ones must be met exactly, and none
+    may be above its `at_most`.
     """
 
     work: str
@@ -29,6 +56,7 @@ class Row:
     counts: dict[str, float] = field(default_factory=dict)
     goals: list[Goal] = field(default_factory=list)
     expected: dict[str, float] = field(default_factory=dict)
+    at_most: dict[str, float] = field(default_factory=dict)
     note: str = ""
 
     @property
@@ -36,7 +64,10 @@ class Row:
         """Whether every goal was reached in this run."""
         ratios_met = all(self.ratios.get(goal.peer, 0.0) >= goal.at_least for goal in self.goals)
         counts_met = all(self.counts.get(who) == count for who, count in self.expected.items())
-        return ratios_met and counts_met
+        bounds_kept = all(
+            self.counts.get(who, float("inf")) <= bound for who, bound in self.at_most.items()
+        )
+        return ratios_met and counts_met and bounds_kept
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row for the results file."""
@@ -80,6 +111,24 @@ def best_seconds_async(
         return best
 
     return asyncio.run(measure())
+
+
+def best_rates(
+    contenders: Mapping[str, Callable[[], float]], *, rounds: int = 3
+) -> dict[str, float]:
+    """Return the best rate per second that each contender reports, taking turns."""
+    best = dict.fromkeys(contenders, 0.0)
+    for _ in range(rounds):
+        for name, run in contenders.items():
+            gc.collect()
+            best[name] = max(best[name], run())
+    return best
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest of `values` that at least `share` (0 to 1) of them do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def ratios_to_ours(seconds: Mapping[str, float], ours: str) -> dict[str, float]:

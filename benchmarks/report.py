@@ -20,17 +20,25 @@ def print_table(rows: Sequence[Row]) -> None:
             said = f"{ratio:g}x slower" if ratio >= 1 else f"{1 / ratio:.3g}x quicker"
             print(f"  {peer:34s} {said} than ours{_goal_of(row, peer)}")
         for who, count in row.counts.items():
-            expected = f"   (must be {row.expected[who]:g})" if who in row.expected else ""
-            print(f"  {who:34s} {count:g}{expected}")
+            print(f"  {who:34s} {count:g}{_bound_of(row, who)}")
         if row.note:
             print(f"  {row.note}")
-        if row.goals or row.expected:
+        if row.goals or row.expected or row.at_most:
             print(f"  {'goal met' if row.met else 'GOAL MISSED'}")
 
 
 def _goal_of(row: Row, peer: str) -> str:
     goals = [goal.at_least for goal in row.goals if goal.peer == peer]
-    return f"   (goal {goals[0]:g}x)" if goals else ""
+    if not goals:
+        return ""
+    goal = goals[0]
+    return f"   (goal {goal:g}x)" if goal >= 1 else f"   (goal: at most {1 / goal:.3g}x quicker)"
+
+
+def _bound_of(row: Row, who: str) -> str:
+    if who in row.expected:
+        return f"   (must be {row.expected[who]:g})"
+    return f"   (at most {row.at_most[who]:g})" if who in row.at_most else ""
 
 
 def write_results(rows: Sequence[Row], suite: str) -> Path:

@@ -42,7 +42,7 @@ def errors_table() -> str:
 def presets_table() -> str:
     """Lay out the figures of every preset."""
     head = [
-        "| preset | attempts | delays before jitter | jitter | cap | attempt limit | opens "
+        "| preset | attempts | first delays before jitter | jitter | cap | attempt limit | opens "
         "| open for | trials | rate |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+from tests.support.workers import QUICK, SOON, Told, claim, rig
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.app import App
@@ -14,7 +15,6 @@ from holdfast.jobs.heartbeat import Heartbeat, News
 from holdfast.jobs.outage import Outage
 from holdfast.jobs.ports import Extended, StoreUnavailable
 from holdfast.testing import VirtualClock
-from tests.support.workers import QUICK, SOON, Told, claim, rig
 
 
 class Scripted:
@@ -49,7 +49,8 @@ def beating(store, runs, clock, told=None, extend_every=3.0):
     heard = []
     listeners = [] if told is None else [told]
     heartbeat = Heartbeat(
-        lambda: store, dict(enumerate(runs)), lease_seconds=10.0, extend_every=extend_every, clock=clock,
+        lambda: store, dict(enumerate(runs)), lease_seconds=10.0,
+        extend_every=extend_every, clock=clock,
         outage=Outage("w", clock, listeners), tell=heard.append,
     )  # fmt: skip
     return heartbeat, heard
@@ -177,7 +178,7 @@ def test_a_blocked_event_loop_keeps_its_leases(tmp_path):
 
     @app.job()
     async def rude(ctx) -> str:
-        time.sleep(1.2)
+        time.sleep(1.2)  # noqa: ASYNC251 - blocking the loop is the point
         return "mine all along"
 
     async def go():

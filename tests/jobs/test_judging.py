@@ -4,6 +4,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from tests.support.workers import claim
 
 from holdfast.errors import Category, ErrorCode, Permanent, RetryLater, RetryRule
 from holdfast.jobs.app import App
@@ -30,7 +31,6 @@ from holdfast.jobs.model import (
 )
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
-from tests.support.workers import claim
 
 POLICY = RetryPolicy(max_attempts=3, backoff=Exponential(base=10, cap=60, jitter=0.0))
 
@@ -47,9 +47,7 @@ def kind_of(policy=POLICY, downstream=None):
 def decided(error, *, kind=None, duration=1.0, repeated=False, **fields):
     kind = kind or kind_of()
     trouble = error if isinstance(error, Trouble) else look(error, kind, 1000.0)
-    return decide(
-        trouble, claim(**fields), kind, Random(1), duration=duration, repeated=repeated
-    )
+    return decide(trouble, claim(**fields), kind, Random(1), duration=duration, repeated=repeated)
 
 
 class Throttled(Exception):
@@ -176,9 +174,16 @@ def test_an_error_without_a_message_to_be_had_is_still_named():
 def attempts(*told):
     return [
         Attempt(
-            "j1", number, token, "w", 0.0, 1.0, 1.0, outcome,
+            "j1",
+            number,
+            token,
+            "w",
+            0.0,
+            1.0,
+            1.0,
+            outcome,
             None if code is None else JobError(code, ""),
-        )  # fmt: skip
+        )
         for token, (number, outcome, code) in enumerate(told, start=1)
     ]
 

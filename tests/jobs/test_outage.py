@@ -1,9 +1,10 @@
 """An outage is told once when it begins and once when it is over, whoever notices."""
 
+from tests.support.workers import Told
+
 from holdfast.jobs.events import StoreBack, StoreLost
 from holdfast.jobs.outage import Outage
 from holdfast.testing import VirtualClock
-from tests.support.workers import Told
 
 
 def test_it_begins_with_the_first_part_and_ends_with_the_last():

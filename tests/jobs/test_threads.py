@@ -19,8 +19,6 @@ def test_answers_and_errors_come_back_and_threads_are_used_again():
             await threads.start(lambda: 1 / 0).future
         with pytest.raises(RuntimeError, match="StopIteration"):
             await threads.start(next, iter(())).future
-        while threads._idle < 1:
-            await asyncio.sleep(0.001)
         name = await threads.start(lambda: threading.current_thread().name).future
         assert (name, threads.alive) == ("t", 1)
         threads.close()

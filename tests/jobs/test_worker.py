@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from tests.support.workers import QUICK, SOON, rig
 
 from holdfast.errors import ErrorCode, Permanent, RetryLater
 from holdfast.jobs.app import App
@@ -26,7 +28,6 @@ from holdfast.jobs.options import WorkerOptions
 from holdfast.jobs.ports import StoreUnavailable
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
-from tests.support.workers import QUICK, SOON, rig
 
 AT_ONCE = RetryPolicy(max_attempts=3, backoff=Exponential(base=0.0, jitter=0.0))
 
@@ -359,10 +360,9 @@ def test_an_answer_that_comes_in_spite_of_the_timeout_is_taken(tmp_path):
 
     @app.job(timeout=0.05)
     async def late(ctx) -> str:
-        try:
+        with suppress(asyncio.CancelledError):
             await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            return "done all the same"
+        return "done all the same"
 
     async def go():
         async with rig(tmp_path, app) as it:

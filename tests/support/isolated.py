@@ -18,6 +18,10 @@ ONE = RetryPolicy(max_attempts=1)
 app = App("apart")
 
 
+def touch(path, text=""):
+    Path(path).write_text(text, "ascii")
+
+
 @app.job(isolation="process")
 def pid(ctx) -> int:
     return os.getpid()
@@ -69,7 +73,7 @@ def hang(ctx, args: str):
 
 @app.job(isolation="process")
 def shout(ctx, args: int) -> str:
-    print("what a handler prints does not disturb the answer")
+    sys.stdout.write("what a handler prints does not disturb the answer\n")
     return "x" * args
 
 
@@ -83,10 +87,10 @@ def report(ctx, args: str):
 @app.job(isolation="process")
 async def wait_async(ctx, args: str):
     try:
-        Path(args).touch()
+        touch(args)
         await asyncio.sleep(600)
     finally:
-        Path(args).write_text(str(ctx.cancel_reason), "ascii")
+        touch(args, str(ctx.cancel_reason))
 
 
 @app.job(isolation="process")

@@ -118,8 +118,6 @@ async def rig(folder, app, options=QUICK, **changes):
         yield made
 
 
-
-
 CLAIM = Claim(
     lease=Lease("j1", 7, "w", 0.0), kind="k", queue="default", downstream=None, arguments="null",
     attempt=1, max_attempts=3, owner=None, created_at=0.0, started_at=1000.0, deadline_at=None,

@@ -47,8 +47,8 @@ class Heartbeat:
 
     Args:
         heartbeats: makes the store's part for this thread; called on the thread.
-        held: the runs whose leases are to live, by job. The worker changes it while this thread copies
-            it, which is one step that no other thread can come between.
+        held: the runs whose leases are to live, by job. The worker changes it while this thread
+            copies it, which is one step that no other thread can come between.
         lease_seconds: how long leases last.
         extend_every: seconds between two extensions.
         outage: told when the store is lost and back.

@@ -32,14 +32,15 @@ class Call:
     def strike(self) -> None:
         """Do nothing: a thread cannot be ended."""
 
-    def run(self) -> None:
-        """Make the call on this thread."""
-        value: Any = None
-        error: BaseException | None = None
+    def make(self) -> tuple[Any, BaseException | None]:
+        """Make the call on this thread; return its value, or what it raised."""
         try:
-            value = self._run()
+            return self._run(), None
         except BaseException as raised:
-            error = raised
+            return None, raised
+
+    def tell(self, value: Any, error: BaseException | None) -> None:
+        """Tell the event loop how the call ended."""
         try:
             self._loop.call_soon_threadsafe(self._settle, value, error)
         except RuntimeError:
@@ -99,9 +100,11 @@ class Threads:
 
     def _main(self) -> None:
         while (call := self._calls.get()) is not None:
-            call.run()
-            del call
+            value, error = call.make()
+            # Idle before anybody hears of it: the next call then finds this thread.
             with self._lock:
                 self._idle += 1
+            call.tell(value, error)
+            del call, value, error
         with self._lock:
             self._alive -= 1

@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support import isolated
+from tests.support.workers import QUICK, SOON, rig
 
+from holdfast.clock import SYSTEM_CLOCK
 from holdfast.errors import ErrorCode
 from holdfast.jobs.app import App
 from holdfast.jobs.events import JobClaimed
 from holdfast.jobs.isolation.limits import MEGABYTE, ChildLimits, ChildOptions
 from holdfast.jobs.isolation.pool import ChildPool
-from holdfast.clock import SYSTEM_CLOCK
-from tests.support import isolated
-from tests.support.workers import QUICK, SOON, rig
 
 LIMITS = ChildLimits(memory_bytes=512 * MEGABYTE, cpu_seconds=1, output_bytes=100_000)
 

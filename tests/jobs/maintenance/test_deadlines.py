@@ -2,10 +2,11 @@
 
 import asyncio
 
+from tests.support.workers import rig
+
 from holdfast.jobs.app import App
 from holdfast.jobs.events import JobsTimedOut
 from holdfast.jobs.maintenance.deadlines import Deadlines
-from tests.support.workers import rig
 
 app = App("a")
 

@@ -3,6 +3,8 @@
 import asyncio
 from random import Random
 
+from tests.support.workers import SOON, Told, rig
+
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.app import App
 from holdfast.jobs.events import LeaderChanged, ServiceRan, StoreBack, StoreLost
@@ -10,7 +12,6 @@ from holdfast.jobs.maintenance.leader import LEADERSHIP, Maintenance
 from holdfast.jobs.options import MaintenanceOptions
 from holdfast.jobs.outage import Outage
 from holdfast.jobs.ports import StoreClosed, StoreUnavailable
-from tests.support.workers import SOON, Told, rig
 
 BRISK = MaintenanceOptions(
     lead_seconds=0.3,

@@ -1,10 +1,12 @@
-"""Probes: an open downstream that is well again gets its trials early, and never more than those."""
+"""Probes: an open downstream that is well again gets its trials early, and no more."""
 
 import asyncio
 import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from tests.support.workers import rig
 
 from holdfast.jobs.app import App
 from holdfast.jobs.circuits import settle
@@ -14,7 +16,6 @@ from holdfast.jobs.maintenance.probes import Probes
 from holdfast.resilience.breaker.transitions import Cause, CircuitState, move
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.testing import VirtualClock
-from tests.support.workers import rig
 
 BREAKER = BreakerPolicy(consecutive_failures=1, open_for=600, trial_calls=2)
 
@@ -47,7 +48,7 @@ async def well_async():
     return None
 
 
-@pytest.mark.parametrize("probe", [lambda: True, well_async, lambda: well_async()])
+@pytest.mark.parametrize("probe", [lambda: True, well_async, partial(well_async)])
 def test_a_probe_that_succeeds_lets_trials_through_and_does_not_close(tmp_path, probe):
     async def go():
         async with rig(tmp_path, probed(probe)) as it:
@@ -66,9 +67,7 @@ def broken():
     raise ConnectionError("still down")
 
 
-@pytest.mark.parametrize(
-    "probe, says", [(lambda: False, "answered False"), (broken, "still down")]
-)
+@pytest.mark.parametrize("probe, says", [(lambda: False, "answered False"), (broken, "still down")])
 def test_a_probe_that_fails_changes_nothing(tmp_path, probe, says):
     async def go():
         async with rig(tmp_path, probed(probe)) as it:

@@ -2,12 +2,13 @@
 
 import asyncio
 
+from tests.support.workers import rig
+
 from holdfast.jobs.app import App
 from holdfast.jobs.events import JobsRescued
 from holdfast.jobs.maintenance.rescue import Rescue
 from holdfast.jobs.ports import ClaimRequest
 from holdfast.resilience.policy import RetryPolicy
-from tests.support.workers import rig
 
 app = App("a")
 

@@ -2,11 +2,12 @@
 
 import asyncio
 
+from tests.support.workers import rig
+
 from holdfast.jobs.app import App
 from holdfast.jobs.events import JobsDeleted
 from holdfast.jobs.maintenance.retention import RetentionService
 from holdfast.jobs.retention import FOREVER, Retention
-from tests.support.workers import rig
 
 
 def jobs_with(retention):
@@ -19,9 +20,7 @@ def jobs_with(retention):
 
 
 def service(it, batch=500):
-    return RetentionService(
-        it.store, it.app.kinds, interval=60.0, batch=batch, listeners=[it.told]
-    )
+    return RetentionService(it.store, it.app.kinds, interval=60.0, batch=batch, listeners=[it.told])
 
 
 def test_only_the_newest_are_kept_and_what_they_left_is_cleared_up(tmp_path, caplog):
@@ -35,7 +34,7 @@ def test_only_the_newest_are_kept_and_what_they_left_is_cleared_up(tmp_path, cap
     app, work = jobs_with(Retention(complete_for=None, complete_newest=3, on_deleted=clear))
 
     async def go():
-        async with rig(tmp_path, app) as it:
+        async with rig(tmp_path, app, maintenance=None) as it:
             await it.enqueue(work, *(f"j{n}" for n in range(10)))
             await it.run()
             assert await service(it, batch=2).round() == 7
@@ -52,10 +51,10 @@ def test_only_the_newest_are_kept_and_what_they_left_is_cleared_up(tmp_path, cap
 
 def test_a_plain_function_clears_up_as_well(tmp_path):
     cleared = []
-    app, work = jobs_with(Retention(complete_for=0.0, on_deleted=lambda job: cleared.append(job)))
+    app, work = jobs_with(Retention(complete_for=0.0, on_deleted=cleared.append))
 
     async def go():
-        async with rig(tmp_path, app) as it:
+        async with rig(tmp_path, app, maintenance=None) as it:
             await it.enqueue(work, "j")
             await it.run()
             await asyncio.sleep(0.01)
@@ -69,7 +68,7 @@ def test_without_a_limit_nothing_goes(tmp_path):
     app, work = jobs_with(FOREVER)
 
     async def go():
-        async with rig(tmp_path, app) as it:
+        async with rig(tmp_path, app, maintenance=None) as it:
             await it.enqueue(work, "j")
             await it.run()
             assert await service(it).round() == 0

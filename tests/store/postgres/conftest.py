@@ -5,10 +5,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from holdfast.jobs.model import Completed, Finished, NewJob
+from holdfast.errors import ErrorCode
+from holdfast.jobs.model import Completed, Finished, JobError, NewJob
 from holdfast.jobs.ports import ClaimRequest
 from holdfast.store.postgres.store import PostgresStore
 
+BROKEN = JobError(ErrorCode.GW_5XX, "the gateway answered 502")
 ANY = ClaimRequest(10, ("default",), {"work": None})
 
 

@@ -4,12 +4,12 @@ import asyncio
 from collections import Counter
 from dataclasses import replace
 
+from tests.store.postgres.conftest import ANY, BROKEN, jobs
+
 from holdfast.jobs.circuits import Admission, CallReport, DownstreamSettings, HoldMode, Verdict
 from holdfast.jobs.model import Completed, Failed, Finished, NewJob
 from holdfast.jobs.ports import ClaimRequest
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
-from holdfast.testing.conformance.world import BROKEN
-from tests.store.postgres.conftest import ANY, jobs
 
 
 def test_eight_workers_never_get_the_same_job(bench):
@@ -155,7 +155,11 @@ def test_a_flood_in_one_lane_leaves_the_others_their_share(play):
 def test_priorities_hold_across_the_kinds_of_a_lane(play):
     async def scenario(store):
         await store.enqueue(
-            [NewJob(f"{kind}-{n}", kind, priority=n) for kind in ("work", "other") for n in range(4)]
+            [
+                NewJob(f"{kind}-{n}", kind, priority=n)
+                for kind in ("work", "other")
+                for n in range(4)
+            ]
         )
         request = ClaimRequest(3, ("default",), {"work": None, "other": None})
         claims = (await store.tick("w", claim=request)).claims
@@ -187,8 +191,11 @@ def test_a_report_and_a_claim_that_need_care_go_together(play):
         await store.enqueue(jobs(9, downstream="gateway"))
         first, second = (await store.tick("w", claim=ANY)).claims
         finished = [
-            Finished(claim.lease, Failed(BROKEN),
-                     report=CallReport("gateway", claim.permit, Verdict.FAILURE))
+            Finished(
+                claim.lease,
+                Failed(BROKEN),
+                report=CallReport("gateway", claim.permit, Verdict.FAILURE),
+            )
             for claim in (first, second)
         ]
         result = await store.tick("w", finished, replace(ANY, limit=3))

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,18 @@ _NO_MEMORY = pack(FrameKind.TROUBLE, dump_trouble(of_code(ErrorCode.MEMORY_ERROR
 
 
 class Child:
-    """One child process's life."""
+    """One child process's life.
 
-    def __init__(self, connection: socket.socket) -> None:
+    Args:
+        connection: the way to the parent.
+        on_gone: called from the listening thread once the parent is gone.
+    """
+
+    def __init__(self, connection: socket.socket, on_gone: Callable[[], None]) -> None:
         self._connection = connection
+        self._on_gone = on_gone
         self._sending = threading.Lock()
-        self._jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._context: JobContext | None = None
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -57,12 +64,15 @@ class Child:
         except BaseException as error:
             self._send(FrameKind.TROUBLE, {"message": one_line(error)})
             return
-        threading.Thread(target=self._listen, name="holdfast-parent", daemon=True).start()
         self._send(FrameKind.READY, None)
-        while True:
-            job = self._jobs.get()
-            limits.allow_cpu(fields["cpu_seconds"])
-            self._run(kind, load_claim(job), fields["output_bytes"])
+        self.serve(kind, fields["cpu_seconds"], fields["output_bytes"])
+
+    def serve(self, kind: JobKind, cpu_seconds: float | None, output_bytes: int) -> None:
+        """Run attempts of `kind` until the parent is gone."""
+        threading.Thread(target=self._listen, name="holdfast-parent", daemon=True).start()
+        while (job := self._jobs.get()) is not None:
+            limits.allow_cpu(cpu_seconds)
+            self._run(kind, load_claim(job), output_bytes)
 
     def progress_noted(self, context: JobContext) -> None:
         """Send on what the handler says of its progress."""
@@ -134,8 +144,8 @@ class Child:
             except OSError:
                 frame = None
             if frame is None:
-                # Nobody is there to hear the answer, or to end this process later.
-                os.killpg(0, signal.SIGKILL)
+                self._jobs.put(None)
+                self._on_gone()
                 return
             kind, body = frame
             if kind is FrameKind.JOB:
@@ -158,11 +168,11 @@ class Child:
 
 
 def _set_up(fields: dict[str, Any]) -> JobKind:
+    sys.path[:] = fields["path"]
     _die_with_parent()
     # Where memory runs out for everyone, this is the process that can best be spared.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("800", "ascii")
-    sys.path[:] = fields["path"]
     kind = load_kind(Address(**fields["address"]))
     limits.apply_to_process(fields["memory_bytes"], fields["file_bytes"])
     return kind
@@ -182,7 +192,8 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     # A Ctrl-C at the terminal is the worker's to handle.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Child(connection).live()
+    # Nobody is there then to hear an answer, or to end what this process has started.
+    Child(connection, lambda: os.killpg(0, signal.SIGKILL)).live()
 
 
 if __name__ == "__main__":

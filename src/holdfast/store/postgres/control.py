@@ -91,8 +91,8 @@ async def extend(
         lease=lease_seconds,
         now=now,
     )
-    held = {row["id"] for row in found}
+    held = {(row["id"], row["token"]) for row in found}
     return Extended(
-        lost=tuple(lease for lease in leases if lease.job_id not in held),
+        lost=tuple(lease for lease in leases if (lease.job_id, lease.token) not in held),
         cancel_requested=tuple(row["id"] for row in found if row["cancel_requested"]),
     )

@@ -5,21 +5,20 @@ from typing import Any
 
 import asyncpg
 
-from holdfast.jobs.model import BORN, Enqueued, NewJob
+from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.ports import StoreError
 from holdfast.store.joining import join
 from holdfast.store.postgres.connection import SQL, Database
 from holdfast.store.postgres.lanes import Lane, Lanes
 from holdfast.store.postgres.values import check_text, shared, sparse
 
-_PRIORITIES = range(-32768, 32768)
+_TEXTS = ("id", "kind", "queue", "arguments", "downstream", "dedup_key", "owner", "meta")
 
 
 async def enqueue(
     database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
 ) -> tuple[Enqueued, ...]:
     """Create `jobs` in a transaction of their own, in one round trip."""
-    check(jobs)
     if not jobs:
         return ()
     given = await _columns(lanes, jobs)
@@ -44,7 +43,6 @@ async def enqueue_on(
         raise TypeError(
             f"this connection is one to {joined.database}, but the store is on PostgreSQL"
         )
-    check(jobs)
     # An error in the database would cost the caller the whole transaction.
     check_texts(jobs)
     if not jobs:
@@ -54,23 +52,6 @@ async def enqueue_on(
     return _answers(jobs, await joined.execute(SQL["enqueue"], given))
 
 
-def check(jobs: Sequence[NewJob]) -> None:
-    """Refuse what the database would refuse, in words.
-
-    Raises:
-        ValueError: a job is not one that can be created.
-    """
-    for job in jobs:
-        if job.status not in BORN:
-            raise ValueError(f"job {job.id!r}: a job cannot be created {job.status}")
-        if job.max_attempts < 1:
-            raise ValueError(f"job {job.id!r}: max_attempts must be at least 1")
-        if job.downstream == "":
-            raise ValueError(f"job {job.id!r}: a downstream has a name, or is None")
-        if job.priority not in _PRIORITIES:
-            raise ValueError(f"job {job.id!r}: priority must be from -32768 to 32767")
-
-
 def check_texts(jobs: Sequence[NewJob]) -> None:
     """Refuse text that PostgreSQL cannot hold.
 
@@ -78,16 +59,7 @@ def check_texts(jobs: Sequence[NewJob]) -> None:
         ValueError: a job has some.
     """
     for job in jobs:
-        for name in (
-            "id",
-            "kind",
-            "queue",
-            "arguments",
-            "downstream",
-            "dedup_key",
-            "owner",
-            "meta",
-        ):
+        for name in _TEXTS:
             check_text(f"job {job.id!r}: {name}", getattr(job, name))
 
 

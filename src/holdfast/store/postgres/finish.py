@@ -20,32 +20,55 @@ from holdfast.store.postgres.values import clean, clean_or_none, shared, sparse
 
 _Columns = tuple[str, str | None, str | None, str | None, str | None, str | None, float | None]
 _COMPLETE = "complete"
+_COMPLETED: _Columns = (_COMPLETE, None, None, None, None, None, None)
 
 
 def report_columns(finished: Sequence[Finished], seqs: Mapping[str, int]) -> dict[str, Any]:
     """Return the reports as the arrays that `tick` takes; `seqs` are known ones, by job id."""
-    known = [seqs.get(item.lease.job_id) for item in finished]
+    leases = [item.lease for item in finished]
+    known = [seqs.get(lease.job_id) for lease in leases]
     told = [_columns(item.outcome) for item in finished]
+    outcomes, results, codes, messages, groups, reasons, afters = map(list, zip(*told, strict=True))
     return {
         "seqs": known,
-        "ids": [item.lease.job_id for item in finished] if None in known else None,
-        "tokens": [item.lease.token for item in finished],
-        "workers": shared([item.lease.worker_id for item in finished]),
-        "outcomes": shared([columns[0] for columns in told]),
-        "results": sparse([columns[1] for columns in told]),
-        "codes": sparse([columns[2] for columns in told]),
-        "messages": sparse([columns[3] for columns in told]),
-        "groups": sparse([columns[4] for columns in told]),
-        "reasons": sparse([columns[5] for columns in told]),
-        "afters": sparse([columns[6] for columns in told]),
+        "ids": [lease.job_id for lease in leases] if None in known else None,
+        "tokens": [lease.token for lease in leases],
+        "workers": shared([lease.worker_id for lease in leases]),
+        "outcomes": shared(outcomes),
+        "results": sparse(results),
+        "codes": sparse(codes),
+        "messages": sparse(messages),
+        "groups": sparse(groups),
+        "reasons": sparse(reasons),
+        "afters": sparse(afters),
         "durations": sparse([item.duration for item in finished]),
         "metas": sparse([clean_or_none(item.meta) for item in finished]),
     }
 
 
+NO_REPORTS: dict[str, Any] = {
+    "seqs": [],
+    "ids": None,
+    "tokens": None,
+    "workers": None,
+    "outcomes": None,
+    "results": None,
+    "codes": None,
+    "messages": None,
+    "groups": None,
+    "reasons": None,
+    "afters": None,
+    "durations": None,
+    "metas": None,
+}
+"""The columns of no reports."""
+
+
 def _columns(outcome: Outcome) -> _Columns:
     """Return outcome, result, code, message, group, dead-letter reason, delay in seconds."""
     match outcome:
+        case Completed(None):
+            return _COMPLETED
         case Completed(result):
             return _COMPLETE, clean_or_none(result), None, None, None, None, None
         case Retry(after, error):

@@ -7,7 +7,7 @@ by its claim; the first time, what it finished is committed by then and the clai
 transaction of its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +19,10 @@ from holdfast.store.postgres import downstreams
 from holdfast.store.postgres.claim import CarefulClaim, Started
 from holdfast.store.postgres.connection import Connection, Database, Row, rows
 from holdfast.store.postgres.downstreams import KnownDownstreams
-from holdfast.store.postgres.finish import OVERRULINGS, REFUSALS, report_columns
-from holdfast.store.postgres.lanes import Lanes
+from holdfast.store.postgres.finish import NO_REPORTS, OVERRULINGS, REFUSALS, report_columns
+from holdfast.store.postgres.lanes import Lane, Lanes
 from holdfast.store.postgres.values import TIMED_OUT
 
-_NOTHING = report_columns((), {})
 _SEQS_KEPT = 100_000
 _NO_CLAIM: dict[str, Any] = {"queues": [], "kinds": [], "limited": [], "limit": None, "lease": None}
 
@@ -126,7 +125,7 @@ class Ticker:
         return work
 
     def _report_columns(self, finished: Sequence[Finished]) -> dict[str, Any]:
-        return report_columns(finished, self._seqs) if finished else _NOTHING
+        return report_columns(finished, self._seqs) if finished else NO_REPORTS
 
     def _claim_columns(self, request: ClaimRequest | None) -> dict[str, Any]:
         if request is None:
@@ -217,8 +216,7 @@ class Ticker:
             lanes = await self._lanes.by_id(started.line["lane"] for started in work.started)
             expires_at = work.now + request.lease_seconds
             claims = tuple(
-                _claim(started, lanes[started.line["lane"]], worker_id, work.now, expires_at)
-                for started in work.started
+                _claim(started, lanes, worker_id, work.now, expires_at) for started in work.started
             )
             self._served = self._last_served(work.started)
             if len(self._seqs) > _SEQS_KEPT:  # workers that never reported
@@ -241,21 +239,28 @@ class Ticker:
         return max(lanes, key=lambda lane: (lane <= self._served, lane))
 
 
-def _claim(started: Started, lane: Any, worker_id: str, now: float, expires_at: float) -> Claim:
-    line = started.line
+def _claim(
+    started: Started, lanes: Mapping[int, Lane], worker_id: str, now: float, expires_at: float
+) -> Claim:
+    line, admission, permit = started
+    (
+        _, _, _, job_id, _, token, lane_id, attempt, max_attempts, created_at, deadline_at, _,
+        owner, meta, arguments,
+    ) = line  # fmt: skip
+    lane = lanes[lane_id]
     return Claim(
-        lease=Lease(line["id"], line["token"], worker_id, expires_at),
+        lease=Lease(job_id, token, worker_id, expires_at),
         kind=lane.kind,
         queue=lane.queue,
         downstream=lane.downstream or None,
-        arguments=line["arguments"],
-        attempt=line["attempt"],
-        max_attempts=line["max_attempts"],
-        owner=line["owner"],
-        created_at=line["created_at"],
+        arguments=arguments,
+        attempt=attempt,
+        max_attempts=max_attempts,
+        owner=owner,
+        created_at=created_at,
         started_at=now,
-        deadline_at=line["deadline_at"],
-        meta=line["meta"],
-        admission=started.admission,
-        permit=started.permit,
+        deadline_at=deadline_at,
+        meta=meta,
+        admission=admission,
+        permit=permit,
     )

@@ -23,7 +23,7 @@ def shared(column: list[Any]) -> list[Any]:
 
 def sparse(column: list[Any]) -> list[Any] | None:
     """Return None for a column without a value."""
-    return None if all(value is None for value in column) else column
+    return None if column.count(None) == len(column) else column
 
 
 def clean(text: str) -> str:

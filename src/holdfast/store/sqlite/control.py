@@ -156,8 +156,8 @@ def extend(tx: Transaction, leases: Sequence[Lease], lease_seconds: float) -> Ex
         "leases": as_json([[lease.job_id, lease.token] for lease in leases]),
         "expires_at": tx.now + lease_seconds,
     })
-    kept = {job_id for job_id, _ in rows}
-    lost = tuple(lease for lease in leases if lease.job_id not in kept)
+    kept = {(job_id, token) for job_id, token, _ in rows}
+    lost = tuple(lease for lease in leases if (lease.job_id, lease.token) not in kept)
     if lost:
         tx.count_total("refused_writes", len(lost))
-    return Extended(lost, tuple(job_id for job_id, asked in rows if asked))
+    return Extended(lost, tuple(job_id for job_id, _, asked in rows if asked))

@@ -87,6 +87,16 @@ async def a_zombies_progress_and_heartbeat_are_refused(world: World) -> None:
 
 
 @fact
+async def of_two_leases_on_one_job_only_the_living_one_is_extended(world: World) -> None:
+    """A worker that claimed its own lost job again may still hold the old lease."""
+    zombie, heir = await _taken_over(world)
+    extended = await world.store.heartbeats().extend(
+        [zombie.lease, heir.lease], LEASE, now=world.now
+    )
+    assert extended.lost == (zombie.lease,)
+
+
+@fact
 async def a_second_report_of_one_attempt_is_refused(world: World) -> None:
     """Also within one tick: the first one stands."""
     await world.add("a")

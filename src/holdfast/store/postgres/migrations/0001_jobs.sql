@@ -63,34 +63,47 @@ CREATE TABLE holdfast.jobs (
     dead_letter        text,
     result             text,
     arguments          text     NOT NULL,
-    CONSTRAINT status_is_known CHECK (
-        status IN ('uploaded', 'queued', 'processing', 'complete', 'failed', 'cancelled')
-    ),
-    CONSTRAINT result_only_when_complete CHECK (result IS NULL OR status = 'complete'),
-    CONSTRAINT error_only_when_failed CHECK ((error_code IS NOT NULL) = (status = 'failed')),
-    CONSTRAINT error_is_whole CHECK (
-        (error_code IS NULL) = (error_message IS NULL)
-        AND (error_code IS NULL) = (error_group IS NULL)
-    ),
-    CONSTRAINT dead_letter_only_when_failed CHECK (dead_letter IS NULL OR status = 'failed'),
-    CONSTRAINT lease_only_when_processing CHECK (
-        (lease_expires_at IS NOT NULL) = (status = 'processing')
-        AND (worker_id IS NOT NULL) = (status = 'processing')
-    ),
-    CONSTRAINT permit_only_when_processing CHECK (
-        permit_generation IS NULL OR status = 'processing'
-    ),
-    CONSTRAINT finished_at_only_when_finished CHECK (
-        (finished_at IS NOT NULL) = (status IN ('complete', 'failed', 'cancelled'))
-    ),
-    CONSTRAINT ready_only_when_queued CHECK (NOT ready OR status = 'queued'),
-    CONSTRAINT attempts_are_counted CHECK (
-        max_attempts >= 1 AND attempt_count >= 0 AND attempt_count <= max_attempts
-    ),
-    CONSTRAINT an_attempt_has_a_token CHECK (
-        token >= 0 AND (status <> 'processing' OR (token >= 1 AND attempt_count >= 1))
-    ),
-    CONSTRAINT progress_is_a_share CHECK (progress IS NULL OR progress BETWEEN 0 AND 1)
+    -- One constraint for all that depends on the status: each is parsed anew by every statement.
+    CONSTRAINT columns_fit_the_status CHECK (CASE status
+        WHEN 'processing' THEN
+            num_nulls(worker_id, lease_expires_at) = 0
+            AND token >= 1 AND attempt_count >= 1 AND NOT ready
+            AND num_nonnulls(
+                finished_at, result, error_code, error_message, error_group, dead_letter
+            ) = 0
+        WHEN 'complete' THEN
+            finished_at IS NOT NULL AND NOT ready
+            AND num_nonnulls(
+                worker_id, lease_expires_at, permit_generation, error_code, error_message,
+                error_group, dead_letter
+            ) = 0
+        WHEN 'failed' THEN
+            num_nulls(finished_at, error_code, error_message, error_group) = 0 AND NOT ready
+            AND num_nonnulls(worker_id, lease_expires_at, permit_generation, result) = 0
+        WHEN 'cancelled' THEN
+            finished_at IS NOT NULL AND NOT ready
+            AND num_nonnulls(
+                worker_id, lease_expires_at, permit_generation, result, error_code, error_message,
+                error_group, dead_letter
+            ) = 0
+        WHEN 'queued' THEN
+            ready_at IS NOT NULL
+            AND num_nonnulls(
+                finished_at, worker_id, lease_expires_at, permit_generation, result, error_code,
+                error_message, error_group, dead_letter
+            ) = 0
+        WHEN 'uploaded' THEN
+            NOT ready
+            AND num_nonnulls(
+                finished_at, worker_id, lease_expires_at, permit_generation, result, error_code,
+                error_message, error_group, dead_letter
+            ) = 0
+        ELSE false
+    END),
+    CONSTRAINT numbers_are_sound CHECK (
+        token >= 0 AND max_attempts >= 1 AND attempt_count >= 0 AND attempt_count <= max_attempts
+        AND (progress IS NULL OR progress BETWEEN 0 AND 1)
+    )
 ) WITH (
     -- Room on the page for a row's next version; dead versions swept before they slow the claims.
     fillfactor = 70,

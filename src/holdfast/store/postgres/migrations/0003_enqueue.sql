@@ -117,7 +117,8 @@ DECLARE
     wanted bigint[];
     made bigint[] := '{}';
     refused integer := 0;
-    unanswered boolean;
+    numbers bigint[];
+    twins text[];
 BEGIN
     LOOP
         -- First of its id, first of its key, and nothing stored stands in its place.
@@ -161,12 +162,12 @@ BEGIN
                 CONTINUE;
             END;
         END IF;
-        SELECT bool_or(answers.twin IS NULL) INTO unanswered
+        SELECT array_agg(answers.number), array_agg(answers.twin) INTO numbers, twins
         FROM holdfast.twins_of(p_ids, p_kinds, p_dedup_keys, made) AS answers;
         -- A twin may have failed between the two looks; then its place is free.
-        EXIT WHEN unanswered IS NOT TRUE;
+        EXIT WHEN array_position(twins, NULL) IS NULL;
     END LOOP;
-    RETURN QUERY SELECT * FROM holdfast.twins_of(p_ids, p_kinds, p_dedup_keys, made);
+    RETURN QUERY SELECT * FROM unnest(numbers, twins);
 END
 $$;
 

@@ -32,7 +32,8 @@ END
 $$;
 
 -- The lanes of some queues and kinds where ready jobs wait, found by leaping from one lane to the
--- next in the index, so that it matters how many lanes there are and not how many jobs.
+-- next in the index, so that it matters how many lanes there are and not how many jobs. It leaps
+-- backwards: at its end a lane has jobs, at its beginning what was taken and is not swept yet.
 -- stance: free, to be taken from at once; held, not now; care, a limit or a breaker must be asked.
 CREATE FUNCTION holdfast.waiting_lanes(p_queues text[], p_kinds text[], t double precision)
 RETURNS TABLE (
@@ -41,13 +42,19 @@ RETURNS TABLE (
 )
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE leap (lane) AS (
-        (SELECT jobs.lane FROM holdfast.jobs WHERE jobs.ready ORDER BY jobs.lane LIMIT 1)
+        (
+            SELECT jobs.lane
+            FROM holdfast.jobs
+            WHERE jobs.ready
+            ORDER BY jobs.lane DESC, jobs.priority, jobs.ready_at DESC, jobs.seq DESC
+            LIMIT 1
+        )
         UNION ALL
         SELECT (
             SELECT jobs.lane
             FROM holdfast.jobs
-            WHERE jobs.ready AND jobs.lane > leap.lane
-            ORDER BY jobs.lane
+            WHERE jobs.ready AND jobs.lane < leap.lane
+            ORDER BY jobs.lane DESC, jobs.priority, jobs.ready_at DESC, jobs.seq DESC
             LIMIT 1
         )
         FROM leap

@@ -218,7 +218,7 @@ $$;
 -- is not waited for: its lease is extended by the next beat.
 CREATE FUNCTION holdfast.extend(
     p_ids text[], p_tokens bigint[], p_lease double precision, p_now double precision
-) RETURNS TABLE (id text, cancel_requested boolean)
+) RETURNS TABLE (id text, token bigint, cancel_requested boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -243,7 +243,7 @@ BEGIN
         FROM locked
         WHERE jobs.seq = locked.seq
     )
-    SELECT held.id, held.cancel_requested FROM held;
+    SELECT held.id, held.token, held.cancel_requested FROM held;
     GET DIAGNOSTICS holding = ROW_COUNT;
     IF holding < cardinality(p_ids) THEN
         INSERT INTO holdfast.counter_deltas (delta, family, a)

@@ -1,7 +1,7 @@
 -- Chores, each on a bounded number of jobs, each safe to run twice at once; and reading history.
 
--- Take back jobs whose leases have run out. Leaps from lane to lane in the index, so that it
--- matters how many lanes run jobs and not how many jobs run. `p_error` is code, message and group.
+-- Take back jobs whose leases have run out. Leaps from lane to lane as holdfast.waiting_lanes does,
+-- so that it matters how many lanes run jobs and not how many jobs run. `p_error` is code, message and group.
 CREATE FUNCTION holdfast.rescue(p_limit integer, p_error text[], p_now double precision)
 RETURNS TABLE (id text, target text)
 LANGUAGE plpgsql AS $$
@@ -14,14 +14,14 @@ BEGIN
         (
             SELECT jobs.lane FROM holdfast.jobs
             WHERE jobs.lease_expires_at IS NOT NULL
-            ORDER BY jobs.lane
+            ORDER BY jobs.lane DESC, jobs.lease_expires_at DESC
             LIMIT 1
         )
         UNION ALL
         SELECT (
             SELECT jobs.lane FROM holdfast.jobs
-            WHERE jobs.lease_expires_at IS NOT NULL AND jobs.lane > leap.lane
-            ORDER BY jobs.lane
+            WHERE jobs.lease_expires_at IS NOT NULL AND jobs.lane < leap.lane
+            ORDER BY jobs.lane DESC, jobs.lease_expires_at DESC
             LIMIT 1
         )
         FROM leap

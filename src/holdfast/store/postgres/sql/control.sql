@@ -19,4 +19,4 @@ SELECT holdfast.discard(:ids, :now);
 SELECT holdfast.progress(:id, :token, :progress, :note, :meta, :now);
 
 -- name: control_extend
-SELECT id, cancel_requested FROM holdfast.extend(:ids, :tokens, :lease, :now);
+SELECT id, token, cancel_requested FROM holdfast.extend(:ids, :tokens, :lease, :now);

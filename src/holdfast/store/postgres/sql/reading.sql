@@ -80,20 +80,32 @@ WHERE jobs.status IN ('uploaded', 'queued') AND jobs.seq < :before AND {{job_fil
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
+-- The newest that wait and the newest that run. The latter are few, and all are looked at.
 -- name: read_jobs_unfinished
-SELECT {{job_columns}}
+WITH running AS MATERIALIZED (
+    SELECT * FROM holdfast.jobs WHERE lease_expires_at IS NOT NULL
+)
+SELECT *
 FROM (
-    SELECT * FROM (
-        SELECT * FROM holdfast.jobs
-        WHERE status IN ('uploaded', 'queued') AND seq < :before
-        ORDER BY seq DESC
-    ) AS waiting
+    (
+        SELECT {{job_columns}}
+        FROM holdfast.jobs
+        {{job_details}}
+        WHERE jobs.status IN ('uploaded', 'queued') AND jobs.seq < :before AND {{job_filter}}
+        ORDER BY jobs.seq DESC
+        LIMIT :limit
+    )
     UNION ALL
-    SELECT * FROM holdfast.jobs WHERE lease_expires_at IS NOT NULL AND seq < :before
-) AS jobs
-{{job_details}}
-WHERE {{job_filter}}
-ORDER BY jobs.seq DESC
+    (
+        SELECT {{job_columns}}
+        FROM running AS jobs
+        {{job_details}}
+        WHERE jobs.seq < :before AND {{job_filter}}
+        ORDER BY jobs.seq DESC
+        LIMIT :limit
+    )
+) AS unfinished
+ORDER BY seq DESC
 LIMIT :limit;
 
 -- name: read_jobs_ended_badly

@@ -60,4 +60,4 @@ FROM json_each(:leases) AS given
 WHERE jobs.id = given.value ->> 0
     AND jobs.status = 'processing'
     AND jobs.token = given.value ->> 1
-RETURNING jobs.id, jobs.cancel_requested;
+RETURNING jobs.id, jobs.token, jobs.cancel_requested;

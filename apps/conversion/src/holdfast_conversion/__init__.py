@@ -1,0 +1,1 @@
+"""Holdfast's conversion service: PDF in, XML out, whatever the gateway does."""

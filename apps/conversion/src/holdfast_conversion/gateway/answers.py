@@ -1,0 +1,110 @@
+"""Answers by Idempotency-Key: the same request again gets the same answer without a conversion."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from holdfast import Clock
+from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.scratch import ScratchFile
+
+_MOST_KEYS = 256
+_MOST_BYTES = 1024 * 1024 * 1024
+
+
+Work = Callable[[], Awaitable[ScratchFile]]
+
+
+@dataclass(slots=True)
+class _Entry:
+    fingerprint: str
+    task: "asyncio.Task[ScratchFile]"
+    expires: float
+
+
+class Answers:
+    """Run conversions, one for each key, and keep what came of them for `keep_seconds`.
+
+    A conversion belongs to its key and not to the connection that asked for it: where the caller is
+    gone before the answer, its next try finds the result.
+    """
+
+    def __init__(self, keep_seconds: float, clock: Clock) -> None:
+        self._keep = keep_seconds
+        self._clock = clock
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._loose: set[asyncio.Task[ScratchFile]] = set()
+
+    async def result(self, key: str | None, fingerprint: str, work: Work) -> ScratchFile:
+        """Return what `work` gives, or gave before for the same key and fingerprint.
+
+        Raises:
+            Refusal: the work was refused, or the key belongs to another fingerprint.
+        """
+        if key is None:
+            return await asyncio.shield(self._start(work))
+        self._forget_old()
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = _Entry(fingerprint, self._start(work), self._clock.monotonic() + self._keep)
+            self._entries[key] = entry
+            entry.task.add_done_callback(lambda task: self._settle(key, task))
+        elif entry.fingerprint != fingerprint:
+            raise Refusal(Reason.KEY_REUSED)
+        return await asyncio.shield(entry.task)
+
+    async def close(self) -> None:
+        """Stop what still runs."""
+        tasks = list(self._loose)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._entries.clear()
+
+    def _start(self, work: Work) -> "asyncio.Task[ScratchFile]":
+        async def run() -> ScratchFile:
+            return await work()
+
+        task = asyncio.create_task(run())
+        self._loose.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: "asyncio.Task[ScratchFile]") -> None:
+        self._loose.discard(task)
+        if not task.cancelled():
+            task.exception()  # it has been seen, even where the caller is gone
+
+    def _settle(self, key: str, task: "asyncio.Task[ScratchFile]") -> None:
+        """Keep a result or a final refusal; what may go better next time is forgotten."""
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        final = error is None or (isinstance(error, Refusal) and error.meaning.is_final)
+        if not final:
+            self._entries.pop(key, None)
+        elif key in self._entries:
+            self._entries[key].expires = self._clock.monotonic() + self._keep
+            self._entries.move_to_end(key)
+            self._make_room()
+
+    def _forget_old(self) -> None:
+        now = self._clock.monotonic()
+        for key, entry in list(self._entries.items()):
+            if entry.task.done() and entry.expires <= now:
+                del self._entries[key]
+
+    def _make_room(self) -> None:
+        sizes = {key: _size(entry.task) for key, entry in self._entries.items()}
+        total = sum(sizes.values())
+        for key, size in sizes.items():
+            if len(self._entries) <= _MOST_KEYS and total <= _MOST_BYTES:
+                return
+            if self._entries[key].task.done():
+                del self._entries[key]
+                total -= size
+
+
+def _size(task: "asyncio.Task[ScratchFile]") -> int:
+    if not task.done() or task.cancelled() or task.exception() is not None:
+        return 0
+    return task.result().size

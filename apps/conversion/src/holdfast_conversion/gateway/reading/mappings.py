@@ -1,0 +1,197 @@
+"""The three mappings from a PDF to XML: `layout`, `text` and `metadata`.
+
+Each is described by a RELAX NG schema of the same name in `gateway/schemas`. The same bytes give
+the same XML, always.
+"""
+
+import io
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from holdfast_conversion.gateway.formats import MAGIC_WITHIN, Caps, Mapping, check_magic
+from holdfast_conversion.gateway.reading.blocks import blocks_of, paragraphs_of
+from holdfast_conversion.gateway.reading.characters import clean
+from holdfast_conversion.gateway.reading.lines import lines_of
+from holdfast_conversion.gateway.reading.model import Block, Box, Page
+from holdfast_conversion.gateway.reading.pdfium import Document
+from holdfast_conversion.gateway.reading.xml import Sink, XmlWriter, escaped, points
+from holdfast_conversion.gateway.refusals import Reason, Refusal
+
+_DEFAULT_CAPS = Caps()
+_MOST_BOOKMARKS = 10_000
+_DATE = re.compile(
+    r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?\s*(?:([-+Zz])\s*(\d\d)?'?(\d\d)?'?)?"
+)
+
+
+def convert(pdf: bytes | Path, mapping: Mapping | str, caps: Caps = _DEFAULT_CAPS) -> bytes:
+    """Return the XML of `pdf`, read in this process: only for files that are trusted.
+
+    Raises:
+        Refusal: the file cannot be converted; the reason says why.
+        ValueError: there is no such mapping.
+    """
+    data = pdf if isinstance(pdf, bytes) else pdf.read_bytes()
+    sink = io.BytesIO()
+    convert_into(data, Mapping(mapping), sink, caps)
+    return sink.getvalue()
+
+
+def convert_into(data: Any, mapping: Mapping, sink: Sink, caps: Caps) -> None:
+    """Write the XML of `data`, bytes or a ctypes array of characters, into `sink`.
+
+    Raises:
+        Refusal: the file cannot be converted; what was written so far is to be thrown away.
+    """
+    check_magic(bytes(data[:MAGIC_WITHIN]))
+    with Document.open(data) as document:
+        if document.page_count < 1:
+            raise Refusal(Reason.DAMAGED, "no pages")
+        if document.page_count > caps.pages:
+            raise Refusal(Reason.TOO_MANY_PAGES, str(document.page_count))
+        writer = XmlWriter(sink, caps.output_bytes)
+        _WRITERS[mapping](document, writer)
+        writer.flush()
+
+
+# -- pages -----------------------------------------------------------------------------------------
+
+
+def _each_page(
+    document: Document,
+    writer: XmlWriter,
+    attributes: Callable[[Page], str],
+    body: Callable[[XmlWriter, Page], None],
+) -> None:
+    readable = False
+    for page in document.pages(with_text=True):
+        readable = readable or page.readable
+        writer.put(f'<page number="{page.number}"{attributes(page)}>\n')
+        body(writer, page)
+        writer.put("</page>\n")
+    if not readable:
+        raise Refusal(Reason.DAMAGED, "no readable page")
+
+
+def _page_size(page: Page) -> str:
+    size = f' width="{points(page.width)}" height="{points(page.height)}"'
+    return f'{size} rotation="{page.rotation}"{_page_state(page)}'
+
+
+def _page_state(page: Page) -> str:
+    return "" if page.readable else ' readable="false"'
+
+
+# -- layout ----------------------------------------------------------------------------------------
+
+
+def _write_layout(document: Document, writer: XmlWriter) -> None:
+    writer.put(f'<document xmlns="urn:holdfast:layout:1" pages="{document.page_count}">\n')
+    _each_page(document, writer, _page_size, _write_blocks)
+    writer.put("</document>\n")
+
+
+def _write_blocks(writer: XmlWriter, page: Page) -> None:
+    for block in blocks_of(lines_of(page)):
+        writer.put(f"<block {_place(block.box)}>\n")
+        _write_lines(writer, block)
+        writer.put("</block>\n")
+
+
+def _write_lines(writer: XmlWriter, block: Block) -> None:
+    for line in block.lines:
+        writer.put(f"<line {_place(line.box)}>")
+        for word in line.words:
+            writer.put(f"<word {_place(word.box)}>{escaped(word.text)}</word>")
+        writer.put("</line>\n")
+
+
+def _place(box: Box) -> str:
+    x0, y0, x1, y1 = map(points, box)
+    return f'x0="{x0}" y0="{y0}" x1="{x1}" y1="{y1}"'
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def _write_text(document: Document, writer: XmlWriter) -> None:
+    writer.put(f'<document xmlns="urn:holdfast:text:1" pages="{document.page_count}">\n')
+    _each_page(document, writer, _page_state, _write_paragraphs)
+    writer.put("</document>\n")
+
+
+def _write_paragraphs(writer: XmlWriter, page: Page) -> None:
+    for block in blocks_of(lines_of(page)):
+        for paragraph in paragraphs_of(block):
+            writer.put(f"<p>{escaped(paragraph)}</p>\n")
+
+
+# -- metadata --------------------------------------------------------------------------------------
+
+
+def _write_metadata(document: Document, writer: XmlWriter) -> None:
+    flags = (
+        f'pages="{document.page_count}" tagged="{_yes(document.is_tagged)}" '
+        f'encrypted="{_yes(document.is_encrypted)}"'
+    )
+    version = f' version="{document.version}"' if document.version else ""
+    writer.put(f'<document xmlns="urn:holdfast:metadata:1" {flags}{version}>\n<info>\n')
+    for name, value in document.info():
+        _write_field(writer, name, _one_line(value))
+    writer.put("</info>\n<outline>\n")
+    for entry in document.outline(_MOST_BOOKMARKS):
+        page = f' page="{entry.page}"' if entry.page else ""
+        title = escaped(_one_line(entry.title))
+        writer.put(f'<entry level="{entry.level}"{page}>{title}</entry>\n')
+    writer.put("</outline>\n<sizes>\n")
+    for sheet in document.pages(with_text=False):
+        writer.put(f'<page number="{sheet.number}"{_page_size(sheet)}/>\n')
+    writer.put("</sizes>\n</document>\n")
+
+
+def _write_field(writer: XmlWriter, name: str, value: str) -> None:
+    if not value:
+        return
+    moment = iso_date(value) if name.endswith("Date") else None
+    iso = f' iso="{moment}"' if moment else ""
+    writer.put(f'<field name="{name}"{iso}>{escaped(value)}</field>\n')
+
+
+def iso_date(value: str) -> str | None:
+    """Return a date of the PDF form `D:YYYYMMDDHHmmSS+HH'mm'` as ISO 8601 in UTC, or None.
+
+    Without a zone the time is taken as UTC, which is what the PDF standard leaves open.
+    """
+    match = _DATE.fullmatch(value.strip())
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (
+        int(part) if part else least
+        for part, least in zip(match.groups()[:6], (0, 1, 1, 0, 0, 0), strict=True)
+    )
+    sign, hours, minutes = match.groups()[6:]
+    zone = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    try:
+        there = timezone(-zone if sign == "-" else zone)
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=there).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if year >= 1000 else None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean(text).split())
+
+
+def _yes(value: bool) -> str:
+    return "true" if value else "false"
+
+
+_WRITERS: dict[Mapping, Callable[[Document, XmlWriter], None]] = {
+    Mapping.LAYOUT: _write_layout,
+    Mapping.TEXT: _write_text,
+    Mapping.METADATA: _write_metadata,
+}

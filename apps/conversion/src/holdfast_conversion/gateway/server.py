@@ -1,0 +1,279 @@
+"""The gateway over HTTP: `POST /convert`, `GET /health`, and `/chaos` where it is allowed."""
+
+import contextlib
+import json
+import logging
+import random
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Header, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from holdfast import Clock, ErrorCode
+from holdfast_conversion.gateway import upload
+from holdfast_conversion.gateway.answers import Answers
+from holdfast_conversion.gateway.chaos import BadFault, Chaos, Mode, is_local, parse
+from holdfast_conversion.gateway.children.pool import ChildPool
+from holdfast_conversion.gateway.faults import FaultyDoor
+from holdfast_conversion.gateway.formats import Mapping
+from holdfast_conversion.gateway.listening import Listener
+from holdfast_conversion.gateway.parting import PartingResponse
+from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.scratch import ScratchFile
+from holdfast_conversion.gateway.settings import GatewaySettings
+
+_log = logging.getLogger(__name__)
+_PDF_TYPES = frozenset({"application/pdf", "application/x-pdf", "application/octet-stream"})
+_XML_RANGES = frozenset({"*/*", "application/*", "application/xml", "text/xml", "text/*"})
+_RETRY_AFTER = "2"
+_LONGEST_KEY = 255
+_LONGEST_COMMAND = 4096
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/pdf": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+_ERROR = {
+    "description": "Refused; the message says why.",
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "required": ["error"],
+                "properties": {
+                    "error": {
+                        "type": "object",
+                        "required": ["code", "message"],
+                        "properties": {
+                            "code": {"type": "string", "enum": list(ErrorCode)},
+                            "message": {"type": "string"},
+                        },
+                    }
+                },
+            }
+        }
+    },
+}
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The XML.",
+        "content": {"application/xml": {"schema": {"type": "string"}}},
+    },
+    **dict.fromkeys((400, 406, 408, 413, 415, 422, 500, 503), _ERROR),
+}
+
+
+class Gateway:
+    """What the routes share."""
+
+    def __init__(self, settings: GatewaySettings, clock: Clock, pool: ChildPool) -> None:
+        self.settings = settings
+        self.pool = pool
+        self.answers = Answers(settings.keep_seconds, clock)
+        self.busy = 0
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """Take one of the places for requests.
+
+        Raises:
+            Refusal: all are taken.
+        """
+        if self.busy >= self.settings.most_requests:
+            raise Refusal(Reason.BUSY, f"{self.busy} requests")
+        self.busy += 1
+        try:
+            yield
+        finally:
+            self.busy -= 1
+
+    async def convert(self, request: Request, mapping: str, key: str | None) -> ScratchFile:
+        """Return the XML that a request asks for.
+
+        Raises:
+            Refusal: there is none; the reason says why.
+        """
+        wanted = _wanted(mapping)
+        _check_headers(request, key)
+        with self.place():
+            body = await upload.receive(
+                request.stream(),
+                declared=_declared(request),
+                most_bytes=self.settings.max_upload_bytes,
+                stall_seconds=self.settings.stall_seconds,
+            )
+
+            async def work() -> ScratchFile:
+                try:
+                    target = ScratchFile()
+                except OSError as error:
+                    raise Refusal(Reason.STORAGE, str(error.strerror)) from None
+                await self.pool.convert(body.file.fd, wanted, target.fd)
+                return target
+
+            return await self.answers.result(key, f"{body.sha256} {wanted}", work)
+
+
+def create_app(
+    settings: GatewaySettings, clock: Clock, listener: Listener, rng: random.Random
+) -> Any:
+    """Return the ASGI app; its children start and end with it."""
+    chaos = Chaos(clock, rng)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with ChildPool(settings.children, settings.limits, clock) as pool:
+            app.state.gateway = gateway = Gateway(settings, clock, pool)
+            yield
+            await gateway.answers.close()
+
+    app = FastAPI(title="Holdfast gateway", version="1", lifespan=lifespan, docs_url=None)
+    app.add_exception_handler(Refusal, _answer_refusal)
+    app.add_exception_handler(HTTPException, _answer_http)
+    app.add_exception_handler(RequestValidationError, _answer_validation)
+    app.add_api_route(
+        "/convert",
+        _convert,
+        methods=["POST"],
+        response_class=Response,
+        responses=_ANSWERS,
+        openapi_extra=_BODY,
+    )
+    app.add_api_route("/health", _health, methods=["GET"])
+    if not settings.chaos:
+        return app
+    app.state.chaos, app.state.listener = chaos, listener
+    app.add_api_route("/chaos", _chaos, methods=["GET", "PUT", "DELETE"], include_in_schema=False)
+    return FaultyDoor(app, chaos, clock)
+
+
+async def _convert(
+    request: Request,
+    mapping: Annotated[str, Query(description="layout, text or metadata")] = "",
+    idempotency_key: Annotated[str | None, Header()] = None,
+) -> Response:
+    """Convert the PDF in the body."""
+    result = await request.app.state.gateway.convert(request, mapping, idempotency_key)
+    return StreamingResponse(
+        _pieces(result),
+        media_type="application/xml",
+        headers={"content-length": str(result.size), "x-content-type-options": "nosniff"},
+    )
+
+
+async def _pieces(result: ScratchFile) -> AsyncIterator[bytes]:
+    for piece in result.pieces():
+        yield piece
+
+
+async def _health(request: Request) -> Response:
+    """Tell whether files can be converted."""
+    gateway: Gateway = request.app.state.gateway
+    pool = gateway.pool
+    alive = len(pool.pids())
+    return JSONResponse(
+        {
+            "status": "ok" if alive else "down",
+            "children": alive,
+            "idle": pool.idle,
+            "requests": gateway.busy,
+            "confined": pool.confined,
+            "converted": pool.given,
+        },
+        200 if alive else 503,
+    )
+
+
+async def _chaos(request: Request) -> Response:
+    chaos: Chaos = request.app.state.chaos
+    client = request.client.host if request.client else None
+    if not is_local(client, request.headers.get("host", "")):
+        return _error(403, ErrorCode.FORBIDDEN, "Faults can only be asked for on this machine.")
+    if request.method == "DELETE":
+        chaos.set(None)
+    elif request.method == "PUT":
+        try:
+            fault = parse(json.loads(await _command(request)))
+        except (BadFault, ValueError) as error:
+            line = str(error) if isinstance(error, BadFault) else "The fault must be JSON."
+            return _error(400, ErrorCode.VALIDATION_ERROR, line)
+        if fault.mode is Mode.VANISH:
+            request.app.state.listener.vanish(fault.seconds or 0.0)
+            chaos.set(None)
+            return JSONResponse({"mode": fault.mode, "seconds": fault.seconds})
+        chaos.set(fault)
+    return JSONResponse(chaos.describe())
+
+
+async def _command(request: Request) -> bytes:
+    data = b""
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > _LONGEST_COMMAND:
+            raise BadFault("a fault is a short JSON object")
+    return data
+
+
+# -- checks ----------------------------------------------------------------------------------------
+
+
+def _wanted(mapping: str) -> Mapping:
+    try:
+        return Mapping(mapping)
+    except ValueError:
+        raise Refusal(Reason.UNKNOWN_MAPPING) from None
+
+
+def _check_headers(request: Request, key: str | None) -> None:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind and kind not in _PDF_TYPES:
+        raise Refusal(Reason.WRONG_TYPE)
+    accept = request.headers.get("accept", "")
+    ranges = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
+    if accept.strip() and not ranges & _XML_RANGES:
+        raise Refusal(Reason.NOT_ACCEPTABLE)
+    if key is not None and not (
+        0 < len(key) <= _LONGEST_KEY and all("!" <= letter <= "~" for letter in key)
+    ):
+        raise Refusal(Reason.BAD_KEY)
+
+
+def _declared(request: Request) -> int | None:
+    text = request.headers.get("content-length", "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+async def _answer_refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    meaning = error.meaning
+    _log.info("%s %s: %s", request.method, request.url.path, error)
+    headers = {"retry-after": _RETRY_AFTER} if meaning.status == 503 else {}
+    return PartingResponse(meaning.status, _body(meaning.code, meaning.message), headers, request)
+
+
+async def _answer_http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = {404: "There is nothing here.", 405: "This cannot be asked for that way."}
+    line = message.get(error.status_code, "The request cannot be understood.")
+    return _error(error.status_code, ErrorCode.VALIDATION_ERROR, line)
+
+
+async def _answer_validation(_: Request, error: Exception) -> Response:
+    del error
+    return _error(400, ErrorCode.VALIDATION_ERROR, "The request cannot be understood.")
+
+
+def _error(status: int, code: ErrorCode, message: str) -> Response:
+    return Response(_body(code, message), status, media_type="application/json")
+
+
+def _body(code: ErrorCode, message: str) -> bytes:
+    return json.dumps({"error": {"code": code, "message": message}}).encode()

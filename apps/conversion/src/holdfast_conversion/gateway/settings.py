@@ -1,0 +1,74 @@
+"""How the gateway runs: what may be set, and what a bad value is answered with."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from holdfast_conversion.gateway.formats import Caps
+
+MEBIBYTE = 1024 * 1024
+
+
+class BadSetting(ValueError):
+    """A value cannot be used; the message names it in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one child process may use on one file.
+
+    `memory_bytes` bounds its address space, `cpu_seconds` its computing time for one file and
+    `wall_seconds` the time that passes meanwhile; `caps` bounds what it writes. It is replaced by a
+    fresh one after `files` conversions.
+    """
+
+    memory_bytes: int = 1024 * MEBIBYTE
+    cpu_seconds: int = 90
+    wall_seconds: float = 110.0
+    files: int = 200
+    caps: Caps = field(default_factory=Caps)
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """How the gateway serves.
+
+    Args:
+        host: the address to listen on.
+        port: the port to listen on; 0 takes a free one.
+        max_upload_bytes: the largest body that is read.
+        children: how many files are converted at once.
+        most_requests: how many may be uploading, waiting or converting before others get 503.
+        stall_seconds: how long an upload may stand still.
+        keep_seconds: how long the answer to an Idempotency-Key is kept.
+        chaos: whether faults may be asked for at `/chaos`.
+        limits: what one child process may use.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8100
+    max_upload_bytes: int = 50 * MEBIBYTE
+    children: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))
+    most_requests: int = 64
+    stall_seconds: float = 20.0
+    keep_seconds: float = 600.0
+    chaos: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+def whole_number(environment: Mapping[str, str], name: str, default: int) -> int:
+    """Return the setting `name` as a whole number above zero.
+
+    Raises:
+        BadSetting: it is none.
+    """
+    text = environment.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise BadSetting(f"{name} must be a whole number above 0, not {text!r}")
+    return value

@@ -1,0 +1,72 @@
+"""Take a body as it comes: onto disk, counted and hashed, and no further than allowed."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from starlette.requests import ClientDisconnect
+
+from holdfast_conversion.gateway.formats import MAGIC_WITHIN, check_magic
+from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.scratch import ScratchFile
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A body on disk, and its SHA-256 in hexadecimal."""
+
+    file: ScratchFile
+    sha256: str
+
+
+async def receive(
+    body: AsyncIterator[bytes], *, declared: int | None, most_bytes: int, stall_seconds: float
+) -> Upload:
+    """Read `body` to its end; `declared` is what Content-Length says, if anything.
+
+    Raises:
+        Refusal: too large, too slow, cut short, empty or no PDF; the rest is not read.
+    """
+    if declared is not None and declared > most_bytes:
+        raise Refusal(Reason.BODY_TOO_LARGE, f"declared {declared}")
+    try:
+        file = ScratchFile()
+        return Upload(file, await _copy(body, file, most_bytes, stall_seconds))
+    except OSError as error:
+        raise Refusal(Reason.STORAGE, str(error.strerror)) from None
+
+
+async def _copy(
+    body: AsyncIterator[bytes], file: ScratchFile, most_bytes: int, stall_seconds: float
+) -> str:
+    digest, size, head, checked = hashlib.sha256(), 0, b"", False
+    async for chunk in _not_stalling(body, stall_seconds):
+        size += len(chunk)
+        if size > most_bytes:
+            raise Refusal(Reason.BODY_TOO_LARGE, "counted")
+        if not checked:
+            head += chunk
+            # A ZIP with another name is known by its first bytes; the rest need not travel.
+            if len(head) >= MAGIC_WITHIN:
+                check_magic(head)
+                checked = True
+        digest.update(chunk)
+        file.write(chunk)
+    if not checked:
+        check_magic(head)
+    return digest.hexdigest()
+
+
+async def _not_stalling(body: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                chunk = await anext(body, None)
+        except TimeoutError:
+            raise Refusal(Reason.BODY_SLOW) from None
+        except ClientDisconnect:
+            raise Refusal(Reason.BODY_CUT) from None
+        if chunk is None:
+            return
+        yield chunk

@@ -1,0 +1,80 @@
+"""Our side of the queue benchmarks: one no-op job, drained by one worker in this process."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from holdfast.bootstrap import Engine
+from holdfast.jobs.app import App
+from holdfast.jobs.context import JobContext
+from holdfast.jobs.requests import JobRequest
+from holdfast.store.postgres.store import PostgresStore
+from holdfast.testing.postgres import PostgresServer
+
+OURS = "holdfast"
+CONCURRENCY = 250
+"""Attempts that run at once, and so what a tick writes and claims; raw loops batch as many."""
+BULK = 1000
+"""Jobs in one call that enqueues many; peers are given as many in one of theirs."""
+
+app = App("bench")
+
+
+@app.job()
+async def nothing(ctx: JobContext) -> None:
+    """Do nothing, so that only the engine is measured."""
+
+
+async def add(engine: Engine, jobs: int) -> float:
+    """Enqueue no-op jobs in bulk and return how many a second became durable."""
+    begin = time.perf_counter()
+    for start in range(0, jobs, BULK):
+        batch = [JobRequest(nothing, None) for _ in range(min(BULK, jobs - start))]
+        await engine.enqueue_many(batch)
+    return jobs / (time.perf_counter() - begin)
+
+
+async def drain(engine: Engine, jobs: int) -> float:
+    """Work off `jobs` waiting ones; return how many a second were completed and recorded."""
+    begin = time.perf_counter()
+    await engine.work(until_idle=True, concurrency=CONCURRENCY)
+    seconds = time.perf_counter() - begin
+    complete = sum(lane.complete for lane in (await engine.stats()).lanes)
+    if complete != jobs:
+        raise AssertionError(f"{complete} of {jobs} jobs are complete")
+    return jobs / seconds
+
+
+def added_and_drained(url: str, jobs: int) -> tuple[float, float]:
+    """Return the rates of enqueueing and of draining `jobs` no-op jobs on an empty store."""
+
+    async def run() -> tuple[float, float]:
+        async with Engine(url, apps=[app]) as engine:
+            return await add(engine, jobs), await drain(engine, jobs)
+
+    return asyncio.run(run())
+
+
+@contextmanager
+def fresh_database(server: PostgresServer, *, migrated: bool = False) -> Iterator[str]:
+    """Yield the address of an empty database, after a checkpoint: nobody pays for another."""
+    name = server.create_database()
+    try:
+        if migrated:
+            asyncio.run(PostgresStore(server.url(name)).migrate())
+        server.execute("CHECKPOINT")
+        yield server.url(name)
+    finally:
+        server.drop_database(name)
+
+
+@asynccontextmanager
+async def working(engine: Engine) -> AsyncIterator[None]:
+    """Keep a worker of `engine` running."""
+    task = asyncio.create_task(engine.work(concurrency=CONCURRENCY))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,35 @@
+"""The real gateway in its own process, for every test that asks for one."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+# Until the app is installed beside the package, it is found where it stands.
+sys.path[:0] = [str(ROOT / "apps" / "conversion" / "src")]
+
+from tests.apps.conversion.running import Running, start  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory):
+    """One gateway with quick limits, shared; tests leave it as they found it."""
+    limits = {"memory_bytes": 600 << 20, "cpu_seconds": 8, "wall_seconds": 40.0}
+    with start({"chaos": False, "children": 2, "stall_seconds": 1.0}, limits) as running:
+        yield running
+
+
+@pytest.fixture
+def start_gateway():
+    """Start gateways with settings of one's own; they end with the test."""
+    started: list[Running] = []
+
+    def begin(settings=None, limits=None, caps=None):
+        running = start(settings or {}, limits or {}, caps or {})
+        started.append(running)
+        return running.__enter__()
+
+    yield begin
+    for running in started:
+        running.__exit__()

@@ -1,0 +1,94 @@
+"""PDFs from the wild, as Debian's documentation packages carry them; none is kept in this tree.
+
+They are unpacked from the packages into a cache folder, not installed. `HOLDFAST_TEST_PDFS` names
+another folder of PDFs to use in their place.
+"""
+
+import gzip
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+PACKAGES = (
+    "debian-refcard",  # one card in 36 languages, three columns on turned pages
+    "xorg-docs",  # specifications made by FOP
+    "r-cran-pdftools",  # odd ones: Chinese, watermarks, a password
+    "cups-filters",  # printed forms
+    "graphviz-doc",  # manual pages made by groff and Ghostscript
+    "parallel",  # a book and cheat sheets
+    "smlnj-doc",  # papers made by TeX, old and new
+)
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-test-pdfs"
+_TIMEOUT = 240
+
+
+class Missing(RuntimeError):
+    """They cannot be had on this machine; the message says what is missing."""
+
+
+def find_pdftotext() -> str:
+    """Return the command, installed from Debian's package where that is possible."""
+    if shutil.which("pdftotext") is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        _apt(["install", "--yes", "--no-install-recommends", "poppler-utils"], None)
+    found = shutil.which("pdftotext")
+    if found is None:
+        raise Missing("no pdftotext (Debian: poppler-utils)")
+    return found
+
+
+def find_pdfs() -> list[Path]:
+    """Return the PDFs, sorted by package and name."""
+    folder = os.environ.get("HOLDFAST_TEST_PDFS")
+    if folder:
+        return sorted(Path(folder).rglob("*.pdf"))
+    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+        raise Missing("no PDFs: set HOLDFAST_TEST_PDFS to a folder of them")
+    wanting = [name for name in PACKAGES if not (_CACHE / name / ".whole").exists()]
+    if wanting:
+        _download(wanting)
+    return sorted(path for name in PACKAGES for path in (_CACHE / name).glob("*.pdf"))
+
+
+def _download(names: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        if not _apt(["download", *names], folder):
+            _apt(["update"], folder)
+            if not _apt(["download", *names], folder):
+                raise Missing(f"apt-get cannot download {' '.join(names)}")
+        for archive in Path(folder).glob("*.deb"):
+            name = archive.name.partition("_")[0]
+            inside = Path(folder) / f"{name}.unpacked"
+            subprocess.run(
+                ["dpkg-deb", "-x", str(archive), str(inside)],
+                check=True,
+                capture_output=True,
+                timeout=_TIMEOUT,
+            )
+            _keep(inside, _CACHE / name)
+
+
+def _keep(inside: Path, kept: Path) -> None:
+    kept.mkdir(parents=True, exist_ok=True)
+    for path in inside.rglob("*"):
+        if not path.is_file() or path.is_symlink():
+            continue
+        if path.name.endswith(".pdf.gz"):
+            (kept / path.name[:-3]).write_bytes(gzip.decompress(path.read_bytes()))
+        elif path.name.endswith(".pdf"):
+            (kept / path.name).write_bytes(path.read_bytes())
+    (kept / ".whole").touch()
+
+
+def _apt(words: list[str], folder: str | None) -> bool:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(
+        ["apt-get", *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        check=False,
+        timeout=_TIMEOUT,
+    )
+    return done.returncode == 0

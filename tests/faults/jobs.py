@@ -1,0 +1,104 @@
+"""Jobs that do harm, or have it done to them. A ledger keeps what they do, line by line."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+from holdfast.jobs.app import App
+from holdfast.jobs.downstream import Downstream
+from holdfast.resilience.backoff import Exponential
+from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
+
+app = App("faults")
+
+NOW = Exponential(base=0.0, jitter=0.0)
+LEDGER = Path(os.environ.get("FAULTS_LEDGER", "/dev/null"))
+
+
+def note(ctx, what):
+    """Write a line to the ledger in one piece, whoever else writes."""
+    line = json.dumps([ctx.job_id, ctx.attempt, ctx.token, what]) + "\n"
+    descriptor = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+def ledger(path):
+    """Return the lines of a ledger."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text("ascii").splitlines()]
+
+
+@app.job(retry=RetryPolicy(max_attempts=50, backoff=NOW))
+def effect(ctx, args: float) -> int:
+    note(ctx, "start")
+    time.sleep(args)
+    note(ctx, "end")
+    return ctx.token
+
+
+@app.job(retry=RetryPolicy(max_attempts=5, backoff=NOW))
+def freeze(ctx, args: dict) -> str:
+    """Say that it runs, then end as it is told once a file is there."""
+    note(ctx, "start")
+    while not Path(args["until"]).exists():
+        time.sleep(0.005)
+    ctx.progress(0.9, f"attempt {ctx.attempt}")
+    if ctx.attempt == 1 and args["then"] == "fail":
+        raise ConnectionError("from the one that was stopped")
+    return f"attempt {ctx.attempt}"
+
+
+@app.job(retry=RetryPolicy(max_attempts=5, backoff=NOW))
+async def block(ctx, args: float) -> str:
+    note(ctx, "start")
+    time.sleep(args)  # noqa: ASYNC251 - blocking the loop is the point
+    return "done"
+
+
+@app.job(retry=RetryPolicy(max_attempts=3, backoff=NOW))
+async def crash(ctx):
+    note(ctx, "start")
+    os._exit(9)
+
+
+@app.job(retry=RetryPolicy(max_attempts=3, backoff=Exponential(base=45)))
+async def failing(ctx):
+    raise ConnectionError("not today")
+
+
+@app.job()
+async def quick(ctx):
+    note(ctx, "start")
+
+
+@app.job()
+def slow(ctx, args: float) -> str:
+    time.sleep(args)
+    return "late"
+
+
+GATEWAY = Downstream(
+    "gateway",
+    breaker=BreakerPolicy(consecutive_failures=3, open_for=1.0, trial_calls=2),
+    ramp_seconds=0,
+)
+
+
+@app.job(downstream=GATEWAY, retry=RetryPolicy(max_attempts=20, backoff=NOW))
+def call(ctx, args: str):
+    note(ctx, "start")
+    if Path(args, "down").exists():
+        raise ConnectionError("down")
+    while not Path(args, "go").exists():
+        time.sleep(0.005)
+    note(ctx, "end")
+
+
+@app.job(downstream=Downstream("elsewhere"))
+async def other(ctx):
+    note(ctx, "start")

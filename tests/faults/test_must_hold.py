@@ -1,0 +1,323 @@
+"""What must hold whatever happens to workers, in its short form, on every store."""
+
+import asyncio
+import json
+import random
+import signal
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from tests.faults import jobs as faults
+from tests.faults.jobs import ledger
+
+from holdfast.jobs.model import AttemptOutcome, EventName, JobStatus, NewJob
+from holdfast.jobs.options import WorkerOptions
+from holdfast.jobs.worker import Worker
+
+SOON = 40.0
+
+
+def new(job, *job_ids, arguments=None, **fields):
+    kind = job.kind
+    return [
+        NewJob(
+            id=job_id,
+            kind=kind.name,
+            queue=kind.queue,
+            arguments=json.dumps(arguments),
+            max_attempts=kind.policy.max_attempts,
+            downstream=None if kind.downstream is None else kind.downstream.name,
+            **fields,
+        )
+        for job_id in job_ids
+    ]
+
+
+async def until(check, seconds=SOON):
+    """Ask again and again until the answer is true, and return it."""
+    async with asyncio.timeout(seconds):
+        while not (answer := await check()):
+            await asyncio.sleep(0.02)
+        return answer
+
+
+async def count(store, status):
+    return sum(getattr(lane, status) for lane in (await store.stats()).lanes)
+
+
+async def finished(store, job_id):
+    job = await store.get(job_id)
+    return job if job.status in {"complete", "failed", "cancelled"} else None
+
+
+def test_killed_workers_lose_no_job_and_complete_none_twice(fleet):
+    total, chance = 200, random.Random(7)
+    job_ids = [f"j{n}" for n in range(total)]
+
+    async def go():
+        async with fleet.open() as store:
+            await store.enqueue(new(faults.effect, *job_ids, arguments=0.3))
+            for _ in range(4):
+                fleet.start()
+            for _ in range(6):
+                await asyncio.sleep(0.3)
+                fleet.kill(chance.choice(fleet.workers))
+                fleet.start()
+
+            async def all_complete():
+                return await count(store, "complete") == total
+
+            await until(all_complete)
+            again = 0
+            for job_id in job_ids:
+                attempts = await store.attempts(job_id)
+                outcomes = [attempt.outcome for attempt in attempts]
+                assert outcomes.count(AttemptOutcome.COMPLETE) == 1
+                assert set(outcomes[:-1]) <= {AttemptOutcome.LEASE_LOST}
+                assert [attempt.number for attempt in attempts] == [
+                    *range(1, len(attempts) + 1)
+                ]  # fmt: skip
+                events = [event.name for event in await store.events(job_id)]
+                assert events.count(EventName.COMPLETE) == 1
+                # The run that was recorded is one that really came to its end.
+                job = await store.get(job_id)
+                assert [job_id, len(attempts), int(job.result), "end"] in ledger(fleet.ledger)
+                again += len(attempts) > 1
+            assert again > 0
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("then", ["complete", "fail"])
+def test_a_worker_that_was_stopped_beyond_its_lease_can_write_nothing(fleet, then):
+    gate = fleet.folder / "gate"
+
+    async def go():
+        async with fleet.open() as store:
+            await store.enqueue(
+                new(faults.freeze, "f", arguments={"until": str(gate), "then": then})
+            )
+            sleeper = fleet.start()
+
+            async def started():
+                return ["f", 1, 1, "start"] in ledger(fleet.ledger)
+
+            await until(started)
+            sleeper.send_signal(signal.SIGSTOP)
+            fleet.start()
+
+            async def run_again():
+                return ["f", 2, 2, "start"] in ledger(fleet.ledger)
+
+            await until(run_again)
+            gate.touch()
+            sleeper.send_signal(signal.SIGCONT)
+            job = await until(lambda: finished(store, "f"))
+            assert (job.status, job.result) == (JobStatus.COMPLETE, '"attempt 2"')
+
+            async def refused():
+                return (await store.stats()).totals.get("refused_writes", 0) > 0
+
+            await until(refused)
+            outcomes = [attempt.outcome for attempt in await store.attempts("f")]
+            assert outcomes == [AttemptOutcome.LEASE_LOST, AttemptOutcome.COMPLETE]
+            job = await store.get("f")
+            assert job.progress_note in {None, "attempt 2"}
+            events = [event.name for event in await store.events("f")]
+            assert events.count(EventName.COMPLETE) == 1
+
+    asyncio.run(go())
+
+
+def test_a_blocked_event_loop_keeps_its_lease(fleet):
+    async def go():
+        async with fleet.open() as store:
+            await store.enqueue(new(faults.block, "b", arguments=2.5))
+            fleet.start()
+
+            async def started():
+                return ledger(fleet.ledger)
+
+            await until(started)
+            fleet.start()
+            job = await until(lambda: finished(store, "b"))
+            assert (job.result, job.attempt_count) == ('"done"', 1)
+            assert ledger(fleet.ledger) == [["b", 1, 1, "start"]]
+
+    asyncio.run(go())
+
+
+def test_a_job_that_kills_every_worker_ends_in_the_dead_letters(fleet):
+    async def go():
+        async with fleet.open() as store:
+            await store.enqueue(new(faults.crash, "c"))
+            for _ in range(3):
+                fleet.start(lease_seconds=0.5).wait(SOON)
+            fleet.start(lease_seconds=0.5)
+            job = await until(lambda: finished(store, "c"))
+            assert (job.status, job.attempt_count) == (JobStatus.FAILED, 3)
+            assert (job.error.code, job.dead_letter) == ("LEASE_LOST", "lease_lost")
+            assert len(ledger(fleet.ledger)) == 3
+
+    asyncio.run(go())
+
+
+def test_an_open_downstream_holds_only_its_own_jobs(fleet):
+    (fleet.folder / "down").touch()
+
+    async def gateway(store):
+        return await store.downstream("gateway")
+
+    def calls(what="start"):
+        return Counter(line[3] for line in ledger(fleet.ledger) if line[0].startswith("g"))[what]
+
+    async def go():
+        async with fleet.open() as store:
+            settings = replace(faults.GATEWAY.settings(), breaker=replace(
+                faults.GATEWAY.breaker, open_for=600.0))  # fmt: skip
+            await store.declare_downstreams([settings])
+            held = [f"g{n}" for n in range(30)]
+            await store.enqueue(new(faults.call, *held, arguments=str(fleet.folder)))
+            fleet.start(concurrency=1)
+
+            async def opened():
+                return (await gateway(store)).circuit.state == "OPEN"
+
+            await until(opened)
+            assert calls() == 3
+            # Others flow meanwhile, and nothing of the held ones is tried or counted.
+            fleet.start(concurrency=8)
+            await store.enqueue(new(faults.other, *(f"o{n}" for n in range(100))))
+
+            async def flowed():
+                return await count(store, "complete") == 100
+
+            await until(flowed)
+            assert calls() == 3
+            jobs = [await store.get(job_id) for job_id in held]
+            assert sum(job.attempt_count for job in jobs) == 3
+            assert all(job.status == JobStatus.QUEUED for job in jobs)
+
+            # It is well again: two trials run, and nobody else, until both have succeeded.
+            (fleet.folder / "down").unlink()
+            record = await gateway(store)
+            now = await store.ping()
+            circuit = replace(record.circuit, open_until=now)
+            assert await store.write_downstream(replace(record, circuit=circuit))
+
+            async def trials():
+                return calls() == 5
+
+            await until(trials)
+            await asyncio.sleep(0.5)
+            assert calls() == 5
+            assert (await gateway(store)).circuit.state == "HALF_OPEN"
+            (fleet.folder / "go").touch()
+
+            async def drained():
+                return await count(store, "complete") == 130
+
+            await until(drained)
+            assert (await gateway(store)).circuit.state == "CLOSED"
+
+    asyncio.run(go())
+
+
+def test_retries_that_wait_take_nothing_from_the_others(fleet):
+    async def go():
+        async with fleet.open() as store:
+            options = WorkerOptions(concurrency=3, poll_interval=0.1)
+            kinds = {kind.name: kind for kind in faults.app.kinds}
+            await store.enqueue(new(faults.failing, "f1", "f2", "f3"))
+            await store.enqueue(new(faults.quick, *(f"q{n}" for n in range(100))))
+            await Worker(store, kinds, options).run(until_idle=True)
+            assert await count(store, "complete") == 100
+            for job_id in ("f1", "f2", "f3"):
+                job = await store.get(job_id)
+                assert (job.status, job.attempt_count) == (JobStatus.QUEUED, 1)
+                assert job.retry_after > await store.ping() + 30
+
+    asyncio.run(go())
+
+
+def test_a_passed_deadline_fails_the_job_and_keeps_its_late_result(fleet):
+    async def go():
+        async with fleet.open() as store:
+            fleet.start()
+            deadline_at = await store.ping() + 1.0
+            await store.enqueue(new(faults.slow, "s", arguments=3.0, deadline_at=deadline_at))
+            job = await until(lambda: finished(store, "s"))
+            assert (job.status, job.error.code) == (JobStatus.FAILED, "TIMEOUT")
+            assert job.dead_letter == "deadline"
+            assert job.finished_at - deadline_at < 1.5
+
+            async def late():
+                return await store.late_results("s")
+
+            (result,) = await until(late)
+            assert result.result == '"late"'
+            job = await store.get("s")
+            assert (job.status, job.result) == (JobStatus.FAILED, None)
+
+    asyncio.run(go())
+
+
+def test_sigterm_finishes_what_runs_and_leaves_the_rest(fleet):
+    async def go():
+        async with fleet.open() as store:
+            await store.enqueue(new(faults.effect, "a", "b", "c", arguments=0.5))
+            worker = fleet.start(concurrency=1)
+
+            async def started():
+                return ledger(fleet.ledger)
+
+            await until(started)
+            assert await asyncio.to_thread(fleet.stop, worker) == 0
+            statuses = sorted([(await store.get(job_id)).status for job_id in "abc"])
+            assert statuses == ["complete", "queued", "queued"]
+            assert (await store.stats()).totals.get("refused_writes", 0) == 0
+
+    asyncio.run(go())
+
+
+def test_maintenance_goes_on_when_its_leader_is_killed(fleet):
+    async def go():
+        async with fleet.open() as store:
+            leader = fleet.start()
+            fleet.start()
+            await store.enqueue(new(faults.effect, "e", arguments=1.0))
+
+            async def started():
+                return ledger(fleet.ledger)
+
+            await until(started)
+            fleet.kill(leader)
+            for worker in tuple(fleet.workers):
+                fleet.kill(worker)
+            fleet.start()
+            job = await until(lambda: finished(store, "e"))
+            assert (job.status, job.attempt_count) == (JobStatus.COMPLETE, 2)
+
+    asyncio.run(go())
+
+
+def test_ten_thousand_in_short_every_job_has_exactly_one_completion(fleet):
+    total = 1000
+
+    async def go():
+        async with fleet.open() as store:
+            await store.enqueue(new(faults.quick, *(f"q{n}" for n in range(total))))
+            for _ in range(3):
+                fleet.start(concurrency=20, lease_seconds=30.0, extend_every=5.0)
+
+            async def all_complete():
+                return await count(store, "complete") == total
+
+            await until(all_complete)
+            ran = Counter(line[0] for line in ledger(fleet.ledger))
+            assert len(ran) == total
+            assert set(ran.values()) == {1}
+            assert (await store.stats()).totals.get("refused_writes", 0) == 0
+
+    asyncio.run(go())

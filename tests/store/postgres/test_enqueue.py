@@ -1,0 +1,128 @@
+"""Taking jobs in: many at once, by many at once."""
+
+import asyncio
+from collections import Counter
+
+import asyncpg
+import pytest
+from tests.store.postgres.conftest import ANY, jobs
+
+from holdfast.jobs.model import NewJob
+from holdfast.jobs.ports import StoreError
+
+
+@pytest.mark.parametrize("text", ["\x00", "\ud800"])
+@pytest.mark.parametrize("field", ["arguments", "dedup_key", "owner"])
+def test_text_that_cannot_be_stored_is_an_error_of_the_caller(play, field, text):
+    async def scenario(store):
+        with pytest.raises((ValueError, StoreError), match=r"a|b"):
+            await store.enqueue([NewJob("a", "work"), NewJob("b", "work", **{field: text})])
+        assert (await store.list_jobs()).jobs == ()
+
+    play(scenario)
+
+
+def test_a_bulk_with_taken_ids_creates_the_rest(play):
+    async def scenario(store):
+        await store.enqueue(jobs(3))
+        answers = await store.enqueue(jobs(5))
+        assert [answer.created for answer in answers] == [False] * 3 + [True] * 2
+        assert [answer.id for answer in answers] == [job.id for job in jobs(5)]
+        assert len(await store.events("job-00000")) == 1
+        (lane,) = (await store.stats()).lanes
+        assert lane.ready == 5
+
+    play(scenario)
+
+
+def test_a_bulk_with_keys_runs_in_its_own_order(play):
+    async def scenario(store):
+        keys = ["z", "m", "a", None, "q"]
+        await store.enqueue([NewJob(f"{n}", "work", dedup_key=key) for n, key in enumerate(keys)])
+        claims = (await store.tick("w", claim=ANY)).claims
+        assert [claim.job_id for claim in claims] == ["0", "1", "2", "3", "4"]
+
+    play(scenario)
+
+
+def test_bulks_that_share_keys_in_another_order_do_not_deadlock(bench):
+    async def scenario():
+        async with bench.stores(4, connections=4) as stores:
+            keys = [f"k{n}" for n in range(40)]
+
+            async def bulk(number, store):
+                order = keys[::-1] if number % 2 else keys
+                batch = [NewJob(f"{number}-{key}", "work", dedup_key=key) for key in order]
+                return await store.enqueue(batch)
+
+            answers = await asyncio.gather(*(bulk(n, stores[n % len(stores)]) for n in range(12)))
+            created = Counter(answer.created for some in answers for answer in some)
+            assert created == {True: 40, False: 12 * 40 - 40}
+            connection = await asyncpg.connect(bench.url)
+            deadlocks = await connection.fetchval(
+                "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+            )
+            await connection.close()
+            assert deadlocks == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_twin_that_fails_between_two_looks_makes_room(bench):
+    """Callers and cancellers of one key at once: never two twins alive, never no answer."""
+
+    async def scenario():
+        async with bench.stores(3, connections=4) as stores:
+            alive = 0
+
+            async def ask(store, name):
+                for n in range(30):
+                    (answer,) = await store.enqueue([NewJob(f"{name}-{n}", "work", dedup_key="k")])
+                    assert answer.id
+                    await store.cancel(answer.id)
+
+            await asyncio.gather(*(ask(store, f"w{n}") for n, store in enumerate(stores)))
+            alive = [job for job in (await stores[0].list_jobs()).jobs if not job.status.finished]
+            assert alive == []
+
+    asyncio.run(scenario())
+
+
+def test_a_large_bulk_of_many_lanes_is_counted_right(play):
+    async def scenario(store):
+        batch = [
+            NewJob(
+                f"{n}",
+                f"kind-{n % 7}",
+                queue=f"q-{n % 3}",
+                downstream=f"d-{n % 5}",
+                priority=n % 11,
+                run_at=9e9 if n % 2 else None,
+            )
+            for n in range(3000)
+        ]
+        await store.enqueue(batch)
+        lanes = (await store.stats()).lanes
+        assert len(lanes) == 7 * 3 * 5
+        assert sum(lane.ready for lane in lanes) == 1500
+        assert sum(lane.scheduled for lane in lanes) == 1500
+
+    play(scenario)
+
+
+def test_large_arguments_survive(play):
+    async def scenario(store):
+        text = '"' + "é" * 200_000 + '"'
+        await store.enqueue([NewJob("a", "work", arguments=text)])
+        (claim,) = (await store.tick("w", claim=ANY)).claims
+        assert claim.arguments == text
+
+    play(scenario)
+
+
+def test_an_id_that_no_index_can_hold_is_told(play):
+    async def scenario(store):
+        with pytest.raises(StoreError):
+            await store.enqueue([NewJob("".join(chr(256 + n) for n in range(20_000)), "work")])
+
+    play(scenario)

@@ -1,0 +1,201 @@
+"""The database going away and coming back: nothing is lost, and workers recover unaided."""
+
+import asyncio
+import time
+
+import pytest
+from tests.store.postgres.conftest import ANY, jobs
+from tests.support.postgres import obtain
+
+from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
+from holdfast.jobs.ports import ClaimRequest, StoreUnavailable
+from holdfast.store.postgres.store import PostgresStore
+
+MANY = ClaimRequest(20, ("default",), {"work": None}, 5.0)
+
+
+@pytest.fixture
+def own_server():
+    """A server of the test's own, whose commits reach the disk."""
+    server = obtain(fsync=True)
+    if not server.private:
+        pytest.skip("this server is not ours to stop")
+    asyncio.run(PostgresStore(server.url()).migrate())
+    yield server
+    server.close()
+
+
+async def until_it_works(work):
+    """Call `work` until it does; it may only ever raise `StoreUnavailable`."""
+    while True:
+        try:
+            return await work()
+        except StoreUnavailable:
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("way", ["stop", "kill"])
+def test_a_server_that_is_gone_is_told_at_once_and_found_again(own_server, way):
+    async def scenario():
+        async with PostgresStore(own_server.url()) as store:
+            await store.enqueue([NewJob("a", "work")])
+            heartbeats = store.heartbeats()
+            (claim,) = (await store.tick("w", claim=ANY)).claims
+            assert await heartbeats.extend([claim.lease], 60)
+            await asyncio.to_thread(getattr(own_server, way))
+            for _ in range(3):
+                began = time.monotonic()
+                with pytest.raises(StoreUnavailable):
+                    await store.ping()
+                with pytest.raises(StoreUnavailable):
+                    await store.enqueue([NewJob("b", "work")])
+                with pytest.raises(StoreUnavailable):
+                    await heartbeats.extend([claim.lease], 60)
+                assert time.monotonic() - began < 5
+            await asyncio.to_thread(own_server.start)
+            assert (await heartbeats.extend([claim.lease], 60)).lost == ()
+            assert (await store.tick("w", [Finished(claim.lease, Completed())])).refused == ()
+            job = await store.get("a")
+            assert job.status is JobStatus.COMPLETE
+            assert await store.get("b") is None
+
+    asyncio.run(scenario())
+
+
+class Load:
+    """Enqueues, works and rescues, through every outage, until it is told to stop."""
+
+    def __init__(self, store):
+        self.store = store
+        self.stopped = asyncio.Event()
+        self.acknowledged = set()
+        self.completed = []
+
+    async def run(self):
+        await asyncio.gather(self.produce(), self.work("w1"), self.work("w2"), self.rescue())
+
+    async def produce(self):
+        number = 0
+        while not self.stopped.is_set():
+            number += 1
+            batch = jobs(5, prefix=f"p-{number}", max_attempts=50)
+            # Not knowing whether it happened, ask again: an id is created once.
+            answers = await until_it_works(lambda batch=batch: self.store.enqueue(batch))
+            self.acknowledged.update(answer.id for answer in answers)
+
+    async def work(self, name):
+        finished = []
+        while finished or not self.stopped.is_set():
+            request = None if self.stopped.is_set() else MANY
+            try:
+                result = await self.store.tick(name, finished, request)
+            except StoreUnavailable:
+                await asyncio.sleep(0.02)
+                continue
+            refused = {refused.lease for refused in result.refused}
+            self.completed += [item.lease.job_id for item in finished if item.lease not in refused]
+            finished = [Finished(claim.lease, Completed()) for claim in result.claims]
+
+    async def rescue(self):
+        while not self.stopped.is_set():
+            await until_it_works(self.store.rescue)
+            await asyncio.sleep(0.2)
+
+    async def finish_the_rest(self):
+        """Run what is left, once the leases of claims that were never heard of have run out."""
+        await asyncio.sleep(MANY.lease_seconds + 0.5)
+        await self.store.rescue(limit=10_000)
+        finished = []
+        while True:
+            result = await self.store.tick("last", finished, MANY)
+            if not result.claims:
+                return
+            finished = [Finished(claim.lease, Completed()) for claim in result.claims]
+
+
+def test_restarts_under_load_lose_nothing_and_run_nothing_twice(own_server):
+    """The server is stopped and killed in turn while everybody goes on."""
+
+    async def scenario():
+        async with PostgresStore(own_server.url(), connections=6) as store:
+            load = Load(store)
+            running = asyncio.create_task(load.run())
+            for way in (own_server.stop, own_server.kill, own_server.stop, own_server.kill):
+                await asyncio.sleep(0.7)
+                await asyncio.to_thread(way)
+                await asyncio.sleep(0.2)
+                await asyncio.to_thread(own_server.start)
+            await asyncio.sleep(0.7)
+            load.stopped.set()
+            await running
+            await load.finish_the_rest()
+            return load, await store.stats()
+
+    load, stats = asyncio.run(scenario())
+    statuses = dict(own_server.execute("SELECT id, status FROM holdfast.jobs"))
+    assert load.acknowledged <= statuses.keys()
+    assert len(load.acknowledged) > 50
+    assert set(statuses.values()) == {"complete"}
+    assert len(load.completed) == len(set(load.completed))
+    assert not own_server.execute(
+        "SELECT job FROM holdfast.events WHERE name = 'complete' GROUP BY job HAVING count(*) > 1"
+    )
+    (lane,) = stats.lanes
+    assert (lane.ready, lane.processing, lane.complete) == (0, 0, len(statuses))
+
+
+def test_the_listener_comes_back_with_the_server(own_server):
+    async def scenario():
+        async with PostgresStore(own_server.url()) as worker:
+            mark = (await worker.tick("w", claim=ANY)).mark
+            assert await worker.wait_for_work(mark, 20)
+            await asyncio.to_thread(own_server.restart)
+            mark = (await until_it_works(lambda: worker.tick("w", claim=ANY))).mark
+            assert await worker.wait_for_work(mark, 20)
+            async with PostgresStore(own_server.url()) as api:
+                mark = (await worker.tick("w", claim=ANY)).mark
+                await api.enqueue([NewJob("a", "work")])
+                assert await worker.wait_for_work(mark, 20)
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_whose_clock_is_an_hour_off_changes_nothing(postgres_url):
+    """Leases, delays and deadlines are judged by the database alone."""
+
+    class OffClock:
+        def __init__(self, offset):
+            self.offset = offset
+
+        def wall(self):
+            return time.time() + self.offset
+
+        def monotonic(self):
+            return time.monotonic() + self.offset
+
+        def sleep(self, seconds):
+            time.sleep(seconds)
+
+        async def sleep_async(self, seconds):
+            await asyncio.sleep(seconds)
+
+        def call_within(self, seconds, operation):
+            return operation()
+
+    async def scenario():
+        times = []
+        for offset in (-3600, 0, 3600):
+            async with PostgresStore(postgres_url, clock=OffClock(offset)) as store:
+                name = f"job{offset}"
+                await store.enqueue([NewJob(name, "work")])
+                result = await store.tick("w", claim=ANY)
+                (claim,) = result.claims
+                assert claim.lease.expires_at - result.now == pytest.approx(300)
+                assert (await store.rescue()).requeued == ()
+                await store.tick("w", [Finished(claim.lease, Completed())])
+                job = await store.get(name)
+                times += [job.created_at, result.now, job.started_at, job.finished_at]
+        assert times == sorted(times)
+        assert abs(times[0] - time.time()) < 60
+
+    asyncio.run(scenario())

@@ -1,0 +1,98 @@
+"""Heartbeats: on a connection of their own, waiting for nobody."""
+
+import asyncio
+import contextlib
+import threading
+
+import asyncpg
+from tests.store.postgres.conftest import ANY, jobs
+
+from holdfast.jobs.ports import Extended, StoreUnavailable
+from holdfast.store.postgres.store import PostgresStore
+
+
+def test_a_job_that_somebody_is_writing_is_not_waited_for(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.enqueue(jobs(2))
+            leases = [claim.lease for claim in (await store.tick("w", claim=ANY)).claims]
+            other = await asyncpg.connect(bench.url)
+            async with other.transaction():
+                await other.execute(
+                    "SELECT FROM holdfast.jobs WHERE id = $1 FOR UPDATE", leases[0].job_id
+                )
+                beats = store.heartbeats()
+                extended = await asyncio.wait_for(beats.extend(leases, 900), 5)
+            assert extended == Extended()
+            first, second = [await store.get(lease.job_id) for lease in leases]
+            assert first.lease_expires_at == leases[0].expires_at
+            assert second.lease_expires_at > leases[1].expires_at + 500
+            await other.close()
+
+    asyncio.run(scenario())
+
+
+def test_no_leases_need_no_connection():
+    async def scenario():
+        store = PostgresStore("postgresql://127.0.0.1:1/nowhere")
+        beats = store.heartbeats()
+        assert await beats.extend([], 60) == Extended()
+        await beats.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_store_closes_what_a_thread_left_open(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.enqueue(jobs(1))
+            leases = [claim.lease for claim in (await store.tick("w", claim=ANY)).claims]
+            beats = store.heartbeats()
+            beaten, leave = threading.Event(), threading.Event()
+
+            def live():
+                async def main():
+                    await beats.extend(leases, 60)
+                    beaten.set()
+                    while not leave.is_set():
+                        await asyncio.sleep(0.01)
+
+                asyncio.run(main())
+
+            thread = threading.Thread(target=live)
+            thread.start()
+            await asyncio.to_thread(beaten.wait)
+        leave.set()
+        await asyncio.to_thread(thread.join)
+        connection = await asyncpg.connect(bench.url)
+        for _ in range(100):
+            others = await connection.fetchval(
+                "SELECT count(*) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            if not others:
+                break
+            await asyncio.sleep(0.05)
+        await connection.close()
+        assert others == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_that_was_cut_costs_one_beat_at_most(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.enqueue(jobs(1))
+            leases = [claim.lease for claim in (await store.tick("w", claim=ANY)).claims]
+            beats = store.heartbeats()
+            await beats.extend(leases, 60)
+            connection = await asyncpg.connect(bench.url)
+            pid = beats._connection.get_server_pid()
+            await connection.fetch("SELECT pg_terminate_backend($1)", pid)
+            await connection.close()
+            with contextlib.suppress(StoreUnavailable):  # where the cut is not noticed before
+                await beats.extend(leases, 60)
+            assert (await beats.extend(leases, 60)).lost == ()
+            assert beats._connection.get_server_pid() != pid
+
+    asyncio.run(scenario())

@@ -1,0 +1,71 @@
+"""Chores that several processes run at once."""
+
+import asyncio
+
+import asyncpg
+from tests.store.postgres.conftest import jobs
+
+from holdfast.jobs.model import Completed, Finished, JobStatus
+from holdfast.jobs.ports import ClaimRequest, RetentionRule
+
+MANY = ClaimRequest(500, ("default",), {"work": None})
+
+
+def test_rescuers_at_once_take_each_job_once(bench):
+    async def scenario():
+        async with bench.stores(4, connections=2) as stores:
+            await stores[0].enqueue(jobs(200), now=10.0)
+            await stores[0].tick("w", claim=MANY, now=10.0)
+            rescued = await asyncio.gather(*(store.rescue(now=1000.0) for store in stores))
+            ids = [job_id for some in rescued for job_id in some.requeued]
+            assert len(ids) == len(set(ids)) == 200
+            stats = await stores[0].stats()
+            assert stats.totals["rescued"] == 200
+            assert (stats.lanes[0].ready, stats.lanes[0].processing) == (200, 0)
+
+    asyncio.run(scenario())
+
+
+def test_retention_at_once_keeps_the_newest(bench):
+    """Two that count before either deletes must not delete twice as many."""
+
+    async def scenario():
+        async with bench.stores(4, connections=2) as stores:
+            await stores[0].enqueue(jobs(100))
+            claims = (await stores[0].tick("w", claim=MANY)).claims
+            await stores[0].tick("w", [Finished(claim.lease, Completed()) for claim in claims])
+            rule = RetentionRule("work", JobStatus.COMPLETE, max_count=60)
+            deleted = await asyncio.gather(
+                *(store.delete_finished(rule, limit=500) for store in stores)
+            )
+            assert sum(map(len, deleted)) == 40
+            assert {item.id for some in deleted for item in some} == {job.id for job in jobs(40)}
+            assert (await stores[0].stats()).lanes[0].complete == 60
+
+    asyncio.run(scenario())
+
+
+def test_retention_leaves_nothing_behind(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.enqueue(jobs(20))
+            claims = (await store.tick("w", claim=MANY)).claims
+            await store.tick("w", [Finished(claim.lease, Completed()) for claim in claims])
+            await store.delete_finished(RetentionRule("work", JobStatus.COMPLETE, max_count=0))
+            connection = await asyncpg.connect(bench.url)
+            for table in ("jobs", "ids", "events", "late_results"):
+                assert await connection.fetchval(f"SELECT count(*) FROM holdfast.{table}") == 0
+            await connection.close()
+
+    asyncio.run(scenario())
+
+
+def test_one_of_many_becomes_the_leader(bench):
+    async def scenario():
+        async with bench.stores(5, connections=2) as stores:
+            leaders = await asyncio.gather(
+                *(store.lead("chores", f"w{n}", 30) for n, store in enumerate(stores))
+            )
+            assert sum(leader is not None for leader in leaders) == 1
+
+    asyncio.run(scenario())

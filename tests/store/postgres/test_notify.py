@@ -1,0 +1,180 @@
+"""Wake-ups: hints that come quickly, seldom enough, and are not needed."""
+
+import asyncio
+import time
+
+import asyncpg
+import pytest
+from tests.store.postgres.conftest import ANY, jobs
+
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.jobs.model import NewJob
+from holdfast.store.postgres import notify
+from holdfast.store.postgres.notify import Bell
+
+
+def test_a_bell_wakes_all_who_wait_and_remembers():
+    async def scenario():
+        bell = Bell()
+        assert not await bell.wait(0, 0.001)
+        waiting = [asyncio.create_task(bell.wait(0, 10)) for _ in range(3)]
+        await asyncio.sleep(0)
+        bell.ring()
+        assert await asyncio.gather(*waiting) == [True] * 3
+        assert await bell.wait(0, 0)
+        assert not await bell.wait(1, 0)
+
+    asyncio.run(scenario())
+
+
+async def listening(store):
+    """Return once `store` hears what others say."""
+    mark = (await store.tick("w", claim=ANY)).mark
+    assert await store.wait_for_work(mark, 20)  # the first wait begins to listen, then rings
+
+
+def test_a_job_of_another_process_is_started_soon(bench):
+    async def scenario():
+        async with bench.stores(2) as (worker, api):
+            await listening(worker)
+            delays = []
+            for n in range(20):
+                mark = (await worker.tick("w", claim=ANY)).mark
+                waiting = asyncio.create_task(worker.wait_for_work(mark, 10))
+                await asyncio.sleep(0.005)
+                began = time.perf_counter()
+                await api.enqueue([NewJob(f"job-{n}", "work")])
+                assert await waiting
+                assert len((await worker.tick("w", claim=ANY)).claims) == 1
+                delays.append(time.perf_counter() - began)
+            assert sorted(delays)[10] < 0.25
+
+    asyncio.run(scenario())
+
+
+def test_a_wake_up_goes_with_the_commit_of_a_joined_transaction(bench):
+    async def scenario():
+        async with bench.stores(2) as (worker, api):
+            await listening(worker)
+            mark = (await worker.tick("w", claim=ANY)).mark
+            connection = await asyncpg.connect(bench.url)
+            async with connection.transaction():
+                await api.enqueue_on(connection, [NewJob("a", "work")])
+                assert not await worker.wait_for_work(mark, 0.2)
+            assert await worker.wait_for_work(mark, 10)
+            await connection.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_lost_wake_up_is_found_by_polling(bench):
+    """Nobody tells and nobody listens: the job is claimed all the same."""
+
+    async def scenario():
+        async with bench.stores(2) as (worker, api):
+            await api._notifier.close()
+            idle = await worker.tick("w", claim=ANY)
+            await api.enqueue([NewJob("a", "work")])
+            await worker.wait_for_work(idle.mark, 0.05)
+            assert len((await worker.tick("w", claim=ANY)).claims) == 1
+
+    asyncio.run(scenario())
+
+
+def test_after_a_reconnect_it_listens_and_then_looks(bench):
+    async def scenario():
+        async with bench.stores(2) as (worker, api):
+            await listening(worker)
+            mark = (await worker.tick("w", claim=ANY)).mark
+            connection = await asyncpg.connect(bench.url)
+            cut = await connection.fetch(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE query LIKE 'LISTEN%' AND datname = current_database()"
+            )
+            assert len(cut) == 1
+            await api._notifier.close()  # so that nothing is told while nobody listens
+            await api.enqueue([NewJob("a", "work")])
+            assert await worker.wait_for_work(mark, 20)
+            assert len((await worker.tick("w", claim=ANY)).claims) == 1
+            await connection.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_busy_process_tells_no_more_often_than_every_few_milliseconds(bench, monkeypatch):
+    monkeypatch.setattr(notify, "_WORK_PAUSE", 0.2)
+    monkeypatch.setattr(notify, "_CHANGES_PAUSE", 0.2)
+
+    async def scenario():
+        heard = []
+        connection = await asyncpg.connect(bench.url)
+        await connection.add_listener("holdfast", lambda *message: heard.append(message[3]))
+        async with bench.stores(1) as (store,):
+            began = time.monotonic()
+            for n in range(100):
+                await store.enqueue([NewJob(f"job-{n}", "work")])
+            await asyncio.sleep(0.5)
+            took = time.monotonic() - began
+        await connection.close()
+        told = [payload.partition(" ")[0] for payload in heard]
+        assert 1 <= told.count("work") <= took / 0.2 + 2
+        assert 1 <= told.count("changes") <= took / 0.2 + 2
+
+    asyncio.run(scenario())
+
+
+def test_a_process_does_not_wake_itself_twice(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await listening(store)
+            await store.enqueue([NewJob("a", "work")])
+            mark = (await store.tick("w", claim=ANY)).mark
+            assert not await store.wait_for_work(mark, 0.3)
+
+    asyncio.run(scenario())
+
+
+def test_changes_of_another_process_are_heard(bench):
+    async def scenario():
+        async with bench.stores(2) as (page, worker):
+            start = await page.last_sequence()
+            waiting = asyncio.create_task(page.wait_for_changes(start, 10))
+            await asyncio.sleep(0.2)
+            await worker.enqueue(jobs(3))
+            assert await waiting
+            assert len(await page.changes_since(start)) == 3
+
+    asyncio.run(scenario())
+
+
+def test_nobody_listens_before_somebody_waits(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.enqueue([NewJob("a", "work")])
+            connection = await asyncpg.connect(bench.url)
+            count = await connection.fetchval(
+                "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' "
+                "AND datname = current_database()"
+            )
+            await connection.close()
+            return count
+
+    assert asyncio.run(scenario()) == 0
+
+
+@pytest.mark.parametrize("clock", [SYSTEM_CLOCK])
+def test_a_server_that_is_gone_does_not_end_the_telling(bench, clock):
+    async def scenario():
+        async with bench.stores(1, clock=clock) as (store,):
+            store._notifier.changed(work=True)
+            pool, store._database._pool = store._database._pool, None
+            await asyncio.sleep(0.05)
+            store._database._pool = pool
+            heard = asyncio.Event()
+            connection = await asyncpg.connect(bench.url)
+            await connection.add_listener("holdfast", lambda *_: heard.set())
+            store._notifier.changed(work=True)
+            await asyncio.wait_for(heard.wait(), 10)
+            await connection.close()
+
+    asyncio.run(scenario())

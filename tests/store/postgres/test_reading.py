@@ -1,0 +1,206 @@
+"""Reading beside writers: streams without gaps, counters without scans, pages by index."""
+
+import asyncio
+import json
+import random
+
+import asyncpg
+import pytest
+from tests.store.postgres.conftest import ANY, BROKEN, jobs
+
+from holdfast.jobs.model import Completed, Failed, Finished, JobStatus, NewJob
+from holdfast.jobs.views import JobFilter
+from holdfast.store.joining import numbered
+from holdfast.store.postgres.connection import SETTINGS, SQL
+from holdfast.store.postgres.reading import _parameters, _way_in
+
+
+def test_an_event_waits_for_those_of_transactions_begun_before_it(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            start = await store.last_sequence()
+            slow = await asyncpg.connect(bench.url)
+            transaction = slow.transaction()
+            await transaction.start()
+            await store.enqueue_on(slow, [NewJob("slow", "work")])
+            await store.enqueue([NewJob("quick", "work")])
+            assert await store.changes_since(start) == ()
+            assert await store.last_sequence() == start
+            assert (await store.get("quick")) is not None
+            await transaction.commit()
+            ids = [event.job_id for event in await store.changes_since(start)]
+            assert ids == ["slow", "quick"]
+            await slow.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_transaction_rolled_back_leaves_nothing_to_wait_for(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            start = await store.last_sequence()
+            other = await asyncpg.connect(bench.url)
+            transaction = other.transaction()
+            await transaction.start()
+            await store.enqueue_on(other, [NewJob("never", "work")])
+            await store.enqueue([NewJob("quick", "work")])
+            await transaction.rollback()
+            (event,) = await store.changes_since(start)
+            assert event.job_id == "quick"
+            await other.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_walk_beside_many_writers_misses_nothing(bench):
+    """Every event once, in order, whoever commits when."""
+
+    async def scenario():
+        async with bench.stores(5, connections=4) as (reader, *writers):
+            done = False
+
+            async def write(store, name):
+                rng = random.Random(name)
+                for n in range(40):
+                    await store.enqueue(jobs(rng.randint(1, 4), prefix=f"{name}-{n}"))
+                    await bench.drain(store, name) if n % 7 == 0 else None
+
+            async def walk():
+                seen, last = [], 0
+                while True:
+                    finishing = done
+                    events = await reader.changes_since(last, limit=50)
+                    seen += [event.sequence for event in events]
+                    last = seen[-1] if seen else 0
+                    if finishing and not events:
+                        return seen
+
+            walking = asyncio.create_task(walk())
+            await asyncio.gather(*(write(store, f"w{n}") for n, store in enumerate(writers)))
+            for n, store in enumerate(writers):
+                await bench.drain(store, f"w{n}")
+            done = True
+            seen = await walking
+            assert seen == sorted(set(seen))
+            connection = await asyncpg.connect(bench.url)
+            stored = await connection.fetch("SELECT sequence FROM holdfast.events ORDER BY 1")
+            await connection.close()
+            assert seen == [row[0] for row in stored]
+            assert len(seen) > 1000
+
+    asyncio.run(scenario())
+
+
+def test_counters_are_the_same_before_and_after_they_are_folded(bench):
+    async def scenario():
+        async with bench.stores(2) as (one, two):
+            await one.enqueue(jobs(30))
+            claims = (await two.tick("w", claim=ANY)).claims
+            finished = [Finished(claim.lease, Completed()) for claim in claims[:5]]
+            finished += [Finished(claim.lease, Failed(BROKEN)) for claim in claims[5:8]]
+            await two.tick("w", finished)
+            before = await one.stats()
+            (lane,) = before.lanes
+            assert (lane.ready, lane.processing, lane.complete, lane.failed) == (20, 2, 5, 3)
+            await one.rescue()  # maintenance folds
+            connection = await asyncpg.connect(bench.url)
+            assert await connection.fetchval("SELECT count(*) FROM holdfast.counter_deltas") == 0
+            await connection.close()
+            assert await two.stats() == before
+            assert before.dead_letters == 3
+
+    asyncio.run(scenario())
+
+
+def test_counters_stay_right_while_several_fold_at_once(bench):
+    async def scenario():
+        async with bench.stores(4, connections=4) as stores:
+
+            async def work(store, name):
+                for n in range(20):
+                    await store.enqueue(jobs(3, prefix=f"{name}-{n}"))
+                    await store.rescue()
+                await bench.drain(store, name)
+
+            await asyncio.gather(*(work(store, f"w{n}") for n, store in enumerate(stores)))
+            (lane,) = (await stores[0].stats()).lanes
+            assert (lane.ready, lane.processing, lane.complete) == (0, 0, 240)
+
+    asyncio.run(scenario())
+
+
+def test_writers_fold_by_themselves_once_in_a_while(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            for n in range(130):
+                await store.enqueue([NewJob(f"job-{n}", "work")])
+            connection = await asyncpg.connect(bench.url)
+            left = await connection.fetchval("SELECT count(*) FROM holdfast.counter_deltas")
+            await connection.close()
+            assert left < 64
+            assert (await store.stats()).lanes[0].ready == 130
+
+    asyncio.run(scenario())
+
+
+WAYS = {
+    JobFilter(): "jobs_pkey",
+    JobFilter(owner="ann"): "ids_owned",
+    JobFilter(id="a"): "ids_pkey",
+    JobFilter(statuses=(JobStatus.FAILED,)): "jobs_ended_badly",
+    JobFilter(error_text="x"): "jobs_ended_badly",
+    JobFilter(statuses=(JobStatus.QUEUED,)): "jobs_waiting",
+    JobFilter(statuses=(JobStatus.QUEUED, JobStatus.PROCESSING)): "jobs_waiting",
+}
+
+
+def indexes(plan):
+    """Name every index that a plan uses."""
+    found = {plan["Index Name"]} if "Index Name" in plan else set()
+    return found.union(*map(indexes, plan.get("Plans", [])))
+
+
+def scans(plan):
+    """Name every table that a plan reads from end to end."""
+    found = {plan["Relation Name"]} if plan["Node Type"] == "Seq Scan" else set()
+    return found.union(*map(scans, plan.get("Plans", [])))
+
+
+async def explain(url, query, **parameters):
+    text, names = numbered(SQL[query])
+    connection = await asyncpg.connect(url, server_settings=SETTINGS)
+    try:
+        plan = await connection.fetchval(
+            f"EXPLAIN (FORMAT JSON) {text}", *[parameters[name] for name in names]
+        )
+    finally:
+        await connection.close()
+    return json.loads(plan)[0]["Plan"]
+
+
+@pytest.mark.parametrize("where, index", WAYS.items(), ids=lambda value: str(value)[:60])
+def test_every_list_has_its_way_in(postgres_url, where, index):
+    parameters = {**_parameters(where), "before": 10, "limit": 5, "now": 1.0}
+    plan = asyncio.run(explain(postgres_url, _way_in(where), **parameters))
+    assert index in indexes(plan)
+    assert scans(plan) == set()
+
+
+@pytest.mark.parametrize(
+    "query, parameters, index",
+    [
+        ("claim_heads", {"lanes": [1], "limit": 5}, "jobs_ready"),
+        ("claim_running", {"downstreams": ["a"], "kinds": ["b"]}, "jobs_leased"),
+        ("claim_trial_leases", {"downstream": "a", "generation": 1}, "jobs_trials"),
+        ("claim_lanes", {"queues": ["a"], "kinds": ["b"], "now": 1.0}, "jobs_ready"),
+        ("read_job", {"id": "a", "now": 1.0}, "ids_pkey"),
+        ("read_events", {"id": "a"}, "events_pkey"),
+        ("read_attempts", {"id": "a"}, "events_pkey"),
+        ("read_oldest_ready", {}, "jobs_ready"),
+        ("lanes_find", {"queues": ["a"], "downstreams": [""], "kinds": ["b"]}, "lanes_are_unique"),
+    ],
+)
+def test_what_is_asked_often_is_found_by_index(postgres_url, query, parameters, index):
+    plan = asyncio.run(explain(postgres_url, query, **parameters))
+    assert index in indexes(plan)
+    assert scans(plan) == set()
