@@ -87,7 +87,7 @@ def test_nominal_delays_never_shrink_and_follow_the_formula(base, multiplier, ca
 
 def test_a_power_beyond_any_float_is_the_cap():
     assert Exponential(base=1, multiplier=10, cap=60).nominal(100_000) == 60
-    assert Exponential(base=1e308, multiplier=2, cap=60).nominal(3) == 60
+    assert Exponential(base=1e9, multiplier=1e9, cap=60).nominal(35) == 60, "an infinite product"
 
 
 def test_a_base_of_zero_stays_zero_however_often_it_is_multiplied():
@@ -103,6 +103,9 @@ def test_a_base_of_zero_stays_zero_however_often_it_is_multiplied():
         ({"multiplier": 0.5}, ValueError, "multiplier must be at least 1, got 0.5"),
         ({"cap": -3}, ValueError, "cap must be at least 0, got -3"),
         ({"cap": float("inf")}, ValueError, "cap must be finite, got inf"),
+        ({"base": 1e10, "cap": 1e11}, ValueError, "base must be at most 9e+09, got 10000000000.0"),
+        ({"cap": 1e11}, ValueError, "cap must be at most 9e+09, got 100000000000.0"),
+        ({"multiplier": 10**30}, ValueError, f"multiplier must be at most 9e+09, got {10**30}"),
         ({"jitter": 1.2}, ValueError, "jitter must be at most 1, got 1.2"),
         ({"jitter": -0.1}, ValueError, "jitter must be at least 0, got -0.1"),
         ({"jitter": "half"}, ValueError, "jitter must be a share or \"full\", got 'half'"),

@@ -1,5 +1,6 @@
 """The decisions of one call, taken without doing anything: the steps are driven by hand."""
 
+import httpx
 import pytest
 
 from holdfast.errors import (
@@ -31,16 +32,25 @@ STEADY = Exponential(base=1, multiplier=2, cap=60, jitter=0)
 DOWN = ConnectionRefusedError("down")
 
 
+def _status(code: int) -> httpx.HTTPStatusError:
+    request = httpx.Request("GET", "http://downstream")
+    response = httpx.Response(code, request=request)
+    return httpx.HTTPStatusError(str(code), request=request, response=response)
+
+
+class _Holder:
+    """Somebody else who has a turn."""
+
+
 class _Hand:
     """Drives the steps of one call and keeps what they asked for."""
 
     def __init__(self, listeners=(), clock=None, operation=None, deadline_at=None, **policy):
         self.clock = clock or VirtualClock(start=100.0)
         self.operation = operation or Operation("svc", self.clock, tuple(listeners))
-        policy = {"backoff": STEADY, **policy}
-        self.guard = Guard(
-            self.operation, RetryPolicy(**policy), rng=seeded_rng(), nested="collapse"
-        )
+        bound = RetryPolicy(**{"backoff": STEADY, **policy})
+        self.operation.adopt(bound)
+        self.guard = Guard(self.operation, bound, rng=seeded_rng(), nested="collapse")
         if deadline_at is None:
             deadline_at = self.guard.deadline_at(self.clock.monotonic(), None)
         self.call: Call[object] = Call(
@@ -135,8 +145,37 @@ def test_the_policys_own_categorize_decides_first():
     assert hand.fail(DOWN).stop_reason is StopReason.PERMANENT
     hand = _Hand(categorize=lambda error: Category.TRANSIENT, breaker=BreakerPolicy())
     hand.next()
-    assert hand.fail(Permanent("NOT_PDF")) == Pause(1)
+    assert hand.fail(TypeError("a flaky driver's")) == Pause(1)
     assert hand.guard.breaker.snapshot().failure_count == 1, "called transient, it counts"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        _status(400),
+        _status(404),
+        _status(409),
+        _status(499),
+        Permanent("NOT_PDF"),
+        CircuitOpenError("inner", None),
+        RateLimitedError("inner", None),
+        ConcurrencyLimitError("inner", 1),
+    ],
+    ids=repr,
+)
+def test_a_4xx_or_a_refusal_of_our_own_never_counts_even_if_it_is_called_transient(error):
+    hand = _Hand(categorize=lambda error: Category.TRANSIENT, breaker=BreakerPolicy())
+    hand.next()
+    assert hand.fail(error) == Pause(1)
+    assert hand.guard.breaker.snapshot().failure_count == 0
+
+
+@pytest.mark.parametrize("error", [_status(500), _status(503), AttemptTimeout("inner", 1), DOWN])
+def test_what_is_called_transient_and_is_the_downstreams_fault_counts(error):
+    hand = _Hand(categorize=lambda error: Category.TRANSIENT, breaker=BreakerPolicy())
+    hand.next()
+    assert hand.fail(error) == Pause(1)
+    assert hand.guard.breaker.snapshot().failure_count == 1
 
 
 def test_an_error_called_permanent_does_not_count_for_the_breaker():
@@ -161,21 +200,43 @@ def test_an_answer_that_is_no_category_is_refused():
     assert hand.guard.gate.running == 0
 
 
-@pytest.mark.parametrize("trial", [False, True])
-def test_a_categorize_that_raises_leaves_nothing_behind(trial):
-    def broken(error: BaseException) -> Category | None:
-        raise LookupError("a mistake in the caller's own function")
+def _broken(error: BaseException) -> Category | None:
+    raise LookupError("a mistake in the caller's own function")
 
-    hand = _Hand(categorize=broken, breaker=TRIPPING, concurrency=ConcurrencyLimit(1))
+
+@pytest.mark.parametrize("trial", [False, True])
+def test_where_categorize_raises_that_is_logged_and_the_default_holds(trial, caplog):
+    hand = _Hand(categorize=_broken, breaker=TRIPPING, concurrency=ConcurrencyLimit(1))
     if trial:
         _open(hand.operation)
         hand.clock.advance(30)
     hand.next()
-    with pytest.raises(LookupError):
+    result = hand.fail()
+    assert (result.error, result.stop_reason) == (DOWN, StopReason.BREAKER), "it counted"
+    assert result.error.__context__ is None
+    assert hand.guard.gate is not None
+    assert hand.guard.gate.running == 0
+    assert hand.operation.breaker.refuses()
+    assert "svc: categorize failed on ConnectionRefusedError('down')" in caplog.text
+    assert "a mistake in the caller's own function" in caplog.text
+
+
+def test_where_categorize_raises_a_permanent_error_stays_permanent(caplog):
+    hand = _Hand(categorize=_broken)
+    hand.next()
+    assert hand.fail(Permanent("NOT_PDF")).stop_reason is StopReason.PERMANENT
+
+
+def test_an_interruption_in_categorize_passes_through_and_leaves_nothing_behind():
+    def interrupted(error: BaseException) -> Category | None:
+        raise KeyboardInterrupt
+
+    hand = _Hand(categorize=interrupted, concurrency=ConcurrencyLimit(1))
+    hand.next()
+    with pytest.raises(KeyboardInterrupt):
         hand.fail()
     assert hand.guard.gate is not None
     assert hand.guard.gate.running == 0
-    assert not hand.operation.breaker.refuses()
 
 
 # -- Retry-After -------------------------------------------------------------------------------
@@ -397,9 +458,12 @@ def test_a_breaker_that_opened_while_a_turn_was_waited_for_refuses_and_the_turn_
     gate, rate = hand.guard.gate, hand.guard.rate
     assert gate is not None
     assert rate is not None
-    assert gate.try_enter()
+    other = _Holder()
+    assert gate.try_enter(other)
     assert isinstance(hand.next(), Turn)
     _open(hand.operation)
+    gate.leave(other)
+    assert gate.try_enter(hand.call)
     result = hand.next(True)
     assert (result.stop_reason, result.attempts) == (StopReason.BREAKER, 0)
     assert gate.running == 0
@@ -417,7 +481,8 @@ def test_a_call_that_the_breaker_refuses_uses_up_no_rate_and_waits_for_no_turn(h
     gate, rate = hand.guard.gate, hand.guard.rate
     assert gate is not None
     assert rate is not None
-    assert gate.try_enter()
+    other = _Holder()
+    assert gate.try_enter(other)
     assert hand.next().stop_reason is StopReason.BREAKER
     assert rate.reserve(hand.clock.monotonic(), 0.0) == 0
 
@@ -507,7 +572,7 @@ def test_a_start_that_waited_for_its_turn_is_charged_when_it_starts():
     first.clock.advance(100)
     first.next(Outcome("done"))
     assert second.guard.gate is not None
-    assert second.guard.gate.try_enter()
+    assert second.guard.gate.try_enter(second.call)
     assert second.next(True) == Attempt(None)
     third = _Hand(clock=first.clock, operation=first.operation, **shared)
     second.next(Outcome("done"))
@@ -524,14 +589,16 @@ def test_a_turn_is_waited_for_as_long_as_both_limits_allow(max_wait, deadline, s
     hand = _Hand(concurrency=ConcurrencyLimit(1, max_wait), deadline=deadline)
     gate = hand.guard.gate
     assert gate is not None
-    gate.try_enter()
-    assert hand.next() == Turn(gate, seconds)
+    other = _Holder()
+    gate.try_enter(other)
+    assert hand.next() == Turn(gate, hand.call, seconds)
 
 
 def test_a_turn_that_does_not_come_ends_the_call():
     hand = _Hand(concurrency=ConcurrencyLimit(1, 5))
     assert hand.guard.gate is not None
-    hand.guard.gate.try_enter()
+    other = _Holder()
+    hand.guard.gate.try_enter(other)
     hand.next()
     result = hand.next(False)
     assert (result.stop_reason, result.attempts) == (StopReason.CONCURRENCY, 0)
@@ -543,7 +610,8 @@ def test_a_turn_that_does_not_come_ends_the_call():
 def test_a_turn_that_does_not_come_before_the_deadline_is_the_deadlines_fault():
     hand = _Hand(concurrency=ConcurrencyLimit(1), deadline=3)
     assert hand.guard.gate is not None
-    hand.guard.gate.try_enter()
+    other = _Holder()
+    hand.guard.gate.try_enter(other)
     hand.next()
     hand.clock.advance(3)
     result = hand.next(False)
@@ -571,6 +639,53 @@ def test_a_turn_is_left_when_the_steps_are_closed():
     hand.steps.close()
     assert hand.guard.gate is not None
     assert hand.guard.gate.running == 0
+
+
+# -- inside an attempt of its own name ---------------------------------------------------------
+
+
+def _inside(hand: _Hand, **policy) -> Call[object]:
+    """Return a call of the same name that runs inside the attempt of `hand`."""
+    bound = RetryPolicy(backoff=STEADY, **policy)
+    hand.operation.adopt(bound)
+    guard = Guard(hand.operation, bound, rng=seeded_rng(), nested="allow")
+    return Call(guard, hand.clock.monotonic(), bound.max_attempts, within_own=True)
+
+
+def test_a_call_inside_its_own_name_shares_the_turn_and_does_not_end_it():
+    hand = _Hand(concurrency=ConcurrencyLimit(1))
+    assert hand.next() == Attempt(None)
+    gate = hand.guard.gate
+    assert gate is not None
+    steps = _inside(hand).steps()
+    assert next(steps) == Attempt(None)
+    with pytest.raises(StopIteration):
+        steps.send(Outcome("inner"))
+    assert gate.running == 1, "the outer call still has its turn"
+    hand.next(Outcome("outer"))
+    assert gate.running == 0
+
+
+@pytest.mark.parametrize("inner", [Outcome("value"), Outcome(error=DOWN)])
+def test_a_call_inside_a_trial_of_its_own_name_is_let_through_and_decides_nothing(inner):
+    hand = _Hand(breaker=TRIPPING)
+    _open(hand.operation)
+    hand.clock.advance(30)
+    assert hand.next() == Attempt(None)
+    steps = _inside(hand, max_attempts=1).steps()
+    assert next(steps) == Attempt(None)
+    with pytest.raises(StopIteration):
+        steps.send(inner)
+    assert hand.operation.breaker.state is CircuitState.HALF_OPEN
+    assert hand.operation.breaker.refuses(), "the one trial is still under way"
+    hand.next(Outcome("back"))
+    assert hand.operation.breaker.state is CircuitState.CLOSED
+
+
+def test_a_call_inside_its_own_name_is_charged_to_the_rate_like_any_other():
+    hand = _Hand(rate=RateLimit(per_minute=1))
+    assert hand.next() == Attempt(None)
+    assert next(_inside(hand).steps()) == Pause(60)
 
 
 # -- the budget --------------------------------------------------------------------------------

@@ -297,26 +297,6 @@ def test_an_interrupted_wait_for_the_rate_gives_place_and_turn_back():
     assert operation.rate.reserve(clock.monotonic(), 100) == 60
 
 
-def test_an_interrupted_wait_for_a_turn_leaves_the_line(monkeypatch):
-    service = RetryService(clock=VirtualClock())
-    policy = RetryPolicy(concurrency=ConcurrencyLimit(1))
-    assert service.execute_sync(lambda: 1, policy, "svc").ok
-    gate = service._operations["svc"].gate
-    assert gate is not None
-    gate.try_enter()
-
-    def interrupted(event, timeout=None):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(threading.Event, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        service.execute_sync(lambda: 1, policy, "svc")
-    monkeypatch.undo()
-    gate.leave()
-    assert gate.running == 0
-    assert service.execute_sync(lambda: 1, policy, "svc").ok
-
-
 def test_an_interrupted_trial_gives_its_place_back():
     clock = VirtualClock()
     service = RetryService(clock=clock)

@@ -5,10 +5,12 @@ from decimal import Decimal
 
 import pytest
 
+from holdfast.clock import SYSTEM_CLOCK
 from holdfast.resilience import checks
+from holdfast.testing import VirtualClock
 
 
-@pytest.mark.parametrize("value", [0, 0.0, 1, 2.5, 10**300])
+@pytest.mark.parametrize("value", [0, 0.0, 1, 2.5, 9 * 10**9, 9e9])
 def test_a_finite_number_inside_the_bounds_passes(value):
     checks.number("delay", value, at_least=0)
 
@@ -33,6 +35,8 @@ def test_a_number_that_no_float_can_hold_is_refused(value):
         (-1, {"at_least": 0}, "share must be at least 0, got -1"),
         (0, {"above": 0}, "share must be above 0, got 0"),
         (1.5, {"at_most": 1}, "share must be at most 1, got 1.5"),
+        (9.1e9, {}, "share must be at most 9e+09, got 9100000000.0"),
+        (10**300, {}, f"share must be at most 9e+09, got {10**300}"),
         (-0.25, {"at_least": 0.5, "at_most": 1}, "share must be at least 0.5, got -0.25"),
     ],
 )
@@ -58,6 +62,38 @@ def test_a_whole_number_below_its_bound_is_refused():
     checks.whole("attempts", 1, at_least=1)
     with pytest.raises(ValueError, match=r"^attempts must be at least 1, got 0$"):
         checks.whole("attempts", 0, at_least=1)
+
+
+def test_a_whole_number_above_its_bound_is_refused():
+    checks.whole("attempts", 7, at_least=1, at_most=7)
+    with pytest.raises(ValueError, match=r"^attempts must be at most 7, got 8$"):
+        checks.whole("attempts", 8, at_least=1, at_most=7)
+
+
+def test_a_clock_is_what_can_tell_the_time_and_wait():
+    clock = VirtualClock()
+    assert checks.clock("clock", clock) is clock
+    assert checks.clock("clock", SYSTEM_CLOCK) is SYSTEM_CLOCK
+
+
+@pytest.mark.parametrize("method", ["monotonic", "wall", "sleep", "sleep_async", "call_within"])
+def test_what_lacks_a_method_of_a_clock_is_refused_with_its_name(method):
+    class Partial(VirtualClock):
+        def __repr__(self) -> str:
+            return "<partial>"
+
+    setattr(Partial, method, None)
+    with pytest.raises(TypeError) as refusal:
+        checks.clock("clock", Partial())
+    assert str(refusal.value) == f"clock must be a Clock, got <partial>, which has no {method}"
+
+
+def test_what_cannot_be_hashed_is_refused():
+    checks.hashable("key", (1, "a"))
+    with pytest.raises(TypeError) as refusal:
+        checks.hashable("key", [1])
+    assert str(refusal.value) == "key must be hashable, got [1]"
+    assert refusal.value.__cause__ is None
 
 
 def test_an_instance_of_another_type_is_refused():

@@ -185,16 +185,23 @@ def test_steps_are_closed_when_the_driver_is_interrupted(run):
 # -- turns -------------------------------------------------------------------------------------
 
 
+class _Holder:
+    """Somebody who has a turn or wants one."""
+
+
+FIRST, SECOND = _Holder(), _Holder()
+
+
 def _busy_gate() -> ConcurrencyGate:
     gate = ConcurrencyGate(ConcurrencyLimit(1))
-    assert gate.try_enter()
+    assert gate.try_enter(FIRST)
     return gate
 
 
 @BOTH
 def test_a_turn_that_is_free_is_granted(run):
     gate = ConcurrencyGate(ConcurrencyLimit(1))
-    assert run(Turn(gate, None)) == [True]
+    assert run(Turn(gate, SECOND, None)) == [True]
     assert gate.running == 1
 
 
@@ -202,24 +209,24 @@ def test_a_turn_that_is_free_is_granted(run):
 @pytest.mark.parametrize("seconds", [0, 0.02])
 def test_a_turn_that_does_not_come_in_time_is_not_granted(run, seconds):
     gate = _busy_gate()
-    assert run(Turn(gate, seconds)) == [False]
-    gate.leave()
+    assert run(Turn(gate, SECOND, seconds)) == [False]
+    gate.leave(FIRST)
     assert gate.running == 0, "nobody is left in line"
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_waiting_caller_is_woken_by_another_thread(asynchronous):
     gate = _busy_gate()
-    timer = threading.Timer(0.02, gate.leave)
+    timer = threading.Timer(0.02, gate.leave, [FIRST])
     timer.start()
     if asynchronous:
 
         async def unused():
             raise AssertionError
 
-        driven = asyncio.run(drive_async(_script(Turn(gate, 5)), unused, SYSTEM_CLOCK))
+        driven = asyncio.run(drive_async(_script(Turn(gate, SECOND, 5)), unused, SYSTEM_CLOCK))
     else:
-        driven = drive(_script(Turn(gate, 5)), lambda: None, SYSTEM_CLOCK)
+        driven = drive(_script(Turn(gate, SECOND, 5)), lambda: None, SYSTEM_CLOCK)
     timer.join()
     assert driven.unwrap() == [True]
     assert gate.running == 1
@@ -232,9 +239,9 @@ def test_a_turn_granted_at_the_moment_of_giving_up_is_not_lost():
         raise AssertionError
 
     async def main():
-        waiting = asyncio.create_task(drive_async(_script(Turn(gate, 5.0)), unused, clock))
+        waiting = asyncio.create_task(drive_async(_script(Turn(gate, SECOND, 5.0)), unused, clock))
         await asyncio.sleep(5.0)  # its timer was set after ours, so the turn comes first
-        gate.leave()
+        gate.leave(FIRST)
         return await waiting
 
     clock = VirtualClock()
@@ -249,12 +256,12 @@ def test_a_loop_closed_under_a_waiting_task_does_not_hurt_whoever_leaves():
     async def unused():
         raise AssertionError
 
-    coroutine = drive_async(_script(Turn(gate, None)), unused, SYSTEM_CLOCK)
+    coroutine = drive_async(_script(Turn(gate, SECOND, None)), unused, SYSTEM_CLOCK)
     waiting = loop.create_task(coroutine)
     loop.run_until_complete(asyncio.sleep(0))
     loop.stop()
     loop.close()
-    gate.leave()
+    gate.leave(FIRST)
     assert gate.running == 1, "the turn is the waiting task's"
     coroutine.close()
     assert gate.running == 0

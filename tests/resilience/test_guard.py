@@ -5,7 +5,14 @@ import threading
 import pytest
 
 from holdfast.events import NestedGuardFound
-from holdfast.resilience.guard import Frame, Guard, LimitedFrame, Operation
+from holdfast.resilience.guard import (
+    ACTIVE,
+    Frame,
+    Guard,
+    LimitedFrame,
+    Operation,
+    outside_calls,
+)
 from holdfast.resilience.policy import (
     BreakerPolicy,
     ConcurrencyLimit,
@@ -23,12 +30,17 @@ FULL = RetryPolicy(
 )
 
 
-def _operation(name: str = "orders", listeners=()) -> Operation:
-    return Operation(name, VirtualClock(), tuple(listeners))
+CLOCK = VirtualClock()
+
+
+def _operation(name: str = "orders", listeners=(), clock=CLOCK) -> Operation:
+    return Operation(name, clock, tuple(listeners))
 
 
 def _guard(operation: Operation, nested="collapse", **policy) -> Guard:
-    return Guard(operation, RetryPolicy(**policy), rng=seeded_rng(), nested=nested)
+    bound = RetryPolicy(**policy)
+    operation.adopt(bound)
+    return Guard(operation, bound, rng=seeded_rng(), nested=nested)
 
 
 def _plain_frame(guard: Guard) -> Frame:
@@ -39,12 +51,15 @@ def _plain_frame(guard: Guard) -> Frame:
 
 def test_policies_of_one_name_share_breaker_limits_and_counts():
     operation = _operation()
+    operation.adopt(FULL)
     first = Guard(operation, FULL, rng=seeded_rng(), nested="collapse")
-    second = _guard(operation, max_attempts=9, rate=RateLimit(per_minute=5))
+    second = _guard(operation, max_attempts=9)
     assert second.breaker is first.breaker
     assert second.stats is first.stats
+    assert second.budget is first.budget is not None
     assert second.rate is first.rate is not None
-    assert second.gate is None, "it did not ask for a turn"
+    assert second.gate is first.gate is not None
+    assert not second.plain, "it must ask for a turn, though its policy does not speak of one"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +174,65 @@ def test_the_earlier_deadline_holds():
     assert _guard(_operation("c"), deadline=30).deadline_at(4.0, outer) == 10
     assert _guard(_operation("d"), deadline=30).deadline_at(4.0, None) == 34
     assert _guard(_operation("e")).deadline_at(4.0, None) is None
+
+
+def test_a_deadline_is_inherited_only_on_the_same_clock():
+    mine, other = VirtualClock(), VirtualClock()
+    outer = LimitedFrame(_guard(_operation("outer", clock=mine), deadline=10), 0.0, None)
+    middle = LimitedFrame(_guard(_operation("middle", clock=other)), 500.0, outer)
+    assert middle.deadline_at is None
+    assert _guard(_operation("inner", clock=other)).deadline_at(500.0, middle) is None
+    assert _guard(_operation("inner", clock=mine)).deadline_at(4.0, middle) == 10
+    own = _guard(_operation("own", clock=other), deadline=30)
+    assert own.deadline_at(500.0, outer) == 530
+    deadlined = LimitedFrame(own, 500.0, outer)
+    assert _guard(_operation("inner", clock=other)).deadline_at(510.0, deadlined) == 530
+    assert _guard(_operation("inner", clock=mine)).deadline_at(4.0, deadlined) == 10
+
+
+def test_a_frame_runs_every_name_around_it_until_its_call_has_ended():
+    outer, middle, other = _operation("outer"), _operation("middle"), _operation("outer")
+    plain = _plain_frame(_guard(outer))
+    frame = LimitedFrame(_guard(middle), 0.0, plain)
+    assert frame.runs(outer.stats)
+    assert frame.runs(middle.stats)
+    assert not frame.runs(other.stats), "the same name in another service is another operation"
+    assert LimitedFrame(_guard(outer), 0.0, frame).within_own
+    assert not LimitedFrame(_guard(other), 0.0, frame).within_own
+    frame.end()
+    assert not frame.runs(middle.stats)
+    plain.guard = None
+    assert not plain.runs(outer.stats)
+
+
+def test_adopting_says_whether_a_limit_is_new():
+    operation = _operation()
+    assert not operation.adopt(RetryPolicy(breaker=BreakerPolicy()))
+    assert operation.adopt(FULL)
+    assert not operation.adopt(FULL)
+    for limit in (
+        {"budget": RetryBudget()},
+        {"rate": RateLimit(per_day=1)},
+        {"concurrency": ConcurrencyLimit(1)},
+    ):
+        assert _operation().adopt(RetryPolicy(**limit))
+
+
+def test_a_listener_runs_outside_of_the_call_that_it_hears_of():
+    frame = _plain_frame(_guard(_operation()))
+    seen = []
+    token = ACTIVE.set(frame)
+    try:
+        told = outside_calls(lambda event: seen.append(ACTIVE.get()))
+        told(NestedGuardFound("inner", outer="outer", collapsed=True))
+        assert seen == [None]
+        assert ACTIVE.get() is frame
+        failing = outside_calls(lambda event: 1 / 0)  # type: ignore[arg-type, return-value]
+        with pytest.raises(ZeroDivisionError):
+            failing(NestedGuardFound("inner", outer="outer", collapsed=True))
+        assert ACTIVE.get() is frame
+    finally:
+        ACTIVE.reset(token)
 
 
 def test_a_nested_guard_is_reported_once_for_each_pair_of_names():

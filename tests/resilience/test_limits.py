@@ -172,75 +172,118 @@ def test_calls_older_than_the_window_earn_nothing():
 # -- turns -------------------------------------------------------------------------------------
 
 
+class _Holder:
+    """Somebody who has a turn or wants one."""
+
+
+HOLDERS = [_Holder() for _ in range(4)]
+
+
 def test_at_most_the_limit_enters():
     gate = ConcurrencyGate(ConcurrencyLimit(2))
-    assert [gate.try_enter() for _ in range(4)] == [True, True, False, False]
-    gate.leave()
-    assert gate.try_enter()
+    assert [gate.try_enter(holder) for holder in HOLDERS] == [True, True, False, False]
+    gate.leave(HOLDERS[0])
+    assert gate.try_enter(HOLDERS[3])
     assert gate.running == 2
 
 
 def test_whoever_waits_gets_the_turn_in_the_order_of_arrival():
     gate = ConcurrencyGate(ConcurrencyLimit(1))
-    assert gate.try_enter()
+    first = _Holder()
+    assert gate.try_enter(first)
     woken: list[int] = []
-    for number in range(4):
-        gate.queue(lambda number=number: woken.append(number))
-    for expected in ([0], [0, 1], [0, 1, 2], [0, 1, 2, 3]):
-        gate.leave()
+    for number, holder in enumerate(HOLDERS):
+        gate.queue(holder, lambda number=number: woken.append(number))
+    for leaving, expected in zip(
+        [first, *HOLDERS], ([0], [0, 1], [0, 1, 2], [0, 1, 2, 3]), strict=False
+    ):
+        gate.leave(leaving)
         assert woken == expected
-    gate.leave()
+    gate.leave(HOLDERS[3])
     assert gate.running == 0
 
 
 def test_a_newcomer_does_not_overtake_those_in_line():
     gate = ConcurrencyGate(ConcurrencyLimit(1))
-    gate.try_enter()
-    first = gate.queue(lambda: None)
-    gate.leave()
+    gate.try_enter(HOLDERS[0])
+    first = gate.queue(HOLDERS[1], lambda: None)
+    gate.leave(HOLDERS[0])
     assert first.granted
-    assert not gate.try_enter()
+    assert not gate.try_enter(HOLDERS[2])
 
 
 def test_a_free_turn_is_granted_to_a_ticket_at_once():
     gate = ConcurrencyGate(ConcurrencyLimit(1))
     woken: list[bool] = []
-    assert gate.queue(lambda: woken.append(True)).granted
+    assert gate.queue(HOLDERS[0], lambda: woken.append(True)).granted
     assert woken == [True]
     assert gate.running == 1
 
 
 def test_a_withdrawn_ticket_is_skipped():
     gate = ConcurrencyGate(ConcurrencyLimit(1))
-    gate.try_enter()
-    impatient, patient = gate.queue(lambda: None), gate.queue(lambda: None)
+    gate.try_enter(HOLDERS[0])
+    impatient, patient = (gate.queue(holder, lambda: None) for holder in HOLDERS[1:3])
     assert gate.withdraw(impatient)
-    gate.leave()
+    gate.leave(HOLDERS[0])
     assert (impatient.granted, patient.granted) == (False, True)
 
 
 def test_withdrawing_a_granted_ticket_says_that_the_turn_is_there():
     gate = ConcurrencyGate(ConcurrencyLimit(1))
-    ticket = gate.queue(lambda: None)
+    ticket = gate.queue(HOLDERS[0], lambda: None)
     assert not gate.withdraw(ticket)
     assert gate.running == 1
 
 
 def test_giving_up_a_granted_ticket_hands_the_turn_on():
     gate = ConcurrencyGate(ConcurrencyLimit(1))
-    given_up, heir = gate.queue(lambda: None), gate.queue(lambda: None)
-    gate.give_up(given_up)
+    given_up, heir = (gate.queue(holder, lambda: None) for holder in HOLDERS[:2])
+    assert given_up.granted
+    gate.give_up(HOLDERS[0])
     assert heir.granted
-    gate.give_up(heir)
+    gate.give_up(HOLDERS[1])
     assert gate.running == 0
 
 
-def test_waking_happens_outside_the_gates_lock():
+def test_ending_a_turn_twice_or_one_that_was_never_had_frees_no_other():
+    gate = ConcurrencyGate(ConcurrencyLimit(2))
+    assert gate.try_enter(HOLDERS[0])
+    assert gate.try_enter(HOLDERS[1])
+    gate.leave(HOLDERS[0])
+    gate.leave(HOLDERS[0])
+    gate.leave(HOLDERS[2])
+    assert gate.running == 1
+    assert gate.try_enter(HOLDERS[3])
+    assert not gate.try_enter(HOLDERS[0])
+
+
+def test_giving_up_a_place_in_the_line_keeps_the_others_in_order():
     gate = ConcurrencyGate(ConcurrencyLimit(1))
-    gate.try_enter()
-    gate.queue(gate.leave)
-    gate.leave()
-    assert gate.running == 0
+    gate.try_enter(HOLDERS[0])
+    tickets = [gate.queue(holder, lambda: None) for holder in HOLDERS[1:]]
+    gate.give_up(HOLDERS[1])
+    gate.leave(HOLDERS[0])
+    assert [ticket.granted for ticket in tickets] == [False, True, False]
+
+
+def test_a_signal_handler_in_the_middle_of_granting_does_not_overtake():
+    gate = ConcurrencyGate(ConcurrencyLimit(1))
+    first, second, newcomer, last = HOLDERS
+    gate.try_enter(first)
+    entered: list[bool] = []
+
+    def wake():
+        if not entered:
+            entered.append(True)
+            entered.append(gate.try_enter(newcomer))
+
+    tickets = gate.queue(second, wake), gate.queue(last, lambda: None)
+    gate.leave(first)
+    assert entered == [True, False]
+    assert [ticket.granted for ticket in tickets] == [True, False]
+    gate.leave(second)
+    assert [ticket.granted for ticket in tickets] == [True, True]
 
 
 def test_threads_and_tasks_share_one_limit():
@@ -254,32 +297,34 @@ def test_threads_and_tasks_share_one_limit():
             inside += 1
             most = max(most, inside)
 
-    def leave():
+    def leave(holder):
         nonlocal inside, done
         with lock:
             inside -= 1
             done += 1
-        gate.leave()
+        gate.leave(holder)
 
     def in_a_thread():
         for _ in range(20):
-            if not gate.try_enter():
+            holder = _Holder()
+            if not gate.try_enter(holder):
                 granted = threading.Event()
-                gate.queue(granted.set)
+                gate.queue(holder, granted.set)
                 assert granted.wait(5)
             enter()
-            leave()
+            leave(holder)
 
     async def in_a_task():
         loop = asyncio.get_running_loop()
         for _ in range(20):
-            if not gate.try_enter():
+            holder = _Holder()
+            if not gate.try_enter(holder):
                 granted = asyncio.Event()
-                gate.queue(lambda granted=granted: loop.call_soon_threadsafe(granted.set))
+                gate.queue(holder, lambda granted=granted: loop.call_soon_threadsafe(granted.set))
                 await asyncio.wait_for(granted.wait(), 5)
             enter()
             await asyncio.sleep(0)
-            leave()
+            leave(holder)
 
     async def many_tasks():
         await asyncio.gather(*(in_a_task() for _ in range(4)))

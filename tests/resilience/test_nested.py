@@ -9,7 +9,9 @@ import pytest
 from holdfast.errors import DeadlineExceeded
 from holdfast.events import Event, NestedGuardFound
 from holdfast.resilience.backoff import Exponential
-from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
+from holdfast.resilience.breaker.transitions import CircuitState
+from holdfast.resilience.guard import ACTIVE
+from holdfast.resilience.policy import BreakerPolicy, ConcurrencyLimit, RetryPolicy
 from holdfast.resilience.result import StopReason
 from holdfast.resilience.service import RetryService
 from holdfast.testing import VirtualClock
@@ -165,6 +167,27 @@ def test_a_context_kept_from_a_blocking_call_is_no_longer_inside_it(policy):
     assert result.attempts == 3
 
 
+@pytest.mark.parametrize("policy", [THRICE, SLOW_PATH])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_context_that_outlived_its_call_is_outside_from_its_next_call_on(policy, asynchronous):
+    clock = VirtualClock()
+    service = RetryService(clock=clock)
+    kept = service.execute_sync(contextvars.copy_context, policy, "outer").unwrap()
+    assert kept[ACTIVE] is not None
+
+    async def call_async():
+        await service.execute(lambda: asyncio.sleep(0), THRICE, "later")
+        return ACTIVE.get()
+
+    def call():
+        if asynchronous:
+            return clock.run(call_async())
+        service.execute_sync(lambda: 1, THRICE, "later")
+        return ACTIVE.get()
+
+    assert kept.run(call) is None
+
+
 def test_a_background_task_does_not_inherit_the_deadline_of_a_call_that_has_ended():
     clock = VirtualClock()
     service = RetryService(clock=clock)
@@ -243,6 +266,94 @@ def test_an_inner_call_does_not_sleep_beyond_the_outer_deadline(asynchronous):
     assert (result.stop_reason, result.attempts) == (StopReason.DEADLINE, 2)
     assert clock.monotonic() == 4
     assert result.retry_at == clock.wall() + 4
+
+
+def test_a_deadline_on_another_clock_is_not_inherited():
+    outer_clock, inner_clock = VirtualClock(start=0), VirtualClock(start=10_000)
+    outer, inner = RetryService(clock=outer_clock), RetryService(clock=inner_clock)
+    deadlined = RetryPolicy(max_attempts=1, deadline=5)
+    for policy, expected in ((ONCE, "done"), (deadlined, "done")):
+
+        def operation(policy=policy):
+            return inner.execute_sync(lambda: inner_clock.sleep(2) or "done", policy, "inner")
+
+        result = outer.execute_sync(operation, deadlined, "outer").unwrap()
+        assert result.value == expected
+
+
+# -- a name inside itself ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_name_nested_in_itself_does_not_wait_for_its_own_turn(asynchronous):
+    clock = VirtualClock()
+    service = RetryService(clock=clock)
+    policy = RetryPolicy(max_attempts=1, deadline=60, concurrency=ConcurrencyLimit(1))
+
+    def operation(depth=3):
+        if depth == 0:
+            return "bottom"
+        return service.execute_sync(lambda: operation(depth - 1), policy, "svc").unwrap()
+
+    async def operation_async(depth=3):
+        if depth == 0:
+            return "bottom"
+        return (await service.execute(lambda: operation_async(depth - 1), policy, "svc")).unwrap()
+
+    value = clock.run(operation_async()) if asynchronous else operation()
+    assert value == "bottom"
+    gate = service._operations["svc"].gate
+    assert gate is not None
+    assert gate.running == 0
+    assert clock.monotonic() == 0
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_trial_that_calls_its_own_name_inside_recovers(asynchronous):
+    clock = VirtualClock()
+    service = RetryService(clock=clock)
+    breaker = BreakerPolicy(consecutive_failures=1, open_for=60, trial_calls=1)
+    policy = RetryPolicy(max_attempts=1, breaker=breaker)
+
+    def operation():
+        return service.execute_sync(lambda: "inner", policy, "svc").unwrap()
+
+    async def inner_async():
+        return "inner"
+
+    async def operation_async():
+        return (await service.execute(inner_async, policy, "svc")).unwrap()
+
+    service.execute_sync(_raiser, policy, "svc")
+    clock.advance(60)
+    if asynchronous:
+        result = clock.run(service.execute(operation_async, policy, "svc"))
+    else:
+        result = service.execute_sync(operation, policy, "svc")
+    assert result.value == "inner"
+    assert service.circuit_state("svc").state is CircuitState.CLOSED
+    assert service.circuit_state("svc").recoveries == 1
+
+
+def test_a_task_that_outlives_its_call_waits_for_a_turn_like_anybody():
+    clock = VirtualClock()
+    service = RetryService(clock=clock)
+    policy = RetryPolicy(max_attempts=1, concurrency=ConcurrencyLimit(1, max_wait=0))
+
+    async def late():
+        await asyncio.sleep(5)
+        return await service.execute(lambda: asyncio.sleep(0), policy, "svc")
+
+    async def main():
+        async def operation():
+            return asyncio.create_task(late())
+
+        task = (await service.execute(operation, policy, "svc")).unwrap()
+        await asyncio.sleep(4)
+        await service.execute(lambda: asyncio.sleep(10), policy, "svc")
+        return await task
+
+    assert clock.run(main()).stop_reason is StopReason.CONCURRENCY
 
 
 def test_an_inner_breaker_still_protects_its_downstream():

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import inspect
 import threading
+import time
 
 import httpx
 import pytest
@@ -34,6 +35,10 @@ from holdfast.testing import VirtualClock, seeded_rng
 STEADY = Exponential(base=1, jitter=0)
 POLICY = RetryPolicy(backoff=STEADY)
 DOWN = ConnectionRefusedError("down")
+
+
+class _Holder:
+    """Somebody else who has a turn."""
 
 
 class _Calls:
@@ -383,6 +388,46 @@ def test_a_retry_budget_bounds_the_retries_of_all_calls_together(calls):
     assert sum(result.attempts - 1 for result in results) == 10
 
 
+def test_a_limit_holds_for_calls_under_policies_that_do_not_speak_of_it(calls):
+    bound_before = RetryPolicy(max_attempts=1, backoff=Exponential(cap=10))
+    calls.run(["value"], bound_before)
+    limited = RetryPolicy(max_attempts=1, rate=RateLimit(per_minute=1))
+    assert calls.run(["value"], limited).ok
+    new = RetryPolicy(max_attempts=2, backoff=Exponential(cap=10))
+    for policy in (bound_before, new, limited.__class__(max_attempts=1, backoff=new.backoff)):
+        refused = calls.run(["value"], policy)
+        assert (refused.stop_reason, refused.attempts) == (StopReason.RATE_LIMIT, 0)
+    assert calls.run(["value"], bound_before, "another name").ok
+
+
+def test_a_function_decorated_before_the_limit_came_keeps_to_it():
+    service = RetryService(clock=VirtualClock())
+    running = []
+
+    @service.guard(RetryPolicy(max_attempts=1), "svc")
+    def decorated() -> str:
+        running.append(service._operations["svc"].gate)
+        return "value"
+
+    decorated()
+    service.guard(RetryPolicy(concurrency=ConcurrencyLimit(1, max_wait=0)), "svc")
+    decorated()
+    assert running[0] is None
+    assert running[1] is not None
+    holder = _Holder()
+    assert running[1].try_enter(holder)
+    with pytest.raises(ConcurrencyLimitError):
+        decorated()
+
+
+def test_a_budget_that_came_later_bounds_the_retries_of_earlier_policies(calls):
+    eager = RetryPolicy(max_attempts=5, backoff=Exponential(base=0))
+    assert calls.run([DOWN] * 4 + ["value"], eager).ok
+    calls.run(["value"], RetryPolicy(budget=RetryBudget(share=0, floor=1)))
+    result = calls.run([DOWN] * 5, eager)
+    assert (result.stop_reason, result.attempts) == (StopReason.BUDGET, 2)
+
+
 def test_a_turn_is_refused_at_once_where_nobody_may_wait():
     service = RetryService()
     policy = RetryPolicy(max_attempts=1, concurrency=ConcurrencyLimit(2, max_wait=0))
@@ -572,7 +617,7 @@ def test_all_metrics_of_a_name_are_exact(calls):
     assert metrics.circuit_breaker_recoveries == 1
     assert metrics.time_in_open_state == 60
     assert (metrics.transient_errors, metrics.permanent_errors) == (5, 1)
-    assert metrics.retry_distribution == (5, 1, 1)
+    assert metrics.retry_distribution == (4, 1, 1), "the refused call made no attempt at all"
     assert metrics.p50_latency == 0
     assert metrics.p95_latency == pytest.approx(3, rel=0.04)
     assert metrics.p99_latency == pytest.approx(3, rel=0.04)
@@ -673,6 +718,36 @@ def test_a_listener_may_ask_and_call_the_service_itself(asynchronous):
     assert calls.service.metrics("svc").successful_operations == len(states) == 4
     calls.run([DOWN], LIMITED)
     assert states[-1] is CircuitState.OPEN
+
+
+def test_a_call_made_by_a_listener_is_not_nested(asynchronous, caplog):
+    attempts = []
+
+    def alerting(event):
+        if event.name == "svc":
+            result = calls.service.execute_sync(_raise_down, POLICY, "alert")
+            attempts.append(result.attempts)
+
+    calls = _Calls(asynchronous, listeners=[alerting])
+    calls.run([DOWN, "value"], RetryPolicy(backoff=STEADY, deadline=2))
+    assert attempts == [3, 3], "one for the failed attempt and one for the end of the call"
+    assert "runs inside" not in caplog.text
+
+
+def test_what_follows_a_listeners_call_is_nested_as_before(asynchronous):
+    def calling(event):
+        if event.name != "log":
+            calls.service.execute_sync(lambda: 1, POLICY, "log")
+
+    calls = _Calls(asynchronous, listeners=[calling])
+    attempts = []
+
+    def operation():
+        results = [calls.service.execute_sync(_raise_down, POLICY, "inner") for _ in range(2)]
+        attempts.extend(result.attempts for result in results)
+
+    calls.service.execute_sync(operation, POLICY, "outer")
+    assert attempts == [1, 1]
 
 
 # -- the decorator -----------------------------------------------------------------------------
@@ -813,6 +888,8 @@ def test_an_operation_that_is_not_callable_is_refused_with_its_value(operation, 
         (POLICY, "", ValueError, "name must not be empty, got ''"),
         (POLICY, 5, TypeError, "name must be a string, got 5"),
         (POLICY, None, TypeError, "name must be a string, got None"),
+        (POLICY, ["svc"], TypeError, "name must be a string, got ['svc']"),
+        (POLICY, {}, TypeError, "name must be a string, got {}"),
     ],
 )
 def test_a_bad_policy_or_name_is_refused_with_its_field_and_value(policy, name, error, named):
@@ -832,6 +909,8 @@ def test_a_bad_policy_or_name_is_refused_with_its_field_and_value(policy, name, 
     [
         ({"nested": "multiply"}, ValueError, 'nested must be "collapse" or "allow", got'),
         ({"rng": 42}, TypeError, "rng must be a Random, got 42"),
+        ({"clock": None}, TypeError, "clock must be a Clock, got None"),
+        ({"clock": time}, TypeError, "clock must be a Clock, got <module 'time' (built-in)>"),
         ({"listeners": print}, TypeError, "listeners must be a list of callables, got <built-in"),
         ({"listeners": [1]}, TypeError, "listeners must be callable, got 1"),
     ],

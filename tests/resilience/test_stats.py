@@ -65,12 +65,45 @@ def test_all_counts_are_exact():
     assert metrics.time_in_open_state == 7.5
 
 
-def test_a_call_refused_before_its_first_attempt_made_no_retry():
+def test_a_call_refused_before_its_first_attempt_counts_but_not_in_latency_or_retries():
     stats = OperationStats()
-    stats.finished(0.0, 0, ok=False, exhausted=False)
+    stats.finished(2.0, 1, ok=True, exhausted=False)
+    for _ in range(9):
+        stats.finished(0.0, 0, ok=False, exhausted=False)
     metrics = _metrics(stats)
-    assert (metrics.total_operations, metrics.total_retries) == (1, 0)
+    assert (metrics.total_operations, metrics.successful_operations) == (10, 1)
+    assert metrics.success_rate == pytest.approx(0.1)
+    assert metrics.total_retries == 0
     assert metrics.retry_distribution == (1,)
+    assert metrics.p50_latency == pytest.approx(2.0, rel=0.04)
+
+
+def test_the_three_percentiles_are_those_of_their_names():
+    stats = OperationStats()
+    stats.first_tries += [0.001 * number for number in range(1, 1001)]
+    metrics = _metrics(stats)
+    assert metrics.p50_latency == pytest.approx(0.500, rel=0.021)
+    assert metrics.p95_latency == pytest.approx(0.950, rel=0.021)
+    assert metrics.p99_latency == pytest.approx(0.990, rel=0.021)
+    assert metrics.p95_latency < metrics.p99_latency
+
+
+def test_a_signal_handler_that_asks_in_the_middle_of_folding_counts_nothing_twice():
+    totals: list[int] = []
+
+    class Interrupted(float):
+        """A duration at whose sorting a signal handler asks for the metrics."""
+
+        def __lt__(self, other):
+            totals.append(_metrics(stats).total_operations)
+            return float(self) < other
+
+    stats = OperationStats()
+    stats.first_tries += [Interrupted(0.5 + number) for number in range(10)]
+    stats.fold()
+    assert totals
+    assert set(totals) == {0}
+    assert _metrics(stats).total_operations == 10
 
 
 def test_asking_twice_changes_nothing():

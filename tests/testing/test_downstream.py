@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
 import socket
@@ -90,6 +91,12 @@ class TestScript:
         assert client.get("/").status_code == 502
         server.script()
         assert client.get("/").status_code == 200
+
+    def test_a_path_may_be_given_an_empty_script_of_its_own(self, server, client):
+        server.script(status(500))
+        server.script(path="/x")
+        assert (client.get("/x").status_code, client.get("/x").content) == (200, b"")
+        assert client.get("/y").status_code == 500
 
     def test_many_clients_consume_a_script_once(self, server):
         server.script(*[status(503)] * 30, ok())
@@ -357,6 +364,46 @@ class TestLifetime:
             server.start()
         server.close()
         server.close()
+
+    @pytest.mark.parametrize("idle", [False, True])
+    def test_closing_under_a_live_connection_is_quiet(self, idle, caplog, capfd):
+        server = ScriptedDownstream()
+        server.start()
+        address = urlsplit(server.url)
+        kept = http.client.HTTPConnection(address.netloc, timeout=5)
+        kept.connect()
+        if not idle:
+            kept.request("GET", "/")
+            assert kept.getresponse().read() == b""
+        server.close()
+        with contextlib.suppress(ConnectionResetError):
+            assert kept.sock.recv(1) == b""
+        kept.close()
+        assert caplog.text == ""
+        assert capfd.readouterr() == ("", "")
+
+    def test_a_connection_that_comes_as_the_server_closes_is_closed_quietly(self, caplog, capfd):
+        for _ in range(10):
+            server = ScriptedDownstream()
+            server.start()
+            address = urlsplit(server.url)
+            late = [socket.create_connection((address.hostname, address.port)) for _ in range(5)]
+            server.close()
+            for connection in late:
+                connection.close()
+        assert caplog.text == ""
+        assert capfd.readouterr() == ("", "")
+
+    def test_releasing_before_the_start_or_after_the_end_releases_nobody(self):
+        server = ScriptedDownstream(hang())
+        server.release()
+        with server, ThreadPoolExecutor(1) as clients:
+            answer = clients.submit(get, server.url)
+            server.wait_for_requests(1)
+            assert not answer.done()
+            server.release()
+            assert answer.result().status_code == 200
+        server.release()
 
     def test_a_port_in_use_is_reported_to_the_caller(self, server):
         port = urlsplit(server.url).port

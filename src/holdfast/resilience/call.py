@@ -5,15 +5,17 @@ make), is sent the outcome, and returns the result. The drivers for blocking and
 operations only carry the steps out, so both behave alike.
 """
 
-from collections.abc import Generator
+import logging
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from holdfast.errors import (
     AttemptTimeout,
     Category,
     ConcurrencyLimitError,
     DeadlineExceeded,
+    HoldfastError,
     RateLimitedError,
 )
 from holdfast.events import AttemptFailed, CallFinished
@@ -25,6 +27,8 @@ from holdfast.resilience.limits import ConcurrencyGate, RateLimiter
 from holdfast.resilience.result import Ended, FailedAttempt, RetryResult, StopReason
 
 T = TypeVar("T")
+
+_log = logging.getLogger("holdfast.retry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Turn:
     """Wait at most so many seconds (None: for ever) for a turn; reply whether it came."""
 
     gate: ConcurrencyGate
+    holder: object
     seconds: float | None
 
 
@@ -78,23 +83,32 @@ class Call(Generic[T]):
         started: when the call began, in monotonic seconds.
         max_attempts: attempts allowed in all.
         deadline_at: when the call must end, in monotonic seconds; None where it need not.
+        within_own: whether it runs inside an attempt of its own name, whose turn and permit it
+            shares: waiting for itself would never end.
     """
 
     __slots__ = (
+        "__weakref__",
         "_attempts",
         "_clock",
         "_deadline_at",
         "_guard",
         "_history",
-        "_in_gate",
         "_max_attempts",
         "_permit",
         "_start_reserved",
         "_started",
+        "_within_own",
     )
 
     def __init__(
-        self, guard: Guard, started: float, max_attempts: int, deadline_at: float | None = None
+        self,
+        guard: Guard,
+        started: float,
+        max_attempts: int,
+        deadline_at: float | None = None,
+        *,
+        within_own: bool = False,
     ) -> None:
         self._guard = guard
         self._clock = guard.clock
@@ -104,7 +118,7 @@ class Call(Generic[T]):
         self._attempts = 0
         self._history: list[FailedAttempt] = []
         self._permit: Permit | None = None
-        self._in_gate = False
+        self._within_own = within_own
         self._start_reserved: float | None = None
 
     def steps(self) -> Steps[T]:
@@ -146,15 +160,14 @@ class Call(Generic[T]):
     def _admit(self) -> Generator[Step, "Outcome[T] | bool | None", RetryResult[T] | None]:
         """Ask everyone who may object, the breaker last; return the result where one refuses."""
         guard, breaker = self._guard, self._guard.breaker
-        if breaker.refuses():
+        if not self._within_own and breaker.refuses():
             # Asked first, too: a call that will be refused must not wait for a turn or use up rate.
             return self._refused_by_breaker()
-        if guard.gate is not None:
-            if not guard.gate.try_enter():
-                granted = yield Turn(guard.gate, self._longest_turn(guard.gate))
-                if not granted:
-                    return self._refused_by_gate(guard.gate)
-            self._in_gate = True
+        gate = None if self._within_own else guard.gate
+        if gate is not None and not gate.try_enter(self):
+            granted = yield Turn(gate, self, self._longest_turn(gate))
+            if not granted:
+                return self._refused_by_gate(gate)
         if self._remaining(self._clock.monotonic()) <= 0:
             return self._stop(StopReason.DEADLINE, self._deadline_error())
         if guard.rate is not None:
@@ -164,7 +177,7 @@ class Call(Generic[T]):
                 return self._refused_by_rate(wait)
             if wait > 0:
                 yield Pause(wait)
-        self._permit = breaker.try_acquire()
+        self._permit = breaker.permit if self._within_own else breaker.try_acquire()
         return self._refused_by_breaker() if self._permit is None else None
 
     def _reserve_start(self, rate: RateLimiter) -> tuple[float, bool]:
@@ -271,11 +284,22 @@ class Call(Generic[T]):
     def _diagnose(self, error: Exception) -> Diagnosis:
         seen = diagnose(error, wall_now=self._clock.wall())
         own = self._guard.policy.categorize
-        category = own(error) if own is not None else None
+        category = None if own is None else self._ask(own, error)
         checks.instance("what categorize returns", category, Category, optional=True)
         if category is None or category is seen.category:
             return seen
-        return replace(seen, category=category, known=True, counts=category is Category.TRANSIENT)
+        caller_fault = seen.status is not None and 400 <= seen.status < 500
+        own_refusal = isinstance(error, HoldfastError) and not seen.counts
+        counts = category is Category.TRANSIENT and not caller_fault and not own_refusal
+        return replace(seen, category=category, known=True, counts=counts)
+
+    def _ask(self, own: Callable[[BaseException], Category | None], error: Exception) -> Any:
+        try:
+            return own(error)
+        except Exception:
+            # The error at hand is the one that the caller must see.
+            _log.exception("%s: categorize failed on %r", self._guard.name, error)
+            return None
 
     def _next(self, seen: Diagnosis, now: float) -> float | Stop:
         """Decide what follows a failed attempt: another one after so many seconds, or the end."""
@@ -345,16 +369,17 @@ class Call(Generic[T]):
         return permit
 
     def _leave_gate(self) -> None:
-        if self._in_gate and self._guard.gate is not None:
-            self._in_gate = False
-            self._guard.gate.leave()
+        if self._guard.gate is not None:
+            self._guard.gate.leave(self)
 
     def _give_back(self) -> None:
         """Return everything still held: the call ended, or its caller was cancelled."""
-        if self._permit is not None:
-            self._guard.breaker.give_back(self._permit)
-            self._permit = None
-        if self._start_reserved is not None and self._guard.rate is not None:
-            self._guard.rate.give_back(self._start_reserved)
-            self._start_reserved = None
-        self._leave_gate()
+        try:
+            if self._permit is not None:
+                self._guard.breaker.give_back(self._permit)
+                self._permit = None
+            if self._start_reserved is not None and self._guard.rate is not None:
+                self._guard.rate.give_back(self._start_reserved)
+                self._start_reserved = None
+        finally:
+            self._leave_gate()

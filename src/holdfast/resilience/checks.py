@@ -5,7 +5,11 @@ from collections.abc import Callable, Iterable
 from types import CoroutineType
 from typing import Any, TypeVar
 
+from holdfast.clock import Clock
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+_MOST = 9e9
 
 
 class MisusedOperationError(TypeError):
@@ -20,7 +24,9 @@ def number(
     above: float | None = None,
     at_most: float | None = None,
 ) -> None:
-    """Refuse `value` unless it is a finite number inside the given bounds.
+    """Refuse `value` unless it is a number inside the given bounds, and no more than 9e9.
+
+    9e9 seconds are 285 years; what is longer overflows timers instead of waiting.
 
     Raises:
         TypeError: `value` is no number (a bool is none either).
@@ -30,6 +36,8 @@ def number(
         raise TypeError(f"{field} must be a number, got {value!r}")
     if not _is_finite(value):
         raise ValueError(f"{field} must be finite, got {value!r}")
+    if value > _MOST:
+        raise ValueError(f"{field} must be at most {_MOST:g}, got {value!r}")
     if at_least is not None and value < at_least:
         raise ValueError(f"{field} must be at least {at_least:g}, got {value!r}")
     if above is not None and value <= above:
@@ -38,12 +46,14 @@ def number(
         raise ValueError(f"{field} must be at most {at_most:g}, got {value!r}")
 
 
-def whole(field: str, value: Any, *, at_least: int) -> None:
-    """Refuse `value` unless it is an int of at least `at_least`."""
+def whole(field: str, value: Any, *, at_least: int, at_most: int | None = None) -> None:
+    """Refuse `value` unless it is an int inside the given bounds."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{field} must be a whole number, got {value!r}")
     if value < at_least:
         raise ValueError(f"{field} must be at least {at_least}, got {value!r}")
+    if at_most is not None and value > at_most:
+        raise ValueError(f"{field} must be at most {at_most}, got {value!r}")
 
 
 def instance(field: str, value: Any, kind: type, *, optional: bool = False) -> None:
@@ -54,12 +64,28 @@ def instance(field: str, value: Any, kind: type, *, optional: bool = False) -> N
         raise TypeError(f"{field} must be a {kind.__name__}, got {value!r}")
 
 
+def clock(field: str, value: Clock) -> Clock:
+    """Return `value`, unless it cannot tell the time and wait."""
+    for method in ("monotonic", "wall", "sleep", "sleep_async", "call_within"):
+        if not callable(getattr(value, method, None)):
+            raise TypeError(f"{field} must be a Clock, got {value!r}, which has no {method}")
+    return value
+
+
 def label(field: str, value: Any) -> None:
     """Refuse `value` unless it is a non-empty string."""
     if not isinstance(value, str):
         raise TypeError(f"{field} must be a string, got {value!r}")
     if not value:
         raise ValueError(f"{field} must not be empty, got {value!r}")
+
+
+def hashable(field: str, value: object) -> None:
+    """Refuse `value` unless it can be hashed, as policies are looked up by value."""
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(f"{field} must be hashable, got {value!r}") from None
 
 
 def callables(field: str, values: Iterable[F]) -> tuple[F, ...]:

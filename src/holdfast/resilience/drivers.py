@@ -7,8 +7,8 @@ SystemExit pass straight through, and closing the steps returns whatever permits
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
-from threading import Event
-from typing import TypeVar
+from queue import Empty, SimpleQueue
+from typing import TypeVar, cast
 
 from holdfast.clock import CallCutOff, Clock
 from holdfast.resilience.call import Attempt, Outcome, Pause, Step, Steps, Turn
@@ -30,8 +30,9 @@ def drive(steps: Steps[T], operation: Callable[[], T], clock: Clock) -> RetryRes
             try:
                 step = steps.send(reply)
             except StopIteration as end:
-                result: RetryResult[T] = end.value
-                return result
+                # The frames of failed attempts lead here: hold nothing that holds their errors.
+                reply = None
+                return cast(RetryResult[T], end.value)
             reply = _do(step, operation, clock)
 
 
@@ -58,15 +59,18 @@ def _attempt(operation: Callable[[], T], seconds: float | None, clock: Clock) ->
 
 
 def _wait_for_turn(step: Turn) -> bool:
-    granted = Event()
-    ticket = step.gate.queue(granted.set)
+    # Unlike an Event it may be set in the middle of its own waiting, by a signal handler.
+    granted: SimpleQueue[None] = SimpleQueue()
     try:
-        if granted.wait(step.seconds):
-            return True
+        ticket = step.gate.queue(step.holder, lambda: granted.put(None))
+        try:
+            granted.get(timeout=step.seconds)
+        except Empty:
+            return not step.gate.withdraw(ticket)
+        return True
     except BaseException:
-        step.gate.give_up(ticket)
+        step.gate.give_up(step.holder)
         raise
-    return not step.gate.withdraw(ticket)
 
 
 async def drive_async(
@@ -79,8 +83,9 @@ async def drive_async(
             try:
                 step = steps.send(reply)
             except StopIteration as end:
-                result: RetryResult[T] = end.value
-                return result
+                # The frames of failed attempts lead here: hold nothing that holds their errors.
+                reply = None
+                return cast(RetryResult[T], end.value)
             if isinstance(step, Attempt):
                 reply = await _attempt_async(operation, step.seconds)
             elif isinstance(step, Pause):
@@ -98,28 +103,32 @@ async def _attempt_async(
         async with limit:
             awaitable = operation()
             require_awaitable(awaitable)
-            outcome = Outcome(await awaitable)
+            value = await awaitable
+        return Outcome(cut=True) if limit.expired() else Outcome(value)
     except MisusedOperationError:
         raise
     except Exception as error:
-        outcome = Outcome(error=error)
-    # Late is late, as for a blocking operation, whatever this one made of being cancelled.
-    return Outcome(cut=True) if limit.expired() else outcome
+        # Late is late, as for a blocking operation, whatever this one made of being cancelled.
+        return Outcome(cut=True) if limit.expired() else Outcome(error=error)
+    finally:
+        # The error's traceback holds this frame, and the limit the task whose result it may be.
+        del limit
 
 
 async def _wait_for_turn_async(step: Turn) -> bool:
     loop = asyncio.get_running_loop()
     granted = asyncio.Event()
-    ticket = step.gate.queue(lambda: _wake(loop, granted))
     try:
-        async with asyncio.timeout(step.seconds):
-            await granted.wait()
-    except TimeoutError:
-        return not step.gate.withdraw(ticket)
+        ticket = step.gate.queue(step.holder, lambda: _wake(loop, granted))
+        try:
+            async with asyncio.timeout(step.seconds):
+                await granted.wait()
+        except TimeoutError:
+            return not step.gate.withdraw(ticket)
+        return True
     except BaseException:
-        step.gate.give_up(ticket)
+        step.gate.give_up(step.holder)
         raise
-    return True
 
 
 def _wake(loop: asyncio.AbstractEventLoop, granted: asyncio.Event) -> None:

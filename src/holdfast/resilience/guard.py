@@ -48,8 +48,10 @@ class Operation:
         self.gate: ConcurrencyGate | None = None
         self.reported: dict[str, object] = {}
 
-    def adopt(self, policy: RetryPolicy) -> None:
-        """Make what `policy` needs and is not there yet.
+    def adopt(self, policy: RetryPolicy) -> bool:
+        """Make what `policy` needs and is not there yet; say whether a limit is new.
+
+        A limit holds for all calls of the name, those under policies that do not speak of it too.
 
         Raises:
             ValueError: the name is already used with a different limit of the same sort, so one
@@ -63,12 +65,14 @@ class Operation:
         # Only now, as a policy that is refused must leave nothing behind.
         if policy.breaker is not None and own_breaker is None:
             self.breaker.judge_by(policy.breaker)
+        limits = (self.budget, self.rate, self.gate)
         if policy.budget is not None and self.budget is None:
             self.budget = RetryBudgetMeter(policy.budget)
         if policy.rate is not None and self.rate is None:
             self.rate = RateLimiter(policy.rate)
         if policy.concurrency is not None and self.gate is None:
             self.gate = ConcurrencyGate(policy.concurrency)
+        return limits != (self.budget, self.rate, self.gate)
 
     def _agree(self, field: str, there: object, asked: object) -> None:
         if there is not None and asked is not None and there != asked:
@@ -101,7 +105,6 @@ class Guard:
     def __init__(
         self, operation: Operation, policy: RetryPolicy, *, rng: Random, nested: Nested
     ) -> None:
-        operation.adopt(policy)
         self.name = operation.name
         self.policy = policy
         self.clock = operation.clock
@@ -111,9 +114,9 @@ class Guard:
         self.stats = operation.stats
         self.first_tries = operation.stats.first_tries
         self.breaker = operation.breaker
-        self.budget = operation.budget if policy.budget is not None else None
-        self.rate = operation.rate if policy.rate is not None else None
-        self.gate = operation.gate if policy.concurrency is not None else None
+        self.budget = operation.budget
+        self.rate = operation.rate
+        self.gate = operation.gate
         self.reported = operation.reported
         # A plain guard's first attempt needs no timer, no turn and no accounting beforehand.
         self.plain = not self.listeners and all(
@@ -141,7 +144,7 @@ class Guard:
 
     def deadline_at(self, started: float, outer: "Frame | None") -> float | None:
         """Return when a call started inside `outer` must end: its own deadline or the outer one."""
-        inherited = None if outer is None else outer.deadline_at
+        inherited = None if outer is None else outer.deadline_on(self.clock)
         if self.policy.deadline is None:
             return inherited
         own = started + self.policy.deadline
@@ -169,33 +172,42 @@ class Frame:
     guard: Guard | None
 
     @property
+    def under_way(self) -> bool:
+        """Whether the call has begun and not ended."""
+        return getattr(self, "guard", None) is not None
+
+    @property
     def retrier(self) -> Guard | None:
         """The guard that would repeat what runs inside; None where none would."""
         guard = self.guard
         return None if guard is None or guard.policy.max_attempts == 1 else guard
 
-    @property
-    def deadline_at(self) -> float | None:
-        """When the call must end, on the monotonic clock; None where it need not."""
+    def deadline_on(self, clock: Clock) -> float | None:  # noqa: ARG002 - a plain call has none
+        """Return when the call must end, on the monotonic `clock`; None where it need not."""
         return None
+
+    def runs(self, stats: OperationStats) -> bool:
+        """Say whether this call, or one around it, is of the name that `stats` belong to."""
+        return self.guard is not None and self.guard.stats is stats
 
 
 class LimitedFrame(Frame):
     """The frame of a call that has a deadline, runs inside another, or is not plain otherwise."""
 
-    __slots__ = ("_deadline_at", "_outer", "attempts")
+    __slots__ = ("_outer", "attempts", "deadline_at", "within_own")
 
     def __init__(self, guard: Guard, started: float, outer: Frame | None) -> None:
         self.guard = guard
         self.attempts = guard.attempts_inside(outer)
-        self._deadline_at = guard.deadline_at(started, outer)
+        self.deadline_at = guard.deadline_at(started, outer)
+        self.within_own = outer is not None and outer.runs(guard.stats)
         self._outer = outer
 
     def end(self) -> None:
         """Mark the call as ended; what it ran in is let go."""
         self.guard = None
         self._outer = None
-        self._deadline_at = None
+        self.deadline_at = None
 
     @property
     def retrier(self) -> Guard | None:
@@ -204,11 +216,32 @@ class LimitedFrame(Frame):
             return self.guard
         return None if self._outer is None else self._outer.retrier
 
-    @property
-    def deadline_at(self) -> float | None:
-        """When the call must end, on the monotonic clock; None where it need not."""
-        return self._deadline_at
+    def deadline_on(self, clock: Clock) -> float | None:
+        """Return when the call must end, on the monotonic `clock`; None where it need not.
+
+        Moments of one clock mean nothing on another: there only calls further out have a say.
+        """
+        if self.guard is not None and self.guard.clock is clock:
+            return self.deadline_at
+        return None if self._outer is None else self._outer.deadline_on(clock)
+
+    def runs(self, stats: OperationStats) -> bool:
+        """Say whether this call, or one around it, is of the name that `stats` belong to."""
+        return super().runs(stats) or (self._outer is not None and self._outer.runs(stats))
 
 
 ACTIVE: ContextVar[Frame | None] = ContextVar("holdfast_active_call", default=None)
 """The innermost guarded call that the current code runs in."""
+
+
+def outside_calls(listener: Listener) -> Listener:
+    """Let `listener` run outside of the call that it hears of: its own calls are not nested."""
+
+    def told(event: Event) -> None:
+        token = ACTIVE.set(None)
+        try:
+            listener(event)
+        finally:
+            ACTIVE.reset(token)
+
+    return told

@@ -1,9 +1,14 @@
-"""What many calls of one name may do together: a rate, a retry budget, a number at once."""
+"""What many calls of one name may do together: a rate, a retry budget, a number at once.
+
+The locks may be taken again by the thread that has them: a signal handler that looks at a service
+runs in the middle of whatever the main thread was doing.
+"""
 
 from bisect import insort
 from collections import deque
 from collections.abc import Callable
-from threading import Lock
+from threading import RLock
+from weakref import WeakSet
 
 from holdfast.resilience.policy import ConcurrencyLimit, RateLimit, RetryBudget
 from holdfast.resilience.recent import RecentCounts
@@ -23,7 +28,7 @@ class RateLimiter:
 
     def __init__(self, limit: RateLimit) -> None:
         self.limit = limit
-        self._lock = Lock()
+        self._lock = RLock()
         self._windows: list[tuple[float, deque[float]]] = [
             (period, deque(maxlen=count))
             for period, count in ((MINUTE, limit.per_minute), (DAY, limit.per_day))
@@ -71,7 +76,7 @@ class RetryBudgetMeter:
 
     def __init__(self, budget: RetryBudget) -> None:
         self.budget = budget
-        self._lock = Lock()
+        self._lock = RLock()
         self._recent = RecentCounts(budget.window)
 
     def count_call(self, now: float) -> None:
@@ -93,49 +98,60 @@ class RetryBudgetMeter:
 class Ticket:
     """A place in the queue for a turn; `wake` is called once the turn is granted."""
 
-    __slots__ = ("granted", "wake")
+    __slots__ = ("granted", "holder", "wake")
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, holder: object, wake: Callable[[], None]) -> None:
+        self.holder = holder
         self.wake = wake
         self.granted = False
 
 
 class ConcurrencyGate:
-    """Let at most `limit` attempts run at once; threads and tasks wait in one queue, in order."""
+    """Let at most `limit` attempts run at once; threads and tasks wait in one queue, in order.
 
-    __slots__ = ("_lock", "_queue", "limit", "running")
+    A turn belongs to its holder, so it can be ended twice without harm, and it ends with its
+    holder: an exception thrown into a thread between two lines of bookkeeping loses no turn.
+    """
+
+    __slots__ = ("_holders", "_lock", "_queue", "limit")
 
     def __init__(self, limit: ConcurrencyLimit) -> None:
         self.limit = limit
-        self.running = 0
+        self._holders: WeakSet[object] = WeakSet()
         self._queue: deque[Ticket] = deque()
-        self._lock = Lock()
+        self._lock = RLock()
 
-    def try_enter(self) -> bool:
-        """Take a turn if one is free; then nobody is waiting, as free turns are granted at once."""
+    @property
+    def running(self) -> int:
+        """How many turns are taken."""
+        return len(self._holders)
+
+    def try_enter(self, holder: object) -> bool:
+        """Take a turn for `holder` if one is free and nobody waits for it."""
         with self._lock:
-            if self.running >= self.limit.limit:
-                return False
-            self.running += 1
-            return True
+            # A turn that ended with its holder has told nobody: those in line come first.
+            self._grant()
+            free = self.running < self.limit.limit
+            if free:
+                self._holders.add(holder)
+            return free
 
-    def queue(self, wake: Callable[[], None]) -> Ticket:
-        """Stand in line; `wake` is called, from any thread, once the ticket is granted."""
-        ticket = Ticket(wake)
+    def queue(self, holder: object, wake: Callable[[], None]) -> Ticket:
+        """Stand in line; `wake` is called, from any thread, once the ticket is granted.
+
+        It is called under the lock, sometimes twice, and must neither block nor come back here.
+        """
+        ticket = Ticket(holder, wake)
         with self._lock:
             self._queue.append(ticket)
-            woken = self._grant()
-        for each in woken:
-            each.wake()
+            self._grant()
         return ticket
 
-    def leave(self) -> None:
-        """End a turn; the first in line gets it."""
+    def leave(self, holder: object) -> None:
+        """End the turn of `holder`, if it has one; the first in line gets it."""
         with self._lock:
-            self.running -= 1
-            woken = self._grant()
-        for each in woken:
-            each.wake()
+            self._holders.discard(holder)
+            self._grant()
 
     def withdraw(self, ticket: Ticket) -> bool:
         """Step out of the line; False says that the turn was granted in the meantime."""
@@ -145,16 +161,26 @@ class ConcurrencyGate:
             self._queue.remove(ticket)
             return True
 
-    def give_up(self, ticket: Ticket) -> None:
-        """Step out of the line; a turn granted in the meantime goes to the next."""
-        if not self.withdraw(ticket):
-            self.leave()
+    def give_up(self, holder: object) -> None:
+        """Take `holder` out of the line; a turn granted in the meantime goes to the next."""
+        with self._lock:
+            for ticket in [ticket for ticket in self._queue if ticket.holder is holder]:
+                self._queue.remove(ticket)
+            self.leave(holder)
 
-    def _grant(self) -> list[Ticket]:
-        woken = []
-        while self._queue and self.running < self.limit.limit:
-            ticket = self._queue.popleft()
+    def _grant(self) -> None:
+        """Give free turns to the first in line, and wake them.
+
+        A ticket leaves the line last: whoever is interrupted before that, the next one who comes
+        by does all of it again.
+        """
+        while self._queue:
+            ticket = self._queue[0]
+            if ticket.holder not in self._holders and self.running >= self.limit.limit:
+                return
+            self._holders.add(ticket.holder)
             ticket.granted = True
-            self.running += 1
-            woken.append(ticket)
-        return woken
+            ticket.wake()
+            # A signal handler may have come by meanwhile.
+            if self._queue and self._queue[0] is ticket:
+                self._queue.popleft()

@@ -11,6 +11,13 @@ _TIMED_MINIMUM_CALLS = 10
 """Calls a window of time must hold before its rate is judged, unless the policy says otherwise."""
 
 
+_MOST_REMEMBERED = 10_000_000
+"""Calls that a window or a rate may remember one by one."""
+
+_SHORTEST_WINDOW = 0.001
+"""Seconds: a window cut into twenty parts still tells them apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class BreakerPolicy:
     """When a breaker opens, for how long, and how it tries again. Either rule opens it.
@@ -55,9 +62,9 @@ class BreakerPolicy:
                 "failure_rate must be below 1 where consecutive_failures is None, "
                 f"got {self.failure_rate!r}: no share is above it, the breaker could never open"
             )
-        checks.whole("window_calls", self.window_calls, at_least=1)
+        checks.whole("window_calls", self.window_calls, at_least=1, at_most=_MOST_REMEMBERED)
         if self.window_seconds is not None:
-            checks.number("window_seconds", self.window_seconds, above=0)
+            checks.number("window_seconds", self.window_seconds, at_least=_SHORTEST_WINDOW)
         self._check_minimum()
         self._check_exclude()
         checks.number("open_for", self.open_for, above=0)
@@ -112,9 +119,9 @@ class RateLimit:
         if self.per_minute is None and self.per_day is None:
             raise ValueError("per_minute and per_day are both None: nothing would be limited")
         if self.per_minute is not None:
-            checks.whole("per_minute", self.per_minute, at_least=1)
+            checks.whole("per_minute", self.per_minute, at_least=1, at_most=_MOST_REMEMBERED)
         if self.per_day is not None:
-            checks.whole("per_day", self.per_day, at_least=1)
+            checks.whole("per_day", self.per_day, at_least=1, at_most=_MOST_REMEMBERED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +141,16 @@ class RetryBudget:
     def __post_init__(self) -> None:
         checks.number("share", self.share, at_least=0, at_most=1)
         checks.whole("floor", self.floor, at_least=0)
-        checks.number("window", self.window, above=0)
+        checks.number("window", self.window, at_least=_SHORTEST_WINDOW)
 
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimit:
     """How many attempts may run at once, and how many seconds one may wait for its turn.
 
-    `max_wait=None` waits as long as the call's deadline allows; 0 refuses at once.
+    `max_wait=None` waits as long as the call's deadline allows; 0 refuses at once. A blocking
+    attempt that was cut off ends its turn, though its thread may run on until the call that it is
+    stuck in returns.
     """
 
     limit: int
@@ -170,7 +179,8 @@ class RetryPolicy:
             outcome is not known (it timed out, or its connection broke) is then not repeated.
         concurrency: how many attempts of this name may run at once.
         categorize: a first look at an error; returns None to leave it to `holdfast.categorize`.
-            What it raises ends the call and is raised by it.
+            Where it raises, that is logged and it is left to `holdfast.categorize`, too. 4xx
+            answers and Holdfast's own refusals never count against a breaker, whatever it says.
     """
 
     max_attempts: int = 3
@@ -198,3 +208,4 @@ class RetryPolicy:
         checks.instance("concurrency", self.concurrency, ConcurrencyLimit, optional=True)
         if self.categorize is not None and not callable(self.categorize):
             raise TypeError(f"categorize must be callable, got {self.categorize!r}")
+        checks.hashable("categorize", self.categorize)

@@ -77,6 +77,7 @@ TYPES: Final[dict[str, dict[str, Sighting]]] = {
     "builtins": {
         **_firm(BUG, "TypeError AttributeError NameError ImportError SyntaxError"),
         **_firm(BUG, "NotImplementedError RecursionError AssertionError"),
+        **_firm(BUG, "KeyError IndexError LookupError ArithmeticError ZeroDivisionError"),
         **_firm(NO_MEMORY, "MemoryError"),
         **_firm(CANCELLED, "KeyboardInterrupt SystemExit GeneratorExit"),
         **_firm(FILE, "FileNotFoundError PermissionError FileExistsError"),

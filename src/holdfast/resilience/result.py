@@ -80,8 +80,13 @@ class RetryResult(Generic[T]):
 
     def unwrap(self) -> T:
         """Return the value, or raise the error."""
-        if self.error is not None:
-            raise self.error
+        error = self.error
+        if error is not None:
+            try:
+                raise error
+            finally:
+                # Its traceback holds this frame: let the frame hold neither in turn.
+                del self, error
         return self.value  # type: ignore[return-value]  # T may itself be Optional: None is a value
 
     def __repr__(self) -> str:

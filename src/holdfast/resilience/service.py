@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial, wraps
 from random import Random
-from threading import Lock
+from threading import RLock
 from types import CoroutineType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -12,14 +12,22 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener
 from holdfast.resilience import checks
 from holdfast.resilience.breaker.breaker import CircuitBreaker, CircuitSnapshot
-from holdfast.resilience.call import Call
+from holdfast.resilience.call import Call, Steps
 from holdfast.resilience.checks import (
     MisusedOperationError,
     refuse_coroutine,
     require_awaitable,
 )
 from holdfast.resilience.drivers import drive, drive_async
-from holdfast.resilience.guard import ACTIVE, Frame, Guard, LimitedFrame, Nested, Operation
+from holdfast.resilience.guard import (
+    ACTIVE,
+    Frame,
+    Guard,
+    LimitedFrame,
+    Nested,
+    Operation,
+    outside_calls,
+)
 from holdfast.resilience.policy import RetryPolicy
 from holdfast.resilience.result import FirstTry, RetryResult
 from holdfast.resilience.stats import FOLD_AT, RetryMetrics
@@ -68,19 +76,19 @@ class RetryService:
         if nested not in ("collapse", "allow"):
             raise ValueError(f'nested must be "collapse" or "allow", got {nested!r}')
         checks.instance("rng", rng, Random, optional=True)
-        self._clock = clock
+        self._clock = checks.clock("clock", clock)
         self._monotonic = clock.monotonic
         self._rng = rng or Random()
-        self._listeners = checks.callables("listeners", listeners)
+        self._listeners = tuple(map(outside_calls, checks.callables("listeners", listeners)))
         self._nested: Nested = nested
-        self._lock = Lock()
+        self._lock = RLock()
         self._operations: dict[str, Operation] = {}
         self._guards: dict[str, Guard] = {}
         self._bound: dict[tuple[str, RetryPolicy], Guard] = {}
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def execute_sync(
+    def execute_sync(  # noqa: PLR0915 - every call of a helper costs a twentieth of the whole
         self, operation: Callable[[], T], policy: RetryPolicy, name: str
     ) -> RetryResult[T]:
         """Run a blocking operation under `policy`, as `name`; never raises what it raises.
@@ -88,7 +96,10 @@ class RetryService:
         A time limit runs the operation on another thread, since a blocking call cannot be cut
         from outside: the caller goes on at once, the thread ends as soon as it can.
         """
-        guard = self._guards.get(name)
+        try:
+            guard = self._guards.get(name)
+        except TypeError:  # it cannot even be looked up; say what is wrong with it
+            guard = None
         if guard is None or guard.policy is not policy:
             guard = self._guard_for(policy, name)
         outer = ACTIVE.get()
@@ -100,15 +111,20 @@ class RetryService:
             raise _not_callable(operation)
         started = self._monotonic()
         frame = Frame()
-        frame.guard = guard
+        value: T | None = None
+        steps: Steps[T] | None = None
         token = ACTIVE.set(frame)
         try:
-            value = operation()
-        except MisusedOperationError:
-            raise
-        except Exception as error:
-            call: Call[T] = Call(guard, started, policy.max_attempts)
-            return drive(call.steps_after(error, permit), operation, self._clock)
+            frame.guard = guard  # only here, as an interruption before leaves the frame active
+            try:
+                value = operation()
+            except MisusedOperationError:
+                raise
+            except Exception as error:
+                steps = Call[T](guard, started, policy.max_attempts).steps_after(error, permit)
+            # Outside of `except`, lest every later error name the first as its context.
+            if steps is not None:
+                return drive(steps, operation, self._clock)
         finally:
             frame.guard = None
             ACTIVE.reset(token)
@@ -126,14 +142,17 @@ class RetryService:
         result.total_time = total_time
         return result
 
-    async def execute(
+    async def execute(  # noqa: PLR0915 - the same
         self, operation: Callable[[], Awaitable[T]], policy: RetryPolicy, name: str
     ) -> RetryResult[T]:
         """Run an asynchronous operation under `policy`, as `name`; never raises what it raises.
 
         Cancelling the caller cancels the operation, and passes through at once.
         """
-        guard = self._guards.get(name)
+        try:
+            guard = self._guards.get(name)
+        except TypeError:  # it cannot even be looked up; say what is wrong with it
+            guard = None
         if guard is None or guard.policy is not policy:
             guard = self._guard_for(policy, name)
         outer = ACTIVE.get()
@@ -145,19 +164,22 @@ class RetryService:
             raise _not_callable(operation)
         started = self._monotonic()
         frame = Frame()
-        frame.guard = guard
+        value: T | None = None
+        steps: Steps[T] | None = None
         token = ACTIVE.set(frame)
         try:
-            awaitable = operation()
-            if type(awaitable) is not CoroutineType:
-                require_awaitable(awaitable)
-            value = await awaitable
-        except MisusedOperationError:
-            raise
-        except Exception as error:
-            call: Call[T] = Call(guard, started, policy.max_attempts)
-            steps = call.steps_after(error, permit)
-            return await drive_async(steps, operation, self._clock)
+            frame.guard = guard  # only here, as an interruption before leaves the frame active
+            try:
+                awaitable = operation()
+                if type(awaitable) is not CoroutineType:
+                    require_awaitable(awaitable)
+                value = await awaitable
+            except MisusedOperationError:
+                raise
+            except Exception as error:
+                steps = Call[T](guard, started, policy.max_attempts).steps_after(error, permit)
+            if steps is not None:
+                return await drive_async(steps, operation, self._clock)
         finally:
             frame.guard = None
             ACTIVE.reset(token)
@@ -213,15 +235,21 @@ class RetryService:
         """Run a call that needs more than a plain first attempt."""
         if not callable(operation):
             raise _not_callable(operation)
+        if outer is not None and not outer.under_way:
+            ACTIVE.set(None)  # a context that outlived its call: later calls are quick again
+            outer = None
         started = self._monotonic()
         frame = LimitedFrame(guard, started, outer)
-        call: Call[T] = Call(guard, started, frame.attempts, frame.deadline_at)
-        token = ACTIVE.set(frame)
+        token = None
         try:
-            return drive(call.steps(), operation, self._clock)
+            token = ACTIVE.set(frame)
+            return drive(_steps(frame, guard, started), operation, self._clock)
         finally:
+            # First and without a call, so no interruption can leave this call under way.
+            frame.guard = None
+            if token is not None:
+                ACTIVE.reset(token)
             frame.end()
-            ACTIVE.reset(token)
 
     async def _execute(
         self, guard: Guard, operation: Callable[[], Awaitable[T]], outer: Frame | None
@@ -229,15 +257,21 @@ class RetryService:
         """Run a call that needs more than a plain first attempt."""
         if not callable(operation):
             raise _not_callable(operation)
+        if outer is not None and not outer.under_way:
+            ACTIVE.set(None)  # a context that outlived its call: later calls are quick again
+            outer = None
         started = self._monotonic()
         frame = LimitedFrame(guard, started, outer)
-        call: Call[T] = Call(guard, started, frame.attempts, frame.deadline_at)
-        token = ACTIVE.set(frame)
+        token = None
         try:
-            return await drive_async(call.steps(), operation, self._clock)
+            token = ACTIVE.set(frame)
+            return await drive_async(_steps(frame, guard, started), operation, self._clock)
         finally:
+            # First and without a call, so no interruption can leave this call under way.
+            frame.guard = None
+            if token is not None:
+                ACTIVE.reset(token)
             frame.end()
-            ACTIVE.reset(token)
 
     # -- what is known per name ----------------------------------------------------------------
 
@@ -299,13 +333,22 @@ class RetryService:
                 operation = self._operations.get(name)
                 if operation is None:
                     operation = Operation(name, self._clock, self._listeners)
-                guard = Guard(operation, policy, rng=self._rng, nested=self._nested)
-                self._operations[name] = operation
-                if len(self._bound) >= _MOST_BOUND:
+                if operation.adopt(policy) or len(self._bound) >= _MOST_BOUND:
+                    # What was bound before does not know of the new limit: bind it again.
                     self._bound.clear()
+                guard = Guard(operation, policy, rng=self._rng, nested=self._nested)
+                if self._operations.setdefault(name, operation) is not operation:
+                    return self._guard_for(policy, name)  # a signal handler came first
                 self._bound[name, policy] = guard
             self._guards[name] = guard
             return guard
+
+
+def _steps(frame: LimitedFrame, guard: Guard, started: float) -> Steps[Any]:
+    call: Call[Any] = Call(
+        guard, started, frame.attempts, frame.deadline_at, within_own=frame.within_own
+    )
+    return call.steps()
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from threading import Lock
+from threading import RLock
 
 _LOWEST = 1e-6
 _GROWTH = 1.04
@@ -29,7 +29,8 @@ class RetryMetrics:
         circuit_breaker_trips: how often the breaker opened.
         circuit_breaker_recoveries: how often trial calls closed it.
         time_in_open_state: seconds that it spent open.
-        p50_latency: half of the calls took no longer, waits included; within 2 %.
+        p50_latency: half of the calls took no longer, waits included; within 2 %. Calls that
+            were refused before their first attempt do not count here.
         p95_latency: 95 % of the calls took no longer.
         p99_latency: 99 % of the calls took no longer.
         transient_errors: failed attempts that were worth another.
@@ -99,6 +100,7 @@ class OperationStats:
     """
 
     __slots__ = (
+        "_ended",
         "_histogram",
         "_lock",
         "_max_retries_reached",
@@ -111,8 +113,9 @@ class OperationStats:
 
     def __init__(self) -> None:
         self.first_tries: list[float] = []
-        self._lock = Lock()
+        self._lock = RLock()
         self._histogram = Histogram()
+        self._ended = 0
         self._retried = [0]
         self._successes = 0
         self._max_retries_reached = 0
@@ -133,21 +136,29 @@ class OperationStats:
                 self._transient_errors += 1
 
     def finished(self, seconds: float, attempts: int, *, ok: bool, exhausted: bool) -> None:
-        """Count a call that ended after `seconds` and `attempts`, other than at its first try."""
-        retries = max(attempts - 1, 0)
+        """Count a call that ended after `seconds` and `attempts`, other than at its first try.
+
+        A call that was refused before its first attempt says nothing about latency or retries.
+        """
         with self._lock:
-            self._histogram.add(seconds)
+            self._ended += 1
             self._successes += ok
             self._max_retries_reached += exhausted
-            while len(self._retried) <= retries:
+            if not attempts:
+                return
+            self._histogram.add(seconds)
+            while len(self._retried) < attempts:
                 self._retried.append(0)
-            self._retried[retries] += 1
+            self._retried[attempts - 1] += 1
 
     def _fold(self) -> None:
         """Sort the collected first tries into the histogram; what comes meanwhile stays."""
         count = len(self.first_tries)
-        self._histogram.add_sorted(sorted(self.first_tries[:count]))
+        # Taken and deleted without a call in between, so no signal handler can fold them as well.
+        collected = self.first_tries[:count]
         del self.first_tries[:count]
+        self._histogram.add_sorted(sorted(collected))
+        self._ended += count
         self._successes += count
         self._retried[0] += count
 
@@ -155,7 +166,7 @@ class OperationStats:
         """Return the counts so far, with those of the breaker that are handed in."""
         with self._lock:
             self._fold()
-            total = self._histogram.total
+            total = self._ended
             retries = sum(number * calls for number, calls in enumerate(self._retried))
             return RetryMetrics(
                 total_operations=total,

@@ -107,9 +107,8 @@ class Exchange:
 
     def reset(self) -> None:
         """Break the connection with a TCP RST."""
-        linger_none = struct.pack("ii", 1, 0)
         connection = self._writer.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_none)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
 
@@ -278,20 +277,18 @@ class ScriptedDownstream:
 
     def release(self) -> None:
         """Let every request that hangs now be answered; later ones hang again."""
-        self._loop.call_soon_threadsafe(self._release)
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._release)
 
     def start(self) -> None:
         """Listen and return; requests are answered from now on."""
         if self._thread is not None:
             raise RuntimeError("the scripted downstream is running already")
-        listener = socket.create_server(("127.0.0.1", self._port))
+        listener = socket.create_server(("127.0.0.1", self._port), backlog=1024)
         self._port = listener.getsockname()[1]
         started: Future[None] = Future()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(listener, started)),
-            name=f"scripted-downstream-{self._port}",
-            daemon=True,
-        )
+        main = self._serve(listener, started)
+        self._thread = threading.Thread(target=asyncio.run, args=(main,), daemon=True)
         self._thread.start()
         started.result(timeout=10)
 
@@ -306,29 +303,37 @@ class ScriptedDownstream:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         self._held = asyncio.Event()
-        server = await asyncio.start_server(self._converse, sock=listener, backlog=1024)
+        listener.setblocking(False)
+        # By hand: asyncio's own server leaks what it is accepting as it closes, and complains.
+        self._loop.add_reader(listener, self._accept, listener)
         started.set_result(None)
         await self._stopping.wait()
-        server.close()
+        self._loop.remove_reader(listener)
+        listener.close()
         for conversation in self._conversations:
             conversation.cancel()
         await asyncio.gather(*self._conversations, return_exceptions=True)
-        await server.wait_closed()
+
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return  # it has gone again
+        self._connections += 1
+        conversation = asyncio.create_task(self._converse(connection, self._connections))
+        self._conversations.add(conversation)
+        conversation.add_done_callback(self._conversations.discard)
+        conversation.add_done_callback(lambda _: connection.close())  # it may not even have begun
 
     def _release(self) -> None:
         self._held.set()
         self._held = asyncio.Event()
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._conversations.add(task)
-        task.add_done_callback(self._conversations.discard)
-        self._connections += 1
-        connection = self._connections
+    async def _converse(self, connection: socket.socket, number: int) -> None:
+        reader, writer = await asyncio.open_connection(sock=connection)
         try:
             while not writer.is_closing():
-                await self._exchange(reader, writer, connection)
+                await self._exchange(reader, writer, number)
             await writer.wait_closed()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client has gone
@@ -358,8 +363,8 @@ class ScriptedDownstream:
     async def _read(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int
     ) -> Request:
-        head = await reader.readuntil(b"\r\n\r\n")
-        first, *lines = head.decode("latin-1").split("\r\n")[:-2]
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first, *lines = head.split("\r\n")[:-2]
         method, target, _ = first.split(" ")
         headers: dict[str, str] = {}
         for line in lines:
@@ -380,7 +385,7 @@ class ScriptedDownstream:
         with self._arrival:
             self._requests.append(request)
             self._arrival.notify_all()
-            script = self._scripts.get(request.path) or self._scripts[None]
+            script = self._scripts.get(request.path, self._scripts[None])
             if not script:
                 return ok()
             return script.pop(0) if len(script) > 1 else script[0]

@@ -144,6 +144,8 @@ class PostgresServer:
             self._binaries = find_binaries()
             self._folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
             self._create_cluster()
+        if self._watcher is not None and self._postmaster() is not None:
+            return
         self._launch()
         try:
             self._wait_until_it_answers()
@@ -157,7 +159,7 @@ class PostgresServer:
         self._reap()
 
     def kill(self) -> None:
-        """End the server and its children with SIGKILL, as a crash of the machine's memory would.
+        """End the server and its children with SIGKILL.
 
         What was written stays in the operating system's cache: this is no power loss.
         """

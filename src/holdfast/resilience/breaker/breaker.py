@@ -7,7 +7,7 @@ never held while the operation or a listener runs, so slow calls do not wait for
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from threading import Lock
+from threading import RLock
 from typing import ParamSpec, TypeVar
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
@@ -100,9 +100,9 @@ class CircuitBreaker:
         checks.label("name", name)
         self.policy = policy or BreakerPolicy()
         self.name = name
-        self._clock = clock
+        self._clock = checks.clock("clock", clock)
         self._listeners = checks.callables("listeners", listeners)
-        self._lock = Lock()
+        self._lock = RLock()
         self._window = window_for(self.policy)
         self._trips = 0
         self._recoveries = 0
@@ -119,10 +119,13 @@ class CircuitBreaker:
         another generation, and one of the circuit that is just opening has no trial's place.
         `quiet` says that a success would change nothing.
         """
+        permit = Permit(circuit.generation)
+        closed = circuit.state is CircuitState.CLOSED
+        # Without a call in between, so no interruption can leave one of them behind.
         self._circuit = circuit
-        self.permit = Permit(circuit.generation)
-        self.closed = circuit.state is CircuitState.CLOSED
-        self.quiet = self.closed and not circuit.streak and self._window is None
+        self.permit = permit
+        self.closed = closed
+        self.quiet = closed and not circuit.streak and self._window is None
 
     # -- the protocol of one call: try_acquire, then exactly one of the three endings ----------
 

@@ -10,8 +10,14 @@ from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 async def a_claim_carries_what_a_handler_needs(world: World) -> None:
     """Arguments, attempt, deadline, owner and the rest come with the claim."""
     await world.add(
-        "a", queue="slow", arguments="[1]", owner="ann", meta="{}", max_attempts=4,
-        deadline_at=world.now + 99, downstream="gateway",
+        "a",
+        queue="slow",
+        arguments="[1]",
+        owner="ann",
+        meta="{}",
+        max_attempts=4,
+        deadline_at=world.now + 99,
+        downstream="gateway",
     )
     created_at = world.now
     world.pass_time(2)

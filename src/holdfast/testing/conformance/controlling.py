@@ -116,7 +116,11 @@ async def only_failed_jobs_can_be_retried_by_hand(world: World) -> None:
     await world.add("c")
     answers = await world.store.retry(["b", "nobody", "a", "c", "a"], now=world.now)
     assert answers == (
-        Change.REFUSED, Change.MISSING, Change.DONE, Change.REFUSED, Change.REFUSED,
+        Change.REFUSED,
+        Change.MISSING,
+        Change.DONE,
+        Change.REFUSED,
+        Change.REFUSED,
     )
 
 

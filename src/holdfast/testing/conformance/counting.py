@@ -91,7 +91,9 @@ async def outcomes_are_counted_by_attempts_and_outlive_retention(world: World) -
     )
     outcomes = (await world.store.stats()).outcomes
     assert {(row.status, row.attempts): row.count for row in outcomes} == {
-        (JobStatus.COMPLETE, 1): 1, (JobStatus.COMPLETE, 2): 1, (JobStatus.FAILED, 1): 1,
+        (JobStatus.COMPLETE, 1): 1,
+        (JobStatus.COMPLETE, 2): 1,
+        (JobStatus.FAILED, 1): 1,
     }
 
 
@@ -102,14 +104,21 @@ async def counters_equal_a_recount_after_anything(world: World) -> None:
     await world.declare()
     running: list[object] = []
     outcomes: list[Outcome] = [
-        Completed("1"), Retry(0, BROKEN), Retry(20, BROKEN), Failed(BROKEN), Failed(BROKEN, None),
-        Released(), Released(10), Cancelled(),
+        Completed("1"),
+        Retry(0, BROKEN),
+        Retry(20, BROKEN),
+        Failed(BROKEN),
+        Failed(BROKEN, None),
+        Released(),
+        Released(10),
+        Cancelled(),
     ]
     for step in range(150):
         world.pass_time(rng.uniform(0, 15))
         jobs = [
             NewJob(
-                f"job-{step}-{number}", rng.choice(["work", "other"]),
+                f"job-{step}-{number}",
+                rng.choice(["work", "other"]),
                 queue=rng.choice(["default", "slow"]),
                 downstream=rng.choice([None, "gateway"]),
                 status=rng.choice([JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.UPLOADED]),

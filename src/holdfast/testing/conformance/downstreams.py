@@ -126,9 +126,7 @@ async def a_trial_keeps_its_place_as_long_as_its_lease(world: World) -> None:
     world.pass_time(30)
     trials = await world.claim()
     world.pass_time(LEASE - 1)
-    await world.store.heartbeats().extend(
-        [claim.lease for claim in trials], LEASE, now=world.now
-    )
+    await world.store.heartbeats().extend([claim.lease for claim in trials], LEASE, now=world.now)
     world.pass_time(LEASE - 1)
     assert await world.claim() == ()
     world.pass_time(2)
@@ -208,7 +206,9 @@ async def failing_fast_claims_and_refuses(world: World) -> None:
     world.pass_time(30)
     rest = await world.claim(3)
     assert [claim.admission for claim in rest] == [
-        Admission.TRIAL, Admission.TRIAL, Admission.REFUSED,
+        Admission.TRIAL,
+        Admission.TRIAL,
+        Admission.REFUSED,
     ]
 
 

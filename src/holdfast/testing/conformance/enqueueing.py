@@ -24,9 +24,18 @@ async def a_new_job_reads_back_as_it_was_given(world: World) -> None:
     await world.store.enqueue(
         [
             NewJob(
-                "a", "work", queue="slow", arguments='{"n": [1, "ü\\u0000 \'"]}',
-                downstream="gateway", priority=-7, max_attempts=5, run_at=world.now + 5,
-                deadline_at=world.now + 90.25, dedup_key="k", owner="ann", meta='{"size":1}',
+                "a",
+                "work",
+                queue="slow",
+                arguments='{"n": [1, "ü\\u0000 \'"]}',
+                downstream="gateway",
+                priority=-7,
+                max_attempts=5,
+                run_at=world.now + 5,
+                deadline_at=world.now + 90.25,
+                dedup_key="k",
+                owner="ann",
+                meta='{"size":1}',
             )
         ],
         now=world.now,
@@ -37,7 +46,9 @@ async def a_new_job_reads_back_as_it_was_given(world: World) -> None:
     assert (job.priority, job.max_attempts, job.attempt_count, job.token) == (-7, 5, 0, 0)
     assert (job.status, job.ready_at) == (JobStatus.QUEUED, world.now + 5)
     assert (job.created_at, job.queued_at, job.deadline_at) == (
-        world.now, world.now, world.now + 90.25,
+        world.now,
+        world.now,
+        world.now + 90.25,
     )
     assert (job.dedup_key, job.owner, job.meta) == ("k", "ann", '{"size":1}')
     assert job.result is None
@@ -118,7 +129,10 @@ async def twins_within_one_bulk_are_found(world: World) -> None:
     ]
     answers = await world.store.enqueue(jobs, now=world.now)
     assert [(answer.id, answer.created) for answer in answers] == [
-        ("a", True), ("b", True), ("a", False), ("b", False),
+        ("a", True),
+        ("b", True),
+        ("a", False),
+        ("b", False),
     ]
     assert (await world.lane()).ready == 2
 

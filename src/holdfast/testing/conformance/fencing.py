@@ -18,7 +18,11 @@ from holdfast.jobs.ports import Refusal
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact
 
 OUTCOMES: tuple[Outcome, ...] = (
-    Completed('"zombie"'), Retry(5, BROKEN), Failed(BROKEN), Released(), Cancelled(),
+    Completed('"zombie"'),
+    Retry(5, BROKEN),
+    Failed(BROKEN),
+    Released(),
+    Cancelled(),
 )
 
 
@@ -76,9 +80,7 @@ async def a_zombies_progress_and_heartbeat_are_refused(world: World) -> None:
     zombie, heir = await _taken_over(world)
     assert await world.store.progress(heir.lease, 0.25, "mine", now=world.now)
     assert not await world.store.progress(zombie.lease, 0.75, "theirs", now=world.now)
-    extended = await world.store.heartbeats().extend(
-        [zombie.lease], LEASE * 9, now=world.now
-    )
+    extended = await world.store.heartbeats().extend([zombie.lease], LEASE * 9, now=world.now)
     assert extended.lost == (zombie.lease,)
     job = await world.job("a")
     assert (job.progress, job.progress_note) == (0.25, "mine")
@@ -133,11 +135,13 @@ async def one_stale_report_does_not_take_the_others_with_it(world: World) -> Non
         await world.add(name)
     claims = await world.claim()
     stale = Lease("b", 99, "worker-1", 0.0)
-    result = await world.tick([
-        Finished(claims[0].lease, Completed()),
-        Finished(stale, Completed()),
-        Finished(claims[2].lease, Failed(BROKEN)),
-    ])
+    result = await world.tick(
+        [
+            Finished(claims[0].lease, Completed()),
+            Finished(stale, Completed()),
+            Finished(claims[2].lease, Failed(BROKEN)),
+        ]
+    )
     assert [refused.lease for refused in result.refused] == [stale]
     assert (await world.job("a")).status is JobStatus.COMPLETE
     assert (await world.job("b")).status is JobStatus.PROCESSING

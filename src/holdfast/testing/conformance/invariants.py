@@ -12,17 +12,29 @@ _FIELDS: dict[JobStatus, dict[str, Any]] = {
     JobStatus.UPLOADED: {},
     JobStatus.QUEUED: {"ready_at": 9e9},
     JobStatus.PROCESSING: {
-        "worker_id": "w", "lease_expires_at": 9e9, "token": 9, "attempt_count": 1,
+        "worker_id": "w",
+        "lease_expires_at": 9e9,
+        "token": 9,
+        "attempt_count": 1,
     },
     JobStatus.COMPLETE: {"finished_at": 9e9, "result": "1"},
     JobStatus.FAILED: {
-        "finished_at": 9e9, "error_code": "UNKNOWN", "error_message": "m", "error_group": "m",
+        "finished_at": 9e9,
+        "error_code": "UNKNOWN",
+        "error_message": "m",
+        "error_group": "m",
     },
     JobStatus.CANCELLED: {"finished_at": 9e9},
 }
 _NOTHING: dict[str, Any] = {
-    "worker_id": None, "lease_expires_at": None, "finished_at": None, "result": None,
-    "error_code": None, "error_message": None, "error_group": None, "dead_letter": None,
+    "worker_id": None,
+    "lease_expires_at": None,
+    "finished_at": None,
+    "result": None,
+    "error_code": None,
+    "error_message": None,
+    "error_group": None,
+    "dead_letter": None,
 }
 
 
@@ -66,7 +78,9 @@ async def _moves(world: World, legal: bool) -> int:
                 continue
             job_id = await _in(world, origin)
             columns = {
-                "status": target, **_NOTHING, **_FIELDS[target],
+                "status": target,
+                **_NOTHING,
+                **_FIELDS[target],
                 **({"ready": False} if target is not JobStatus.QUEUED else {}),
             }
             refused = await _refused(world, job_id, columns)

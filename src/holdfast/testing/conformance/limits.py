@@ -1,7 +1,5 @@
 """Facts about limits that hold for the whole fleet."""
 
-
-
 from holdfast.jobs.model import Completed, Finished
 from holdfast.resilience.policy import RateLimit
 from holdfast.testing.conformance.world import World, fact, ids

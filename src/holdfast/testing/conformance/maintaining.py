@@ -50,7 +50,8 @@ async def a_crash_loop_ends_in_the_dead_letters(world: World) -> None:
     job = await world.job("a")
     assert job.error is not None
     assert (job.error.code, job.dead_letter) == (
-        ErrorCode.LEASE_LOST, DeadLetterReason.LEASE_LOST,
+        ErrorCode.LEASE_LOST,
+        DeadLetterReason.LEASE_LOST,
     )
     assert len(await world.store.attempts("a")) == 3
 
@@ -64,7 +65,9 @@ async def a_rescue_takes_a_bounded_number(world: World) -> None:
         world.pass_time(1)
     world.pass_time(LEASE)
     assert (await world.store.rescue(limit=3, now=world.now)).requeued == (
-        "job-0", "job-1", "job-2",
+        "job-0",
+        "job-1",
+        "job-2",
     )
     assert len((await world.store.rescue(limit=3, now=world.now)).requeued) == 2
     assert (await world.store.rescue(limit=3, now=world.now)).requeued == ()
@@ -111,7 +114,9 @@ async def deadlines_are_checked_in_batches(world: World) -> None:
         await world.add(f"job-{number}", deadline_at=world.now + number)
     world.pass_time(10)
     assert await world.store.expire_deadlines(limit=3, now=world.now) == (
-        "job-0", "job-1", "job-2",
+        "job-0",
+        "job-1",
+        "job-2",
     )
 
 

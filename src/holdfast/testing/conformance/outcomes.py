@@ -71,7 +71,9 @@ async def attempts_keep_their_own_errors_and_the_waiting_job_has_none(world: Wor
     assert (first.number, first.token, first.worker_id) == (1, 1, "one")
     assert (first.outcome, first.error, first.retry_after) == (AttemptOutcome.RETRY, BROKEN, 5.0)
     assert (first.started_at, first.finished_at, first.duration) == (
-        world.now - 5, world.now - 5, 1.0,
+        world.now - 5,
+        world.now - 5,
+        1.0,
     )
     assert (second.number, second.token, second.worker_id) == (2, 2, "two")
     assert (second.outcome, second.error) == (AttemptOutcome.FAILED, other)

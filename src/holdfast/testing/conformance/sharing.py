@@ -80,11 +80,13 @@ async def waiting_for_work_ends_without_any(world: World) -> None:
 async def many_writers_lose_nothing(world: World) -> None:
     """A hundred single enqueues from two handles at once."""
     second = await world.open_second()
-    await asyncio.gather(*(
-        store.enqueue([NewJob(f"{name}-{number}", "work")], now=world.now)
-        for number in range(50)
-        for name, store in (("a", world.store), ("b", second))
-    ))
+    await asyncio.gather(
+        *(
+            store.enqueue([NewJob(f"{name}-{number}", "work")], now=world.now)
+            for number in range(50)
+            for name, store in (("a", world.store), ("b", second))
+        )
+    )
     assert (await world.lane()).ready == 100
     assert len(await world.claim(200)) == 100
 
@@ -93,9 +95,7 @@ async def many_writers_lose_nothing(world: World) -> None:
 async def one_bad_request_does_not_hurt_those_beside_it(world: World) -> None:
     """Requests that share a commit do not share their fate."""
     good = [world.add(f"job-{number}") for number in range(5)]
-    bad = world.store.progress(
-        (await _claimed(world)).lease, 7.0, now=world.now
-    )
+    bad = world.store.progress((await _claimed(world)).lease, 7.0, now=world.now)
     results = await asyncio.gather(*good, bad, return_exceptions=True)
     assert all(not isinstance(result, BaseException) for result in results[:5])
     assert isinstance(results[5], Exception)

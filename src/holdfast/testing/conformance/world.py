@@ -78,9 +78,7 @@ class World:
         store: Store | None = None,
     ) -> tuple[Claim, ...]:
         """Claim up to `limit` jobs."""
-        result = await self.tick(
-            [], limit, worker, queues=queues, kinds=kinds, store=store
-        )
+        result = await self.tick([], limit, worker, queues=queues, kinds=kinds, store=store)
         return result.claims
 
     async def tick(
@@ -145,9 +143,7 @@ class World:
         policy = BreakerPolicy(consecutive_failures=1, open_for=30.0, trial_calls=2)
         settings.setdefault("breaker", policy)
         settings.setdefault("ramp_seconds", 0.0)
-        await self.store.declare_downstreams(
-            [DownstreamSettings(name, **settings)], now=self.now
-        )
+        await self.store.declare_downstreams([DownstreamSettings(name, **settings)], now=self.now)
 
 
 def ids(claims: Sequence[Claim]) -> list[str]:

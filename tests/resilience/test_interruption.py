@@ -1,0 +1,371 @@
+"""An exception thrown into a thread, wherever it strikes, loses no turn and wedges nothing."""
+
+import asyncio
+import dis
+import functools
+import gc
+import inspect
+import itertools
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from contextvars import copy_context
+from pathlib import Path
+
+import pytest
+
+import holdfast.resilience
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.errors import Permanent
+from holdfast.resilience.backoff import Exponential
+from holdfast.resilience.breaker.transitions import CircuitState
+from holdfast.resilience.call import Turn
+from holdfast.resilience.drivers import drive, drive_async
+from holdfast.resilience.guard import ACTIVE
+from holdfast.resilience.limits import ConcurrencyGate
+from holdfast.resilience.policy import BreakerPolicy, ConcurrencyLimit, RetryPolicy
+from holdfast.resilience.result import Ended, StopReason
+from holdfast.resilience.service import RetryService
+from holdfast.testing import VirtualClock
+
+OURS = str(Path(holdfast.resilience.__file__).parent)
+RETURNS = dis.opmap["RETURN_VALUE"]
+RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE
+DOWN = ConnectionRefusedError("down")
+
+
+class Struck(BaseException):
+    """What is thrown, as by Ctrl-C or by the thread's being abandoned."""
+
+
+class _Strike:
+    """Throw `Struck` at the `moment`-th point of our own code where CPython would, and catch it.
+
+    An interruption is let in where a function begins and where a call has returned: the events of
+    a profiler. `came` says whether there were as many of them.
+    """
+
+    def __init__(self, moment: int) -> None:
+        self._left = moment
+        self.came = False
+
+    def __enter__(self):
+        self._before = sys.getprofile(), sys.unraisablehook
+        sys.unraisablehook = lambda _: None  # struck in a destructor, it has nowhere to go
+        sys.setprofile(self._profile)
+        return self
+
+    def __exit__(self, kind, *_):
+        sys.setprofile(self._before[0])
+        sys.unraisablehook = self._before[1]
+        return kind is Struck
+
+    def _profile(self, frame, event, _):
+        code = frame.f_code
+        if event == "c_call" or not code.co_filename.startswith(OURS):
+            return
+        if event == "return" and code.co_code[frame.f_lasti] != RETURNS:
+            return  # it yields, or an error is on its way already
+        if event == "call" and code.co_flags & RESUMED:
+            return  # it may be resumed in the middle, where a profiler could not be caught
+        self._left -= 1
+        if self._left < 0:
+            sys.setprofile(None)
+            self.came = True
+            raise Struck
+
+
+class _Holder:
+    """Somebody who has a turn or wants one."""
+
+
+# -- the gate ----------------------------------------------------------------------------------
+
+
+def _line(size: int):
+    """Return a gate of one turn, its holder, those in line with their tickets, and the woken."""
+    gate, first = ConcurrencyGate(ConcurrencyLimit(1)), _Holder()
+    assert gate.try_enter(first)
+    woken: list[int] = []
+    holders = [_Holder() for _ in range(size)]
+    tickets = [
+        gate.queue(holder, functools.partial(woken.append, number))
+        for number, holder in enumerate(holders)
+    ]
+    return gate, first, list(zip(holders, tickets, strict=True)), woken
+
+
+def test_wherever_whoever_leaves_is_struck_the_next_in_line_gets_the_turn():
+    for moment in itertools.count():
+        gate, first, holders, woken = _line(2)
+        with _Strike(moment) as strike:
+            gate.leave(first)
+        gate.leave(first)  # as the end of every call does once more
+        assert set(woken) == {0}, moment
+        for number, (holder, ticket) in enumerate(holders):
+            assert ticket.granted
+            assert gate.running == 1
+            assert set(woken) == set(range(number + 1)), moment
+            gate.leave(holder)
+        assert gate.running == 0
+        if not strike.came:
+            break
+    assert moment > 5
+
+
+def _wait(gate, holder, seconds, asynchronous):
+    def steps():
+        granted = yield Turn(gate, holder, seconds)
+        return Ended(granted, None, 0, 0.0, StopReason.SUCCESS, ())
+
+    if asynchronous:
+        clock = VirtualClock()
+        return clock.run(drive_async(steps(), lambda: asyncio.sleep(0), clock)).unwrap()
+    return drive(steps(), lambda: None, SYSTEM_CLOCK).unwrap()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("free", [False, True])
+def test_wherever_whoever_waits_is_struck_nobody_stays_in_line(free, asynchronous):
+    for moment in itertools.count():
+        gate, first, _, _ = _line(0)
+        if free:
+            gate.leave(first)
+        waiting, patient = _Holder(), _Holder()
+        with _Strike(moment) as strike:
+            _wait(gate, waiting, 0, asynchronous)
+        gate.leave(waiting)
+        ticket = gate.queue(patient, lambda: None)
+        gate.leave(first)
+        assert ticket.granted, moment
+        gate.leave(patient)
+        assert gate.running == 0
+        if not strike.came:
+            break
+    assert moment > 5
+
+
+def test_a_turn_ends_with_its_holder_and_goes_to_those_in_line_first():
+    gate, first, ((_, ticket),), woken = _line(1)
+    del first
+    gc.collect()
+    assert gate.running == 0
+    newcomer = _Holder()
+    assert not gate.try_enter(newcomer)
+    assert ticket.granted
+    assert woken == [0]
+
+
+# -- whole calls -------------------------------------------------------------------------------
+
+POLICIES = {
+    "plain": RetryPolicy(backoff=Exponential(base=0), breaker=BreakerPolicy(1, trial_calls=1)),
+    "limited": RetryPolicy(
+        backoff=Exponential(base=0),
+        concurrency=ConcurrencyLimit(1, max_wait=0),
+        breaker=BreakerPolicy(1, trial_calls=1),
+    ),
+}
+ENDINGS = {
+    "success": ["value"],
+    "failure": [DOWN],
+    "permanent": [Permanent("NOT_PDF")],
+}
+
+
+def _call(service, policy, outcomes, moment, asynchronous):
+    """Make a call that is struck at `moment`; return its result, the strike and what is active."""
+    script = iter(outcomes)
+
+    def operation():
+        outcome = next(script)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def operation_async():
+        return operation()
+
+    def blocking():
+        result = None
+        with _Strike(moment) as strike:
+            result = service.execute_sync(operation, policy, "svc")
+        return result, strike, ACTIVE.get()
+
+    async def coroutine():
+        result = None
+        with _Strike(moment) as strike:
+            result = await service.execute(operation_async, policy, "svc")
+        return result, strike, ACTIVE.get()
+
+    return VirtualClock().run(coroutine()) if asynchronous else copy_context().run(blocking)
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("kind", POLICIES)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_wherever_a_call_is_struck_the_next_one_is_as_free_as_ever(kind, ending, asynchronous):
+    policy, clock = POLICIES[kind], VirtualClock()
+    for moment in itertools.count():
+        service = RetryService(clock=clock)
+        service.execute_sync(lambda: 1, policy, "svc")
+        _, strike, frame = _call(service, policy, ENDINGS[ending], moment, asynchronous)
+        assert frame is None or not frame.under_way, moment
+        gate, breaker = service._operations["svc"].gate, service._operations["svc"].breaker
+        assert gate is None or gate.running == 0, moment
+        assert breaker.closed is (breaker._circuit.state is CircuitState.CLOSED), moment
+        assert breaker.permit.generation == breaker._circuit.generation, moment
+        clock.advance(60)
+        result = service.execute_sync(lambda: "next", policy, "svc")
+        assert result.value == "next", moment
+        assert service.circuit_state("svc").state is CircuitState.CLOSED, moment
+        if not strike.came:
+            break
+    assert moment > 5
+
+
+def test_inner_calls_of_attempts_that_are_cut_again_and_again_lose_no_turn():
+    service = RetryService()
+    outer = RetryPolicy(max_attempts=1, attempt_timeout=0.004)
+    inner = RetryPolicy(max_attempts=1, concurrency=ConcurrencyLimit(50, max_wait=0))
+    gate_of = service._operations
+
+    def busy():
+        while True:
+            service.execute_sync(lambda: None, inner, "inner")
+
+    for _ in range(60):
+        assert not service.execute_sync(busy, outer, "outer").ok
+    deadline = SYSTEM_CLOCK.monotonic() + 5
+    while gate_of["inner"].gate.running and SYSTEM_CLOCK.monotonic() < deadline:
+        gc.collect()
+        SYSTEM_CLOCK.sleep(0.001)
+    assert gate_of["inner"].gate.running == 0
+    assert service.execute_sync(lambda: "next", inner, "inner").value == "next"
+
+
+@pytest.fixture
+def alarm():
+    """Let Ctrl-C come by a timer."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def _interrupted(alarm, seconds, call):
+    # Set where its exception is expected: on a busy machine it may ring at once.
+    alarm(seconds)
+    call()
+
+
+def test_interrupts_of_the_main_thread_lose_no_turn_and_leave_no_call_under_way(alarm):
+    service = RetryService()
+    policy = RetryPolicy(max_attempts=1, concurrency=ConcurrencyLimit(50, max_wait=0))
+
+    def busy():
+        while True:
+            service.execute_sync(lambda: None, policy, "svc")
+
+    for number in range(100):
+        with pytest.raises(KeyboardInterrupt):
+            _interrupted(alarm, 0.0005 + number * 1e-6, busy)
+    gc.collect()
+    gate, frame = service._operations["svc"].gate, ACTIVE.get()
+    assert gate is not None
+    assert gate.running == 0
+    assert frame is None or not frame.under_way
+    assert service.execute_sync(lambda: "next", policy, "svc").value == "next"
+    assert ACTIVE.get() is None
+
+
+def test_an_interrupted_wait_of_the_main_thread_for_its_turn_leaves_the_line(alarm):
+    service = RetryService()
+    policy = RetryPolicy(max_attempts=1, concurrency=ConcurrencyLimit(1))
+    inside, release = threading.Event(), threading.Event()
+
+    def held():
+        inside.set()
+        release.wait(5)
+
+    holder = threading.Thread(target=service.execute_sync, args=(held, policy, "svc"))
+    holder.start()
+    assert inside.wait(5)
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted(alarm, 0.01, lambda: service.execute_sync(lambda: None, policy, "svc"))
+    release.set()
+    holder.join(5)
+    gate = service._operations["svc"].gate
+    assert gate is not None
+    assert gate.running == 0
+    assert not gate._queue
+
+
+# -- signal handlers that use the service ------------------------------------------------------
+
+LOOP = """
+    import signal, sys, time
+    from holdfast.resilience.backoff import Exponential
+    from holdfast.resilience.policy import *
+    from holdfast.resilience.service import RetryService
+
+    def fail():
+        raise ConnectionRefusedError
+
+    limits = dict(
+        concurrency=ConcurrencyLimit(1),
+        rate=RateLimit(per_minute=10_000_000),
+        budget=RetryBudget(share=1, floor=1_000_000),
+    )
+    policies = [
+        RetryPolicy(
+            max_attempts=number,
+            backoff=Exponential(base=0),
+            breaker=BreakerPolicy(consecutive_failures=10**6, failure_rate=0.999),
+            **(limits if limited else {}),
+        )
+        for limited in [sys.argv[1] == "limited"]
+        for number in (1, 2)
+    ]
+    service = RetryService()
+    seen = 0
+
+    def handler(*_):
+        global seen
+        seen += 1
+        service.metrics("svc")
+        service.circuit_state("svc")
+        service.execute_sync(fail if seen % 2 else int, policies[seen % 2], "svc")
+        signal.setitimer(signal.ITIMER_REAL, 0.0001)
+
+    for policy in policies:
+        service.execute_sync(fail, policy, "svc")
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.0001)
+    until = time.monotonic() + 0.25
+    made = 0
+    while time.monotonic() < until:
+        made += 1
+        service.execute_sync(fail if made % 3 else int, policies[made // 2 % 2], "svc")
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert seen > 50, seen
+    total = service.metrics("svc").total_operations
+    assert total == made + seen + 2, (total, made, seen)
+    gate = service._operations["svc"].gate
+    assert gate is None or gate.running == 0
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("kind", ["plain", "limited"])
+def test_a_signal_handler_may_use_the_service_that_it_interrupts(kind):
+    program = [sys.executable, "-c", textwrap.dedent(LOOP), kind]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=10, check=False)
+    assert ended.stdout == "done\n", ended.stderr
