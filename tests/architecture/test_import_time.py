@@ -41,7 +41,9 @@ def test_importing_holdfast_takes_under_100_ms(root, tmp_path):
 
 
 def test_the_probe_sees_a_slow_import_and_a_heavy_one(tmp_path):
-    (tmp_path / "slow.py").write_text("import time, pytest\nwhile time.process_time() < 0.2: pass\n", "utf-8")
+    (tmp_path / "slow.py").write_text(
+        "import time, pytest\nwhile time.process_time() < 0.2: pass\n", "utf-8"
+    )
     seen = probe(tmp_path, "slow", tmp_path / "bytecode")
     assert seen["elapsed_ms"] > LIMIT_MS
     assert "pytest" in third_party(seen["loaded"])

@@ -74,7 +74,5 @@ def test_importing_the_jobs_loads_neither_msgspec_nor_pydantic():
         "print([name for name in ('msgspec', 'pydantic', 'apsw', 'asyncpg') "
         "if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

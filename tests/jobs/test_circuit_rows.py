@@ -32,9 +32,13 @@ circuits = st.builds(
 settings = st.builds(
     DownstreamSettings,
     name=st.text(min_size=1),
-    breaker=st.none() | st.builds(
-        BreakerPolicy, consecutive_failures=st.integers(1, 9), failure_rate=st.floats(0, 1),
-        window_seconds=st.none() | st.floats(1, 600), trial_timeout=st.none() | st.floats(1, 9),
+    breaker=st.none()
+    | st.builds(
+        BreakerPolicy,
+        consecutive_failures=st.integers(1, 9),
+        failure_rate=st.floats(0, 1),
+        window_seconds=st.none() | st.floats(1, 600),
+        trial_timeout=st.none() | st.floats(1, 9),
     ),
     mode=st.sampled_from(HoldMode),
     concurrency=st.none() | st.integers(1, 99),
@@ -54,13 +58,9 @@ def test_a_record_reads_back_as_it_was_written(circuit, its_settings, version):
 
 
 def test_no_field_of_a_circuit_is_forgotten():
-    ours = Circuit(
-        CircuitState.HALF_OPEN, 2, 3, 4.0, 5.0, 1, (Trial(1, 2.0),), 1, Cause.COOLED
-    )
+    ours = Circuit(CircuitState.HALF_OPEN, 2, 3, 4.0, 5.0, 1, (Trial(1, 2.0),), 1, Cause.COOLED)
     plain = Circuit()
-    assert all(
-        getattr(ours, field.name) != getattr(plain, field.name) for field in fields(Circuit)
-    )
+    assert all(getattr(ours, field.name) != getattr(plain, field.name) for field in fields(Circuit))
     record = DownstreamRecord(DownstreamSettings("gateway"), ours)
     assert load_downstream(dump_downstream(record)).circuit == ours
 
@@ -73,5 +73,11 @@ def test_excluded_error_types_are_not_stored():
 
 def test_a_row_has_the_columns_that_a_claim_looks_at():
     assert [field.name for field in fields(StoredDownstream)] == [
-        "name", "version", "state", "generation", "open_until", "settings", "record",
+        "name",
+        "version",
+        "state",
+        "generation",
+        "open_until",
+        "settings",
+        "record",
     ]

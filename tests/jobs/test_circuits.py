@@ -91,7 +91,9 @@ def test_failing_fast_refuses_while_open_and_beyond_the_trials():
     assert not fast.holds_at(NOW)
     assert admissions(grant(fast, 2, NOW)) == [Admission.REFUSED] * 2
     assert admissions(grant(fast, 3, NOW + 30)) == [
-        Admission.TRIAL, Admission.TRIAL, Admission.REFUSED,
+        Admission.TRIAL,
+        Admission.TRIAL,
+        Admission.REFUSED,
     ]
 
 
@@ -200,7 +202,8 @@ def test_a_rate_without_limits_has_no_slices():
     assert rate_slices(None) == ()
     assert rate_room(None, [], NOW) > 10**6
     assert rate_slices(RateLimit(per_minute=3, per_day=5)) == (
-        (60.0, 1.0, 3), (86400.0, 900.0, 5),
+        (60.0, 1.0, 3),
+        (86400.0, 900.0, 5),
     )
 
 
@@ -233,7 +236,9 @@ def test_however_the_verdicts_fall_no_more_trials_are_alive_than_allowed(trial_c
     for _ in range(data.draw(st.integers(1, 25))):
         now += data.draw(st.floats(0, 12))
         leave = grant(
-            current, data.draw(st.integers(0, 4)), now,
+            current,
+            data.draw(st.integers(0, 4)),
+            now,
             trial_leases={
                 permit.trial: now + 99
                 for permit in alive

@@ -54,9 +54,7 @@ def use(tmp_path, scenario, *, clock=None, joining=None, limit=10_000):
 
     async def main():
         async with open_store(f"sqlite:///{tmp_path}/work.db", clock=clock) as store:
-            enqueuer = Enqueuer(
-                store, Registry([app]), clock, payload_limit=limit, joining=joining
-            )
+            enqueuer = Enqueuer(store, Registry([app]), clock, payload_limit=limit, joining=joining)
             await enqueuer.declare()
             try:
                 return await scenario(enqueuer, store)

@@ -12,7 +12,7 @@ from holdfast.jobs.model import (
     FINISHED,
     MOVES,
     Claim,
-    Completed,
+    Failed,
     Job,
     JobError,
     JobStatus,
@@ -23,11 +23,34 @@ from holdfast.jobs.model import (
 )
 
 JOB = Job(
-    id="a", kind="work", queue="default", downstream=None, status=JobStatus.QUEUED, priority=0,
-    attempt_count=0, max_attempts=3, manual_retry_count=0, token=0, created_at=1.0, queued_at=1.0,
-    ready_at=1.0, started_at=None, last_attempt_at=None, finished_at=None, deadline_at=None,
-    dedup_key=None, owner=None, meta=None, progress=None, progress_note=None, worker_id=None,
-    lease_expires_at=None, cancel_requested=False, result=None, error=None, dead_letter=None,
+    id="a",
+    kind="work",
+    queue="default",
+    downstream=None,
+    status=JobStatus.QUEUED,
+    priority=0,
+    attempt_count=0,
+    max_attempts=3,
+    manual_retry_count=0,
+    token=0,
+    created_at=1.0,
+    queued_at=1.0,
+    ready_at=1.0,
+    started_at=None,
+    last_attempt_at=None,
+    finished_at=None,
+    deadline_at=None,
+    dedup_key=None,
+    owner=None,
+    meta=None,
+    progress=None,
+    progress_note=None,
+    worker_id=None,
+    lease_expires_at=None,
+    cancel_requested=False,
+    result=None,
+    error=None,
+    dead_letter=None,
     held=False,
 )
 
@@ -75,7 +98,9 @@ def test_the_table_cannot_be_changed():
 
 def test_finished_is_what_nothing_leaves_by_itself():
     assert {status for status in JobStatus if status.finished} == {
-        JobStatus.COMPLETE, JobStatus.FAILED, JobStatus.CANCELLED,
+        JobStatus.COMPLETE,
+        JobStatus.FAILED,
+        JobStatus.CANCELLED,
     }
 
 
@@ -99,7 +124,7 @@ def test_a_dead_letter_is_one_with_a_reason():
 
 
 def test_values_are_frozen_and_have_no_dict():
-    for value in (JOB, Completed(), Released(), Lease("a", 1, "w", 2.0)):
+    for value in (JOB, Failed(JobError(ErrorCode.UNKNOWN, "no")), Released()):
         with pytest.raises((FrozenInstanceError, AttributeError)):
             setattr(value, fields(value)[0].name, "x")
         assert not hasattr(value, "__dict__")
@@ -107,8 +132,20 @@ def test_values_are_frozen_and_have_no_dict():
 
 def test_a_claim_knows_its_job():
     claim = Claim(
-        Lease("a", 1, "w", 2.0), "work", "default", None, "null", 1, 3, None, 0.0, 1.0, None,
-        None, Admission.CALL, None,
+        Lease("a", 1, "w", 2.0),
+        "work",
+        "default",
+        None,
+        "null",
+        1,
+        3,
+        None,
+        0.0,
+        1.0,
+        None,
+        None,
+        Admission.CALL,
+        None,
     )
     assert claim.job_id == "a"
 

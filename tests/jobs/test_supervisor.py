@@ -141,11 +141,13 @@ def test_news_of_a_heartbeat_are_acted_upon():
             CancelReason.LEASE_LOST, CancelReason.LEASE_LOST, CancelReason.REQUESTED,
         ]  # fmt: skip
         assert set(scene.runs.held) == {"d", "a"}
+        assert scene.runs.find(lost.context) is None
+        assert scene.runs.find(doubtful.context) is doubtful
         assert [event.certain for event in scene.told.of(LeaseLost)] == [True, False]
         scene.runs.hear(News(lost=(lost,), doubtful=(doubtful,)))
         assert len(scene.told.of(LeaseLost)) == 2
         await asyncio.sleep(60)
-        assert scene.runs.done == [doubtful, asked]
+        assert set(scene.runs.done) == {doubtful, asked}
         scene.runs.close()
 
     scene.clock.run(go())

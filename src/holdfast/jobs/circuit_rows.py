@@ -87,8 +87,13 @@ def dump_downstream(record: DownstreamRecord) -> StoredDownstream:
     """Return the row to store for `record`."""
     circuit = record.circuit
     return StoredDownstream(
-        record.name, record.version, str(circuit.state), circuit.generation, circuit.open_until,
-        dump_settings(record.settings), dump_record(record),
+        record.name,
+        record.version,
+        str(circuit.state),
+        circuit.generation,
+        circuit.open_until,
+        dump_settings(record.settings),
+        dump_record(record),
     )
 
 

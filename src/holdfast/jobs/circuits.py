@@ -244,8 +244,13 @@ def settle(record: DownstreamRecord, circuit: Circuit, now: float) -> Downstream
         return replace(record, circuit=circuit)
     if circuit.state is CircuitState.CLOSED:
         open_for = now - before.opened_at if before.opened_at is not None else 0.0
-        return replace(record, circuit=circuit, window=(), closed_at=now,
-                       open_seconds=record.open_seconds + max(0.0, open_for))
+        return replace(
+            record,
+            circuit=circuit,
+            window=(),
+            closed_at=now,
+            open_seconds=record.open_seconds + max(0.0, open_for),
+        )
     tripped = before.state is CircuitState.CLOSED
     return replace(record, circuit=circuit, window=(), trips=record.trips + tripped)
 

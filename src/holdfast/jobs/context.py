@@ -60,6 +60,8 @@ class ProgressNote:
 
 
 _NOTED = ProgressNote()
+_LOCK = threading.Lock()
+"""One for all contexts, which hold it for a few assignments: a lock each would cost more."""
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):
@@ -80,38 +82,25 @@ class JobContext:
         job_id: the job's id.
         kind: the name of its kind.
         attempt: which attempt this is, from 1.
-        max_attempts: attempts in all.
-        idempotency_key: the same for every attempt of this job, a person's retries included; hand
-            it to a receiver that does a thing once a key. Printable ASCII.
-        owner: whose job it is.
-        deadline_at: epoch seconds after which the job is failed with `TIMEOUT`.
-        meta: the job's JSON text for pages.
-        token: the lease's fencing number. It rises with every attempt: a file that is written
-            under a name with the token in it is never written by two attempts.
     """
 
     __slots__ = (
-        "_clock", "_ends_at", "_lock", "_logger", "_note", "_noted", "_port", "_reason",
-        "_share", "attempt", "deadline_at", "idempotency_key", "job_id", "kind", "max_attempts",
-        "meta", "owner", "token",
+        "_claim", "_clock", "_ends_at", "_logger", "_note", "_noted", "_port", "_reason", "_share",
+        "attempt", "job_id", "kind",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, kind: JobKind, port: ContextPort, clock: Clock) -> None:
         """Begin the attempt of `claim`; its time runs from this moment, by `clock`."""
-        self.job_id = claim.job_id
+        self.job_id = claim.lease.job_id
         self.kind = kind.name
         self.attempt = claim.attempt
-        self.max_attempts = claim.max_attempts
-        self.idempotency_key = f"{kind.name}:{claim.job_id}"
-        self.owner = claim.owner
-        self.deadline_at = claim.deadline_at
-        self.meta = claim.meta
-        self.token = claim.lease.token
+        self._claim = claim
         self._logger: JobLogger | None = None
         self._clock = clock
-        self._ends_at = _ends_at(claim, kind, clock)
+        self._ends_at: float | None = None
+        if kind.timeout is not None or claim.deadline_at is not None:
+            self._ends_at = _ends_at(claim, kind, clock)
         self._port = port
-        self._lock = threading.Lock()
         self._reason: CancelReason | None = None
         self._share: float | None = None
         self._note: str | None = None
@@ -119,6 +108,43 @@ class JobContext:
 
     def __repr__(self) -> str:
         return f"<JobContext {self.kind} {self.job_id} attempt {self.attempt}>"
+
+    @property
+    def max_attempts(self) -> int:
+        """Attempts in all."""
+        return self._claim.max_attempts
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this job, a person's retries included.
+
+        Hand it to a receiver that does a thing once a key. Printable ASCII.
+        """
+        return f"{self.kind}:{self.job_id}"
+
+    @property
+    def owner(self) -> str | None:
+        """Whose job it is."""
+        return self._claim.owner
+
+    @property
+    def deadline_at(self) -> float | None:
+        """Epoch seconds after which the job is failed with `TIMEOUT`."""
+        return self._claim.deadline_at
+
+    @property
+    def meta(self) -> str | None:
+        """The job's JSON text for pages."""
+        return self._claim.meta
+
+    @property
+    def token(self) -> int:
+        """The lease's fencing number.
+
+        It rises with every attempt: a file that is written under a name with the token in it is
+        never written by two attempts.
+        """
+        return self._claim.lease.token
 
     @property
     def logger(self) -> JobLogger:
@@ -151,7 +177,7 @@ class JobContext:
         if share is not None:
             checks.number("share", share, at_least=0, at_most=1)
         checks.instance("note", note, str, optional=True)
-        with self._lock:
+        with _LOCK:
             self._share = self._share if share is None else float(share)
             self._note = self._note if note is None else note
             first, self._noted = not self._noted, True
@@ -164,7 +190,7 @@ class JobContext:
 
         This is the worker's side of `progress`.
         """
-        with self._lock:
+        with _LOCK:
             if not self._noted:
                 return None
             self._noted = False
@@ -191,7 +217,7 @@ class JobContext:
 
     def request_cancel(self, reason: CancelReason) -> None:
         """Ask the handler to stop. This is the worker's side; the first reason stays."""
-        with self._lock:
+        with _LOCK:
             if self._reason is None:
                 self._reason = reason
 

@@ -255,8 +255,6 @@ class Engine(Looking):
         if queues is not None:
             names = (queues,) if isinstance(queues, str) else tuple(queues)
             chosen = replace(chosen, queues=names)
-        worker = Worker(
-            self.store, self.kinds, chosen, clock=self.clock, listeners=self._listeners
-        )
+        worker = Worker(self.store, self.kinds, chosen, clock=self.clock, listeners=self._listeners)
         with stopping(worker.stop) if stop_on_signals else nullcontext():
             await worker.run(until_idle=until_idle)

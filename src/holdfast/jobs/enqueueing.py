@@ -25,9 +25,7 @@ _PATIENCE = 1.0
 class Joining(Protocol):
     """Enqueue inside a transaction of the caller's."""
 
-    async def enqueue_on(
-        self, connection: object, jobs: Sequence[NewJob]
-    ) -> tuple[Enqueued, ...]:
+    async def enqueue_on(self, connection: object, jobs: Sequence[NewJob]) -> tuple[Enqueued, ...]:
         """Create `jobs` on `connection`; they come to be when its transaction commits.
 
         Raises:
@@ -83,7 +81,7 @@ class Enqueuer:
         self, requests: Iterable[JobRequest[Any, Any]], connection: object = None
     ) -> tuple[JobHandle[Any], ...]:
         """Create jobs, all or none; see `Engine.enqueue_many`."""
-        asked = [(request, self._kind_of(request)) for request in requests]
+        asked = self._with_kinds(requests)
         if not asked:
             return ()
         now = 0.0
@@ -107,9 +105,24 @@ class Enqueuer:
                 self._declare_later(new)
         self._declared.update(settings.name for settings in new)
         return tuple(
-            JobHandle(outcome.id, job.kind, outcome.created)
-            for outcome, job in zip(outcomes, jobs, strict=True)
+            [
+                JobHandle(outcome.id, job.kind, outcome.created)
+                for outcome, job in zip(outcomes, jobs, strict=True)
+            ]
         )
+
+    def _with_kinds(
+        self, requests: Iterable[JobRequest[Any, Any]]
+    ) -> list[tuple[JobRequest[Any, Any], JobKind]]:
+        """Return each request with its kind, looked up once for a row of the same job."""
+        asked: list[tuple[JobRequest[Any, Any], JobKind]] = []
+        last: object = None
+        kind: JobKind | None = None
+        for request in requests:
+            if kind is None or request.job is not last:
+                kind, last = self._kind_of(request), request.job
+            asked.append((request, kind))
+        return asked
 
     def _kind_of(self, request: JobRequest[Any, Any]) -> JobKind:
         if not isinstance(request.job, JobFunction | str):

@@ -70,31 +70,24 @@ class Run:
     to clean up is. `waits` says that its handler has not begun yet, for want of a child process.
     """
 
-    __slots__ = (
-        "abandoned",
-        "arguments",
-        "by_deadline",
-        "call",
-        "claim",
-        "context",
-        "cut",
-        "deadline",
-        "ended_at",
-        "ends_at",
-        "held_until",
-        "kind",
-        "limit",
-        "lost",
-        "outcome",
-        "report",
-        "resent",
-        "result",
-        "started_at",
-        "task",
-        "trouble",
-        "verdict",
-        "waits",
-    )  # fmt: skip
+    # Most runs never leave these: set on the class, they cost nothing for each.
+    ends_at: float | None = None
+    ended_at: float | None = None
+    deadline = math.inf
+    by_deadline = False
+    arguments: Any = None
+    task: asyncio.Task[None] | None = None
+    call: Stopper | None = None
+    cut: CancelReason | None = None
+    lost = False
+    waits = False
+    abandoned = False
+    resent = False
+    result: Any = _NOTHING
+    trouble: Trouble | None = None
+    verdict: Verdict | None = None
+    outcome: Outcome | None = None
+    report: Finished | None = None
 
     def __init__(
         self, claim: Claim, kind: JobKind, port: ContextPort, clock: Clock, held_until: float
@@ -104,31 +97,16 @@ class Run:
         self.context = JobContext(claim, kind, port, clock)
         self.held_until = held_until
         self.started_at = clock.monotonic()
-        self.limit, self.by_deadline = kind.timeout, False
-        self.deadline = math.inf
         if claim.deadline_at is not None:
             # Both are times of the store's clock; this machine's own may be wrong.
             self.deadline = self.started_at + max(0.0, claim.deadline_at - claim.started_at)
-        self.ends_at: float | None = None
-        self.count_from(self.started_at)
-        self.ended_at: float | None = None
-        self.arguments: Any = None
-        self.task: asyncio.Task[None] | None = None
-        self.call: Stopper | None = None
-        self.cut: CancelReason | None = None
-        self.lost = False
-        self.waits = False
-        self.abandoned = False
-        self.resent = False
-        self.result: Any = _NOTHING
-        self.trouble: Trouble | None = None
-        self.verdict: Verdict | None = None
-        self.outcome: Outcome | None = None
-        self.report: Finished | None = None
+            self.count_from(self.started_at)
+        elif kind.timeout is not None:
+            self.count_from(self.started_at)
 
     def count_from(self, now: float) -> None:
         """Let the time that the attempt may run begin now; a deadline stays where it is."""
-        limit = self.limit if self.limit is not None else math.inf
+        limit = self.kind.timeout if self.kind.timeout is not None else math.inf
         self.by_deadline = self.deadline < now + limit
         ends_at = min(now + limit, self.deadline)
         self.ends_at = ends_at if ends_at < math.inf else None
@@ -194,7 +172,12 @@ class Executor:
             if run.abandoned:
                 await self._keep_late(run)
                 return
-            await self._judged(run)
+            if run.result is _NOTHING:
+                await self._judged(run)
+            else:
+                run.ended_at = self._clock.monotonic()
+                run.outcome = Completed(run.result)
+                run.verdict = Verdict.SUCCESS
             self._reported(run)
         finally:
             self._on_ended(run)
@@ -262,13 +245,11 @@ class Executor:
             self._note_error(run, error)
 
     async def _judged(self, run: Run) -> None:
+        """Judge a run that came back without an answer."""
         run.ended_at = self._clock.monotonic()
-        if run.has_result:
-            run.outcome = Completed(run.result)
-            run.verdict = Verdict.SUCCESS
-        elif run.outcome is not None:
+        if run.outcome is not None:
             return
-        elif run.trouble is None or run.cut is not None:
+        if run.trouble is None or run.cut is not None:
             self._judge_cut(run)
         else:
             repeated = await self._repeated(run.trouble, run.claim)
@@ -339,7 +320,7 @@ class Executor:
 
     def _judge_timeout(self, run: Run) -> None:
         name = run.kind.name
-        error: Exception = AttemptTimeout(name, run.limit or 0.0)
+        error: Exception = AttemptTimeout(name, run.kind.timeout or 0.0)
         if run.by_deadline:
             error = DeadlineExceeded(name, run.deadline - run.started_at)
         run.trouble = trouble = look(error, run.kind, self._clock.wall())

@@ -36,6 +36,8 @@ class JsonCodec:
 
     def encode(self, value: Any) -> str:
         """Return `value` as JSON text."""
+        if value is None:
+            return "null"
         try:
             return self._encoder.encode(value).decode()
         except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -84,9 +84,7 @@ class Looking:
                 await self.clock.sleep_async(min(rest, left))
 
     @overload
-    async def result(
-        self, job: JobHandle[ResultT], *, timeout: float | None = None
-    ) -> ResultT: ...
+    async def result(self, job: JobHandle[ResultT], *, timeout: float | None = None) -> ResultT: ...
 
     @overload
     async def result(self, job: str, *, timeout: float | None = None) -> Any: ...

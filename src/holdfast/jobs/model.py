@@ -1,7 +1,8 @@
 """Jobs as they are stored: statuses, the table of legal moves, and the values around a job.
 
-Everything here is a frozen value; nothing does I/O. Times are epoch seconds (float), durations are
-seconds, and arguments, results and `meta` are JSON text that the model never looks into.
+Everything here is a value that nobody changes; nothing does I/O. Times are epoch seconds (float),
+durations are seconds, and arguments, results and `meta` are JSON text that the model never looks
+into.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from types import MappingProxyType
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.circuits import Admission, CallReport
+from holdfast.jobs.values import value
 from holdfast.resilience.breaker.transitions import Permit
 
 
@@ -115,7 +117,7 @@ class JobError:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NewJob:
     """What enqueue hands to a store, checked when it is made.
 
@@ -161,7 +163,7 @@ class NewJob:
             raise ValueError(f"job {self.id!r}: priority must be from -32768 to 32767")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Enqueued:
     """What became of one `NewJob`: `id` is its own, or its twin's where `created` is False."""
 
@@ -169,7 +171,7 @@ class Enqueued:
     created: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lease:
     """The right to run one job until `expires_at`. `token` fences every write made under it."""
 
@@ -179,7 +181,7 @@ class Lease:
     expires_at: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Claim:
     """One attempt to run now: the lease, the permit of its downstream, and what a handler needs.
 
@@ -208,7 +210,7 @@ class Claim:
         return self.lease.job_id
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Completed:
     """The attempt succeeded; `result` is JSON text or None. processing → complete."""
 
@@ -256,7 +258,7 @@ Outcome = Completed | Retry | Failed | Released | Cancelled
 """What a worker reports about an attempt."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Finished:
     """One attempt's report.
 

@@ -98,9 +98,7 @@ class Enqueuing(Protocol):
         """Move an uploaded job to queued: DONE, REFUSED or MISSING."""
         ...
 
-    async def reject(
-        self, job_id: str, error: JobError, *, now: float | None = None
-    ) -> Change:
+    async def reject(self, job_id: str, error: JobError, *, now: float | None = None) -> Change:
         """Move an uploaded job to failed, not a dead letter: DONE, REFUSED or MISSING."""
         ...
 

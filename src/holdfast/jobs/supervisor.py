@@ -44,7 +44,6 @@ class Supervisor:
         self.running: set[Run] = set()
         self.held: dict[str, Run] = {}
         self.done: list[Run] = []
-        self._by_context: dict[JobContext, Run] = {}
         self._clock = clock
         self._cleanup_seconds = cleanup_seconds
         self._listeners = listeners
@@ -67,18 +66,19 @@ class Supervisor:
             self.lose(before)
         self.running.add(run)
         self.held[job_id] = run
-        self._by_context[run.context] = run
         if run.ends_at is not None and run.ends_at < self._alarm_at:
             self._set_alarm(run.ends_at)
 
     def find(self, context: JobContext) -> Run | None:
         """Return the run of a context while it may still be written about."""
-        return self._by_context.get(context)
+        run = self.held.get(context.job_id)
+        if run is None or run.context is not context or run.abandoned or run not in self.running:
+            return None
+        return run
 
     def ended(self, run: Run) -> None:
         """Note that a run's handler has ended: its slot is free."""
         self.running.discard(run)
-        self._by_context.pop(run.context, None)
         if not run.abandoned:
             self._settle(run)
         self._wake()
@@ -86,8 +86,11 @@ class Supervisor:
     def reported(self, runs: Sequence[Run]) -> None:
         """Note that the store has taken the reports of `runs`, the first of `done`."""
         del self.done[: len(runs)]
+        held = self.held
         for run in runs:
-            self._let_go(run)
+            job_id = run.claim.lease.job_id
+            if held.get(job_id) is run:
+                del held[job_id]
 
     def close(self) -> None:
         """Let no alarm ring any more."""
@@ -120,7 +123,6 @@ class Supervisor:
         if run.abandoned or run not in self.running:
             return
         self._give_up(run)
-        self._by_context.pop(run.context, None)
         self._settle(run)
         self._wake()
         if run.cut is not CancelReason.SHUTDOWN:

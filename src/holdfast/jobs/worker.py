@@ -214,7 +214,7 @@ class Worker:
                 # Claimed while the request to stop was on its way: handed back unstarted.
                 run.cut = CancelReason.SHUTDOWN
             add(run)
-            run.task = create_task(execute(run))
+            run.task = create_task(execute(run), name=claim.kind)
 
     def _ended(self, run: Run) -> None:
         self._progress.forget(run.context)

@@ -30,20 +30,9 @@ from typing import Any, Self
 from holdfast.clock import SYSTEM_CLOCK, Clock
 
 __all__ = [
-    "Behaviour",
-    "Exchange",
-    "Request",
-    "ScriptedDownstream",
-    "close_early",
-    "garbage",
-    "hang",
-    "ok",
-    "reply",
-    "reset",
-    "slow",
-    "status",
-    "trickle",
-]
+    "Behaviour", "Exchange", "Request", "ScriptedDownstream", "close_early", "garbage", "hang",
+    "ok", "reply", "reset", "slow", "status", "trickle",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

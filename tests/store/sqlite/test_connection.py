@@ -123,9 +123,7 @@ def test_a_full_disk_is_told_loses_nothing_and_recovers(tmp_path):
             )
             big = NewJob("big", "work", arguments='"' + "x" * 1_000_000 + '"')
             small = [store.enqueue([NewJob(f"s{number}", "work")]) for number in range(3)]
-            results = await asyncio.gather(
-                store.enqueue([big]), *small, return_exceptions=True
-            )
+            results = await asyncio.gather(store.enqueue([big]), *small, return_exceptions=True)
             assert isinstance(results[0], StoreFull)
             told = [not isinstance(result, BaseException) for result in results[1:]]
             there = [await store.get(f"s{number}") is not None for number in range(3)]

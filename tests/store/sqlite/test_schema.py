@@ -31,7 +31,13 @@ INDEXES = {
     "read_events": "events_of_job",
 }
 COUNTERS = {
-    "lanes", "heads", "totals", "outcome_counts", "dead_letter_groups", "downstreams", "new",
+    "lanes",
+    "heads",
+    "totals",
+    "outcome_counts",
+    "dead_letter_groups",
+    "downstreams",
+    "new",
 }
 
 

@@ -73,7 +73,9 @@ def test_one_that_fails_takes_nothing_of_the_others_with_it(writer, tmp_path):
         raise RuntimeError("no")
 
     good, bad, twice, last = (
-        writer.submit(insert(1)), writer.submit(fail), writer.submit(insert(1)),
+        writer.submit(insert(1)),
+        writer.submit(fail),
+        writer.submit(insert(1)),
         writer.submit(insert(2)),
     )
     go.set()

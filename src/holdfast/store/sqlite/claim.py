@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import NamedTuple
 
 from holdfast.jobs.circuits import (
@@ -66,6 +66,8 @@ class _Strand:
 
 
 _Taken = tuple[_Strand, _Candidate]
+_Leave = tuple[Admission, Permit | None]
+_FREE: _Leave = (Admission.CALL, None)
 
 
 @dataclass(slots=True)
@@ -202,8 +204,9 @@ class ClaimWork:
 
     def _fail_expired(self, expired: Iterable[_Taken]) -> None:
         for strand, job in expired:
-            time_out(self.tx, job.seq, job.token, strand.id, strand.kind, "ready",
-                     job.attempt_count)
+            time_out(
+                self.tx, job.seq, job.token, strand.id, strand.kind, "ready", job.attempt_count
+            )
             self.timed_out.append(job.id)
 
     def _kind_room(self, kind: str) -> int:
@@ -224,7 +227,8 @@ class ClaimWork:
             record = downstreams.load(self.tx, downstream)
             self._records[downstream] = record
             self._rooms[downstream] = (
-                self.request.limit if record is None
+                self.request.limit
+                if record is None
                 else len(self._grant(record, self.request.limit)[1])
             )
         return self._rooms[downstream]
@@ -250,9 +254,7 @@ class ClaimWork:
                 tx.rows("claim_trial_leases", {"downstream": name, "generation": generation})
             )
         running = int(tx.value("claim_running_of_downstream", {"downstream": name}))
-        leave = grant(
-            record, wanted, tx.now, running=running, spent=spent, trial_leases=trials
-        )
+        leave = grant(record, wanted, tx.now, running=running, spent=spent, trial_leases=trials)
         if len(leave.permits) < wanted and record.settings.rate is not None:
             self._wake(tx.now + _RATE_CHECK)
         return leave.record, leave.permits
@@ -262,29 +264,34 @@ class ClaimWork:
         if not taken:
             return ()
         permits = self._permits(taken)
+        every = [job.seq for _, job in taken]
         batches: dict[Permit | None, list[int]] = {}
-        for (_, job), (_, permit) in zip(taken, permits, strict=True):
-            batches.setdefault(permit, []).append(job.seq)
+        if permits is None:
+            batches[None] = every
+        else:
+            for seq, (_, permit) in zip(every, permits, strict=True):
+                batches.setdefault(permit, []).append(seq)
         tx, expires_at = self.tx, self.tx.now + self.request.lease_seconds
         for permit, seqs in batches.items():
-            tx.change_exactly(len(seqs), "claim_start", {
-                "worker": self.worker_id, "expires_at": expires_at, "now": tx.now,
-                "generation": permit.generation if permit else None,
-                "trial": permit.trial if permit else None, "seqs": as_json(seqs),
-            })
-        every = as_json([job.seq for _, job in taken])
-        tx.change("claim_events", {"seqs": every, "now": tx.now})
+            tx.change_exactly(
+                len(seqs),
+                "claim_start",
+                {
+                    "worker": self.worker_id,
+                    "expires_at": expires_at,
+                    "now": tx.now,
+                    "generation": permit.generation if permit else None,
+                    "trial": permit.trial if permit else None,
+                    "seqs": as_json(seqs),
+                },
+            )
+        tx.change("claim_events", {"seqs": as_json(every), "now": tx.now})
         for lane, n in Counter(strand.id for strand, _ in taken).items():
             tx.move_count(lane, "ready", "processing", n)
-        return tuple(
-            [
-                self._claim(strand, job, admission, permit, expires_at)
-                for (strand, job), (admission, permit) in zip(taken, permits, strict=True)
-            ]
-        )
+        return _claims(taken, permits or repeat(_FREE), self.worker_id, tx.now, expires_at)
 
-    def _permits(self, taken: Sequence[_Taken]) -> list[tuple[Admission, Permit | None]]:
-        """Take from each downstream exactly as many permits as jobs were taken."""
+    def _permits(self, taken: Sequence[_Taken]) -> list[_Leave] | None:
+        """Take from each downstream exactly as many permits as jobs were taken; None: no limit."""
         by_name = Counter(strand.downstream for strand, _ in taken)
         granted = {}
         for name, n in by_name.items():
@@ -296,11 +303,10 @@ class ClaimWork:
             calls = sum(admission is not Admission.REFUSED for admission, _ in permits)
             self._spend(record, calls)
             granted[name] = iter(permits)
-        free: tuple[Admission, Permit | None] = (Admission.CALL, None)
         if not granted:
-            return [free] * len(taken)
+            return None
         return [
-            next(granted[strand.downstream]) if strand.downstream in granted else free
+            next(granted[strand.downstream]) if strand.downstream in granted else _FREE
             for strand, _ in taken
         ]
 
@@ -314,13 +320,31 @@ class ClaimWork:
             oldest = int((self.tx.now - period) // width)
             self.tx.change("claim_forget_spent", {**slot, "bucket": oldest})
 
-    def _claim(
-        self, strand: _Strand, job: _Candidate, admission: Admission, permit: Permit | None,
-        expires_at: float,
-    ) -> Claim:
-        return Claim(
-            Lease(job.id, job.token + 1, self.worker_id, expires_at),
-            strand.kind, strand.queue, strand.downstream or None, job.arguments,
-            job.attempt_count + 1, job.max_attempts, job.owner, job.created_at, self.tx.now,
-            job.deadline_at, job.meta, admission, permit,
+
+def _claims(
+    taken: Sequence[_Taken], leaves: Iterable[_Leave], worker_id: str, now: float, expires_at: float
+) -> tuple[Claim, ...]:
+    """Return the claims of jobs as they now stand: an attempt and a token further than read."""
+    claims = []
+    for (strand, job), (admission, permit) in zip(taken, leaves, strict=False):
+        _, job_id, _, _, attempts, most, token, owner, created_at, deadline_at, meta, text = job
+        lease = Lease(job_id, token + 1, worker_id, expires_at)
+        claims.append(
+            Claim(
+                lease,
+                strand.kind,
+                strand.queue,
+                strand.downstream or None,
+                text,
+                attempts + 1,
+                most,
+                owner,
+                created_at,
+                now,
+                deadline_at,
+                meta,
+                admission,
+                permit,
+            )
         )
+    return tuple(claims)

@@ -44,8 +44,10 @@ def connect(path: Path, *, busy_timeout: float, read_only: bool = False) -> apsw
         StoreUnusable: it cannot be opened, or is no database.
         StoreUnavailable: it is locked or unreadable at the moment.
     """
-    flags = apsw.SQLITE_OPEN_READONLY if read_only else (
-        apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    flags = (
+        apsw.SQLITE_OPEN_READONLY
+        if read_only
+        else (apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     )
     lock_by_open_file()
     with translated(path):

@@ -152,10 +152,13 @@ def extend(tx: Transaction, leases: Sequence[Lease], lease_seconds: float) -> Ex
     """Let all `leases` last until `lease_seconds` from now."""
     if not leases:
         return Extended()
-    rows = tx.rows("control_extend", {
-        "leases": as_json([[lease.job_id, lease.token] for lease in leases]),
-        "expires_at": tx.now + lease_seconds,
-    })
+    rows = tx.rows(
+        "control_extend",
+        {
+            "leases": as_json([[lease.job_id, lease.token] for lease in leases]),
+            "expires_at": tx.now + lease_seconds,
+        },
+    )
     kept = {(job_id, token) for job_id, token, _ in rows}
     lost = tuple(lease for lease in leases if (lease.job_id, lease.token) not in kept)
     if lost:

@@ -39,7 +39,11 @@ def record_ends(tx: Transaction, ends: Sequence[End]) -> None:
 
 
 def record_event(
-    tx: Transaction, seq: int, name: EventName, *, error: JobError | None = None,
+    tx: Transaction,
+    seq: int,
+    name: EventName,
+    *,
+    error: JobError | None = None,
     meta: str | None = None,
 ) -> None:
     """Write one event that belongs to no attempt's end."""

@@ -32,8 +32,10 @@ def enqueue_with(execute: Execute, jobs: Sequence[NewJob], now: float) -> tuple[
     """
     if not jobs:
         return ()
-    lanes = _lane_ids(execute, {_lane(job) for job in jobs})
-    given = {"jobs": as_json([_row(job, lanes[_lane(job)], now) for job in jobs])}
+    places = [(job.queue, job.downstream or "", job.kind) for job in jobs]
+    lanes = _lane_ids(execute, set(places))
+    rows = [_row(job, lanes[place], now) for job, place in zip(jobs, places, strict=True)]
+    given = {"jobs": as_json(rows)}
     newest = int(execute(SQL["enqueue_newest"], {})[0][0])
     execute(SQL["enqueue_jobs"], {**given, "now": now})
     created = int(execute(SQL["enqueue_created"], {})[0][0])
@@ -43,15 +45,11 @@ def enqueue_with(execute: Execute, jobs: Sequence[NewJob], now: float) -> tuple[
         execute(SQL["enqueue_events"], {"newest": newest, "now": now})
         execute(SQL["enqueue_counts"], {"newest": newest})
     if created == len(jobs):
-        return tuple(Enqueued(job.id, True) for job in jobs)
+        return tuple([Enqueued(job.id, True) for job in jobs])
     return _answers(jobs, execute(SQL["enqueue_twins"], given), newest)
 
 
 _Lane = tuple[str, str, str]
-
-
-def _lane(job: NewJob) -> _Lane:
-    return job.queue, job.downstream or "", job.kind
 
 
 def _lane_ids(execute: Execute, lanes: set[_Lane]) -> dict[_Lane, int]:
@@ -68,18 +66,25 @@ def _known_lanes(execute: Execute, given: Mapping[str, str]) -> dict[_Lane, int]
     return {(queue, downstream, kind): lane for queue, downstream, kind, lane in rows}
 
 
-def _row(job: NewJob, lane: int, now: float) -> list[Any]:
+def _row(job: NewJob, lane: int, now: float) -> Row:
     due = job.run_at is None or job.run_at <= now
-    return [
-        job.id, lane, job.kind, job.status, int(due and job.status is JobStatus.QUEUED),
-        job.priority, now if due else job.run_at, job.max_attempts, job.deadline_at,
-        job.dedup_key, job.owner, job.meta,
-    ]
+    return (
+        job.id,
+        lane,
+        job.kind,
+        job.status,
+        1 if due and job.status is JobStatus.QUEUED else 0,
+        job.priority,
+        now if due else job.run_at,
+        job.max_attempts,
+        job.deadline_at,
+        job.dedup_key,
+        job.owner,
+        job.meta,
+    )
 
 
-def _answers(
-    jobs: Sequence[NewJob], rows: Sequence[Row], newest: int
-) -> tuple[Enqueued, ...]:
+def _answers(jobs: Sequence[NewJob], rows: Sequence[Row], newest: int) -> tuple[Enqueued, ...]:
     answered: set[str] = set()
     answers = []
     for job, (_, own, twin) in zip(jobs, rows, strict=True):

@@ -25,9 +25,9 @@ from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 def lead(tx: Transaction, name: str, holder: str, seconds: float) -> Leadership | None:
     """Become or stay the leader."""
     expires_at = tx.now + seconds
-    rows = tx.rows("maintain_lead", {
-        "name": name, "holder": holder, "expires_at": expires_at, "now": tx.now
-    })
+    rows = tx.rows(
+        "maintain_lead", {"name": name, "holder": holder, "expires_at": expires_at, "now": tx.now}
+    )
     return Leadership(name, holder, rows[0][0], expires_at) if rows else None
 
 
@@ -57,16 +57,29 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
         elif attempts >= most:
             event = EventName.FAILED
             dead.append(job_id)
-            falls.append(Fall(seq, token, lane, kind, "processing", attempts, LEASE_LOST,
-                              DeadLetterReason.LEASE_LOST))
+            falls.append(
+                Fall(
+                    seq,
+                    token,
+                    lane,
+                    kind,
+                    "processing",
+                    attempts,
+                    LEASE_LOST,
+                    DeadLetterReason.LEASE_LOST,
+                )
+            )
         else:
             requeued.append(job_id)
             requeue_rows.append([seq, token, 0, 0])
             tx.move_count(lane, "processing", "ready")
             tx.woke = True
         duration = max(0.0, tx.now - started_at)
-        ends.append(End(seq, AttemptOutcome.LEASE_LOST, event, duration, LEASE_LOST.code,
-                        LEASE_LOST.message))
+        ends.append(
+            End(
+                seq, AttemptOutcome.LEASE_LOST, event, duration, LEASE_LOST.code, LEASE_LOST.message
+            )
+        )
     record_ends(tx, ends)
     for query, rows in (("finish_requeue", requeue_rows), ("finish_cancelled", cancel_rows)):
         if rows:
@@ -85,12 +98,29 @@ def expire_deadlines(tx: Transaction, limit: int) -> tuple[str, ...]:
         if status == JobStatus.PROCESSING:
             duration = max(0.0, tx.now - started_at)
             end = End(
-                seq, AttemptOutcome.TIMEOUT, EventName.FAILED, duration, TIMED_OUT.code,
+                seq,
+                AttemptOutcome.TIMEOUT,
+                EventName.FAILED,
+                duration,
+                TIMED_OUT.code,
                 TIMED_OUT.message,
             )
             record_ends(tx, [end])
-            fail(tx, [Fall(seq, token, lane, kind, "processing", attempts, TIMED_OUT,
-                           DeadLetterReason.DEADLINE)])
+            fail(
+                tx,
+                [
+                    Fall(
+                        seq,
+                        token,
+                        lane,
+                        kind,
+                        "processing",
+                        attempts,
+                        TIMED_OUT,
+                        DeadLetterReason.DEADLINE,
+                    )
+                ],
+            )
             tx.count_total("timed_out")
             continue
         place = status
@@ -134,9 +164,9 @@ def _going(tx: Transaction, rule: RetentionRule, limit: int) -> list[Row]:
         present = dict(zip(("complete", "failed", "cancelled"), counts, strict=True))
         excess = present[rule.status] - rule.max_count
     born_before = None if rule.max_age is None else tx.now - rule.max_age
-    rows = tx.rows("maintain_oldest_finished", {
-        "kind": rule.kind, "status": rule.status, "limit": limit
-    })
+    rows = tx.rows(
+        "maintain_oldest_finished", {"kind": rule.kind, "status": rule.status, "limit": limit}
+    )
     return [
         row
         for place, row in enumerate(rows)

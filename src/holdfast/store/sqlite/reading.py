@@ -150,10 +150,21 @@ def attempts(snapshot: Snapshot, job_id: str) -> tuple[Attempt, ...]:
         number, token, worker, started, finished, duration, outcome, code, message, after, meta = (
             row
         )
-        found.append(Attempt(
-            job_id, number, token, worker, started, finished, duration, AttemptOutcome(outcome),
-            _error(code, message), after, meta,
-        ))
+        found.append(
+            Attempt(
+                job_id,
+                number,
+                token,
+                worker,
+                started,
+                finished,
+                duration,
+                AttemptOutcome(outcome),
+                _error(code, message),
+                after,
+                meta,
+            )
+        )
     running = snapshot.rows("read_running_attempt", {"id": job_id})
     found.extend(Attempt(job_id, *row) for row in running)
     return tuple(found)
@@ -198,8 +209,16 @@ def _error(code: str | None, message: str | None) -> JobError | None:
 def _event(row: Row) -> JobEvent:
     sequence, job_id, kind, owner, name, at, attempt, duration_ms, code, meta = row
     return JobEvent(
-        sequence, job_id, kind, owner, EventName(name), at, attempt, duration_ms,
-        ErrorCode(code) if code else None, meta,
+        sequence,
+        job_id,
+        kind,
+        owner,
+        EventName(name),
+        at,
+        attempt,
+        duration_ms,
+        ErrorCode(code) if code else None,
+        meta,
     )
 
 

@@ -226,9 +226,7 @@ class SQLiteStore:
     ) -> tuple[tuple[DeadLetter, ...], str | None]:
         """Return dead letters, newest failure first."""
         now = self._clock.wall()
-        return await self._read(
-            lambda view: reading.dead_letters(view, where, cursor, limit, now)
-        )
+        return await self._read(lambda view: reading.dead_letters(view, where, cursor, limit, now))
 
     async def dead_letter_groups(self) -> tuple[DeadLetterGroup, ...]:
         """Return the dead letters by group."""

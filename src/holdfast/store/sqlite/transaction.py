@@ -1,11 +1,11 @@
 """What a write works with: the connection inside a transaction, its time, and its counters."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
+import msgspec
 
 from holdfast.jobs.circuits import DownstreamRecord
 from holdfast.store.sql_files import load_queries
@@ -15,15 +15,27 @@ SQL: Mapping[str, str] = load_queries("holdfast.store.sqlite")
 
 Row = tuple[Any, ...]
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-
 _PLACES = ("uploaded", "scheduled", "ready", "processing", "complete", "failed", "cancelled")
 
 
 def as_json(value: Any) -> str:
     """Return `value` as JSON text for a statement's parameter."""
-    # Not escaped to ASCII: a lone surrogate then fails here instead of storing broken text.
-    return _ENCODER.encode(value)
+    # A lone surrogate fails here instead of storing broken text.
+    return _ENCODER.encode(value).decode()
+
+
+def _plain(value: object) -> object:
+    """Return a caller's own kind of text or number as one of Python's."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise TypeError(f"{value!r} cannot be stored")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 
 
 def clean(text: str) -> str:

@@ -211,9 +211,7 @@ class Writer:
         told.__cause__ = error
         return told
 
-    def _give_up(
-        self, db: apsw.Connection, group: list[_Request[Any]], error: Exception
-    ) -> None:
+    def _give_up(self, db: apsw.Connection, group: list[_Request[Any]], error: Exception) -> None:
         if db.in_transaction:
             with contextlib.suppress(apsw.Error):
                 db.execute("ROLLBACK")

@@ -69,6 +69,18 @@ WHERE jobs.seq = given.value ->> 0
     AND jobs.status = 'processing'
     AND jobs.token = given.value ->> 1;
 
+-- Where all results are the same text, `null` say: nothing has to be put by for each row, which
+-- makes it a quarter cheaper. The tokens were compared before, in this very transaction.
+-- name: finish_complete_alike
+UPDATE jobs SET
+    status = 'complete',
+    result = :result,
+    progress = NULL,
+    progress_note = NULL,
+    finished_at = :now,
+    {{no_lease}}
+WHERE seq IN (SELECT value FROM json_each(:seqs)) AND status = 'processing';
+
 -- name: finish_requeue
 UPDATE jobs SET
     status = 'queued',
