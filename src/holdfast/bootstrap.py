@@ -2,7 +2,9 @@
 
 import difflib
 import importlib
+import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -76,19 +78,33 @@ def load_app(reference: str) -> App:
     Raises:
         ValueError: there is no such module, it has no such name, or that is no `App`.
     """
+    app = load_reference(reference)
+    if not isinstance(app, App):
+        attribute = reference.partition(":")[2]
+        raise ValueError(f"app {reference!r}: {attribute!r} is no App there, got {app!r}")
+    return app
+
+
+def load_reference(reference: str) -> object:
+    """Return what `mypackage.jobs:app` names; None where the module has no such name.
+
+    Raises:
+        ValueError: it is not of that form, or there is no such module.
+    """
     module_name, found, attribute = reference.partition(":")
     if not (found and module_name and attribute):
         raise ValueError(f"an app is named mypackage.jobs:app, got {reference!r}")
+    # As `python -m` does: a person's own module lies where the command is given.
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise  # the module is there, and misses something itself
         raise ValueError(f"app {reference!r}: there is no module {error.name!r}") from None
-    app = getattr(module, attribute, None)
-    if not isinstance(app, App):
-        raise ValueError(f"app {reference!r}: {attribute!r} is no App there, got {app!r}")
-    return app
+    return getattr(module, attribute, None)
 
 
 def open_store(url: str, *, clock: Clock = SYSTEM_CLOCK, migrate: bool = False) -> JoinableStore:

@@ -9,7 +9,7 @@ from holdfast.cli import main
 
 
 def test_the_tour_shows_retries_retry_after_and_the_breaker(capsys):
-    assert main(["run", "--pace", "0.05"]) == 0
+    assert main(["tour", "--pace", "0.05"]) == 0
 
     told = capsys.readouterr().out
     assert "the price is 42 (attempts: 3, SUCCESS)" in told
@@ -27,13 +27,13 @@ def test_python_dash_m_is_the_same_command():
         [sys.executable, "-m", "holdfast", "--help"], capture_output=True, text=True, check=True
     )
 
-    assert "run" in helped.stdout
+    assert "tour" in helped.stdout
 
 
 @pytest.mark.parametrize("pace", ["0", "-1", "fast", "1000", "nan"])
 def test_a_bad_pace_is_refused_in_one_line(pace, capsys):
     with pytest.raises(SystemExit) as refused:
-        main(["run", "--pace", pace])
+        main(["tour", "--pace", pace])
 
     assert refused.value.code == 2
     assert pace in capsys.readouterr().err

@@ -5,6 +5,7 @@ not understood, 130 interrupted.
 """
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -15,7 +16,10 @@ DEFAULT_DATABASE = "sqlite:///.holdfast/holdfast.db"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` asks for and return its exit code."""
-    asked = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["gateway"]:
+        return _gateway(words[1:])
+    asked = _parser().parse_args(words)
     command: Callable[[argparse.Namespace], int] = asked.command
     try:
         return command(asked)
@@ -28,32 +32,34 @@ def _parser() -> argparse.ArgumentParser:
         prog="holdfast", description="The reliability layer for Python work that must finish."
     )
     commands = parser.add_subparsers(required=True, metavar="command")
-    _add_run(commands)
+    _add_tour(commands)
     _add_migrate(commands)
     _add_worker(commands)
+    _add_serve(commands)
+    commands.add_parser("gateway", help="run the built-in PDF to XML gateway", add_help=False)
     return parser
 
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-def _add_run(commands: Commands) -> None:
-    run = commands.add_parser(
-        "run",
+def _add_tour(commands: Commands) -> None:
+    taken = commands.add_parser(
+        "tour",
         help="take a tour: guarded calls against a real local server that misbehaves",
         description=(
             "Start a server on this machine that fails on cue, call it under a policy, and show "
             "what retries, Retry-After and the breaker do. Takes a few seconds and ends by itself."
         ),
     )
-    run.add_argument(
+    taken.add_argument(
         "--pace",
         type=_pace,
         default=1.0,
         metavar="FACTOR",
         help="stretch (2) or shorten (0.1) every wait; default 1",
     )
-    run.set_defaults(command=_run)
+    taken.set_defaults(command=_tour)
 
 
 def _add_migrate(commands: Commands) -> None:
@@ -92,6 +98,34 @@ def _add_worker(commands: Commands) -> None:
     worker.set_defaults(command=_worker)
 
 
+def _add_serve(commands: Commands) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="serve the API, with a worker and all that the apps need beside it",
+        description=(
+            "Serve apps over HTTP and run their jobs until SIGTERM or Ctrl-C: running jobs are "
+            "then finished or handed back in time. Settings come from the environment: PORT, "
+            "HOLDFAST_DATA_DIR, GATEWAY_URL and others."
+        ),
+    )
+    serve.add_argument(
+        "app", nargs="*", help="an installed app's name, or mypackage.jobs:app; default: all"
+    )
+    serve.add_argument(
+        "--database",
+        metavar="URL",
+        help="default: HOLDFAST_DATABASE_URL, else a file in HOLDFAST_DATA_DIR",
+    )
+    serve.add_argument("--host", default="127.0.0.1", help="default 127.0.0.1: this machine only")
+    serve.add_argument(
+        "--chaos", action="store_true", help="let the built-in gateway misbehave on command"
+    )
+    serve.add_argument(
+        "--no-worker", action="store_true", help="run no jobs here; start workers elsewhere"
+    )
+    serve.set_defaults(command=_serve)
+
+
 def _add_database(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database",
@@ -101,7 +135,7 @@ def _add_database(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _run(asked: argparse.Namespace) -> int:
+def _tour(asked: argparse.Namespace) -> int:
     from holdfast.cli import tour
 
     return tour.take(pace=asked.pace)
@@ -125,6 +159,39 @@ def _worker(asked: argparse.Namespace) -> int:
             until_idle=asked.until_idle,
         )
     )
+
+
+def _serve(asked: argparse.Namespace) -> int:
+    def command() -> int:
+        try:
+            from holdfast.cli import serve
+        except ModuleNotFoundError as error:
+            if error.name not in {"fastapi", "uvicorn", "starlette", "pydantic"}:
+                raise
+            raise ValueError("serving needs more: pip install 'holdfast[http]'") from None
+        return serve.serve(
+            asked.app,
+            host=asked.host,
+            database=asked.database,
+            chaos=asked.chaos,
+            worker=not asked.no_worker,
+        )
+
+    return _saying_why(command)
+
+
+def _gateway(words: list[str]) -> int:
+    try:
+        main = importlib.import_module("holdfast_conversion.gateway.__main__").main
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("holdfast_conversion"):
+            raise
+        print("holdfast: the gateway needs more: pip install holdfast-conversion", file=sys.stderr)
+        return 1
+    try:
+        return int(main(words))
+    except KeyboardInterrupt:
+        return 130
 
 
 def _saying_why(command: Callable[[], int]) -> int:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,8 +26,6 @@ def work(
 ) -> int:
     """Run the jobs of `apps`, named as `mypackage.jobs:app`, until told to stop."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    # As `python -m` does: a person's own module lies where the command is given.
-    sys.path.insert(0, str(Path.cwd()))
     loaded = [bootstrap.load_app(app) for app in apps]
     _make_folder(database)
 

@@ -1,0 +1,273 @@
+"""The conversion service: one kind of job, what it serves, and the gateway beside it."""
+
+import asyncio
+import hashlib
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
+from xml.parsers import expat
+
+from fastapi import APIRouter
+
+from holdfast import (
+    App,
+    Downstream,
+    ErrorCode,
+    Job,
+    JobContext,
+    JobStatus,
+    Permanent,
+    Retention,
+)
+from holdfast.files import ArtifactStore
+from holdfast.http import Companion, Download, JobFacts, ServedApp, Site
+from holdfast_conversion import keeping
+from holdfast_conversion.artifacts import (
+    StorageError,
+    meta_of,
+    pdf_name,
+    result_name,
+    storing,
+    xml_name,
+)
+from holdfast_conversion.gateway.settings import GatewaySettings
+from holdfast_conversion.gateway_client import GatewayClient, not_xml
+from holdfast_conversion.settings import ConversionSettings
+
+_PIECE = 256 * 1024
+_MOST_XML = 512 * 1024 * 1024
+"""Bytes of XML that are taken from a gateway for one file."""
+_FILE_SECONDS = 30.0
+"""What reading and storing files may add to the time that the gateway has."""
+_WEEK = 7 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertArgs:
+    """What to convert: the artifact `source` of `bytes` bytes, by `mapping`."""
+
+    source: str
+    mapping: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What came of it: the artifact `file`, and its size and SHA-256."""
+
+    file: str
+    bytes: int
+    sha256: str
+
+
+def create(environment: Mapping[str, str]) -> "Conversion":
+    """Return the service as `environment` sets it up.
+
+    Raises:
+        BadSetting: a value cannot be used; the message names it.
+    """
+    return Conversion(ConversionSettings.load(environment))
+
+
+class Conversion(ServedApp):
+    """PDF in, XML out, whatever the gateway does."""
+
+    def __init__(self, settings: ConversionSettings) -> None:
+        super().__init__(App("conversion"))
+        self.built_in_port: int | None = None
+        if settings.gateway_url is None:
+            self.built_in_port = _free_port(GatewaySettings().port)
+            url = f"http://127.0.0.1:{self.built_in_port}"
+            settings = replace(settings, gateway_url=url)
+        assert settings.gateway_url is not None
+        self.settings = settings
+        self.files = ArtifactStore(settings.files)
+        self.gateway = GatewayClient(settings.gateway_url, settings.gateway_timeout)
+        self.convert = self._declare()
+
+    # -- the job -------------------------------------------------------------------------------
+
+    def _declare(self) -> Any:
+        policy, files = self.settings.retry, self.files
+        assert policy.breaker is not None
+        downstream = Downstream(
+            "gateway",
+            # A full or broken disk of ours says nothing of the gateway.
+            breaker=replace(policy.breaker, exclude=(StorageError,)),
+            mode=self.settings.circuit_mode,
+            probe=self.gateway.check,
+        )
+        retention = Retention(
+            complete_for=_WEEK,
+            failed_for=_WEEK,
+            cancelled_for=_WEEK,
+            on_deleted=lambda deleted: keeping.delete_files(files, deleted.id, deleted.result),
+        )
+
+        @self.app.job(
+            retry=policy,
+            downstream=downstream,
+            timeout=self.settings.gateway_timeout + _FILE_SECONDS,
+            retention=retention,
+        )
+        async def convert(ctx: JobContext, args: ConvertArgs) -> Converted:
+            """Let the gateway convert a PDF."""
+            return await self._convert(ctx, args)
+
+        @convert.existing
+        def take(ctx: JobContext, args: ConvertArgs) -> Converted | None:
+            """Take the XML of an attempt that could not report it any more."""
+            del args
+            return _existing(files, ctx.job_id, ctx.token)
+
+        @convert.before_retry
+        def check(job: Job) -> None:
+            """Refuse where the PDF is gone."""
+            if files.find(pdf_name(job.id)) is None:
+                raise Permanent(ErrorCode.FILE_NOT_FOUND)
+
+        return convert
+
+    async def _convert(self, ctx: JobContext, args: ConvertArgs) -> Converted:
+        with storing():
+            try:
+                source = await asyncio.to_thread(self.files.open, args.source)
+            except FileNotFoundError:
+                raise Permanent(ErrorCode.FILE_NOT_FOUND) from None
+        with source:
+            async with (
+                aclosing(_read(source)) as pdf,
+                self.gateway.convert(pdf, args.bytes, args.mapping, ctx.idempotency_key) as xml,
+            ):
+                return await self._keep(ctx, xml)
+
+    async def _keep(self, ctx: JobContext, xml: AsyncIterator[bytes]) -> Converted:
+        """Store the XML under a name that carries the token; the completion publishes it."""
+        with storing():
+            draft = self.files.draft()
+        digest, parser = hashlib.sha256(), expat.ParserCreate()
+
+        def take(piece: bytes, last: bool) -> None:
+            with storing():
+                draft.write(piece)
+            digest.update(piece)
+            try:
+                parser.Parse(piece, last)
+            except expat.ExpatError:
+                raise not_xml() from None
+
+        def publish(name: str) -> None:
+            with storing():
+                draft.publish(name)
+
+        with draft:
+            async for piece in _in_larger_pieces(xml):
+                await asyncio.to_thread(take, piece, False)
+                if draft.size > _MOST_XML:
+                    raise not_xml()
+            await asyncio.to_thread(take, b"", True)
+            name = xml_name(ctx.job_id, ctx.token)
+            await asyncio.to_thread(publish, name)
+            return Converted(name, draft.size, digest.hexdigest())
+
+    # -- what it serves ------------------------------------------------------------------------
+
+    def routes(self, site: Site) -> APIRouter:
+        """Return the upload."""
+        from holdfast_conversion.routes import upload_routes
+
+        return upload_routes(self, site)
+
+    def running(self, site: Site) -> AbstractAsyncContextManager[None]:
+        """Clear up files while the server runs."""
+        return keeping.clearing_up(self.files, site, self.settings.artifact_ttl)
+
+    def companions(self) -> Sequence[Companion]:
+        """Return the built-in gateway, unless another one is named."""
+        if self.built_in_port is None:
+            return ()
+        arguments = ["--port", str(self.built_in_port)]
+        if self.settings.gateway_chaos:
+            arguments.append("--chaos")
+        return (Companion("gateway", "holdfast_conversion.gateway", tuple(arguments)),)
+
+    def facts(self, job: Job, now: float) -> JobFacts:
+        """Return what the rows of the page show."""
+        meta = meta_of(job)
+        expires_at = (job.finished_at or now) + self.settings.artifact_ttl
+        return JobFacts(
+            filename=meta.get("filename"),
+            mapping=meta.get("mapping"),
+            bytes=meta.get("bytes"),
+            can_download=job.status is JobStatus.COMPLETE and now < expires_at,
+            can_retry=job.status is JobStatus.FAILED
+            and bool(meta.get("stored"))
+            and now < expires_at,
+        )
+
+    def download(self, job: Job) -> Download | None:
+        """Open the XML."""
+        name = result_name(job.result)
+        try:
+            file = self.files.open(name) if name is not None else None
+        except FileNotFoundError:
+            file = None
+        if name is None or file is None:
+            return None
+        size = file.seek(0, 2)
+        file.seek(0)
+        stem = str(meta_of(job).get("filename") or "document.pdf")
+        stem = stem[:-4] if stem.lower().endswith(".pdf") else stem
+        return Download(file, size, f"{stem}.xml", "application/xml")
+
+
+def _existing(files: ArtifactStore, job_id: str, token: int) -> Converted | None:
+    """Return the result of the latest attempt before `token` that left one.
+
+    A file that is there under its name is whole.
+    """
+    with storing():
+        for earlier in range(token - 1, 0, -1):
+            found = files.find(xml_name(job_id, earlier))
+            if found is not None:
+                with files.open(found.name) as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+                return Converted(found.name, found.size, digest)
+    return None
+
+
+async def _read(file: BinaryIO) -> AsyncGenerator[bytes, None]:
+    while True:
+        with storing():
+            piece = await asyncio.to_thread(file.read, _PIECE)
+        if not piece:
+            return
+        yield piece
+
+
+async def _in_larger_pieces(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Put small pieces together: each costs a thread's wake-up."""
+    gathered = bytearray()
+    async for piece in pieces:
+        gathered += piece
+        if len(gathered) >= _PIECE:
+            yield bytes(gathered)
+            gathered.clear()
+    if gathered:
+        yield bytes(gathered)
+
+
+def _free_port(wanted: int) -> int:
+    """Return `wanted` where nobody listens on it, else another port that is free now."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise OSError("no port is free")

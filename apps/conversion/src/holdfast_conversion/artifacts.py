@@ -1,0 +1,65 @@
+"""The names of the files that belong to a job, and what a failing disk comes to.
+
+`uploads/<job>.pdf` is what was uploaded, `results/<job>.<token>.xml` what an attempt made of it.
+"""
+
+import errno
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from holdfast import ErrorCode, HoldfastError, Job, Permanent
+from holdfast.errors import ERRORS
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class StorageError(HoldfastError):
+    """A file could not be read or stored; worth one more attempt."""
+
+    code = ErrorCode.IO_ERROR
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """Turn errors of the disk into `IO_ERROR`, which is tried once more unless the disk is full.
+
+    Raises:
+        StorageError: a file could not be read or stored.
+        Permanent: there is no room left.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise Permanent(ErrorCode.IO_ERROR, "There is no room left to store files.") from error
+        raise StorageError(ERRORS[ErrorCode.IO_ERROR].message) from error
+
+
+def pdf_name(job_id: str) -> str:
+    """Return the name of a job's upload."""
+    return f"uploads/{job_id}.pdf"
+
+
+def xml_name(job_id: str, token: int) -> str:
+    """Return the name of the result of the attempt with `token`."""
+    return f"results/{job_id}.{token}.xml"
+
+
+def job_of(name: str) -> str:
+    """Return the id of the job whose file it is."""
+    return name.partition("/")[2].partition(".")[0]
+
+
+def result_name(text: str | None) -> str | None:
+    """Return the name of the XML that a job's completion has published, from its result."""
+    result = json.loads(text) if text else None
+    name = result.get("file") if isinstance(result, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def meta_of(job: Job) -> dict[str, Any]:
+    """Return what was noted of a job for pages."""
+    value = json.loads(job.meta) if job.meta else None
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,140 @@
+"""Call the gateway, and say in Holdfast's own codes what became of it."""
+
+import asyncio
+import functools
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from holdfast import ErrorCode, HoldfastError, Permanent
+from holdfast.errors import ERRORS
+
+_CONNECT_SECONDS = 5.0
+_LONGEST_REASON = 200
+_MOST_REASON_BYTES = 4096
+_XML_TYPES = frozenset({"application/xml", "text/xml"})
+
+
+class GatewayError(HoldfastError):
+    """The gateway did not convert a file, and may do so next time."""
+
+    def __init__(self, code: ErrorCode, retry_after: str | None = None) -> None:
+        super().__init__(ERRORS[code].message)
+        self.code = code
+        self.retry_after = retry_after
+
+
+class GatewayClient:
+    """Speak with the gateway at `url`; a call that takes longer than `timeout` seconds is cut."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self.url = url
+        self._timeout = timeout
+
+    async def check(self) -> None:
+        """Ask whether the gateway is well.
+
+        Raises:
+            httpx.HTTPError: it is not.
+        """
+        async with self._client() as client:
+            (await client.get(f"{self.url}/health")).raise_for_status()
+
+    @asynccontextmanager
+    async def convert(
+        self, pdf: AsyncIterator[bytes], size: int, mapping: str, key: str
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Send a PDF of `size` bytes, and yield the pieces of its XML while the block runs.
+
+        All of the block belongs to the call: what takes too long in it is the gateway's doing.
+
+        Raises:
+            Permanent: `GW_4XX`; the gateway cannot work with this file.
+            GatewayError: `GW_5XX`, `GW_TIMEOUT`, `GW_UNAVAILABLE` or `RATE_LIMITED`.
+        """
+        headers = {
+            "accept": "application/xml",
+            "content-type": "application/pdf",
+            "content-length": str(size),
+            "idempotency-key": key,
+        }
+        try:
+            async with asyncio.timeout(self._timeout), self._client() as client:
+                request = client.build_request(
+                    "POST",
+                    f"{self.url}/convert",
+                    params={"mapping": mapping},
+                    content=pdf,
+                    headers=headers,
+                )
+                answer = await client.send(request, stream=True)
+                try:
+                    await _check(answer)
+                    yield answer.aiter_bytes()
+                finally:
+                    await answer.aclose()
+        except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
+            raise GatewayError(ErrorCode.GW_TIMEOUT) from error
+        except httpx.RequestError as error:
+            raise GatewayError(ErrorCode.GW_UNAVAILABLE) from error
+
+    def _client(self) -> httpx.AsyncClient:
+        # One a call: they belong to no event loop beyond it, and what is costly is shared.
+        limits = httpx.Timeout(None, connect=min(_CONNECT_SECONDS, self._timeout))
+        return httpx.AsyncClient(timeout=limits, trust_env=False, verify=_trust())
+
+
+@functools.cache
+def _trust() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def not_xml() -> GatewayError:
+    """Return what an answer is that says 200 and is no XML: the gateway's own trouble."""
+    return GatewayError(ErrorCode.GW_5XX)
+
+
+async def _check(answer: httpx.Response) -> None:
+    """Raise unless the answer is the XML that was asked for."""
+    status = answer.status_code
+    if status == 200:
+        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in _XML_TYPES:
+            raise not_xml()
+        return
+    cause = httpx.HTTPStatusError(f"HTTP {status}", request=answer.request, response=answer)
+    wait = answer.headers.get("retry-after")
+    if status == 408:
+        raise GatewayError(ErrorCode.GW_TIMEOUT, wait) from cause
+    if status == 429:
+        raise GatewayError(ErrorCode.RATE_LIMITED, wait) from cause
+    if 400 <= status < 500:
+        raise Permanent(ErrorCode.GW_4XX, _refusal(await _reason(answer))) from cause
+    raise GatewayError(ErrorCode.GW_5XX, wait) from cause
+
+
+def _refusal(reason: str) -> str:
+    if not reason:
+        return ERRORS[ErrorCode.GW_4XX].message
+    return f"The converter refused this file: {reason}"
+
+
+async def _reason(answer: httpx.Response) -> str:
+    """Return the gateway's own line for people where it gave one that is fit to show."""
+    data = b""
+    try:
+        async for piece in answer.aiter_bytes():
+            data += piece
+            if len(data) > _MOST_REASON_BYTES:
+                return ""
+        body: Any = json.loads(data)
+        line = body["error"]["message"]
+    except (httpx.RequestError, ValueError, KeyError, TypeError):
+        return ""
+    if not isinstance(line, str) or not line.isprintable() or len(line) > _LONGEST_REASON:
+        return ""
+    return line.strip()

@@ -1,0 +1,96 @@
+"""Clear up files: those whose time is over, and those that no job speaks of."""
+
+import asyncio
+import contextlib
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator
+
+from holdfast import Job, JobStatus
+from holdfast.files import Artifact, ArtifactStore
+from holdfast.http import Site
+from holdfast_conversion.artifacts import job_of, pdf_name, result_name
+
+_log = logging.getLogger("holdfast.conversion")
+_EVERY = 60.0
+"""Seconds between two rounds, or a tenth of the time that files are kept where that is less."""
+_SHORTEST = 0.2
+
+
+@contextlib.asynccontextmanager
+async def clearing_up(files: ArtifactStore, site: Site, ttl: float) -> AsyncIterator[None]:
+    """Clear up at the start and from time to time while the block runs."""
+    await asyncio.to_thread(files.prepare)
+    task = asyncio.create_task(_go_on(files, site, ttl))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _go_on(files: ArtifactStore, site: Site, ttl: float) -> None:
+    first = True
+    while True:
+        try:
+            await sweep(files, site, ttl, thorough=first)
+            first = False
+        except Exception:
+            # A database or a disk that is away now is back in a later round.
+            _log.exception("files could not be cleared up")
+        await site.clock.sleep_async(max(_SHORTEST, min(_EVERY, ttl / 10)))
+
+
+async def sweep(files: ArtifactStore, site: Site, ttl: float, *, thorough: bool = True) -> int:
+    """Delete what is not needed any more; return how many files.
+
+    Only old files, and those of jobs with more than one result, are looked at closely; `thorough`
+    looks at all of them.
+    """
+    count = await asyncio.to_thread(files.sweep_drafts)
+    old = site.clock.wall() - ttl
+    for folder in ("uploads", "results"):
+        by_job: defaultdict[str, list[Artifact]] = defaultdict(list)
+        for artifact in await asyncio.to_thread(_listed, files, folder):
+            by_job[job_of(artifact.name)].append(artifact)
+        for job_id, found in by_job.items():
+            if thorough or len(found) > 1 or any(each.modified_at <= old for each in found):
+                count += await _sweep_job(files, site, ttl, job_id, found)
+    return count
+
+
+def _listed(files: ArtifactStore, folder: str) -> list[Artifact]:
+    return list(files.list(folder))
+
+
+async def _sweep_job(
+    files: ArtifactStore, site: Site, ttl: float, job_id: str, found: list[Artifact]
+) -> int:
+    # Asked before the job: whoever holds a file may not have spoken of it to the database yet.
+    held = [await asyncio.to_thread(files.is_held, each.name) for each in found]
+    job = await site.engine.get(job_id)
+    count = 0
+    for artifact, is_held in zip(found, held, strict=True):
+        if not is_held and not _is_needed(job, artifact.name, site.clock.wall(), ttl):
+            count += await asyncio.to_thread(files.delete, artifact.name)
+    return count
+
+
+def _is_needed(job: Job | None, name: str, now: float, ttl: float) -> bool:
+    if job is None:
+        return False
+    if not job.status.finished:
+        return True
+    if now >= (job.finished_at or now) + ttl:
+        return False
+    if job.status is JobStatus.COMPLETE:
+        return name == result_name(job.result)
+    return job.status is JobStatus.FAILED and name == pdf_name(job.id)
+
+
+def delete_files(files: ArtifactStore, job_id: str, result: str | None) -> None:
+    """Delete the files of a job that retention has deleted; `result` is the job's."""
+    files.delete(pdf_name(job_id))
+    name = result_name(result)
+    if name is not None:
+        files.delete(name)

@@ -1,0 +1,202 @@
+"""`POST /api/upload`: a PDF comes in, a job goes out."""
+
+import asyncio
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.requests import ClientDisconnect
+
+from holdfast import Engine, ErrorCode, Job, JobStatus, Permanent
+from holdfast.files import Draft
+from holdfast.http import ErrorOut, JobAnswer, JobOut, Owner, Site
+from holdfast_conversion.artifacts import StorageError, pdf_name, result_name, storing
+from holdfast_conversion.gateway.parting import PartingResponse
+from holdfast_conversion.upload import Form, Limits, UploadRefused, receive
+
+if TYPE_CHECKING:
+    from holdfast_conversion.app import Conversion
+
+_MOST_TWINS = 1000
+_UNFINISHED_SECONDS = 60.0
+"""A rejection that was half recorded when its process died is ended by its deadline."""
+
+_FORM = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "mapping": {"type": "string", "enum": ["layout", "text", "metadata"]},
+                        "file": {"type": "string", "format": "binary"},
+                    },
+                }
+            }
+        },
+    }
+}
+_REFUSED = {"model": ErrorOut, "description": "Refused; `job` is the record of it, if any."}
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"model": JobAnswer, "description": "The same file is in progress or complete already."},
+    201: {"model": JobAnswer, "description": "Taken in."},
+    408: _REFUSED,
+}
+
+
+def upload_routes(conversion: "Conversion", site: Site) -> APIRouter:
+    """Return the routes of the service."""
+    desk = UploadDesk(conversion, site)
+    router = APIRouter()
+    router.add_api_route(
+        "/api/upload",
+        desk.upload,
+        methods=["POST"],
+        status_code=201,
+        response_class=JSONResponse,
+        response_model=None,
+        responses=_ANSWERS,
+        openapi_extra=_FORM,
+        tags=["streamed"],
+    )
+    return router
+
+
+class UploadDesk:
+    """Take uploads in."""
+
+    def __init__(self, conversion: "Conversion", site: Site) -> None:
+        self._conversion = conversion
+        self._files = conversion.files
+        self._site = site
+
+    @property
+    def _engine(self) -> Engine:
+        return self._site.engine  # type: ignore[return-value]  # opened by address or not
+
+    async def upload(self, request: Request, owner: Owner) -> Response:
+        """Take in a PDF to convert; the same file and mapping again find the first job."""
+        form = Form()
+        try:
+            with await self._draft() as draft:
+                await receive(
+                    request.stream(),
+                    request.headers.get("content-type", ""),
+                    draft,
+                    form,
+                    self._limits(request),
+                )
+                job, created = await self._enqueue(draft, form, owner)
+        except UploadRefused as refused:
+            return await self._refuse(request, refused, form, owner)
+        except ClientDisconnect:
+            # Nobody is there to read it.
+            return Response(status_code=400)
+        body = {"job": self._shown(job)}
+        if created:
+            return JSONResponse(body, 201, {"location": f"/api/jobs/{job.id}"})
+        return JSONResponse({**body, "deduplicated": True}, 200)
+
+    def _limits(self, request: Request) -> Limits:
+        settings = self._conversion.settings
+        declared = request.headers.get("content-length", "")
+        return Limits(
+            most_bytes=settings.max_upload_bytes,
+            stall_seconds=settings.stall_seconds,
+            total_seconds=settings.upload_seconds,
+            declared=int(declared) if declared.isascii() and declared.isdigit() else None,
+        )
+
+    async def _draft(self) -> Draft:
+        try:
+            with storing():
+                return await asyncio.to_thread(self._files.draft)
+        except (StorageError, Permanent) as error:
+            raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
+
+    # -- the job -------------------------------------------------------------------------------
+
+    async def _enqueue(self, draft: Draft, form: Form, owner: str) -> tuple[Job, bool]:
+        """Make the file durable, then the job; the file goes again where a twin was there."""
+        from holdfast_conversion.app import ConvertArgs
+
+        job_id = self._new_id()
+        name = pdf_name(job_id)
+        try:
+            with storing():
+                await asyncio.to_thread(draft.publish, name)
+        except (StorageError, Permanent) as error:
+            raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
+        args = ConvertArgs(name, form.mapping, form.bytes, form.sha256)
+        for key in _keys(owner, form):
+            # Where the database goes away meanwhile the job may be there all the same, so the file
+            # stays; it is cleared up later if no job speaks of it.
+            handle = await self._engine.enqueue(
+                self._conversion.convert,
+                args,
+                id=job_id,
+                dedup_key=key,
+                owner=owner,
+                meta={**_meta(form), "stored": True},
+            )
+            job = await self._engine.get(handle.id)
+            if job is not None and (handle.created or not self._has_expired(job)):
+                break
+        else:
+            await asyncio.to_thread(self._files.delete, name)
+            raise UploadRefused(ErrorCode.UNKNOWN, recorded=False)
+        if not handle.created:
+            await asyncio.to_thread(self._files.delete, name)
+        return job, handle.created
+
+    def _has_expired(self, job: Job) -> bool:
+        """Say whether a twin's result is gone, so that it is of no use to who uploads again."""
+        if job.status is not JobStatus.COMPLETE:
+            return False
+        name = result_name(job.result)
+        return name is None or self._files.find(name) is None
+
+    def _new_id(self) -> str:
+        # Grows with time, as the engine's own do.
+        return f"{int(self._site.clock.wall() * 1000):012x}{secrets.token_hex(10)}"
+
+    def _shown(self, job: Job) -> dict[str, Any]:
+        return JobOut.of(job, self._site.facts(job)).as_json()
+
+    # -- refusals ------------------------------------------------------------------------------
+
+    async def _refuse(
+        self, request: Request, refused: UploadRefused, form: Form, owner: str
+    ) -> Response:
+        body: dict[str, Any] = {"error": {"code": refused.code, "message": str(refused)}}
+        if refused.recorded:
+            job = await self._record(refused, form, owner)
+            body["job"] = self._shown(job)
+        return PartingResponse(refused.status, json.dumps(body).encode(), {}, request)
+
+    async def _record(self, refused: UploadRefused, form: Form, owner: str) -> Job:
+        from holdfast_conversion.app import ConvertArgs
+
+        handle = await self._engine.enqueue(
+            self._conversion.convert,
+            ConvertArgs("", form.mapping, form.bytes, ""),
+            owner=owner,
+            meta=_meta(form),
+            deadline=_UNFINISHED_SECONDS,
+            uploaded=True,
+        )
+        return await self._engine.reject(handle, refused.code, str(refused))
+
+
+def _meta(form: Form) -> dict[str, Any]:
+    return {"filename": form.filename, "mapping": str(form.mapping), "bytes": form.bytes}
+
+
+def _keys(owner: str, form: Form) -> list[str]:
+    """Return the keys by which twins are found: the first, and what follows an expired one."""
+    first = f"{owner}:{form.sha256}:{form.mapping}:{form.bytes}"
+    return [first, *(f"{first}:{number}" for number in range(2, _MOST_TWINS))]

@@ -1,0 +1,228 @@
+"""Serve: the API, a worker, and the processes that apps want beside them, under one supervisor."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+import uvicorn
+
+from holdfast import bootstrap
+from holdfast.cli.apps import find_apps
+from holdfast.cli.companions import Companions
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.http import HttpSettings, ServedApp, Site, create_app
+from holdfast.jobs.options import WorkerOptions
+from holdfast.jobs.signals import stop_on_signals
+from holdfast.jobs.worker import Worker
+from holdfast.settings import BadSetting, Environment, Settings, unknown_names
+
+_log = logging.getLogger("holdfast.serve")
+_CLOSING_SECONDS = 5
+
+
+class CannotListen(BadSetting):
+    """The port is taken, or cannot be listened on."""
+
+
+def serve(
+    apps: Sequence[str],
+    *,
+    host: str = "127.0.0.1",
+    database: str | None = None,
+    chaos: bool = False,
+    worker: bool = True,
+) -> int:
+    """Serve `apps`, or all that are installed, until SIGTERM or Ctrl-C."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    environment = dict(os.environ)
+    if chaos:
+        environment["GATEWAY_CHAOS"] = "1"
+    for line in unknown_names(environment):
+        print(f"holdfast: {line}", file=sys.stderr)
+    settings = Settings.load(Environment(environment))
+    if database is not None:
+        settings = replace(settings, database_url=database)
+    # The port first: a second start on it must not touch anything of the first.
+    with listening(host, settings.port) as listener:
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        served = find_apps(apps, environment)
+        asyncio.run(_Service(settings, served, listener, worker=worker).run())
+    return 0
+
+
+class _Service:
+    def __init__(
+        self,
+        settings: Settings,
+        apps: Sequence[ServedApp],
+        listener: socket.socket,
+        *,
+        worker: bool,
+    ) -> None:
+        self._settings = settings
+        self._apps = apps
+        self._listener = listener
+        self._wants_worker = worker
+        self._stop = asyncio.Event()
+        self._worker: Worker | None = None
+        self._working: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        url = self._settings.database_url or default_database(self._settings.data_dir)
+        companions = Companions(
+            [each for app in self._apps for each in app.companions()], SYSTEM_CLOCK
+        )
+        with stop_on_signals(self._asked_to_stop):
+            async with (
+                bootstrap.Engine(url, apps=[app.app for app in self._apps]) as engine,
+                companions,
+            ):
+                if self._stop.is_set():
+                    return
+                http = replace(self._http_settings(), ready=(companions.missing, self._idle))
+                app = create_app(engine, self._apps, http)
+                await self._serve(engine, uvicorn_server(app), app.state.site)
+
+    async def _serve(self, engine: bootstrap.Engine, server: "Server", site: Site) -> None:
+        serving = asyncio.create_task(server.serve(sockets=[self._listener]))
+        if self._wants_worker:
+            options = WorkerOptions(
+                concurrency=self._settings.concurrency,
+                lease_seconds=self._settings.lease_seconds,
+                extend_every=self._settings.extend_every,
+            )
+            self._worker = Worker(engine.store, engine.kinds, options, clock=engine.clock)
+            self._working = asyncio.create_task(self._worker.run())
+        stopping = asyncio.create_task(self._stop.wait())
+        await _started(server, serving)
+        self._announce(site)
+        ends = {serving, stopping, *((self._working,) if self._working else ())}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        # Streams end by themselves, then no request is taken in, then what runs is finished.
+        site.stopping.set()
+        server.should_exit = True
+        if self._worker is not None:
+            self._worker.stop()
+        stopping.cancel()
+        failures = await asyncio.gather(
+            *(task for task in (serving, self._working) if task is not None),
+            return_exceptions=True,
+        )
+        for failure in failures:
+            if isinstance(failure, BaseException):
+                raise failure
+
+    def _asked_to_stop(self) -> None:
+        if self._stop.is_set() and self._worker is not None:
+            self._worker.stop()
+        self._stop.set()
+
+    def _idle(self) -> str | None:
+        if not self._wants_worker:
+            return None
+        if self._working is None or self._working.done():
+            return "no worker runs"
+        reachable = self._worker is not None and self._worker.reachable
+        return None if reachable else "the worker does not reach the database"
+
+    def _http_settings(self) -> HttpSettings:
+        folder = self._settings.data_dir
+        return HttpSettings(
+            secret_key=self._settings.secret_key or kept_secret(folder / "secret.key"),
+            admin_token=self._settings.admin_token or kept_secret(folder / "admin.token"),
+        )
+
+    def _announce(self, site: Site) -> None:
+        host, port = self._listener.getsockname()[:2]
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        print(f"Holdfast is at {address}", flush=True)
+        print(f"To operate it, open {address}{site.admin.new_link()} (works once)", flush=True)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which leaves the signals to us."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Do nothing."""
+        yield
+
+
+def uvicorn_server(app: Callable[..., object]) -> Server:
+    """Return a server for `app`."""
+    return Server(
+        uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_CLOSING_SECONDS,
+        )
+    )
+
+
+async def _started(server: Server, serving: "asyncio.Task[None]") -> None:
+    while not server.started and not serving.done():
+        await SYSTEM_CLOCK.sleep_async(0.01)
+
+
+@contextlib.contextmanager
+def listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Listen on `port` of `host` while the block runs.
+
+    Raises:
+        CannotListen: it is taken, or is not ours to listen on.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio turns off the delay of small packets only where the protocol is named.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(2048)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                line = f"port {port} is taken: is Holdfast running already? PORT chooses another"
+                raise CannotListen(line) from None
+            raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        yield listener
+
+
+def default_database(folder: Path) -> str:
+    """Return the address of the database below `folder`."""
+    return f"sqlite:///{quote(str(folder / 'holdfast.db'))}"
+
+
+def kept_secret(path: Path) -> str:
+    """Return the secret in the file at `path`, made when it is first asked for."""
+    fresh = secrets.token_urlsafe(32)
+    # Written beside and linked: two starts at once agree on one, and none is read half written.
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        if not path.exists():
+            beside.touch(mode=0o600, exist_ok=False)
+            beside.write_text(fresh, "utf-8")
+            with contextlib.suppress(FileExistsError):
+                os.link(beside, path)
+        found = path.read_text("utf-8").strip()
+    except OSError as error:
+        raise BadSetting(f"{path} cannot be kept there: {error.strerror}") from None
+    finally:
+        beside.unlink(missing_ok=True)
+    if len(found) < 16:
+        raise BadSetting(f"{path} holds no secret; delete it, and another is made")
+    return found

@@ -1,0 +1,101 @@
+"""Who may operate: the admin token as a bearer, or a cookie that a one-time link leaves.
+
+The link is printed when the server starts. It works once, so one that is found later in a history
+or a log opens nothing.
+"""
+
+import hashlib
+import hmac
+import secrets
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import RedirectResponse
+
+from holdfast.clock import Clock
+from holdfast.http.errors import ERROR_ANSWERS, forbidden
+from holdfast.http.sessions import Signer, set_cookie
+
+COOKIE = "holdfast_admin"
+ENTER = "/admin/enter"
+_LIFETIME = 12 * 3600
+"""Seconds that the cookie opens anything."""
+_MOST_LINKS = 100
+
+
+class AdminDoor:
+    """Know who may operate."""
+
+    def __init__(self, secret_key: str, admin_token: str, clock: Clock, *, secure: bool) -> None:
+        self._token = admin_token
+        # Another token ends all sessions that the old one had opened.
+        self._signer = Signer(f"{secret_key}\0{admin_token}", "admin")
+        self._clock = clock
+        self._secure = secure
+        self._links: dict[bytes, None] = {}
+
+    def new_link(self) -> str:
+        """Return the path of a link that opens the ops routes once."""
+        token = secrets.token_urlsafe(24)
+        self._links[_digest(token)] = None
+        while len(self._links) > _MOST_LINKS:
+            del self._links[next(iter(self._links))]
+        return f"{ENTER}?token={token}"
+
+    def use_link(self, token: str) -> bool:
+        """Say whether `token` is of a link that was not used yet, and use it up."""
+        digest = _digest(token)
+        return self._links.pop(digest, False) is None
+
+    def opens(self, request: Request) -> bool:
+        """Say whether `request` comes from somebody who may operate."""
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return hmac.compare_digest(_digest(token.strip()), _digest(self._token))
+        text = self._signer.verify(request.cookies.get(COOKIE, "")[:300])
+        issued = (text or "").removeprefix("admin.")
+        if not (issued.isascii() and issued.isdigit()):
+            return False
+        return self._clock.wall() - int(issued) < _LIFETIME
+
+    def header(self) -> str:
+        """Return the header that sets the cookie."""
+        value = self._signer.sign(f"admin.{int(self._clock.wall())}")
+        return set_cookie(COOKIE, value, _LIFETIME, secure=self._secure)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def is_admin(request: Request) -> bool:
+    """Say whether the request may operate."""
+    door = request.app.state.site.admin
+    assert isinstance(door, AdminDoor)
+    return door.opens(request)
+
+
+def require_admin(request: Request) -> None:
+    """Refuse who may not operate.
+
+    Raises:
+        ApiError: `FORBIDDEN`.
+    """
+    if not is_admin(request):
+        raise forbidden()
+
+
+IsAdmin = Annotated[bool, Depends(is_admin)]
+"""A route's parameter: whether the request may operate."""
+
+router = APIRouter()
+
+
+@router.get(ENTER, include_in_schema=False, responses=ERROR_ANSWERS)
+async def enter(request: Request, token: str = "") -> Response:
+    """Take a one-time link, and go to the front page."""
+    door: AdminDoor = request.app.state.site.admin
+    if not door.use_link(token):
+        raise forbidden()
+    headers = {"set-cookie": door.header(), "cache-control": "no-store"}
+    return RedirectResponse("/", 303, headers)

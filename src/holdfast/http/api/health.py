@@ -1,0 +1,34 @@
+"""Alive, and ready: the store answers and a worker claims."""
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from holdfast.http.site import site_of
+from holdfast.jobs.ports import StoreError
+
+_PATIENCE = 2.0
+"""Seconds that the store may take to answer."""
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz")
+async def alive() -> dict[str, str]:
+    """Tell that the process is alive."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz")
+async def ready(request: Request) -> JSONResponse:
+    """Tell whether work is taken in and done."""
+    site = site_of(request)
+    missing = [line for check in site.settings.ready if (line := check()) is not None]
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await site.engine.store.ping()
+    except (StoreError, TimeoutError):
+        missing.append("the database does not answer")
+    status = "ok" if not missing else "not ready"
+    return JSONResponse({"status": status, "missing": missing}, 503 if missing else 200)

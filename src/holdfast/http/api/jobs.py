@@ -1,0 +1,147 @@
+"""One's own jobs: list, show, history, download, retry, cancel."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, BinaryIO
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.http.errors import ApiError
+from holdfast.http.plugins import Download
+from holdfast.http.schemas import (
+    AttemptOut,
+    ChangedAnswer,
+    EventOut,
+    HistoryAnswer,
+    JobAnswer,
+    JobOut,
+    JobsAnswer,
+)
+from holdfast.http.sessions import Owner
+from holdfast.http.site import Site, check_kinds, site_of
+from holdfast.jobs.model import Job, JobStatus
+from holdfast.jobs.views import JobFilter
+
+_PIECE = 256 * 1024
+_SANDBOX = "sandbox; default-src 'none'"
+
+router = APIRouter(prefix="/api/jobs", tags=["jobs"])
+
+
+def job_out(site: Site, job: Job) -> JobOut:
+    """Return `job` as its owner sees it."""
+    return JobOut.of(job, site.facts(job))
+
+
+@router.get("")
+async def list_jobs(
+    request: Request,
+    owner: Owner,
+    status: Annotated[list[JobStatus] | None, Query()] = None,
+    kind: Annotated[list[str] | None, Query()] = None,
+    cursor: Annotated[str | None, Query(max_length=500)] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> JobsAnswer:
+    """List one's own jobs, newest first."""
+    site = site_of(request)
+    check_kinds(kind or ())
+    where = JobFilter(owner=owner, statuses=tuple(status or ()), kinds=tuple(kind or ()))
+    try:
+        page = await site.engine.list(where, cursor=cursor or None, limit=limit)
+    except HoldfastError:
+        raise
+    except ValueError:
+        raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such cursor.") from None
+    jobs = [job_out(site, job) for job in page.jobs]
+    return JobsAnswer(jobs=jobs, next_cursor=page.next_cursor)
+
+
+@router.get("/{job_id}")
+async def show_job(request: Request, owner: Owner, job_id: str) -> JobAnswer:
+    """Show one job."""
+    site = site_of(request)
+    return JobAnswer(job=job_out(site, await site.own_job(job_id, owner)))
+
+
+@router.get("/{job_id}/events")
+async def show_history(request: Request, owner: Owner, job_id: str) -> HistoryAnswer:
+    """Show a job's history."""
+    site = site_of(request)
+    job = await site.own_job(job_id, owner)
+    events, attempts = await asyncio.gather(
+        site.engine.events(job.id), site.engine.attempts(job.id)
+    )
+    return HistoryAnswer(
+        events=[EventOut.of(event) for event in events],
+        attempts=[AttemptOut.of(attempt) for attempt in attempts],
+    )
+
+
+@router.post("/{job_id}/retry")
+async def retry_job(request: Request, owner: Owner, job_id: str) -> ChangedAnswer:
+    """Put a failed job back in the queue, its attempts counted anew."""
+    site = site_of(request)
+    job = await site.engine.retry((await site.own_job(job_id, owner)).id)
+    return ChangedAnswer(message="Job queued for retry.", job=job_out(site, job))
+
+
+@router.post("/{job_id}/cancel")
+async def cancel_job(request: Request, owner: Owner, job_id: str) -> ChangedAnswer:
+    """Cancel a job; one that is running is asked to stop."""
+    site = site_of(request)
+    job = await site.engine.cancel((await site.own_job(job_id, owner)).id)
+    message = "Job cancelled." if job.status.finished else "The job was asked to stop."
+    return ChangedAnswer(message=message, job=job_out(site, job))
+
+
+@router.get(
+    "/{job_id}/download",
+    response_class=Response,
+    responses={200: {"description": "The result.", "content": {"application/xml": {}}}},
+)
+async def download(request: Request, owner: Owner, job_id: str) -> Response:
+    """Download a job's result."""
+    site = site_of(request)
+    job = await site.own_job(job_id, owner)
+    if not job.status.finished:
+        raise ApiError(ErrorCode.NOT_READY)
+    if job.status is not JobStatus.COMPLETE:
+        line = "There is no result: the job has not been completed."
+        raise ApiError(ErrorCode.NOT_READY, line)
+    app = site.app_of(job)
+    found = None if app is None else await asyncio.to_thread(app.download, job)
+    if found is None:
+        raise ApiError(ErrorCode.EXPIRED)
+    return StreamingResponse(
+        _pieces(found.file), media_type=found.media_type, headers=_headers(found)
+    )
+
+
+def _headers(found: Download) -> dict[str, str]:
+    return {
+        "content-length": str(found.size),
+        "content-disposition": attachment(found.filename),
+        "content-security-policy": _SANDBOX,
+        "x-content-type-options": "nosniff",
+        "cache-control": "private, no-store",
+    }
+
+
+def attachment(filename: str) -> str:
+    """Return a Content-Disposition that saves under `filename`, whatever letters it has."""
+    plain = "".join(
+        letter if " " <= letter <= "~" and letter not in '"\\%;' else "_" for letter in filename
+    )
+    encoded = quote(filename.encode("utf-8", "replace"), safe="")
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}"
+
+
+async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    try:
+        while piece := await asyncio.to_thread(file.read, _PIECE):
+            yield piece
+    finally:
+        file.close()

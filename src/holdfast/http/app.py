@@ -1,0 +1,84 @@
+"""Put the API together: the engine's own routes, the apps' routes, and what holds for all."""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+
+from fastapi import FastAPI
+
+from holdfast.http.admin import AdminDoor
+from holdfast.http.admin import router as admin_router
+from holdfast.http.api import events, health, jobs, ops
+from holdfast.http.errors import ERROR_ANSWERS, add_error_handlers
+from holdfast.http.pages import add_pages
+from holdfast.http.plugins import ServedApp
+from holdfast.http.security import Allowance, SecurityMiddleware
+from holdfast.http.sessions import SessionMiddleware, Sessions
+from holdfast.http.site import HttpSettings, Site
+from holdfast.http.streams import Streams
+from holdfast.jobs.app import App
+from holdfast.jobs.engine import Engine
+
+STREAMED = "streamed"
+"""A tag for routes that read their bodies piece by piece and count for themselves."""
+
+
+def create_app(engine: Engine, apps: Iterable[ServedApp | App], settings: HttpSettings) -> FastAPI:
+    """Return the ASGI app that serves `engine` and `apps`; `app.state.site` is what they share.
+
+    The engine is opened and closed by whoever runs the server.
+    """
+    served = [each if isinstance(each, ServedApp) else ServedApp(each) for each in apps]
+    secure = settings.secure_cookies
+    site = Site(
+        engine=engine,
+        apps={each.name: each for each in served},
+        settings=settings,
+        sessions=Sessions(settings.secret_key, engine.clock, secure=secure),
+        admin=AdminDoor(settings.secret_key, settings.admin_token, engine.clock, secure=secure),
+        streams=Streams(settings.streams_at_once),
+    )
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            for each in served:
+                await stack.enter_async_context(each.running(site))
+            yield
+            site.stopping.set()
+
+    app = FastAPI(
+        title="Holdfast",
+        version="1",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        responses=ERROR_ANSWERS,
+        redirect_slashes=False,
+    )
+    app.state.site = site
+    add_error_handlers(app)
+    for router in (health.router, jobs.router, events.router, ops.router, admin_router):
+        app.include_router(router)
+    streamed: set[str] = set()
+    for each in served:
+        routes = each.routes(site)
+        if routes is None:
+            continue
+        app.include_router(routes)
+        streamed |= {
+            route.path  # type: ignore[attr-defined]  # a route with tags has a path
+            for route in routes.routes
+            if STREAMED in (getattr(route, "tags", None) or ())
+        }
+    add_pages(app, site)
+    allowance = Allowance(settings.writes_at_once, settings.writes_per_second, engine.clock)
+    # The last one added is the first to see a request: the session is known to the others.
+    app.add_middleware(
+        SecurityMiddleware,
+        allowance=allowance,
+        body_bytes=settings.body_bytes,
+        streamed=frozenset(streamed),
+    )
+    app.add_middleware(SessionMiddleware, sessions=site.sessions)
+    return app

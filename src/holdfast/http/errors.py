@@ -1,0 +1,134 @@
+"""Every error as `{"error": {"code", "message"}}`: a code of the table, a line for people."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from holdfast.errors import ERRORS, ErrorCode, HoldfastError
+from holdfast.jobs.downstream_control import UnknownDownstream
+from holdfast.jobs.ports import StoreUnavailable
+from holdfast.jobs.refusals import InvalidState, UnknownJob
+
+_log = logging.getLogger("holdfast.http")
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong."""
+
+    code: ErrorCode
+    message: str
+
+
+class ErrorOut(BaseModel):
+    """The body of every error."""
+
+    error: ErrorDetail
+
+
+class ApiError(HoldfastError):
+    """Answer a request with an error.
+
+    Args:
+        code: what went wrong; it also decides the status.
+        message: a line for people; by default the table's.
+        status: another status than the table's.
+        headers: more headers.
+        extra: what stands in the body beside `error`.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str = "",
+        *,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message or ERRORS[code].message)
+        self.code = code
+        self.status = ERRORS[code].http_status if status is None else status
+        self.headers = dict(headers or {})
+        self.extra = dict(extra or {})
+
+
+def forbidden() -> ApiError:
+    """Return the one answer to what is another's and to what does not exist."""
+    return ApiError(ErrorCode.FORBIDDEN)
+
+
+def answer_error(error: ApiError) -> JSONResponse:
+    """Return `error` as an answer."""
+    body = {"error": {"code": error.code, "message": str(error)}, **error.extra}
+    return JSONResponse(body, error.status, error.headers)
+
+
+ERROR_ANSWERS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorOut, "description": "Refused; the message says why."}
+    for status in (400, 403, 404, 405, 409, 413, 422, 429, 500, 503)
+}
+"""What OpenAPI says of every route's errors."""
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Let every error of `app` be answered in the one form."""
+    app.add_exception_handler(HoldfastError, _on_own)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(RequestValidationError, _on_validation)
+    app.add_exception_handler(Exception, _on_unexpected)
+
+
+async def _on_own(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HoldfastError)
+    return answer_error(_as_api_error(request, error))
+
+
+def _as_api_error(request: Request, error: HoldfastError) -> ApiError:
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, UnknownJob):
+        return forbidden()
+    if isinstance(error, InvalidState):
+        return ApiError(ErrorCode.INVALID_STATE)
+    if isinstance(error, UnknownDownstream):
+        return ApiError(ErrorCode.VALIDATION_ERROR, "There is no such downstream.", status=404)
+    if isinstance(error, StoreUnavailable):
+        _log.warning("%s %s: %s", request.method, request.url.path, error)
+        return ApiError(
+            ErrorCode.IO_ERROR,
+            "The database does not answer just now; please try again.",
+            status=503,
+            headers={"retry-after": "1"},
+        )
+    # What the engine raises is written for whoever wrote the app; people get the table's line.
+    _log.info("%s %s: %s", request.method, request.url.path, error)
+    return ApiError(error.code)
+
+
+async def _on_http(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    lines = {404: "There is nothing here.", 405: "This cannot be asked for that way."}
+    line = lines.get(error.status_code, "The request cannot be understood.")
+    refusal = ApiError(
+        ErrorCode.VALIDATION_ERROR, line, status=error.status_code, headers=error.headers
+    )
+    return answer_error(refusal)
+
+
+async def _on_validation(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    fields = {str(problem["loc"][-1]) for problem in error.errors() if problem.get("loc")}
+    shown = ", ".join(sorted(name for name in fields if name.isidentifier() and len(name) < 40))
+    line = f"The request cannot be understood{': ' + shown if shown else ''}."
+    return answer_error(ApiError(ErrorCode.VALIDATION_ERROR, line))
+
+
+async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return answer_error(ApiError(ErrorCode.UNKNOWN))

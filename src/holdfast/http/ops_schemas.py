@@ -1,0 +1,223 @@
+"""What the ops routes take and answer with."""
+
+from datetime import datetime
+
+from pydantic import Field
+
+from holdfast.errors import ErrorCode
+from holdfast.http.errors import ErrorDetail
+from holdfast.http.schemas import Model, moment
+from holdfast.jobs.circuits import DownstreamRecord
+from holdfast.jobs.dead_letters import Requeued
+from holdfast.jobs.views import DeadLetter, DeadLetterGroup, JobFilter, Stats
+
+
+class DownstreamOut(Model):
+    """A downstream. Who may not operate is told its name, its state and whether it is held."""
+
+    name: str
+    state: str
+    held: bool
+    mode: str | None = None
+    held_by_hand: bool | None = None
+    failure_count: int | None = None
+    opened_at: datetime | None = None
+    open_until: datetime | None = None
+    trips: int | None = None
+    open_seconds: float | None = None
+    cause: str | None = None
+
+    @classmethod
+    def of(cls, record: DownstreamRecord, now: float, *, whole: bool) -> "DownstreamOut":
+        """Return `record` as of `now`, epoch seconds of the store."""
+        circuit = record.circuit
+        brief = cls(name=record.name, state=record.state_at(now), held=record.holds_at(now))
+        if not whole:
+            return brief
+        return brief.model_copy(
+            update={
+                "mode": str(record.settings.mode),
+                "held_by_hand": circuit.held,
+                "failure_count": circuit.streak,
+                "opened_at": moment(circuit.opened_at),
+                "open_until": moment(circuit.open_until),
+                "trips": record.trips,
+                "open_seconds": record.open_seconds,
+                "cause": None if circuit.cause is None else circuit.cause.name,
+            }
+        )
+
+
+class DownstreamsAnswer(Model):
+    """All downstreams, by name."""
+
+    downstreams: list[DownstreamOut]
+
+
+class DownstreamAnswer(Model):
+    """One downstream."""
+
+    downstream: DownstreamOut
+
+
+class DeadLetterOut(Model):
+    """A job that waits for a person."""
+
+    id: str
+    kind: str
+    reason: str
+    attempts_made: int
+    last_error: ErrorDetail
+    at: datetime | None
+
+    @classmethod
+    def of(cls, letter: DeadLetter) -> "DeadLetterOut":
+        """Return `letter`."""
+        error = letter.last_error
+        return cls(
+            id=letter.job.id,
+            kind=letter.job.kind,
+            reason=letter.reason,
+            attempts_made=letter.attempts_made,
+            last_error=ErrorDetail(code=error.code, message=error.message),
+            at=moment(letter.at),
+        )
+
+
+class DeadLetterGroupOut(Model):
+    """Dead letters of one kind that failed alike."""
+
+    kind: str
+    code: ErrorCode
+    message: str
+    count: int
+    newest_at: datetime | None
+    example_id: str
+
+    @classmethod
+    def of(cls, group: DeadLetterGroup) -> "DeadLetterGroupOut":
+        """Return `group`."""
+        return cls(
+            kind=group.kind,
+            code=group.code,
+            message=group.message,
+            count=group.count,
+            newest_at=moment(group.newest_at),
+            example_id=group.example_id,
+        )
+
+
+class DeadLettersAnswer(Model):
+    """Dead letters, newest failure first, and all of them in groups."""
+
+    dead_letters: list[DeadLetterOut]
+    groups: list[DeadLetterGroupOut]
+    next_cursor: str | None
+
+
+class DeadLetterFilter(Model):
+    """Which dead letters; what is left out does not narrow the choice."""
+
+    kind: str | None = Field(default=None, min_length=1, max_length=200)
+    id: str | None = Field(default=None, min_length=1, max_length=200)
+    error_code: ErrorCode | None = None
+    error_text: str | None = Field(default=None, max_length=500)
+    error_group: str | None = Field(default=None, max_length=500)
+
+    def as_filter(self) -> JobFilter:
+        """Return it as the engine takes it."""
+        return JobFilter(
+            kinds=() if self.kind is None else (self.kind,),
+            id=self.id,
+            error_code=self.error_code,
+            error_text=self.error_text,
+            error_group=self.error_group,
+        )
+
+
+class RequeueOrder(Model):
+    """What to put back in the queue, and how quickly."""
+
+    filter: DeadLetterFilter = Field(default_factory=DeadLetterFilter)
+    dry_run: bool = False
+    rate_per_second: float | None = Field(default=None, ge=0.001, le=1e6, allow_inf_nan=False)
+
+
+class RequeueAnswer(Model):
+    """What was put back so far; `done` is False while a paced run goes on."""
+
+    matched: int
+    requeued: int
+    skipped: dict[str, int]
+    dry_run: bool
+    done: bool
+
+    @classmethod
+    def of(cls, so_far: Requeued, *, done: bool) -> "RequeueAnswer":
+        """Return what was done."""
+        return cls(
+            matched=so_far.matched,
+            requeued=so_far.requeued,
+            skipped=dict(so_far.skipped),
+            dry_run=so_far.dry_run,
+            done=done,
+        )
+
+
+class DiscardAnswer(Model):
+    """How many dead letters were discarded."""
+
+    discarded: int
+
+
+class LaneOut(Model):
+    """How many jobs of one kind in one lane stand where."""
+
+    queue: str
+    downstream: str | None
+    kind: str
+    uploaded: int
+    scheduled: int
+    ready: int
+    processing: int
+    complete: int
+    failed: int
+    cancelled: int
+
+
+class OutcomeOut(Model):
+    """How many jobs of a kind ever ended in a status after so many attempts."""
+
+    kind: str
+    status: str
+    attempts: int
+    count: int
+
+
+class StatsAnswer(Model):
+    """The store's counters."""
+
+    lanes: list[LaneOut]
+    outcomes: list[OutcomeOut]
+    totals: dict[str, int]
+    oldest_ready_at: dict[str, datetime | None]
+    dead_letters: int
+
+    @classmethod
+    def of(cls, stats: Stats) -> "StatsAnswer":
+        """Return `stats`."""
+        names = LaneOut.model_fields
+        return cls(
+            lanes=[
+                LaneOut(**{name: getattr(lane, name) for name in names}) for lane in stats.lanes
+            ],
+            outcomes=[
+                OutcomeOut(
+                    kind=each.kind, status=each.status, attempts=each.attempts, count=each.count
+                )
+                for each in stats.outcomes
+            ],
+            totals=dict(stats.totals),
+            oldest_ready_at={queue: moment(at) for queue, at in stats.oldest_ready_at.items()},
+            dead_letters=stats.dead_letters,
+        )

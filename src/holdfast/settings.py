@@ -1,0 +1,200 @@
+"""Settings from the environment: read once at the start, each checked where it is read.
+
+A bad value is a `BadSetting`, whose message is one line that names it. Names that end in `_MS`, and
+those that CONTRACT.md lists with them, are milliseconds; what is handed on is seconds.
+"""
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from holdfast.errors import ErrorCode, HoldfastError
+
+KNOWN = (
+    "HOLDFAST_ADMIN_TOKEN",
+    "HOLDFAST_DATABASE_URL",
+    "HOLDFAST_DATA_DIR",
+    "HOLDFAST_SECRET_KEY",
+)
+"""Every setting whose name begins with `HOLDFAST_`."""
+
+_SHORTEST_SECRET = 16
+
+
+class BadSetting(HoldfastError, ValueError):
+    """A setting's value cannot be used; the message names it in one line."""
+
+    code = ErrorCode.VALIDATION_ERROR
+
+
+class Environment:
+    """Read settings by name; one that is not there or empty has its default."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.values = values
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """Return a setting as it is written, without the spaces around it."""
+        return self.values.get(name, "").strip() or default
+
+    def whole(
+        self, name: str, default: int, *, at_least: int = 1, at_most: int | None = None
+    ) -> int:
+        """Return a whole number.
+
+        Raises:
+            BadSetting: it is none, or out of bounds.
+        """
+        text = self.text(name)
+        if text is None:
+            return default
+        bounds = _bounds(at_least, at_most)
+        try:
+            value = int(text)
+        except ValueError:
+            value = at_least - 1
+        if value < at_least or (at_most is not None and value > at_most):
+            raise BadSetting(f"{name} must be a whole number {bounds}, got {text!r}")
+        return value
+
+    def number(
+        self, name: str, default: float, *, at_least: float, at_most: float | None = None
+    ) -> float:
+        """Return a number.
+
+        Raises:
+            BadSetting: it is none, or out of bounds.
+        """
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (value >= at_least and value <= (1e9 if at_most is None else at_most)):
+            raise BadSetting(f"{name} must be a number {_bounds(at_least, at_most)}, got {text!r}")
+        return value
+
+    def seconds(self, name: str, default: float, *, at_least_ms: int = 1) -> float:
+        """Return in seconds what is given in whole milliseconds; `default` is seconds.
+
+        Raises:
+            BadSetting: it is no whole number of milliseconds, or too small.
+        """
+        text = self.text(name)
+        if text is None:
+            return default
+        return self.whole(name, 0, at_least=at_least_ms, at_most=10**12) / 1000
+
+    def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
+        """Return one of `choices`.
+
+        Raises:
+            BadSetting: it is none of them.
+        """
+        text = self.text(name, default)
+        assert text is not None
+        if text not in choices:
+            raise BadSetting(f"{name} must be one of {', '.join(choices)}, got {text!r}")
+        return text
+
+    def address(self, name: str) -> str | None:
+        """Return an http or https address without a slash at its end, or None.
+
+        Raises:
+            BadSetting: it is no such address. It is not repeated, for it may hold a password.
+        """
+        text = self.text(name)
+        if text is None:
+            return None
+        if not _is_address(text):
+            raise BadSetting(f"{name} must be an address like http://127.0.0.1:8100")
+        return text.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What every command that serves or works needs. Times are seconds.
+
+    Args:
+        data_dir: where files are kept, and the database where no other is named.
+        database_url: the store's address, or None for the one below `data_dir`.
+        secret_key: signs the cookies; None makes one and keeps it below `data_dir`.
+        admin_token: opens the ops routes; None makes one and keeps it below `data_dir`.
+        port: where to listen; 0 takes a free one.
+        concurrency: attempts that run at once.
+        lease_seconds: how long a lease lasts unless it is extended.
+        extend_every: between two extensions.
+    """
+
+    data_dir: Path = Path(".holdfast")
+    database_url: str | None = None
+    secret_key: str | None = None
+    admin_token: str | None = None
+    port: int = 8000
+    concurrency: int = 10
+    lease_seconds: float = 300.0
+    extend_every: float = 30.0
+
+    @classmethod
+    def load(cls, environment: Environment) -> "Settings":
+        """Read them.
+
+        Raises:
+            BadSetting: a value cannot be used.
+        """
+        lease = environment.seconds("LEASE_MS", cls().lease_seconds, at_least_ms=1000)
+        extend = environment.seconds("LEASE_EXTEND_MS", min(30.0, lease / 4), at_least_ms=100)
+        if extend > lease / 2:
+            raise BadSetting(
+                f"LEASE_EXTEND_MS must be at most half of LEASE_MS ({lease * 1000:g}), got "
+                f"{extend * 1000:g}: one missed extension would lose every lease"
+            )
+        return cls(
+            data_dir=Path(environment.text("HOLDFAST_DATA_DIR") or cls().data_dir),
+            database_url=environment.text("HOLDFAST_DATABASE_URL"),
+            secret_key=_secret(environment, "HOLDFAST_SECRET_KEY"),
+            admin_token=_secret(environment, "HOLDFAST_ADMIN_TOKEN"),
+            port=environment.whole("PORT", cls().port, at_least=0, at_most=65535),
+            concurrency=environment.whole("WORKER_CONCURRENCY", cls().concurrency, at_most=1000),
+            lease_seconds=lease,
+            extend_every=extend,
+        )
+
+
+def unknown_names(values: Mapping[str, str]) -> list[str]:
+    """Return one line for each name that begins with `HOLDFAST_` and is no setting."""
+    lines = []
+    for name in sorted(values):
+        if not name.startswith("HOLDFAST_") or name in KNOWN:
+            continue
+        near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.8)
+        guess = f"; did you mean {near[0]}?" if near else ""
+        lines.append(f"{name} is no setting and is ignored{guess}")
+    return lines
+
+
+def _secret(environment: Environment, name: str) -> str | None:
+    text = environment.text(name)
+    if text is not None and len(text) < _SHORTEST_SECRET:
+        raise BadSetting(f"{name} must have at least {_SHORTEST_SECRET} characters")
+    return text
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return named and parts.scheme in {"http", "https"} and not (parts.query or parts.fragment)
+
+
+def _bounds(at_least: float, at_most: float | None) -> str:
+    if at_most is None:
+        return f"of at least {at_least:g}"
+    return f"from {at_least:g} to {at_most:.15g}"

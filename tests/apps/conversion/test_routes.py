@@ -1,0 +1,80 @@
+"""The upload where the disk or the database fails; the rest is met in test_api.py."""
+
+import errno
+
+import pytest
+from tests.apps.conversion.service import pdf
+from tests.http.serving import Serving
+
+from holdfast.jobs.ports import StoreBusy
+from holdfast_conversion.app import Conversion
+from holdfast_conversion.keeping import sweep
+from holdfast_conversion.settings import ConversionSettings
+
+
+@pytest.fixture
+def serving(tmp_path):
+    settings = ConversionSettings(files=tmp_path / "files", gateway_url="http://127.0.0.1:9")
+    with Serving(tmp_path, served=Conversion(settings)) as serving:
+        yield serving
+
+
+def upload(serving, content):
+    return serving.client.post("/api/upload", files={"file": ("a.pdf", content)})
+
+
+def names(serving, folder="uploads"):
+    return [each.name for each in serving.served.files.list(folder)]
+
+
+def breaking(monkeypatch, method, number=errno.EIO):
+    def broken(*_):
+        raise OSError(number, "broken", "/a/secret/path")
+
+    monkeypatch.setattr(f"holdfast.files.artifacts.{method}", broken)
+
+
+def test_an_upload_is_taken_in_and_found_again(serving):
+    first, again = upload(serving, pdf("a")), upload(serving, pdf("a"))
+
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json()["job"]["id"] == again.json()["job"]["id"]
+    assert names(serving) == [f"uploads/{first.json()['job']['id']}.pdf"]
+
+
+@pytest.mark.parametrize("method", ["ArtifactStore.draft", "Draft.write", "Draft.publish"])
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EACCES])
+def test_a_disk_that_fails_is_an_io_error_and_recorded(serving, monkeypatch, method, number):
+    breaking(monkeypatch, method, number)
+
+    answer = upload(serving, pdf("a"))
+
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "IO_ERROR"
+    assert "path" not in answer.text
+    job = answer.json()["job"]
+    assert (job["status"], job["error"]["code"], job["canRetry"]) == ("failed", "IO_ERROR", False)
+    assert names(serving) == []
+
+
+def test_where_the_database_goes_away_the_file_stays_until_it_is_known_to_be_of_no_use(serving):
+    real = serving.engine.enqueue
+
+    async def away(*_, **__):
+        raise StoreBusy("away")
+
+    serving.engine.enqueue = away
+    answer = upload(serving, pdf("a"))
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "IO_ERROR")
+    assert len(names(serving)) == 1
+    serving.engine.enqueue = real
+    assert serving.run(sweep(serving.served.files, serving.site, 3600)) == 1
+    assert names(serving) == []
+
+
+def test_a_refused_upload_is_recorded(serving):
+    answer = upload(serving, b"no pdf")
+
+    assert answer.status_code == 400
+    assert answer.json()["job"]["error"] == answer.json()["error"]

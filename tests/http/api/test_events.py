@@ -1,0 +1,118 @@
+"""The live stream, as a browser hears it."""
+
+import pytest
+from tests.http.serving import Order
+
+
+def test_what_happens_to_ones_own_jobs_is_told_with_the_job_as_it_stands(serving):
+    with serving.stream() as (answer, following):
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert following()[0] == "downstreams"
+        job_id = serving.enqueue()
+        name, sequence, data = following()
+
+        assert name == "job"
+        assert int(sequence) > 0
+        assert (data["event"], data["jobId"], data["job"]["status"]) == ("queued", job_id, "queued")
+        assert data["now"] > "2000"
+        serving.work()
+        while data["job"]["status"] != "complete":
+            _, _, data = following()
+        assert data["job"]["id"] == job_id
+
+
+def test_anothers_jobs_are_not_told(serving):
+    other = serving.browser()
+    with serving.stream() as (_, following):
+        following()
+        serving.enqueue(client=other)
+        mine = serving.enqueue()
+
+        assert following()[2]["jobId"] == mine
+
+
+def test_a_stream_goes_on_where_the_last_one_ended(serving):
+    with serving.stream() as (_, following):
+        following()
+        first = serving.enqueue()
+        _, sequence, data = following()
+        assert data["jobId"] == first
+    missed = [serving.enqueue(), serving.enqueue(Order(fails="GW_4XX"))]
+    serving.work()
+
+    with serving.stream(**{"Last-Event-ID": sequence}) as (_, following):
+        heard = {}
+        while {heard.get(each) for each in missed} != {"complete", "failed"}:
+            name, _, data = following()
+            if name == "job":
+                heard[data["jobId"]] = data["job"]["status"]
+    assert set(heard) == {first, *missed}
+
+
+@pytest.mark.parametrize("last", ["nonsense", "-5", "9" * 40, "999999999999"])
+def test_a_last_id_that_cannot_be_is_no_obstacle(serving, last):
+    with serving.stream(**{"Last-Event-ID": last}) as (_, following):
+        following()
+        job_id = serving.enqueue()
+
+        assert following()[2]["jobId"] == job_id
+
+
+def test_a_breaker_that_opens_is_told_without_any_job(serving):
+    serving.enqueue()
+    with serving.stream() as (_, following):
+        first = following()
+        assert first[2]["downstreams"] == [{"name": "mill", "state": "CLOSED", "held": False}]
+        serving.run(serving.engine.downstreams.hold("mill"))
+
+        name, _, data = following()
+        while name != "downstreams":
+            name, _, data = following()
+        assert data["downstreams"] == [{"name": "mill", "state": "OPEN", "held": True}]
+
+
+def test_a_quiet_stream_gives_signs_of_life(serve):
+    serving = serve(stream_beat=0.1)
+    serving.owner()
+    with serving.client.stream("GET", "/api/events") as answer:
+        for line in answer.iter_lines():
+            if line == ": alive":
+                break
+
+
+def test_a_session_has_only_so_many_streams(serve):
+    serving = serve(streams_at_once=1)
+    with serving.stream() as (_, following):
+        following()
+        answer = serving.client.get("/api/events")
+        assert answer.status_code == 429
+        assert answer.headers["retry-after"] == "5"
+        other = serving.browser()
+        with serving.stream(other) as (_, theirs):
+            assert theirs()[0] == "downstreams"
+    with serving.stream() as (answer, following):
+        assert answer.status_code in {200, 429}
+
+
+def test_streams_end_when_the_server_stops(serving):
+    with serving.stream() as (_, following):
+        following()
+        serving.site.stopping.set()
+
+        assert following() is None
+
+
+def test_a_job_that_is_gone_is_told_as_gone(serving):
+    job_id = serving.enqueue()
+    owner = serving.owner()
+    real = serving.engine.get
+
+    async def gone(job):
+        return None if job == job_id else await real(job)
+
+    serving.engine.get = gone
+    with serving.stream(**{"Last-Event-ID": "0"}) as (_, following):
+        following()
+        data = following()[2]
+    assert (data["jobId"], data["job"]) == (job_id, None)
+    assert owner

@@ -1,0 +1,124 @@
+"""What operators do, and nobody else."""
+
+import pytest
+from tests.http.serving import Order
+
+
+def test_anybody_sees_the_state_and_only_operators_see_more(serving):
+    (brief,) = serving.client.get("/api/downstreams").json()["downstreams"]
+    (whole,) = serving.admin().get("/api/downstreams").json()["downstreams"]
+
+    assert {name for name, value in brief.items() if value is not None} == {"name", "state", "held"}
+    assert (brief["name"], brief["state"]) == ("mill", "CLOSED")
+    assert (whole["mode"], whole["trips"], whole["heldByHand"]) == ("hold", 0, False)
+
+
+@pytest.mark.parametrize(
+    "method, path",
+    [
+        ("POST", "/api/downstreams/mill/reset"),
+        ("GET", "/api/dead-letters"),
+        ("POST", "/api/dead-letters/retry"),
+        ("GET", "/api/dead-letters/retry"),
+        ("DELETE", "/api/dead-letters/retry"),
+        ("DELETE", "/api/dead-letters/x"),
+        ("GET", "/api/stats"),
+    ],
+)
+def test_who_is_no_operator_is_refused(serving, method, path):
+    strangers = (
+        serving.client,
+        serving.browser(authorization="Bearer wrong"),
+        serving.browser(authorization="Basic x"),
+        serving.browser(cookie="holdfast_admin=admin.1.x"),
+    )
+    for client in strangers:
+        json = {} if path.endswith("retry") and method == "POST" else None
+        answer = client.request(method, path, json=json)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN")
+
+
+def test_a_downstream_is_held_released_and_reset_by_hand(serving):
+    admin = serving.admin()
+
+    held = admin.post("/api/downstreams/mill/hold").json()["downstream"]
+    assert (held["state"], held["held"], held["heldByHand"]) == ("OPEN", True, True)
+    job_id = serving.enqueue()
+    assert serving.client.get(f"/api/jobs/{job_id}").json()["job"]["held"] is True
+    assert admin.post("/api/downstreams/mill/release").json()["downstream"]["held"] is False
+    assert admin.post("/api/downstreams/mill/reset").json()["downstream"]["state"] == "CLOSED"
+
+
+def test_a_downstream_that_nobody_knows_is_not_found(serving):
+    answer = serving.admin().post("/api/downstreams/moon/reset")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "VALIDATION_ERROR")
+    assert serving.admin().post("/api/downstreams/mill/explode").status_code == 422
+
+
+def failed_jobs(serving, count):
+    ids = [serving.enqueue(Order(number, fails="GW_4XX")) for number in range(count)]
+    serving.work()
+    return ids
+
+
+def test_dead_letters_are_listed_grouped_and_put_back(serving):
+    ids = failed_jobs(serving, 3)
+    admin = serving.admin()
+
+    found = admin.get("/api/dead-letters", params={"limit": 2}).json()
+    assert len(found["deadLetters"]) == 2
+    assert found["deadLetters"][0]["lastError"]["code"] == "GW_4XX"
+    assert found["nextCursor"]
+    assert [(group["code"], group["count"]) for group in found["groups"]] == [("GW_4XX", 3)]
+
+    order = {"filter": {"errorCode": "GW_4XX"}, "dryRun": True}
+    dry = admin.post("/api/dead-letters/retry", json=order).json()
+    assert (dry["matched"], dry["requeued"], dry["dryRun"], dry["done"]) == (3, 3, True, True)
+    one = admin.post("/api/dead-letters/retry", json={"filter": {"id": ids[0]}}).json()
+    assert (one["requeued"], one["dryRun"]) == (1, False)
+    assert serving.client.get(f"/api/jobs/{ids[0]}").json()["job"]["status"] == "queued"
+    assert admin.delete(f"/api/dead-letters/{ids[1]}").json() == {"discarded": 1}
+    assert admin.delete(f"/api/dead-letters/{ids[1]}").status_code == 403
+    left = admin.get("/api/dead-letters").json()["deadLetters"]
+    assert [letter["id"] for letter in left] == [ids[2]]
+
+
+def test_a_paced_run_goes_on_in_the_background_and_can_be_stopped(serving):
+    failed_jobs(serving, 4)
+    admin = serving.admin()
+
+    begun = admin.post("/api/dead-letters/retry", json={"ratePerSecond": 0.5})
+    assert begun.status_code == 202
+    again = admin.post("/api/dead-letters/retry", json={"ratePerSecond": 1})
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "INVALID_STATE")
+    while admin.get("/api/dead-letters/retry").json()["requeued"] < 1:
+        pass
+    admin.delete("/api/dead-letters/retry")
+    while not (stopped := admin.get("/api/dead-letters/retry").json())["done"]:
+        pass
+    assert 1 <= stopped["requeued"] < 4
+
+
+@pytest.mark.parametrize(
+    "order",
+    [{"ratePerSecond": 0}, {"ratePerSecond": -1}, {"filter": {"errorCode": "NONE"}}, [], "x"],
+)
+def test_an_order_that_makes_no_sense_is_refused(serving, order):
+    answer = serving.admin().post("/api/dead-letters/retry", json=order)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
+
+
+def test_a_cursor_that_is_none_is_refused(serving):
+    assert serving.admin().get("/api/dead-letters", params={"cursor": "x"}).status_code == 422
+
+
+def test_the_counters_are_shown(serving):
+    failed_jobs(serving, 2)
+
+    stats = serving.admin().get("/api/stats").json()
+
+    assert [(lane["kind"], lane["failed"]) for lane in stats["lanes"]] == [("demo.grind", 2)]
+    assert stats["deadLetters"] == 2
+    assert stats["outcomes"][0]["count"] == 2

@@ -1,0 +1,65 @@
+"""The way in for operators."""
+
+import pytest
+from tests.http.serving import SECRET, TOKEN
+
+from holdfast.http.admin import AdminDoor
+from holdfast.testing import VirtualClock
+
+
+def test_a_link_opens_once_and_leaves_a_cookie(serving):
+    link = serving.site.admin.new_link()
+    client = serving.browser()
+    assert client.get("/api/stats").status_code == 403
+
+    entered = client.get(link)
+
+    assert (entered.status_code, entered.headers["location"]) == (303, "/")
+    assert "HttpOnly" in entered.headers["set-cookie"]
+    assert client.get("/api/stats").status_code == 200
+    late = serving.browser()
+    assert late.get(link).status_code == 403
+    assert late.get("/api/stats").status_code == 403
+
+
+@pytest.mark.parametrize("token", ["", "x", "é", "%00"])
+def test_a_link_of_ones_own_making_opens_nothing(serving, token):
+    assert serving.client.get(f"/admin/enter?token={token}").status_code == 403
+
+
+def test_the_bearer_token_opens(serving):
+    assert serving.admin().get("/api/stats").status_code == 200
+
+
+class Asking:
+    """A request with these headers and cookies."""
+
+    def __init__(self, headers=None, cookies=None):
+        self.headers, self.cookies = headers or {}, cookies or {}
+
+
+def cookie_of(door):
+    value = door.header().split(";")[0].partition("=")[2]
+    return Asking(cookies={"holdfast_admin": value})
+
+
+def test_the_cookie_ends_after_half_a_day_and_with_the_token():
+    clock = VirtualClock()
+    door = AdminDoor(SECRET, TOKEN, clock, secure=False)
+    asking = cookie_of(door)
+
+    assert door.opens(asking)
+    assert not AdminDoor(SECRET, "another token", clock, secure=False).opens(asking)
+    assert not AdminDoor("another key", TOKEN, clock, secure=False).opens(asking)
+    clock.sleep(12 * 3600)
+    assert not door.opens(asking)
+
+
+def test_old_links_are_forgotten():
+    door = AdminDoor(SECRET, TOKEN, VirtualClock(), secure=False)
+    first = door.new_link().partition("=")[2]
+    last = [door.new_link() for _ in range(100)][-1].partition("=")[2]
+
+    assert not door.use_link(first)
+    assert door.use_link(last)
+    assert not door.use_link(last)

@@ -1,0 +1,52 @@
+"""Every error has the one form, and tells nothing that is not for people."""
+
+import pytest
+
+from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.jobs.ports import StoreBusy
+
+
+@pytest.mark.parametrize(
+    "method, path, status",
+    [("GET", "/nothing", 404), ("DELETE", "/api/jobs", 405), ("PUT", "/healthz", 405)],
+)
+def test_what_is_not_there_has_the_form(serving, method, path, status):
+    answer = serving.client.request(method, path)
+
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"] == "VALIDATION_ERROR"
+    assert answer.json()["error"]["message"].endswith(".")
+
+
+def failing(serving, error):
+    async def fail(*_, **__):
+        raise error
+
+    serving.engine.list = fail
+    return serving.client.get("/api/jobs")
+
+
+def test_a_bug_is_an_unknown_error_and_shows_no_trace(serving, caplog):
+    answer = failing(serving, RuntimeError("/secret/path"))
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "UNKNOWN")
+    assert "secret" not in answer.text
+    assert "/secret/path" in caplog.text
+
+
+def test_a_store_that_is_away_asks_for_patience(serving):
+    answer = failing(serving, StoreBusy("locked by /some/file"))
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "IO_ERROR")
+    assert answer.headers["retry-after"] == "1"
+    assert "/some/file" not in answer.text
+
+
+def test_an_error_of_ours_has_its_codes_status_and_line(serving):
+    class Odd(HoldfastError):
+        code = ErrorCode.EXPIRED
+
+    answer = failing(serving, Odd("internal words"))
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "EXPIRED")
+    assert "internal" not in answer.text

@@ -1,0 +1,105 @@
+"""What an app of one's own may add."""
+
+import contextlib
+
+from fastapi import APIRouter, Request
+from tests.http.serving import Order, demo_app
+
+from holdfast.errors import ErrorCode
+from holdfast.http import ApiError, HttpSettings, Owner, ServedApp, site_of
+from holdfast.http.plugins import meta_of
+
+
+class Mill(ServedApp):
+    """An app with a route, a route that streams, and something open while it runs."""
+
+    def __init__(self, app):
+        super().__init__(app)
+        self.open = False
+
+    def routes(self, site):
+        router = APIRouter(prefix="/api/mill")
+
+        @router.post("/orders", status_code=202)
+        async def order(request: Request, owner: Owner):
+            site = site_of(request)
+            handle = await site.engine.enqueue("demo.grind", Order(), owner=owner)
+            return {"id": handle.id}
+
+        @router.post("/sacks", tags=["streamed"])
+        async def sacks(request: Request):
+            size = 0
+            async for piece in request.stream():
+                size += len(piece)
+            return {"size": size}
+
+        @router.get("/broken")
+        async def broken():
+            raise ApiError(ErrorCode.NOT_READY, "Not ground yet.", extra={"sacks": 3})
+
+        return router
+
+    @contextlib.asynccontextmanager
+    async def running(self, site):
+        self.open = True
+        yield
+        self.open = False
+
+
+def test_an_app_adds_routes_that_know_who_is_asking(serve):
+    serving = serve(served=Mill(demo_app()))
+
+    job_id = serving.client.post("/api/mill/orders").json()["id"]
+
+    assert serving.client.get(f"/api/jobs/{job_id}").status_code == 200
+    assert serving.browser().get(f"/api/jobs/{job_id}").status_code == 403
+    assert "/api/mill/orders" in serving.client.get("/api/openapi.json").json()["paths"]
+
+
+def test_only_a_route_that_streams_takes_a_large_body(serve):
+    serving = serve(served=Mill(demo_app()), body_bytes=1000)
+
+    assert serving.client.post("/api/mill/sacks", content=b"x" * 5000).json() == {"size": 5000}
+    assert serving.client.post("/api/mill/orders", content=b"x" * 5000).status_code == 413
+
+
+def test_an_error_of_an_app_has_the_form_and_what_it_adds(serve):
+    answer = serve(served=Mill(demo_app())).client.get("/api/mill/broken")
+
+    assert answer.status_code == 409
+    assert answer.json() == {
+        "error": {"code": "NOT_READY", "message": "Not ground yet."},
+        "sacks": 3,
+    }
+
+
+def test_what_an_app_opens_is_open_while_the_server_runs(tmp_path):
+    from tests.http.serving import Serving
+
+    mill = Mill(demo_app())
+    with Serving(tmp_path, served=mill):
+        assert mill.open
+    assert not mill.open
+
+
+def test_a_plain_app_is_served_without_more(serving):
+    plain = serving.site.apps["demo"]
+
+    assert plain.routes(serving.site) is None
+    assert plain.companions() == ()
+    assert isinstance(serving.site.settings, HttpSettings)
+
+
+def test_the_meta_of_a_job_is_a_dict_or_empty(serving):
+    for meta, found in (({"a": 1}, {"a": 1}), (None, {})):
+        job_id = serving.enqueue(meta=meta)
+        assert meta_of(serving.run(serving.engine.get(job_id))) == found
+
+
+def test_a_job_whose_app_is_not_served_is_still_shown(serving):
+    job_id = serving.enqueue()
+    serving.site.apps = {}
+
+    job = serving.client.get(f"/api/jobs/{job_id}").json()["job"]
+
+    assert (job["id"], job["filename"], job["canRetry"]) == (job_id, None, False)

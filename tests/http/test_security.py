@@ -1,0 +1,103 @@
+"""What holds for every request."""
+
+import pytest
+from starlette.datastructures import Headers
+
+from holdfast.http.security import Allowance, is_from_here
+from holdfast.testing import VirtualClock
+
+
+@pytest.mark.parametrize("path", ["/api/jobs", "/healthz", "/nothing", "/api/jobs/x"])
+def test_every_answer_carries_the_headers(serving, path):
+    headers = serving.client.get(path).headers
+
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "same-origin"
+    policy = headers["content-security-policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "server" not in headers or "uvicorn" in headers["server"]
+
+
+@pytest.mark.parametrize(
+    "sent, allowed",
+    [
+        ({}, True),
+        ({"origin": "http://here:8000"}, True),
+        ({"sec-fetch-site": "same-origin"}, True),
+        ({"sec-fetch-site": "none"}, True),
+        ({"sec-fetch-site": "cross-site"}, False),
+        ({"sec-fetch-site": "same-site"}, False),
+        ({"origin": "http://evil"}, False),
+        ({"origin": "null"}, False),
+        ({"origin": "http://here:9000"}, False),
+        ({"origin": "http://[broken"}, False),
+        ({"origin": "http://evil", "sec-fetch-site": "same-origin"}, False),
+    ],
+)
+def test_writes_come_from_our_own_pages_or_from_no_page(sent, allowed):
+    assert is_from_here(Headers({"host": "here:8000", **sent})) is allowed
+
+
+def test_a_write_from_another_site_changes_nothing(serving):
+    job_id = serving.enqueue()
+
+    answer = serving.client.post(f"/api/jobs/{job_id}/cancel", headers={"origin": "http://evil"})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN")
+    assert serving.client.get(f"/api/jobs/{job_id}").json()["job"]["status"] == "queued"
+
+
+def test_too_many_writes_are_told_when_to_come_back(serve):
+    serving = serve(writes_at_once=3, writes_per_second=0.5)
+    serving.owner()
+    answers = [serving.client.post("/api/jobs/x/cancel") for _ in range(5)]
+
+    assert [answer.status_code for answer in answers] == [403, 403, 403, 429, 429]
+    assert answers[-1].json()["error"]["code"] == "RATE_LIMITED"
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 2
+    other = serving.browser()
+    serving.owner(other)
+    assert other.post("/api/jobs/x/cancel").status_code == 403
+    assert serving.client.get("/api/jobs").status_code == 200
+
+
+def test_strangers_without_cookies_share_the_allowance_of_their_address(serve):
+    serving = serve(writes_at_once=2, writes_per_second=0.01)
+    answers = [serving.browser().post("/api/jobs/x/cancel") for _ in range(3)]
+
+    assert [answer.status_code for answer in answers] == [403, 403, 429]
+
+
+def test_an_allowance_fills_again_and_never_above_its_size():
+    clock = VirtualClock()
+    allowance = Allowance(2, 1.0, clock)
+
+    assert [allowance.take("a") for _ in range(3)] == [0, 0, 1.0]
+    clock.sleep(0.25)
+    assert allowance.take("a") == 0.75
+    clock.sleep(100)
+    assert [allowance.take("a") for _ in range(3)] == [0, 0, 1.0]
+    assert allowance.take("b") == 0
+
+
+def test_allowances_of_many_keys_do_not_pile_up():
+    allowance = Allowance(1, 1.0, VirtualClock())
+    for number in range(10_500):
+        allowance.take(str(number))
+
+    assert len(allowance._buckets) == 10_000
+    assert allowance.take("10499") > 0
+    assert allowance.take("0") == 0
+
+
+def test_a_large_body_is_refused_whatever_it_declares(serve):
+    serving = serve(body_bytes=1000)
+    admin = serving.admin()
+
+    declared = admin.post("/api/dead-letters/retry", content=b"x" * 1001)
+    assert (declared.status_code, declared.json()["error"]["code"]) == (413, "TOO_LARGE")
+    chunked = admin.post("/api/dead-letters/retry", content=iter([b"x" * 600] * 4))
+    assert chunked.status_code in {400, 413}
+    assert "error" in chunked.json()

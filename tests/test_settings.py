@@ -1,0 +1,115 @@
+"""Settings: read once, and a bad one is named in one line."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.settings import BadSetting, Environment, Settings, unknown_names
+
+
+def test_what_is_not_set_has_its_default():
+    assert Settings.load(Environment({})) == Settings()
+
+
+def test_every_setting_is_read():
+    read = Settings.load(
+        Environment(
+            {
+                "HOLDFAST_DATA_DIR": "/srv/x",
+                "HOLDFAST_DATABASE_URL": "somewhere",
+                "HOLDFAST_SECRET_KEY": "s" * 16,
+                "HOLDFAST_ADMIN_TOKEN": "t" * 16,
+                "PORT": "0",
+                "WORKER_CONCURRENCY": "3",
+                "LEASE_MS": "60000",
+                "LEASE_EXTEND_MS": "5000",
+            }
+        )
+    )
+    assert read == Settings(Path("/srv/x"), "somewhere", "s" * 16, "t" * 16, 0, 3, 60.0, 5.0)
+
+
+def test_a_short_lease_is_extended_often_enough_by_itself():
+    assert Settings.load(Environment({"LEASE_MS": "2000"})).extend_every == 0.5
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("PORT", "70000"),
+        ("PORT", "-1"),
+        ("PORT", "http"),
+        ("WORKER_CONCURRENCY", "0"),
+        ("WORKER_CONCURRENCY", "2.5"),
+        ("LEASE_MS", "10"),
+        ("LEASE_EXTEND_MS", "200000"),
+        ("HOLDFAST_SECRET_KEY", "short"),
+        ("HOLDFAST_ADMIN_TOKEN", "short"),
+    ],
+)
+def test_a_bad_value_is_named_in_one_line(name, value):
+    with pytest.raises(BadSetting) as refused:
+        Settings.load(Environment({name: value}))
+
+    line = str(refused.value)
+    assert line.startswith(name)
+    assert "\n" not in line
+
+
+def test_a_secret_is_not_repeated():
+    with pytest.raises(BadSetting) as refused:
+        Settings.load(Environment({"HOLDFAST_SECRET_KEY": "hunter2"}))
+
+    assert "hunter2" not in str(refused.value)
+
+
+def test_spaces_around_a_value_and_empty_values_do_not_count():
+    read = Environment({"PORT": " 8123 ", "LEASE_MS": "  "})
+
+    assert (Settings.load(read).port, Settings.load(read).lease_seconds) == (8123, 300.0)
+
+
+@pytest.mark.parametrize("text", ["ftp://x", "localhost:8100", "http://", "http://x:99999", "x"])
+def test_what_is_no_address_is_refused_without_repeating_it(text):
+    with pytest.raises(BadSetting) as refused:
+        Environment({"GATEWAY_URL": text}).address("GATEWAY_URL")
+
+    assert str(refused.value) == "GATEWAY_URL must be an address like http://127.0.0.1:8100"
+
+
+@pytest.mark.parametrize("text", ["http://h?x=1", "http://h#x"])
+def test_an_address_ends_with_its_path(text):
+    with pytest.raises(BadSetting):
+        Environment({"GATEWAY_URL": text}).address("GATEWAY_URL")
+
+
+def test_an_address_has_no_slash_at_its_end():
+    assert Environment({"A": "http://h:1/p/"}).address("A") == "http://h:1/p"
+    assert Environment({}).address("A") is None
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "2", "much"])
+def test_a_number_stays_within_its_bounds(text):
+    with pytest.raises(BadSetting, match="RATE must be a number from 0 to 1"):
+        Environment({"RATE": text}).number("RATE", 0.5, at_least=0, at_most=1)
+
+
+def test_numbers_and_choices_are_read():
+    read = Environment({"RATE": "0.25", "MODE": "hold", "BIG": "12.5"})
+
+    assert read.number("RATE", 0.5, at_least=0, at_most=1) == 0.25
+    assert read.number("NONE", 0.5, at_least=0) == 0.5
+    assert read.number("BIG", 1, at_least=1) == 12.5
+    assert read.choice("MODE", "x", ("hold", "x")) == "hold"
+    assert read.choice("NONE", "x", ("hold", "x")) == "x"
+    with pytest.raises(BadSetting, match="MODE must be one of a, b, got 'hold'"):
+        read.choice("MODE", "a", ("a", "b"))
+
+
+def test_a_name_that_is_no_setting_is_warned_of_with_a_guess():
+    lines = unknown_names({"HOLDFAST_DATABSE_URL": "x", "HOLDFAST_Q": "", "PATH": "/bin"})
+
+    assert lines == [
+        "HOLDFAST_DATABSE_URL is no setting and is ignored; did you mean HOLDFAST_DATABASE_URL?",
+        "HOLDFAST_Q is no setting and is ignored",
+    ]
