@@ -1,13 +1,8 @@
-"""PostgreSQL for the tests of the stores, and a loud line where there was none."""
+"""PostgreSQL for the tests of the stores."""
 
-from tests.support.postgres import (  # noqa: F401 - fixtures are found by name
-    missing,
+from tests.support.postgres import (  # noqa: F401 - fixtures and hooks are found by name
     postgres_server,
     postgres_template,
     postgres_url,
+    pytest_terminal_summary,
 )
-
-
-def pytest_terminal_summary(terminalreporter):
-    for reason in dict.fromkeys(missing):
-        terminalreporter.write_line(f"POSTGRESQL TESTS WERE SKIPPED: {reason}", red=True, bold=True)

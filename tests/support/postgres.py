@@ -10,20 +10,33 @@ import pytest
 
 from holdfast.testing.postgres import PostgresMissing, PostgresServer
 
-missing: list[str] = []
-"""Why there was no server, once; told at the end of the session."""
+MISSING = "no PostgreSQL"
+_missing: list[str] = []  # looked for once: getting it may take minutes
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Say loudly, once, that tests were skipped for want of a server."""
+    reasons = {
+        str(report.longrepr[2])
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple) and MISSING in report.longrepr[2]
+    }
+    for reason in sorted(reasons):
+        terminalreporter.write_line(f"POSTGRESQL TESTS WERE SKIPPED: {reason}", red=True, bold=True)
 
 
 def obtain(**options) -> PostgresServer:
     """Return a server that runs, or skip the test; with CI=true that is a failure."""
     server = PostgresServer(**options)
     try:
+        if _missing:
+            raise PostgresMissing(_missing[0])
         server.start()
     except PostgresMissing as error:
+        _missing.append(str(error))
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(f"CI must not skip: {error}")
-        missing.append(str(error))
-        pytest.skip(str(error))
+        pytest.skip(f"{MISSING}: {error}" if MISSING not in str(error) else str(error))
     return server
 
 

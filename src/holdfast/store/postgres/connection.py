@@ -41,6 +41,9 @@ SETTINGS = {
     "application_name": "holdfast",
 }
 
+MINIMUM_VERSION = (13,)
+"""Older ones lack what our statements use, and have no support any more."""
+
 _CONNECTING = 10.0
 _TRIES = 5
 
@@ -150,9 +153,15 @@ class Database:
         if self._pool is None:
             state = "closed" if self._closed else "not open"
             raise StoreClosed(f"{self.where}: the store is {state}")
+        pool = self._pool
         try:
-            async with self._pool.acquire(timeout=self._timeout) as connection:
+            # The pool's own timeout would run each wait as a task, most of which wait for nothing.
+            async with asyncio.timeout(self._timeout):
+                connection = await pool.acquire()
+            try:
                 yield connection
+            finally:
+                await pool.release(connection)
         except _DRIVER_ERRORS as error:
             raise store_error(error, self.where) from error
 
@@ -206,6 +215,18 @@ def check_address(url: str) -> None:
         raise StoreUnusable(
             "an address of a PostgreSQL database begins with postgresql://"
             + (f", not with {scheme}://" if found else "")
+        )
+
+
+def check_server(version: tuple[int, ...]) -> None:
+    """Refuse a server that is too old.
+
+    Raises:
+        StoreUnusable: it is; the message says which is needed.
+    """
+    if version < MINIMUM_VERSION:
+        raise StoreUnusable(
+            f"the server is PostgreSQL {version[0]}; {MINIMUM_VERSION[0]} or newer is needed"
         )
 
 

@@ -1,5 +1,6 @@
 """The store on PostgreSQL: every port, each method a few lines onto the work it stands for."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
@@ -25,6 +26,7 @@ from holdfast.jobs.ports import (
     Leadership,
     Rescued,
     RetentionRule,
+    StoreError,
     TickResult,
 )
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
@@ -37,7 +39,7 @@ from holdfast.store.postgres import (
     migrations,
     reading,
 )
-from holdfast.store.postgres.connection import Database
+from holdfast.store.postgres.connection import Database, check_server
 from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.lanes import Lanes
 from holdfast.store.postgres.notify import Notifier
@@ -81,6 +83,8 @@ class PostgresStore:
         """Connect, and see that the schema is the one this version works with."""
         await self._database.open()
         try:
+            async with self._database.connection() as connection:
+                check_server(connection.get_server_version())
             if self._migrates:
                 await migrations.migrate(self._database)
             migrations.check_current(await self.schema_version())
@@ -120,6 +124,11 @@ class PostgresStore:
         self._notifier.changed(work=work)
         self._written += 1
         if self._written % _FOLD_EVERY == 0:
+            await self._fold()
+
+    async def _fold(self) -> None:
+        """Fold the counters; what was written before stands, whatever becomes of this."""
+        with contextlib.suppress(StoreError):
             await self._database.write("count_fold")
 
     async def ping(self) -> float:
@@ -333,7 +342,7 @@ class PostgresStore:
     async def rescue(self, *, limit: int = 500, now: float | None = None) -> Rescued:
         """Take back jobs whose leases have run out, and fold the counters."""
         rescued = await maintenance.rescue(self._database, limit, now)
-        await self._database.write("count_fold")
+        await self._fold()
         if rescued != Rescued():
             await self._wrote(work=True)
         return rescued

@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.jobs.circuits import Admission, DownstreamRecord
 from holdfast.jobs.model import Claim, Finished, Lease
-from holdfast.jobs.ports import ClaimRequest, Overruled, Refused, TickResult
+from holdfast.jobs.ports import ClaimRequest, Overruled, Refused, StoreUnavailable, TickResult
 from holdfast.resilience.breaker.transitions import Permit
 from holdfast.store.postgres import downstreams
 from holdfast.store.postgres.claim import CarefulClaim, Started
@@ -43,11 +43,15 @@ class TickWork:
 
     def read(self, finished: Sequence[Finished], lines: Sequence[Row]) -> None:
         """Take in the lines of an answer."""
+        started = self.started
         for line in lines:
-            match line["what"]:
-                case "claim":
-                    permit = None if line["generation"] is None else Permit(line["generation"])
-                    self.started.append(Started(line, Admission.CALL, permit))
+            what = line["what"]
+            if what == "claim":
+                generation = line["generation"]
+                permit = None if generation is None else Permit(generation)
+                started.append(Started(line, Admission.CALL, permit))
+                continue
+            match what:
                 case "stale" | "late" as reason:
                     lease = finished[line["number"] - 1].lease
                     self.refused.append(Refused(lease, REFUSALS[reason]))
@@ -98,8 +102,9 @@ class Ticker:
                 await self._claim_later(worker_id, request, now, work)
         if request is not None:
             self._needs_care = work.needs_care
+        forget = self._seqs.pop
         for item in finished:
-            self._seqs.pop(item.lease.job_id, None)
+            forget(item.lease.job_id, None)
         return await self._result(worker_id, request, work)
 
     async def _tick_at_once(
@@ -177,7 +182,11 @@ class Ticker:
     async def _claim_later(
         self, worker_id: str, request: ClaimRequest, now: float | None, work: TickWork
     ) -> None:
-        """Claim in a transaction of its own, after one that found lanes which need care."""
+        """Claim in a transaction of its own, after one that found lanes which need care.
+
+        What was finished is committed by then, and told even where this fails: an outage is for
+        the next tick to meet.
+        """
         moment = work.now if now is None else now
 
         async def claim_in(connection: Connection) -> TickWork:
@@ -185,7 +194,11 @@ class Ticker:
             await self._claim_in(connection, worker_id, request, later, ())
             return later
 
-        later = await self._database.transaction(claim_in)
+        try:
+            later = await self._database.transaction(claim_in)
+        except StoreUnavailable:
+            work.wake_at = moment
+            return
         work.started = later.started
         work.timed_out += later.timed_out
         work.moved += later.moved
@@ -213,15 +226,18 @@ class Ticker:
     ) -> TickResult:
         claims: tuple[Claim, ...] = ()
         if request is not None and work.started:
-            lanes = await self._lanes.by_id(started.line["lane"] for started in work.started)
+            lines = [started.line for started in work.started]
+            served = {line["lane"] for line in lines}
+            lanes = await self._lanes.by_id(served)
             expires_at = work.now + request.lease_seconds
             claims = tuple(
-                _claim(started, lanes, worker_id, work.now, expires_at) for started in work.started
+                [_claim(each, lanes, worker_id, work.now, expires_at) for each in work.started]
             )
-            self._served = self._last_served(work.started)
+            # The lane that came last on the way round from the one served before.
+            self._served = max(served, key=lambda lane: (lane <= self._served, lane))
             if len(self._seqs) > _SEQS_KEPT:  # workers that never reported
                 self._seqs.clear()
-            self._seqs.update((each.line["id"], each.line["seq"]) for each in work.started)
+            self._seqs.update([(line["id"], line["seq"]) for line in lines])
         return TickResult(
             claims=claims,
             refused=tuple(work.refused),
@@ -232,11 +248,6 @@ class Ticker:
             mark=0,
             now=work.now,
         )
-
-    def _last_served(self, started: Sequence[Started]) -> int:
-        """Return the lane that came last on the way round from the one served before."""
-        lanes: set[int] = {each.line["lane"] for each in started}
-        return max(lanes, key=lambda lane: (lane <= self._served, lane))
 
 
 def _claim(

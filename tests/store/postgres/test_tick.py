@@ -1,0 +1,90 @@
+"""A tick tells what it did, also where something beside it fails."""
+
+import pytest
+from tests.store.postgres.conftest import ANY, jobs
+
+from holdfast.jobs.circuits import CallReport, DownstreamSettings, Verdict
+from holdfast.jobs.model import Completed, Finished, JobStatus
+from holdfast.jobs.ports import StoreUnavailable, StoreUnusable
+from holdfast.resilience.policy import BreakerPolicy
+from holdfast.store.postgres.connection import check_server
+
+
+def broken(database, method, query=None):
+    """Make one method of `database` fail, for one query or for all."""
+    original = getattr(database, method)
+
+    async def fail(*arguments, **parameters):
+        if query is None or arguments[0] == query:
+            raise StoreUnavailable("gone")
+        return await original(*arguments, **parameters)
+
+    return fail
+
+
+def test_counters_that_cannot_be_folded_cost_no_claim(play, monkeypatch):
+    monkeypatch.setattr("holdfast.store.postgres.store._FOLD_EVERY", 1)
+
+    async def scenario(store):
+        monkeypatch.setattr(
+            store._database, "write", broken(store._database, "write", "count_fold")
+        )
+        await store.enqueue(jobs(3))
+        assert len((await store.tick("w", claim=ANY)).claims) == 3
+        await store.rescue()
+        assert (await store.stats()).lanes[0].processing == 3
+
+    play(scenario)
+
+
+def test_an_outage_after_the_reports_are_written_leaves_them_told(play, monkeypatch):
+    async def scenario(store):
+        await store.enqueue(jobs(1))
+        claims = (await store.tick("w", claim=ANY)).claims
+        await store.declare_downstreams([DownstreamSettings("gateway", concurrency=1)])
+        await store.enqueue(jobs(2, prefix="next", downstream="gateway"))
+        monkeypatch.setattr(store._database, "transaction", broken(store._database, "transaction"))
+        result = await store.tick("w", [Finished(claims[0].lease, Completed())], ANY)
+        assert (result.claims, result.refused) == ((), ())
+        assert result.wake_at == result.now
+        assert (await store.get("job-00000")).status is JobStatus.COMPLETE
+        monkeypatch.undo()
+        assert len((await store.tick("w", claim=ANY)).claims) == 1
+
+    play(scenario)
+
+
+def test_a_report_that_changes_nothing_takes_one_round_trip(play, monkeypatch):
+    async def scenario(store):
+        await store.declare_downstreams([DownstreamSettings("gateway", breaker=BreakerPolicy())])
+        await store.enqueue(jobs(30, downstream="gateway"))
+        asked = []
+        rows = store._database.rows
+
+        async def count(query, **parameters):
+            asked.append(query)
+            return await rows(query, **parameters)
+
+        async def tick(finished):
+            result = await store.tick("w", finished, ANY)
+            reports = [
+                CallReport("gateway", claim.permit, Verdict.SUCCESS) for claim in result.claims
+            ]
+            return [
+                Finished(claim.lease, Completed(), report=report)
+                for claim, report in zip(result.claims, reports, strict=True)
+            ]
+
+        finished = await tick(await tick([]))  # by now the record is known
+        monkeypatch.setattr(store._database, "rows", count)
+        monkeypatch.setattr(store._database, "transaction", broken(store._database, "transaction"))
+        assert len(await tick(finished)) == 10
+        assert [query for query in asked if query != "notify"] == ["tick"]
+
+    play(scenario)
+
+
+def test_a_server_that_is_too_old_is_refused():
+    check_server((13, 0))
+    with pytest.raises(StoreUnusable, match="PostgreSQL 12; 13 or newer is needed"):
+        check_server((12, 9))
