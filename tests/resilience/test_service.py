@@ -338,6 +338,36 @@ def test_a_call_from_before_the_opening_that_ends_after_it_changes_nothing(late_
     clock.run(main())
 
 
+class _Moving:
+    """A breaker that moves on to its trials in the moment after it was seen closed."""
+
+    def __init__(self, breaker):
+        self._breaker = breaker
+
+    def __getattr__(self, name):
+        return getattr(self._breaker, name)
+
+    @property
+    def closed(self):
+        was_closed = self._breaker.closed
+        self._breaker.hold()
+        self._breaker.release()
+        return was_closed
+
+
+@pytest.mark.parametrize("outcome", ["value", DOWN], ids=["success", "failure"])
+def test_a_call_let_through_as_the_breaker_opens_counts_for_nothing(calls, outcome):
+    breaker = BreakerPolicy(consecutive_failures=1, failure_rate=0.5, trial_calls=1)
+    policy = RetryPolicy(max_attempts=1, breaker=breaker)
+    calls.run(["value"], policy)
+    guard = calls.service._guards["svc"]
+    guard.breaker = _Moving(guard.breaker)
+    calls.run([outcome], policy)
+    state = calls.service.circuit_state("svc")
+    assert state.state is CircuitState.HALF_OPEN
+    assert (state.window_calls, state.window_failures) == (0, 0)
+
+
 # -- limits by name ----------------------------------------------------------------------------
 
 
@@ -780,12 +810,15 @@ def test_a_decorated_coroutine_function_stays_one():
 
     @service.guard(POLICY, "fetch")
     async def fetch(path: str) -> str:
+        """Fetch."""
         attempts.append(path)
         if len(attempts) < 2:
             raise DOWN
         return path.upper()
 
     assert inspect.iscoroutinefunction(fetch)
+    assert (fetch.__name__, fetch.__doc__) == ("fetch", "Fetch.")
+    assert list(inspect.signature(fetch).parameters) == ["path"]
     assert clock.run(fetch("a")) == "A"
     assert attempts == ["a", "a"]
 
