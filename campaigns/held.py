@@ -1,0 +1,183 @@
+"""Hold a million jobs of one downstream: others must not feel it, and reopening must be gentle.
+
+A claim is timed beside the same claim on a store without held jobs, in turns, so that whatever else
+the machine does falls on both alike.
+"""
+
+import asyncio
+import statistics
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from campaigns.fleet import until
+from campaigns.places import Place, count, place
+from campaigns.plan import Outcome, Plan, say
+from holdfast.bootstrap import migrate, open_store
+from holdfast.jobs.app import App
+from holdfast.jobs.context import JobContext
+from holdfast.jobs.downstream import Downstream
+from holdfast.jobs.downstream_control import DownstreamControl
+from holdfast.jobs.model import Claim, Completed, Finished, NewJob
+from holdfast.jobs.options import WorkerOptions
+from holdfast.jobs.ports import ClaimRequest, Store
+from holdfast.jobs.worker import Worker
+from holdfast.resilience.policy import BreakerPolicy
+
+RATIO = 1.3
+TRIALS = 3
+
+app = App("held")
+
+GATEWAY = Downstream(
+    "gateway", breaker=BreakerPolicy(trial_calls=TRIALS, open_for=600.0), ramp_seconds=5.0
+)
+ELSEWHERE = Downstream("elsewhere")
+
+
+class _Gate:
+    """How many calls are under way, and whether they may end."""
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+        self.alive = 0
+        self.most = 0
+
+
+_gate: list[_Gate] = []
+
+
+@app.job(downstream=GATEWAY)
+async def call(ctx: JobContext) -> None:  # noqa: ARG001 - what a handler is handed
+    """Wait at the gate."""
+    gate = _gate[-1]
+    gate.alive += 1
+    gate.most = max(gate.most, gate.alive)
+    await gate.opened.wait()
+    gate.alive -= 1
+
+
+@app.job(downstream=ELSEWHERE)
+async def other(ctx: JobContext) -> None:
+    """Do nothing."""
+
+
+def run(plan: Plan) -> Outcome:
+    """Run the campaign."""
+    with place(plan.store, plan.folder) as where:
+        return asyncio.run(_run(plan, where))
+
+
+async def _run(plan: Plan, where: Place) -> Outcome:
+    outcome, held = Outcome(), plan.pick(1_000_000, 50_000)
+    rounds = plan.pick(300, 100)
+    async with _two_stores(where, plan) as (store, empty):
+        for each in (store, empty):
+            await each.declare_downstreams([GATEWAY.settings(), ELSEWHERE.settings()])
+        await DownstreamControl(store).hold("gateway")
+        began = time.monotonic()
+        await _fill(store, "held.call", "gateway", held)
+        say(f"    {held} jobs held after {time.monotonic() - began:.0f} s")
+        for each in (store, empty):
+            await _fill(each, "held.other", "elsewhere", 10 * rounds + 500)
+        with_held, without = await _time_claims(store, empty, rounds)
+        ratio = with_held / without
+        outcome.expect(ratio <= RATIO, f"a claim costs {ratio:.2f} times as much beside held jobs")
+        await _others_flow(store, outcome, held)
+        most = await _reopen(store, outcome)
+        outcome.figures |= {
+            "held": held,
+            "claims_timed": rounds,
+            "claim_ms_beside_held": round(with_held, 3),
+            "claim_ms_without": round(without, 3),
+            "ratio": round(ratio, 3),
+            "trials_alive_at_most": most,
+            "trial_calls": TRIALS,
+        }
+    return outcome
+
+
+@asynccontextmanager
+async def _two_stores(where: Place, plan: Plan) -> AsyncIterator[tuple[Store, Store]]:
+    if where.server is None:
+        url = f"sqlite:///{plan.folder / 'empty.db'}"
+    else:
+        url = where.server.url(where.server.create_database())
+    await migrate(url)
+    async with where.store() as store, open_store(url) as empty:
+        yield store, empty
+
+
+async def _fill(store: Store, kind: str, downstream: str, total: int) -> None:
+    for first in range(0, total, 5000):
+        last = min(total, first + 5000)
+        await store.enqueue(
+            [NewJob(f"{kind}-{n}", kind, downstream=downstream) for n in range(first, last)]
+        )
+
+
+async def _time_claims(store: Store, empty: Store, rounds: int) -> tuple[float, float]:
+    """Return the median milliseconds of a tick that finishes ten jobs and claims ten."""
+    request = ClaimRequest(10, ("default",), {kind.name: None for kind in app.kinds}, 60.0)
+    times: dict[int, list[float]] = {id(store): [], id(empty): []}
+    running: dict[int, tuple[Claim, ...]] = {id(store): (), id(empty): ()}
+    for number in range(rounds):
+        for each in (store, empty) if number % 2 else (empty, store):
+            finished = [Finished(claim.lease, Completed()) for claim in running[id(each)]]
+            began = time.perf_counter()
+            result = await each.tick("timer", finished, request)
+            times[id(each)].append(1000 * (time.perf_counter() - began))
+            assert len(result.claims) == 10
+            running[id(each)] = result.claims
+    for each in (store, empty):
+        await each.tick(
+            "timer", [Finished(claim.lease, Completed()) for claim in running[id(each)]]
+        )
+    return statistics.median(times[id(store)]), statistics.median(times[id(empty)])
+
+
+async def _others_flow(store: Store, outcome: Outcome, held: int) -> None:
+    """Run what is left of the other downstream's jobs; those that are held stay untouched."""
+    kinds = {kind.name: kind for kind in app.kinds}
+    async with asyncio.timeout(60):
+        await Worker(store, kinds, WorkerOptions(concurrency=20)).run(until_idle=True)
+    lanes = {lane.downstream: lane for lane in (await store.stats()).lanes}
+    outcome.expect(lanes["elsewhere"].ready == 0, f"others did not flow: {lanes['elsewhere']}")
+    outcome.expect(lanes["gateway"].ready == held, f"held jobs moved: {lanes['gateway']}")
+    sample = await store.get("held.call-0")
+    assert sample is not None
+    outcome.expect(sample.held and sample.attempt_count == 0, f"a held job was tried: {sample}")
+
+
+async def _reopen(store: Store, outcome: Outcome) -> int:
+    """Release the downstream; return how many trials were alive at once until it closed."""
+    gate = _Gate()
+    _gate.append(gate)
+    kinds = {kind.name: kind for kind in app.kinds}
+    control = DownstreamControl(store)
+    before = await count(store, "complete")
+    workers = [
+        Worker(store, kinds, WorkerOptions(concurrency=25, poll_interval=0.05)) for _ in range(2)
+    ]
+    tasks = [asyncio.create_task(worker.run()) for worker in workers]
+    await control.release("gateway")
+
+    async def trying() -> bool:
+        return gate.alive >= TRIALS
+
+    outcome.expect(await until(trying, 20), "no trial ran after the release")
+    await asyncio.sleep(1.5)
+    most = gate.most
+    outcome.expect(most == TRIALS, f"{most} trials were alive at once, {TRIALS} are allowed")
+    gate.opened.set()
+
+    async def flowing() -> bool:
+        return await count(store, "complete") > before + 20
+
+    outcome.expect(await until(flowing, 30), "held jobs do not flow after the trials")
+    state = await control.state("gateway")
+    outcome.expect(str(state) == "CLOSED", f"the circuit is {state} after its trials")
+    for worker in workers:
+        worker.stop()
+    await asyncio.gather(*tasks)
+    return most

@@ -1,0 +1,248 @@
+"""A store in memory, as simple as can be: what the real ones must agree with. Without downstreams.
+
+Each method says what the port's method of the same name must answer. Times are those it is given.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.jobs.model import (
+    Cancelled,
+    Completed,
+    Failed,
+    Finished,
+    Lease,
+    NewJob,
+    Released,
+    Retry,
+)
+
+LEASE = 10.25
+"""Seconds that leases last. Never a whole number, as time here is: nothing happens on the dot."""
+
+
+@dataclass(slots=True)
+class Known:
+    """A job as the model knows it."""
+
+    new: NewJob
+    order: int
+    status: str
+    ready_at: float
+    deadline_at: float | None
+    attempts: int = 0
+    token: int = 0
+    worker: str | None = None
+    expires_at: float | None = None
+    cancel_requested: bool = False
+    manual_retries: int = 0
+    result: str | None = None
+    code: str | None = None
+    dead_letter: str | None = None
+    late: int = 0
+    progress: float | None = None
+
+    def end(self, status: str, code: str | None = None, dead_letter: str | None = None) -> None:
+        """Finish it."""
+        self.status, self.code, self.dead_letter = status, code, dead_letter
+        self._let_go()
+
+    def put_back(self, at: float) -> None:
+        """Queue it again."""
+        self.status, self.ready_at, self.progress = "queued", at, None
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self.worker, self.expires_at, self.cancel_requested = None, None, False
+
+
+@dataclass(slots=True)
+class Oracle:
+    """All jobs, by id."""
+
+    jobs: dict[str, Known] = field(default_factory=dict)
+
+    def enqueue(self, new: NewJob, now: float) -> tuple[str, bool]:
+        """Return the id, and whether it was created."""
+        if new.id in self.jobs:
+            return new.id, False
+        twin = self._twin(new.kind, new.dedup_key)
+        if twin is not None:
+            return twin, False
+        ready_at = now if new.run_at is None else max(now, new.run_at)
+        self.jobs[new.id] = Known(new, len(self.jobs), str(new.status), ready_at, new.deadline_at)
+        return new.id, True
+
+    def _twin(self, kind: str, key: str | None) -> str | None:
+        for job in self.jobs.values():
+            same = key is not None and (job.new.kind, job.new.dedup_key) == (kind, key)
+            if same and job.status not in {"failed", "cancelled"}:
+                return job.new.id
+        return None
+
+    def finish(self, report: Finished, now: float) -> str:
+        """Return `accepted`, `stale`, `late`, or the status that it went to instead."""
+        job = self.jobs[report.lease.job_id]
+        outcome = report.outcome
+        if job.status != "processing" or job.token != report.lease.token:
+            timed_out = job.token == report.lease.token and job.code == "TIMEOUT"
+            if timed_out and isinstance(outcome, Completed):
+                job.late = 1
+                return "late"
+            return "stale"
+        match outcome:
+            case Completed(result):
+                job.end("complete")
+                job.result, job.progress = result, None
+            case Failed(error, dead_letter):
+                job.end("failed", error.code, dead_letter)
+            case Cancelled():
+                job.end("cancelled")
+            case Retry() | Released() if job.cancel_requested:
+                job.end("cancelled")
+                return "cancelled"
+            case Retry(_, error) if job.attempts >= job.new.max_attempts:
+                job.end("failed", error.code, "attempts_exhausted")
+                return "failed"
+            case Retry(after, _):
+                job.put_back(now + after)
+            case Released(after):
+                job.attempts -= 1
+                # Handed back at once it keeps its old place.
+                job.put_back(now + after if after > 0 else job.ready_at)
+        return "accepted"
+
+    def claim(
+        self, worker: str, limit: int, kinds: Mapping[str, int | None], now: float
+    ) -> list[Lease]:
+        """Return the leases given, in any order."""
+        ready = [
+            job for job in self.jobs.values() if job.status == "queued" and job.ready_at <= now
+        ]
+        ready.sort(key=lambda job: (-job.new.priority, job.ready_at, job.order))
+        running = {kind: self._running(kind) for kind in kinds}
+        leases: list[Lease] = []
+        for job in ready:
+            kind = job.new.kind
+            most = kinds[kind]
+            if len(leases) == limit or (most is not None and running[kind] >= most):
+                continue
+            running[kind] += 1
+            job.status, job.worker, job.expires_at = "processing", worker, now + LEASE
+            job.attempts += 1
+            job.token += 1
+            leases.append(Lease(job.new.id, job.token, worker, now + LEASE))
+        return leases
+
+    def _running(self, kind: str) -> int:
+        return sum(
+            job.status == "processing" and job.new.kind == kind for job in self.jobs.values()
+        )
+
+    def progress(self, lease: Lease, share: float) -> bool:
+        """Return whether it is taken."""
+        job = self.jobs[lease.job_id]
+        if job.status != "processing" or job.token != lease.token:
+            return False
+        job.progress = share
+        return True
+
+    def extend(self, leases: Sequence[Lease], now: float) -> tuple[set[str], set[str]]:
+        """Return the ids that are lost, and those asked to cancel."""
+        lost, asked = set(), set()
+        for lease in leases:
+            job = self.jobs[lease.job_id]
+            if job.status != "processing" or job.token != lease.token:
+                lost.add(lease.job_id)
+                continue
+            job.expires_at = now + LEASE
+            if job.cancel_requested:
+                asked.add(lease.job_id)
+        return lost, asked
+
+    def cancel(self, job_id: str) -> str:
+        """Cancel or ask to."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            return "missing"
+        if job.status == "processing":
+            job.cancel_requested = True
+            return "requested"
+        if job.status in {"complete", "failed"}:
+            return "refused"
+        job.end("cancelled")
+        return "done"
+
+    def retry(self, job_id: str, now: float) -> str:
+        """Put a failed job back."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            return "missing"
+        if job.status != "failed":
+            return "refused"
+        if self._twin(job.new.kind, job.new.dedup_key) is not None:
+            return "twin"
+        job.put_back(now)
+        job.attempts, job.code, job.dead_letter = 0, None, None
+        job.manual_retries += 1
+        if job.deadline_at is not None and job.deadline_at < now:
+            job.deadline_at = None
+        return "done"
+
+    def discard(self, job_ids: Iterable[str]) -> int:
+        """Take them out of the dead letters."""
+        found = [self.jobs[job_id] for job_id in dict.fromkeys(job_ids) if job_id in self.jobs]
+        dead = [job for job in found if job.dead_letter is not None]
+        for job in dead:
+            job.dead_letter = None
+        return len(dead)
+
+    def submit(self, job_id: str, now: float) -> str:
+        """Queue an uploaded job."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            return "missing"
+        if job.status != "uploaded":
+            return "refused"
+        job.put_back(max(now, job.ready_at))
+        return "done"
+
+    def reject(self, job_id: str, code: str) -> str:
+        """Fail an uploaded job."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            return "missing"
+        if job.status != "uploaded":
+            return "refused"
+        job.end("failed", code)
+        return "done"
+
+    def rescue(self, now: float) -> tuple[set[str], set[str], set[str]]:
+        """Return the ids put back, dead and cancelled."""
+        back, dead, cancelled = set(), set(), set()
+        for job_id, job in self.jobs.items():
+            if job.expires_at is None or job.expires_at > now:
+                continue
+            if job.cancel_requested:
+                job.end("cancelled")
+                cancelled.add(job_id)
+            elif job.attempts >= job.new.max_attempts:
+                job.end("failed", "LEASE_LOST", "lease_lost")
+                dead.add(job_id)
+            else:
+                job.put_back(now)
+                back.add(job_id)
+        return back, dead, cancelled
+
+    def expire_deadlines(self, now: float) -> set[str]:
+        """Return the ids failed."""
+        late = {
+            job_id
+            for job_id, job in self.jobs.items()
+            if job.status in {"uploaded", "queued", "processing"}
+            and job.deadline_at is not None
+            and job.deadline_at < now
+        }
+        for job_id in late:
+            self.jobs[job_id].end("failed", "TIMEOUT", "deadline")
+        return late

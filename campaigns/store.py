@@ -1,0 +1,250 @@
+"""Take the store away under load and give it back: killed, restarted, locked, or out of room.
+
+A client goes on enqueueing all the while. What was acknowledged must be there and end complete;
+what the client never heard of may be there or not. Workers must come back by themselves, and say
+once for each outage that they wait.
+"""
+
+import asyncio
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+
+from campaigns.checker import judge, stale_writes
+from campaigns.fleet import Fleet, environment, until
+from campaigns.kill import new_jobs
+from campaigns.ledger import Ledger
+from campaigns.places import Place, count, place, read_all
+from campaigns.plan import Outcome, Plan, say
+from holdfast.jobs.ports import Store, StoreUnavailable
+
+_BACK = 30.0
+"""Seconds after the store is back in which jobs must complete again."""
+_DRAIN = 90.0
+_DISK = "24m"
+_LINES_EACH = 12
+"""Lines that a worker may log for one outage, lost leases and refused reports apart."""
+_LEASE_TALK = ("lost its lease", "was refused", "reported again", "had lost their workers")
+
+Fault = Callable[[float], None]
+"""Take the store away for so many seconds; blocks."""
+
+
+def run(plan: Plan) -> Outcome:
+    """Run the campaign."""
+    with place(plan.store, plan.folder) as where:
+        if where.server is not None and not where.server.private:
+            return Outcome(skipped="the server is not ours to kill")
+        outcome = _under(plan, where, plan.folder, _faults(where))
+    if plan.store == "sqlite":
+        _on_a_full_disk(plan, outcome)
+    else:
+        outcome.notes.append("a full disk is tried on SQLite only")
+    return outcome
+
+
+def _faults(where: Place) -> list[tuple[str, Fault]]:
+    server, path = where.server, where.path
+    if server is not None:
+
+        def killed(seconds: float) -> None:
+            server.kill()
+            time.sleep(seconds)
+            server.start()
+
+        def restarted(seconds: float) -> None:
+            server.stop()
+            time.sleep(seconds)
+            server.start()
+
+        return [("killed", killed), ("restarted", restarted)]
+    assert path is not None
+
+    def locked(seconds: float) -> None:
+        # Longer than a store waits by itself.
+        _holder(path, seconds + 6.0).wait()
+
+    def locker_killed(seconds: float) -> None:
+        holder = _holder(path, 60.0)
+        time.sleep(seconds + 6.0)
+        holder.kill()
+        holder.wait()
+
+    return [("locked", locked), ("locked by one that is killed", locker_killed)]
+
+
+def _holder(path: Path, seconds: float) -> "subprocess.Popen[bytes]":
+    """Start a process that holds the write lock; return once it does."""
+    code = (
+        "import apsw, sys, time; db = apsw.Connection(sys.argv[1]); db.set_busy_timeout(20000);"
+        "db.execute('BEGIN IMMEDIATE'); print('held', flush=True); time.sleep(float(sys.argv[2]))"
+    )
+    holder = subprocess.Popen(  # noqa: S603 - a child of our own
+        [sys.executable, "-c", code, str(path), str(seconds)],
+        stdout=subprocess.PIPE,
+        env=environment(),
+    )
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    holder.stdout.close()
+    return holder
+
+
+def _on_a_full_disk(plan: Plan, outcome: Outcome) -> None:
+    """Do the same on a small file system that is filled to the last byte."""
+    with _small_disk() as disk:
+        if disk is None:
+            outcome.notes.append("a full disk was not tried: mounting a small one needs root")
+            return
+
+        def full(seconds: float) -> None:
+            filler = disk / "filler"
+            with filler.open("wb", buffering=0) as file:
+                try:
+                    while file.write(b"\0" * 65536):
+                        pass
+                except OSError:
+                    file.close()
+            time.sleep(seconds + 1.0)
+            filler.unlink()
+
+        with place("sqlite", disk) as where:
+            result = _under(plan, where, plan.folder / "disk", [("full", full)])
+    outcome.findings += [f"full disk: {finding}" for finding in result.findings]
+    outcome.figures |= {f"disk_{name}": value for name, value in result.figures.items()}
+
+
+@contextmanager
+def _small_disk() -> Iterator[Path | None]:
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-disk-"))
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", str(folder)]
+    done = subprocess.run(mount, capture_output=True, check=False)  # noqa: S603 - our own folder
+    try:
+        yield folder if done.returncode == 0 else None
+    finally:
+        if done.returncode == 0:
+            subprocess.run(["umount", str(folder)], check=False)  # noqa: S603, S607 - our own
+        folder.rmdir()
+
+
+def _under(plan: Plan, where: Place, folder: Path, faults: list[tuple[str, Fault]]) -> Outcome:
+    folder.mkdir(exist_ok=True)
+    with (
+        Ledger(folder / "ledger") as ledger,
+        Fleet(
+            where.url, ledger, folder, concurrency=4, lease_seconds=20.0, extend_every=2.0
+        ) as fleet,
+    ):
+        return asyncio.run(_Outages(plan, where.store(), ledger, fleet).run(faults))
+
+
+class _Outages:
+    """A client, workers, and one outage after the other."""
+
+    def __init__(self, plan: Plan, store: Store, ledger: Ledger, fleet: Fleet) -> None:
+        self.plan = plan
+        self.store = store
+        self.ledger = ledger
+        self.fleet = fleet
+        self.acknowledged: list[str] = []
+        self.unknown: list[str] = []
+        self.outcome = Outcome()
+        self._enough = False
+
+    async def run(self, faults: list[tuple[str, Fault]]) -> Outcome:
+        outcome, chance = self.outcome, self.plan.chance()
+        rounds = self.plan.pick(6, 1)
+        slowest = 0.0
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.store)
+            await self.fleet.start_ready(3)
+            client = asyncio.create_task(self._enqueue_on_and_on(chance))
+            for _ in range(rounds):
+                for name, fault in faults:
+                    await asyncio.sleep(chance.uniform(0.5, 1.5))
+                    say(f"    {name}")
+                    await asyncio.to_thread(fault, chance.uniform(0.2, 2.0))
+                    slowest = max(slowest, await self._completing_again(name))
+            self._enough = True
+            await client
+            outcome.expect(await until(self._drained, _DRAIN, 0.2), "not all jobs ended in time")
+            stored = await read_all(self.store)
+            await self.fleet.stop_all()
+        lines = self.ledger.lines()
+        judgement = judge(self.acknowledged, self.unknown, stored, lines)
+        outcome.findings += [*judgement.findings, *stale_writes(lines).findings]
+        outages = rounds * len(faults)
+        outcome.figures |= {
+            "outages": outages,
+            "acknowledged": len(self.acknowledged),
+            "unknown": len(self.unknown),
+            "unknown_and_stored": len(stored.keys() & set(self.unknown)),
+            "slowest_comeback_seconds": round(slowest, 1),
+            **self._logged(outages),
+            **judgement.figures(),
+        }
+        return outcome
+
+    async def _enqueue_on_and_on(self, chance: random.Random) -> None:
+        number = 0
+        while not self._enough:
+            jobs = new_jobs(3, chance, 0.05, name=f"j{number}-")
+            number += 1
+            names = [job.id for job in jobs]
+            try:
+                await self.store.enqueue(jobs)
+            except StoreUnavailable:
+                self.unknown += names
+                await asyncio.sleep(0.2)
+            else:
+                self.acknowledged += names
+            await asyncio.sleep(0.05)
+
+    async def _completing_again(self, name: str) -> float:
+        """Return the seconds until a job that was claimed after the outage is complete."""
+        began = time.monotonic()
+
+        async def completed() -> bool:
+            return any(
+                line.what == "report" and line.accepted and line.began > began
+                for line in reversed(self.ledger.lines())
+            )
+
+        back = await until(completed, _BACK)
+        self.outcome.expect(back, f"nothing completed within {_BACK:g} s after: {name}")
+        return time.monotonic() - began
+
+    async def _drained(self) -> bool:
+        try:
+            lanes = (await self.store.stats()).lanes
+        except StoreUnavailable:
+            return False
+        waiting = sum(lane.ready + lane.scheduled + lane.processing for lane in lanes)
+        return waiting == 0 and await count(self.store, "complete") > 0
+
+    def _logged(self, outages: int) -> dict[str, int]:
+        """Count what workers say of outages, and find those that say too much or too little."""
+        said, most, expect = 0, 0, self.outcome.expect
+        for log in self.fleet.logs:
+            lines = [
+                line
+                for line in log.read_text("utf-8", "replace").splitlines()
+                if not any(talk in line for talk in _LEASE_TALK)
+            ]
+            waits = sum("does not answer" in line for line in lines)
+            backs = sum("answers again" in line for line in lines)
+            said, most = max(said, waits), max(most, len(lines))
+            # A server that comes up refuses, accepts and refuses again: two outages to a worker.
+            expect(waits <= 2 * outages, f"{log.name}: said {waits} times that it waits")
+            expect(waits == backs, f"{log.name}: waits {waits} times, back {backs} times")
+            expect(
+                len(lines) <= _LINES_EACH * outages,
+                f"{log.name}: {len(lines)} lines for {outages} outages",
+            )
+        expect(said > 0, "no worker noticed any outage")
+        return {"said_waiting_at_most": said, "log_lines_at_most": most}
