@@ -62,7 +62,7 @@ async def _run(
     plan: Plan, store: Store, ledger: Ledger, fleet: Fleet, weather: Weather, url: str
 ) -> Outcome:
     outcome, cycles, each = Outcome(), plan.pick(10, 2), 500
-    slowest, enqueued = 0.0, 0
+    slowest, enqueued, chance = 0.0, 0, plan.chance()
     async with store:
         await store.declare_downstreams([GATEWAY.settings()])
         await fleet.start_ready(5)
@@ -71,7 +71,7 @@ async def _run(
             enqueued += each
             await asyncio.sleep(0.3)
             weather.fails = True
-            await asyncio.sleep(plan.chance().uniform(2.0, 4.0))
+            await asyncio.sleep(chance.uniform(2.0, 4.0))
             weather.fails = False
             began, total = time.monotonic(), enqueued
 
