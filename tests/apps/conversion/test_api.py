@@ -47,7 +47,9 @@ def test_a_pdf_becomes_xml(service, client, mapping):
     assert answer.status_code == 201
     job = answer.json()["job"]
     assert "deduplicated" not in answer.json()
-    assert (job["status"], job["filename"]) == ("queued", "my report.PDF")
+    # The answer shows the job as it stands: an idle worker may have claimed it already.
+    assert job["status"] in {"queued", "processing", "complete"}
+    assert job["filename"] == "my report.PDF"
     assert job["mapping"] == (mapping or "layout")
     assert answer.headers["location"] == f"/api/jobs/{job['id']}"
     job = service.wait(job["id"], client=client)
