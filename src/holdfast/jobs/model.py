@@ -222,11 +222,14 @@ class Retry:
     """The attempt failed and another follows after `after` seconds. processing → queued.
 
     A store turns it into a dead letter (`ATTEMPTS_EXHAUSTED`) where no attempt is left, and into
-    `Cancelled` where the job was asked to cancel.
+    `Cancelled` where the job was asked to cancel. Where `counted` is False the attempt that was
+    counted at the claim is given back: a trial call of an open downstream that failed says
+    something of the downstream, and nothing of the job.
     """
 
     after: float
     error: JobError
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
