@@ -1,19 +1,16 @@
 import asyncio
 import errno
 import sqlite3
-from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any
 from unittest import mock
 
 import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.errors import NOW, PERMANENT, TRANSIENT, look, loose, raised, told, wrapped
 
 from holdfast.errors import (
     AttemptTimeout,
-    Category,
     CircuitOpenError,
     ConcurrencyLimitError,
     DeadlineExceeded,
@@ -24,40 +21,9 @@ from holdfast.errors import (
     RetryLater,
     RetryRule,
 )
-from holdfast.resilience.categorize import Diagnosis, categorize, diagnose
+from holdfast.resilience.categorize import categorize
 
-NOW = datetime(2025, 10, 17, 12, 0, tzinfo=UTC).timestamp()
-TRANSIENT, PERMANENT = Category.TRANSIENT, Category.PERMANENT
 REQUEST = httpx.Request("POST", "http://127.0.0.1/convert")
-
-
-def look(error: BaseException) -> Diagnosis:
-    return diagnose(error, wall_now=NOW)
-
-
-def told(error: BaseException) -> tuple[Category, str]:
-    found = look(error)
-    assert categorize(error) is found.category
-    return found.category, found.code.value
-
-
-def raised(action: Callable[[], object]) -> Exception:
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - the caller asserts what it is
-        action()
-    return caught.value
-
-
-def wrapped(error: BaseException, message: str = "the step failed") -> RuntimeError:
-    wrapper = RuntimeError(message)
-    wrapper.__cause__ = error
-    return wrapper
-
-
-def loose(message: str = "loose", **attributes: Any) -> Exception:
-    """Make an error of a class that nobody knows, with attributes of its own."""
-    error = type("Loose", (Exception,), {})(message)
-    vars(error).update(attributes)
-    return error
 
 
 def status_error(status: int, **headers: str) -> Exception:

@@ -1,7 +1,6 @@
 import email.message
 import math
 import urllib.error
-import warnings
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
 
@@ -13,11 +12,6 @@ from hypothesis import strategies as st
 
 from holdfast.errors import CircuitOpenError, RateLimitedError, RetryLater
 from holdfast.resilience.retry_after import LONGEST_WAIT, retry_after
-
-with warnings.catch_warnings():
-    # Python reports an invalid escape in the package whenever it has to compile it anew.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from google.genai import errors as genai_errors
 
 NOW = datetime(2025, 10, 17, 12, 0, tzinfo=UTC).timestamp()
 REQUEST = httpx.Request("GET", "http://127.0.0.1/")
@@ -168,29 +162,6 @@ def test_our_own_errors_say_when_to_come_back():
     assert asked(RateLimitedError("gemini", NOW - 1)) == 0.0
     assert asked(CircuitOpenError("gemini")) is None
     assert asked(CircuitOpenError("gemini", math.nan)) is None
-
-
-def genai(details: object) -> genai_errors.APIError:
-    return genai_errors.ClientError(429, details)
-
-
-INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "17s"}
-
-
-@pytest.mark.parametrize(
-    ("details", "seconds"),
-    [
-        ({"error": {"code": 429, "details": [{"@type": "QuotaFailure"}, INFO]}}, 17.0),
-        ([{"error": {"details": [{"retryDelay": "17.25s"}]}}], 17.25),
-        ({"details": [INFO]}, 17.0),
-        ({"error": {"details": [{"retryDelay": "soon"}]}}, None),
-        ({"error": {"details": [{"retryDelay": 17}]}}, None),
-        ({"error": {"details": "17s"}}, None),
-        ({"error": {"message": "Please retry in 17s."}}, None),
-    ],
-)
-def test_googles_retry_info_is_read(details, seconds):
-    assert asked(genai(details)) == seconds
 
 
 def test_retry_info_nested_without_end_is_given_up():
