@@ -76,6 +76,12 @@ def test_a_clock_is_what_can_tell_the_time_and_wait():
     assert checks.clock("clock", SYSTEM_CLOCK) is SYSTEM_CLOCK
 
 
+def test_a_class_of_clocks_is_no_clock():
+    with pytest.raises(TypeError) as refusal:
+        checks.clock("clock", VirtualClock)
+    assert str(refusal.value) == "clock must be a Clock, got the class VirtualClock; make one of it"
+
+
 @pytest.mark.parametrize("method", ["monotonic", "wall", "sleep", "sleep_async", "call_within"])
 def test_what_lacks_a_method_of_a_clock_is_refused_with_its_name(method):
     class Partial(VirtualClock):

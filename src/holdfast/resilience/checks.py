@@ -66,6 +66,8 @@ def instance(field: str, value: Any, kind: type, *, optional: bool = False) -> N
 
 def clock(field: str, value: Clock) -> Clock:
     """Return `value`, unless it cannot tell the time and wait."""
+    if isinstance(value, type):
+        raise TypeError(f"{field} must be a Clock, got the class {value.__name__}; make one of it")
     for method in ("monotonic", "wall", "sleep", "sleep_async", "call_within"):
         if not callable(getattr(value, method, None)):
             raise TypeError(f"{field} must be a Clock, got {value!r}, which has no {method}")
