@@ -368,6 +368,15 @@ def test_a_cut_inner_call_leaves_the_outer_one_running():
     assert call_within(LONG, outer) == "outer went on"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C raise, also where the shell started us in the background and ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_caller_abandons_its_call():
     cleaned = threading.Event()
     started = threading.Event()
