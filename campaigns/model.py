@@ -85,6 +85,7 @@ class Walk:
             (3, self._progress),
             (2, self._cancel),
             (2, self._retry),
+            (1, self._expedite),
             (1, self._discard),
             (1, self._submit),
             (1, self._reject),
@@ -173,6 +174,7 @@ class Walk:
                 Released(float(chance.randint(1, 5))),
                 Retry(0.0, _ERROR),
                 Retry(float(chance.randint(1, 10)), _ERROR),
+                Retry(float(chance.randint(0, 5)), _ERROR, counted=False),
                 Failed(_ERROR, DeadLetterReason.PERMANENT),
                 Failed(_ERROR, None),
             ]
@@ -210,6 +212,11 @@ class Walk:
         changes = await self.store.retry(job_ids, now=self.now)
         expected = [self.oracle.retry(job_id, self.now) for job_id in job_ids]
         self._agree(f"retry {job_ids}", expected, [str(change) for change in changes])
+
+    async def _expedite(self) -> None:
+        job_id = self._some_id()
+        change = await self.store.expedite(job_id, now=self.now)
+        self._agree(f"expedite {job_id}", self.oracle.expedite(job_id, self.now), str(change))
 
     async def _discard(self) -> None:
         job_ids = [self._some_id() for _ in range(3)]

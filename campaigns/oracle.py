@@ -101,10 +101,11 @@ class Oracle:
             case Retry() | Released() if job.cancel_requested:
                 job.end("cancelled")
                 return "cancelled"
-            case Retry(_, error) if job.attempts >= job.new.max_attempts:
+            case Retry(_, error, counted=True) if job.attempts >= job.new.max_attempts:
                 job.end("failed", error.code, "attempts_exhausted")
                 return "failed"
-            case Retry(after, _):
+            case Retry(after, _, counted):
+                job.attempts -= not counted
                 job.put_back(now + after)
             case Released(after):
                 job.attempts -= 1
@@ -187,6 +188,16 @@ class Oracle:
         job.manual_retries += 1
         if job.deadline_at is not None and job.deadline_at < now:
             job.deadline_at = None
+        return "done"
+
+    def expedite(self, job_id: str, now: float) -> str:
+        """Let a waiting job go."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            return "missing"
+        if job.status != "queued":
+            return "refused"
+        job.ready_at = min(job.ready_at, now)
         return "done"
 
     def discard(self, job_ids: Iterable[str]) -> int:

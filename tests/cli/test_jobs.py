@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import textwrap
+from importlib.metadata import EntryPoint
 
 import pytest
+from tests.apps.conversion.running import environment
 
 from holdfast import Engine, JobStatus
 from holdfast.bootstrap import load_app
-from holdfast.cli import main
+from holdfast.cli import apps, main
+from holdfast.cli.apps import GROUP
 
 MODULE = """
     from pathlib import Path
@@ -23,6 +26,9 @@ MODULE = """
     @app.job()
     async def write(ctx: JobContext, text: str) -> str:
         return text.upper()
+
+    def create(environment):
+        return app if environment["LETTERS"] == "loud" else None
 
     @app.job()
     async def wait(ctx: JobContext, marker: str) -> None:
@@ -66,6 +72,68 @@ def test_a_worker_runs_what_waits_and_stops_when_idle(folder):
     assert code == 0
     assert look(job_id).status is JobStatus.COMPLETE
     assert look(job_id).result == '"HELLO"'
+
+
+def test_an_installed_app_is_named_as_its_package_names_it(folder, monkeypatch):
+    entry = EntryPoint("letters", "letters_jobs:create", GROUP)
+    monkeypatch.setattr(apps, "entry_points", lambda group: [entry] if group == GROUP else [])
+    monkeypatch.setenv("LETTERS", "loud")
+    job_id = enqueue("letters.write", "hello")
+
+    assert main(["worker", "letters", "--database", "sqlite:///work.db", "--until-idle"]) == 0
+    assert look(job_id).result == '"HELLO"'
+
+    again = enqueue("letters.write", "all of them")
+    assert main(["worker", "--database", "sqlite:///work.db", "--until-idle"]) == 0
+    assert look(again).result == '"ALL OF THEM"'
+
+
+def test_a_worker_takes_its_settings_from_where_the_server_does(folder, monkeypatch):
+    seen = []
+
+    async def note(self, *, options, **_):
+        seen.append((self.store, options))
+
+    monkeypatch.setattr(Engine, "work", note)
+    monkeypatch.delenv("HOLDFAST_DATABASE_URL", raising=False)
+    for name, text in {
+        "HOLDFAST_DATA_DIR": "data", "WORKER_CONCURRENCY": "3", "LEASE_MS": "8000",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, text)
+
+    assert main(["worker", "letters_jobs:app"]) == 0
+    assert main(["worker", "letters_jobs:app", "--concurrency", "7"]) == 0
+    (_, first), (_, second) = seen
+    assert (first.concurrency, second.concurrency) == (3, 7)
+    assert (first.lease_seconds, first.extend_every) == (8.0, 2.0)
+    assert (folder / "data" / "holdfast.db").exists()
+
+
+def test_a_worker_of_plain_jobs_needs_no_http(folder):
+    program = """
+        import sys
+        from holdfast.cli import main
+
+        class Nothing:
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] in {"fastapi", "starlette", "uvicorn"}:
+                    raise ModuleNotFoundError(name=name)
+
+        sys.meta_path.insert(0, Nothing())
+        sys.exit(main(["worker", "letters_jobs:app", "--database", "sqlite:///work.db",
+                       "--until-idle"]))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    assert subprocess.run(command, cwd=folder, check=False, timeout=60).returncode == 0
+
+
+def test_the_conversion_service_works_by_its_name_with_the_gateway_beside_it(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "worker", "conversion", "--until-idle"],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "gateway: listening on http://127.0.0.1:" in done.stderr
 
 
 def test_ctrl_c_twice_hands_the_running_job_back_at_once(folder):
@@ -114,7 +182,8 @@ def test_the_default_database_gets_its_folder(folder, monkeypatch):
         (["migrate", "--database", "sqlite:///no/such/folder/work.db"], "folder"),
         (["worker", "letters_jobs", "--database", "sqlite:///work.db"], "mypackage.jobs:app"),
         (["worker", "no_such:app", "--database", "sqlite:///work.db"], "no module 'no_such'"),
-        (["worker", "letters_jobs:nope", "--database", "sqlite:///work.db"], "'nope' is no App"),
+        (["worker", "letters_jobs:nope", "--database", "sqlite:///work.db"], ":nope' is no App"),
+        (["worker", "letters_jobs:Path", "--database", "sqlite:///work.db"], "Path' is no App"),
         (["worker", "letters_jobs:app", "--database", "sqlite:///work.db", "--concurrency", "0"],
          "concurrency must be at least 1"),
     ],

@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 
+from holdfast.errors import Permanent, RetryLater
 from holdfast.jobs.app import App
 from holdfast.jobs.downstream import Downstream
 from holdfast.resilience.backoff import Exponential
@@ -17,8 +18,13 @@ LEDGER = Path(os.environ.get("FAULTS_LEDGER", "/dev/null"))
 
 
 def note(ctx, what):
+    """Write a line to the ledger."""
+    write_line([ctx.job_id, ctx.attempt, ctx.token, what])
+
+
+def write_line(words):
     """Write a line to the ledger in one piece, whoever else writes."""
-    line = json.dumps([ctx.job_id, ctx.attempt, ctx.token, what]) + "\n"
+    line = json.dumps(words) + "\n"
     descriptor = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(descriptor, line.encode())
@@ -43,14 +49,29 @@ def effect(ctx, args: float) -> int:
 
 @app.job(retry=RetryPolicy(max_attempts=5, backoff=NOW))
 def freeze(ctx, args: dict) -> str:
-    """Say that it runs, then end as it is told once a file is there."""
+    """Wait for a gate of its own; the first attempt then writes what it is told to, the next ends.
+
+    A first attempt that is told to write nothing itself waits until it is asked to stop.
+    """
     note(ctx, "start")
-    while not Path(args["until"]).exists():
+    if ctx.attempt > 1:
+        ctx.progress(0.5, "heir")
+    while not Path(args["gates"], f"gate-{ctx.attempt}").exists():
         time.sleep(0.005)
-    ctx.progress(0.9, f"attempt {ctx.attempt}")
-    if ctx.attempt == 1 and args["then"] == "fail":
-        raise ConnectionError("from the one that was stopped")
-    return f"attempt {ctx.attempt}"
+    if ctx.attempt > 1:
+        return "heir"
+    match args["write"]:
+        case "completion":
+            return "zombie"
+        case "retry":
+            raise ConnectionError("from the one that was stopped")
+        case "failure":
+            raise Permanent("PARSE_ERROR", "from the one that was stopped")
+        case "progress":
+            ctx.progress(0.9, "zombie")
+    while True:
+        ctx.raise_if_cancelled()
+        time.sleep(0.005)
 
 
 @app.job(retry=RetryPolicy(max_attempts=5, backoff=NOW))
@@ -69,6 +90,13 @@ async def crash(ctx):
 @app.job(retry=RetryPolicy(max_attempts=3, backoff=Exponential(base=45)))
 async def failing(ctx):
     raise ConnectionError("not today")
+
+
+@app.job(retry=RetryPolicy(max_attempts=3))
+async def later(ctx, args: float):
+    """Ask for a delay, once."""
+    if ctx.attempt == 1:
+        raise RetryLater(args)
 
 
 @app.job()

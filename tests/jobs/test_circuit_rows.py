@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.errors import ErrorCode
 from holdfast.jobs.circuit_rows import (
     StoredDownstream,
     dump_downstream,
@@ -47,11 +48,12 @@ settings = st.builds(
 )
 
 
-@given(circuits, settings, st.integers(0, 10**9))
-def test_a_record_reads_back_as_it_was_written(circuit, its_settings, version):
+@given(circuits, settings, st.integers(0, 10**9), st.none() | st.sampled_from(ErrorCode))
+def test_a_record_reads_back_as_it_was_written(circuit, its_settings, version, last_error):
+    window = ((1, 2, 1), (2, 5, 0))
     record = DownstreamRecord(
-        its_settings, circuit, ((1, 2, 1), (2, 5, 0)), 12.5, 3, 99.25, version
-    )
+        its_settings, circuit, window, 12.5, 3, 99.25, version, last_error
+    )  # fmt: skip
     row = dump_downstream(record)
     assert load_downstream(row) == record
     assert (row.state, row.open_until) == (circuit.state, circuit.open_until)

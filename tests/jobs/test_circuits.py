@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.errors import ErrorCode
 from holdfast.jobs.circuits import (
     Admission,
     CallReport,
@@ -13,6 +14,7 @@ from holdfast.jobs.circuits import (
     DownstreamSettings,
     HoldMode,
     RateSpent,
+    RefusedPermit,
     Verdict,
     grant,
     judge,
@@ -33,8 +35,8 @@ def record(**settings):
     return DownstreamRecord(DownstreamSettings("gateway", **settings))
 
 
-def report(verdict, generation=0, trial=None):
-    return CallReport("gateway", Permit(generation, trial), verdict)
+def report(verdict, generation=0, trial=None, code=None):
+    return CallReport("gateway", Permit(generation, trial), verdict, code)
 
 
 def opened(at=NOW, **settings):
@@ -95,6 +97,22 @@ def test_failing_fast_refuses_while_open_and_beyond_the_trials():
         Admission.TRIAL,
         Admission.REFUSED,
     ]
+
+
+def test_a_refusal_tells_of_the_failure_that_came_last():
+    codes = [ErrorCode.GW_TIMEOUT, ErrorCode.GW_5XX]
+    failures = [report(Verdict.FAILURE, code=code) for code in codes]
+    fast = judge(record(mode=HoldMode.FAIL_FAST), failures, NOW)
+    ((_, refused),) = grant(fast, 1, NOW).permits
+    assert refused == RefusedPermit(fast.circuit.generation, code=ErrorCode.GW_5XX)
+    trying = grant(fast, 1, NOW + 30).record
+    generation = trying.circuit.generation
+    neither = judge(trying, [report(Verdict.NEITHER, generation, 1, ErrorCode.GW_4XX)], NOW + 31)
+    assert neither.last_error is ErrorCode.GW_5XX
+    lost = report(Verdict.FAILURE, generation, 1, ErrorCode.GW_UNAVAILABLE)
+    assert judge(trying, [lost], NOW + 31).last_error is ErrorCode.GW_UNAVAILABLE
+    stale = report(Verdict.FAILURE, generation - 1, 1, ErrorCode.GW_UNAVAILABLE)
+    assert judge(trying, [stale], NOW + 31) is trying
 
 
 def test_a_manual_hold_holds_in_every_mode_and_without_a_breaker():

@@ -196,10 +196,16 @@ def test_it_waits_while_a_downstream_would_fail_them_fast(tmp_path):
 
 def test_discarded_ones_stay_failed_and_are_no_dead_letters(tmp_path):
     async def scenario(engine, fetch, convert, clock):
-        ids = await dead(engine, fetch, 3)
+        ids = await dead(engine, fetch, 4)
         assert await engine.dead_letters.discard(ids[0]) == 1
-        assert await engine.dead_letters.discard(ids) == 2
+        assert await engine.dead_letters.discard(await engine.get(ids[1])) == 1
+        assert await engine.dead_letters.discard(ids[:3]) == 1
+        letters, _ = await engine.dead_letters.list()
+        assert await engine.dead_letters.discard(letters) == 1
         assert await engine.dead_letters.list() == ((), None)
         assert set((await statuses(engine)).values()) == {JobStatus.FAILED}
+        for wrong in (7, None, [7]):
+            with pytest.raises(TypeError, match="a job is named by its id"):
+                await engine.dead_letters.discard(wrong)
 
     use(tmp_path, scenario)

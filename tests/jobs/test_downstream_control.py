@@ -99,6 +99,8 @@ def test_one_that_never_opens_by_itself_is_closed_when_released(tmp_path):
 def test_an_unknown_one_is_refused(tmp_path):
     async def scenario(engine, convert, fetch):
         for ask in (engine.downstreams.get, engine.downstreams.hold, engine.downstreams.state):
+            with pytest.raises(TypeError, match="a downstream is named by a string, got 7"):
+                await ask(7)
             with pytest.raises(UnknownDownstream, match="there is no downstream 'gatway'"):
                 await ask("gatway")
 

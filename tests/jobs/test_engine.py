@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 
@@ -19,6 +20,8 @@ from holdfast.jobs.ports import ClaimRequest, StoreClosed
 from holdfast.jobs.refusals import InvalidState, JobFailed, UnknownJob, UnknownKind
 from holdfast.jobs.requests import JobRequest
 from holdfast.jobs.validation import ValidationError
+from holdfast.resilience.backoff import Exponential
+from holdfast.resilience.policy import RetryPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,11 +286,84 @@ def test_a_retry_that_its_app_refuses_changes_nothing(tmp_path):
     use(tmp_path, scenario)
 
 
+def test_a_waiting_job_is_let_go_at_once(tmp_path):
+    async def scenario(engine, jobs, seen):
+        handle = await engine.enqueue(jobs["send"], Order(1), run_at=timedelta(hours=1))
+        await engine.work(until_idle=True)
+        assert seen == []
+        job = await engine.retry_now(handle)
+        assert (job.status, job.attempt_count, job.manual_retry_count) == ("queued", 0, 0)
+        assert (await engine.retry_now(handle)).ready_at == job.ready_at
+        await engine.work(until_idle=True)
+        assert seen == [Order(1)]
+        with pytest.raises(InvalidState, match="is complete and cannot be retried now"):
+            await engine.retry_now(handle)
+
+    use(tmp_path, scenario)
+
+
+def test_a_retry_that_waits_is_the_next_attempt_when_it_is_let_go(tmp_path):
+    app, tries = App("flaky"), []
+
+    @app.job(retry=RetryPolicy(max_attempts=3, backoff=Exponential(base=600)))
+    async def flaky(ctx):
+        tries.append(ctx.attempt)
+        if ctx.attempt == 1:
+            raise ConnectionError("not now")
+
+    async def main():
+        async with Engine(f"sqlite:///{tmp_path}/work.db", apps=[app]) as engine:
+            await scenario(engine)
+
+    async def scenario(engine):
+        handle = await engine.enqueue(flaky)
+        await engine.work(until_idle=True)
+        assert (await engine.get(handle)).retry_after is not None
+        working = asyncio.create_task(engine.work(options=WorkerOptions(poll_interval=600)))
+        await engine.retry_now(handle)
+        job = await engine.wait(handle, timeout=20)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        assert (job.status, job.attempt_count, tries) == (JobStatus.COMPLETE, 2, [1, 2])
+
+    asyncio.run(main())
+
+
 def test_a_job_that_is_not_there_cannot_be_changed(tmp_path):
     async def scenario(engine, jobs, seen):
-        for change in (engine.cancel, engine.retry, engine.submit):
-            with pytest.raises(UnknownJob):
-                await change("nobody")
+        for change in (engine.cancel, engine.retry, engine.submit, engine.retry_now):
+            for nobody in ("nobody", "a\0b", "\ud800", "", "x" * 10_000):
+                with pytest.raises(UnknownJob):
+                    await change(nobody)
+
+    use(tmp_path, scenario)
+
+
+def test_a_job_is_named_by_its_id_its_handle_or_what_was_read_of_it(tmp_path):
+    async def scenario(engine, jobs, seen):
+        handle = await engine.enqueue(jobs["send"], Order(-1))
+        read = await engine.get(handle)
+        assert await engine.get(read) == await engine.get(handle.id) == read
+        await engine.work(until_idle=True)
+        ((letter,), _) = await engine.dead_letters.list()
+        assert (await engine.retry(letter)).status is JobStatus.QUEUED
+        assert (await engine.cancel(read)).status is JobStatus.CANCELLED
+        assert await engine.events(read) == await engine.events(letter)
+
+    use(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("wrong", [None, 7, b"id", ["id"], object()], ids=repr)
+def test_what_names_no_job_is_a_type_error_everywhere(tmp_path, wrong):
+    async def scenario(engine, jobs, seen):
+        for use_it in (
+            engine.get, engine.cancel, engine.retry, engine.retry_now, engine.submit, engine.wait,
+            engine.events, engine.attempts, engine.late_results, engine.result,
+        ):  # fmt: skip
+            with pytest.raises(TypeError, match="a job is named by its id, its handle or a Job"):
+                await use_it(wrong)
+        with pytest.raises(TypeError, match="a job is named by"):
+            await engine.reject(wrong, ErrorCode.NOT_PDF, "no")
 
     use(tmp_path, scenario)
 

@@ -8,7 +8,7 @@ from tests.support.workers import claim
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.app import App
-from holdfast.jobs.circuits import Admission, Verdict
+from holdfast.jobs.circuits import Admission, CallReport, RefusedPermit, Verdict
 from holdfast.jobs.context import CancelReason, JobCancelled
 from holdfast.jobs.downstream import Downstream
 from holdfast.jobs.executor import Executor, Run
@@ -96,6 +96,42 @@ def test_a_refused_admission_fails_without_a_call():
     assert report.outcome.error.code is ErrorCode.CIRCUIT_OPEN
     assert report.outcome.dead_letter is DeadLetterReason.REFUSED
     assert report.report is None
+
+
+def test_a_refused_admission_fails_with_the_error_that_its_downstream_met_last():
+    bench = Bench()
+    permit = RefusedPermit(4, code=ErrorCode.GW_5XX)
+    run = bench.run(fine, downstream="gw", admission=Admission.REFUSED, permit=permit)
+    report = bench.execute(run)
+    assert report.outcome.error.code is ErrorCode.GW_5XX
+    assert "paused" in report.outcome.error.message
+    assert report.outcome.dead_letter is DeadLetterReason.REFUSED
+    assert report.report is None
+
+
+def test_a_trial_that_its_downstream_fails_is_not_held_against_the_job():
+    async def down(ctx):
+        raise ConnectionError("refused")
+
+    bench = Bench()
+    report = bench.execute(bench.run(down, attempt=3, max_attempts=3, **PERMIT))
+    assert isinstance(report.outcome, Retry)
+    assert not report.outcome.counted
+    assert report.report == CallReport(
+        "gw", Permit(4, 2), Verdict.FAILURE, ErrorCode.GW_UNAVAILABLE
+    )
+
+
+def test_a_trial_that_runs_into_its_time_is_not_held_against_the_job_either():
+    async def hang(ctx): ...
+
+    bench = Bench()
+    run = bench.run(hang, timeout=5, attempt=3, max_attempts=3, **PERMIT)
+    run.cut = CancelReason.TIMEOUT
+    report = bench.execute(run)
+    assert isinstance(report.outcome, Retry)
+    assert not report.outcome.counted
+    assert report.report.verdict is Verdict.FAILURE
 
 
 def test_arguments_that_do_not_fit_are_a_failure_that_gives_the_trial_back():

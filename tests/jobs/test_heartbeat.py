@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 from tests.support.workers import QUICK, SOON, Told, claim, rig
@@ -73,6 +74,67 @@ def test_without_leases_the_store_is_left_alone():
     heartbeat, _ = beating(store, (), clock)
     clock.run(heartbeat.beat())
     assert store.calls == []
+
+
+def test_an_outage_does_not_outlast_the_leases_that_showed_it():
+    clock, told = VirtualClock(), Told()
+    store = Scripted(StoreUnavailable("gone"))
+    held, outage = {"j1": a_run(clock)}, Outage("w", clock, [told])
+    heartbeat = Heartbeat(
+        lambda: store, held, lease_seconds=10.0, extend_every=3.0, clock=clock, outage=outage,
+        tell=lambda news: None,
+    )  # fmt: skip
+    clock.run(heartbeat.beat())
+    assert outage.lasts
+    held.clear()
+    clock.run(heartbeat.beat())
+    assert not outage.lasts
+    assert told.events[1:] == [StoreBack("w", 0.0)]
+    assert heartbeat.wait_seconds() == 3.0
+
+
+def test_an_outage_that_others_still_see_lasts_whatever_the_heartbeat_holds():
+    clock = VirtualClock()
+    outage = Outage("w", clock, [])
+    outage.lost("tick", OSError("gone"))
+    heartbeat = Heartbeat(
+        Scripted, {}, lease_seconds=10.0, extend_every=3.0, clock=clock, outage=outage,
+        tell=lambda news: None,
+    )  # fmt: skip
+    clock.run(heartbeat.beat())
+    assert outage.lasts
+
+
+def test_a_worker_is_reachable_again_once_its_jobs_are_reported(tmp_path):
+    app = App("a")
+    let_go = asyncio.Event()
+
+    @app.job()
+    async def work(ctx):
+        await let_go.wait()
+
+    class Faint:
+        """Heartbeats that never get through, beside a store that does."""
+
+        async def extend(self, leases, lease_seconds, *, now=None):
+            raise StoreUnavailable("gone")
+
+        async def close(self): ...
+
+    async def go():
+        async with rig(tmp_path, app, lease_seconds=60, extend_every=0.05) as it:
+            it.store.heartbeats = Faint
+            worker = it.another(replace(QUICK, lease_seconds=60, extend_every=0.05))
+            await it.enqueue(work, "w")
+            async with it.running(worker):
+                await it.told.wait(StoreLost)
+                assert not worker.reachable
+                let_go.set()
+                await it.told.wait(StoreBack)
+                assert worker.reachable
+            assert await it.status("w") == "complete"
+
+    asyncio.run(go())
 
 
 def test_lost_leases_and_requests_to_cancel_are_told_and_signalled():

@@ -8,7 +8,7 @@ from tests.support.workers import claim
 
 from holdfast.errors import Category, ErrorCode, Permanent, RetryLater, RetryRule
 from holdfast.jobs.app import App
-from holdfast.jobs.circuits import Verdict
+from holdfast.jobs.circuits import Admission, Verdict
 from holdfast.jobs.downstream import Downstream
 from holdfast.jobs.judging import (
     Trouble,
@@ -30,8 +30,10 @@ from holdfast.jobs.model import (
     Retry,
 )
 from holdfast.resilience.backoff import Exponential
+from holdfast.resilience.categorize import Diagnosis
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 
+IO, GW = ErrorCode.IO_ERROR, ErrorCode.GW_5XX
 POLICY = RetryPolicy(max_attempts=3, backoff=Exponential(base=10, cap=60, jitter=0.0))
 
 
@@ -70,6 +72,39 @@ def test_a_permanent_error_is_a_dead_letter_at_once():
 
 def test_the_last_attempt_ends_in_the_dead_letters():
     assert decided(ConnectionError(), attempt=3).dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
+
+
+@pytest.mark.parametrize("attempt", [1, 3, 7])
+def test_a_failed_trial_does_not_count(attempt):
+    outcome = decided(ConnectionError(), attempt=attempt, admission=Admission.TRIAL)
+    assert (type(outcome), outcome.counted) == (Retry, False)
+    assert decided(ConnectionError(), attempt=1).counted
+
+
+def test_a_failed_trial_of_a_code_of_one_retry_does_not_count_either():
+    trouble = replace(of_code(IO), diagnosis=Diagnosis(Category.TRANSIENT, IO, counts=True))
+    assert trouble.verdict is Verdict.FAILURE
+    trial = {"attempt": 2, "max_attempts": 9, "admission": Admission.TRIAL}
+    outcome = decided(trouble, repeated=True, **trial)
+    assert (type(outcome), outcome.counted) == (Retry, False)
+    assert not needs_history(trouble, claim(**trial))
+    assert needs_history(of_code(IO), claim(**trial))
+
+
+def test_a_trial_that_says_nothing_of_its_downstream_counts_like_any_attempt():
+    excluded = replace(of_code(GW), excluded=True)
+    trial = {"admission": Admission.TRIAL}
+    assert isinstance(decided(excluded, attempt=3, **trial), Failed)
+    assert decided(excluded, attempt=1, **trial).counted
+
+
+def test_a_trial_does_not_lift_what_forbids_another_attempt():
+    trial = {"admission": Admission.TRIAL}
+    assert isinstance(decided(Permanent("PARSE_ERROR", "no"), **trial), Failed)
+    careful = kind_of(replace(POLICY, idempotent=False))
+    assert isinstance(decided(TimeoutError(), kind=careful, **trial), Failed)
+    late = decided(ConnectionError(), deadline_at=1005.0, **trial)
+    assert late.dead_letter is DeadLetterReason.DEADLINE
 
 
 @pytest.mark.parametrize("repeated, expected", [(False, Retry), (True, Failed)])
@@ -188,7 +223,6 @@ def attempts(*told):
     ]
 
 
-IO, GW = ErrorCode.IO_ERROR, ErrorCode.GW_5XX
 RETRY, FAILED = AttemptOutcome.RETRY, AttemptOutcome.FAILED
 RELEASED = AttemptOutcome.RELEASED
 
@@ -200,6 +234,8 @@ RELEASED = AttemptOutcome.RELEASED
         ([(1, RETRY, GW), (2, None, None)], 2, False),
         ([(1, RETRY, IO), (2, RETRY, GW), (3, None, None)], 3, True),
         ([(1, RELEASED, None), (1, RETRY, IO), (2, None, None)], 2, True),
+        ([(1, RETRY, GW), (2, RETRY, IO), (2, RETRY, IO), (2, None, None)], 2, False),
+        ([(1, RETRY, IO), (2, RETRY, IO), (2, None, None)], 2, True),
         ([(1, FAILED, IO), (1, RETRY, GW), (2, None, None)], 2, False),
         ([(1, RETRY, IO), (2, FAILED, IO), (1, RETRY, GW), (2, None, None)], 2, False),
         ([(1, RETRY, IO), (2, AttemptOutcome.LEASE_LOST, None), (1, None, None)], 1, False),

@@ -114,9 +114,12 @@ def test_the_time_of_the_end_is_told_by_status():
 
 def test_retry_after_is_for_jobs_that_wait_between_two_attempts():
     assert JOB.retry_after is None
-    waiting = replace(JOB, attempt_count=1, ready_at=50.0)
+    waiting = replace(JOB, attempt_count=1, last_attempt_at=40.0, ready_at=50.0)
     assert waiting.retry_after == 50.0
     assert replace(waiting, status=JobStatus.PROCESSING).retry_after is None
+    # An attempt that did not count was made all the same; one handed back was before its time.
+    assert replace(waiting, attempt_count=0).retry_after == 50.0
+    assert replace(waiting, last_attempt_at=60.0).retry_after is None
 
 
 def test_a_dead_letter_is_one_with_a_reason():

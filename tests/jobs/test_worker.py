@@ -549,6 +549,71 @@ def test_cancelling_run_hands_everything_back(tmp_path):
     asyncio.run(go())
 
 
+class Slow(Unreachable):
+    """A store whose answers to claims are held up on their way back."""
+
+    def __init__(self, store):
+        super().__init__(store)
+        self.claimed = asyncio.Event()
+        self.answers = asyncio.Event()
+
+    async def tick(self, *args, **kwargs):
+        result = await super().tick(*args, **kwargs)
+        if result.claims:
+            self.claimed.set()
+            await self.answers.wait()
+        return result
+
+
+def test_what_was_claimed_while_it_was_cancelled_is_handed_back(tmp_path):
+    app, runs = App("a"), []
+
+    @app.job(retry=RetryPolicy(max_attempts=1))
+    async def work(ctx):
+        runs.append(ctx.job_id)
+
+    async def go():
+        async with rig(tmp_path, app) as it:
+            it.store = store = Slow(it.store)
+            worker = it.another(QUICK)
+            await it.enqueue(work, "w")
+            task = asyncio.create_task(worker.run())
+            await store.claimed.wait()
+            task.cancel()
+            await asyncio.sleep(0)
+            store.answers.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            job = await it.store.get("w")
+            assert (job.status, job.attempt_count, runs) == ("queued", 0, [])
+            assert await it.outcomes("w") == ["released"]
+            assert (await it.store.stats()).totals.get("refused_writes", 0) == 0
+
+    asyncio.run(go())
+
+
+def test_a_cancelled_worker_does_not_wait_for_ever_for_an_answer(tmp_path):
+    app = App("a")
+
+    @app.job()
+    async def work(ctx): ...
+
+    async def go():
+        async with rig(tmp_path, app) as it:
+            it.store = store = Slow(it.store)
+            worker = it.another(QUICK)
+            await it.enqueue(work, "w")
+            task = asyncio.create_task(worker.run())
+            await store.claimed.wait()
+            task.cancel()
+            async with asyncio.timeout(SOON):
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            assert await it.status("w") == "processing"
+
+    asyncio.run(go())
+
+
 def test_a_worker_that_was_stopped_before_it_ran_claims_nothing(tmp_path):
     app = App("a")
 
@@ -764,7 +829,7 @@ def test_fail_fast_fails_without_a_call(tmp_path):
             await it.run()
             assert len(calls) == 1
             refused = await it.store.get("second" if calls == ["first"] else "first")
-            assert refused.error.code is ErrorCode.CIRCUIT_OPEN
+            assert refused.error.code is ErrorCode.GW_UNAVAILABLE
             assert refused.dead_letter is DeadLetterReason.REFUSED
 
     asyncio.run(go())

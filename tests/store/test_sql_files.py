@@ -27,6 +27,12 @@ def test_each_block_is_a_query_without_its_semicolon(package):
     assert load() == {"one": "SELECT 1", "two": "SELECT\n2"}
 
 
+def test_comments_at_the_end_of_a_block_belong_to_the_next(package):
+    first = "-- name: one\n-- why\nSELECT 1;\n\n-- of two,\n-- in two lines\n"
+    (package / "sql" / "a.sql").write_text(f"{first}-- name: two\nSELECT 2;\n")
+    assert load() == {"one": "-- why\nSELECT 1", "two": "SELECT 2"}
+
+
 def test_files_come_by_name_and_others_are_left_alone(package):
     for name in ("b.sql", "a.sql", "notes.txt"):
         (package / "sql" / name).write_text(f"-- name: {name[0]}\nSELECT 1\n")

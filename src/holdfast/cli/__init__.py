@@ -6,12 +6,9 @@ not understood, 130 interrupted.
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
-
-DEFAULT_DATABASE = "sqlite:///.holdfast/holdfast.db"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -84,13 +81,18 @@ def _add_worker(commands: Commands) -> None:
             "finished or handed back in time; a second signal hands them back at once."
         ),
     )
-    worker.add_argument("app", nargs="+", help="an app, as mypackage.jobs:app")
+    worker.add_argument(
+        "app", nargs="*", help="an installed app's name, or mypackage.jobs:app; default: all"
+    )
     _add_database(worker)
     worker.add_argument(
         "--queue", action="append", metavar="NAME", help="serve only this queue; may be repeated"
     )
     worker.add_argument(
-        "--concurrency", type=int, default=10, metavar="N", help="jobs at once; default 10"
+        "--concurrency",
+        type=int,
+        metavar="N",
+        help="jobs at once; default: WORKER_CONCURRENCY, else 10",
     )
     worker.add_argument(
         "--until-idle", action="store_true", help="stop when no job is ready any more"
@@ -111,11 +113,7 @@ def _add_serve(commands: Commands) -> None:
     serve.add_argument(
         "app", nargs="*", help="an installed app's name, or mypackage.jobs:app; default: all"
     )
-    serve.add_argument(
-        "--database",
-        metavar="URL",
-        help="default: HOLDFAST_DATABASE_URL, else a file in HOLDFAST_DATA_DIR",
-    )
+    _add_database(serve)
     serve.add_argument("--host", default="127.0.0.1", help="default 127.0.0.1: this machine only")
     serve.add_argument(
         "--chaos", action="store_true", help="let the built-in gateway misbehave on command"
@@ -130,8 +128,7 @@ def _add_database(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database",
         metavar="URL",
-        default=os.environ.get("HOLDFAST_DATABASE_URL", DEFAULT_DATABASE),
-        help=f"default: HOLDFAST_DATABASE_URL, else {DEFAULT_DATABASE}",
+        help="default: HOLDFAST_DATABASE_URL, else a file in HOLDFAST_DATA_DIR",
     )
 
 

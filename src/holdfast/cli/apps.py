@@ -1,21 +1,39 @@
 """Find apps: by the name that an installed package gives them, or as `mypackage.jobs:app`.
 
 What is found is an `App`, a `ServedApp`, or a function that is handed the environment and returns
-one of these.
+one of these. Only serving needs the HTTP room, and only what is served is looked for there.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Union
 
 from holdfast.bootstrap import load_reference
-from holdfast.http import ServedApp
 from holdfast.jobs.app import App
+
+if TYPE_CHECKING:
+    from holdfast.http import ServedApp
 
 GROUP = "holdfast.apps"
 """The group of entry points that packages list their apps in."""
 
 
-def find_apps(names: Sequence[str], environment: Mapping[str, str]) -> list[ServedApp]:
+def find_apps(names: Sequence[str], environment: Mapping[str, str]) -> list["ServedApp"]:
+    """Return the apps called `names` as they are served, or all that are installed.
+
+    Raises:
+        ValueError: there is none of that name, or it is no app.
+    """
+    from holdfast.http import ServedApp
+
+    found = find_workable(names, environment)
+    return [ServedApp(app) if isinstance(app, App) else app for app in found]
+
+
+def find_workable(
+    names: Sequence[str], environment: Mapping[str, str]
+) -> list[Union[App, "ServedApp"]]:
     """Return the apps called `names`, or all that are installed where none is named.
 
     Raises:
@@ -25,7 +43,7 @@ def find_apps(names: Sequence[str], environment: Mapping[str, str]) -> list[Serv
     if not names and not installed:
         raise ValueError("no app is installed; name yours, as mypackage.jobs:app")
     return [
-        _served(name, installed[name].load() if name in installed else _loaded(name), environment)
+        _made(name, installed[name].load() if name in installed else _loaded(name), environment)
         for name in (names or sorted(installed))
     ]
 
@@ -38,11 +56,17 @@ def _loaded(name: str) -> object:
     return load_reference(name)
 
 
-def _served(name: str, found: object, environment: Mapping[str, str]) -> ServedApp:
-    if callable(found) and not isinstance(found, App | ServedApp | type):
+def _made(name: str, found: object, environment: Mapping[str, str]) -> Union[App, "ServedApp"]:
+    if callable(found) and not isinstance(found, App | type) and not _is_served(found):
         found = found(environment)
     if isinstance(found, App):
-        return ServedApp(found)
-    if isinstance(found, ServedApp):
         return found
+    if _is_served(found):
+        return found  # type: ignore[return-value]  # the check looks at what was imported
     raise ValueError(f"app {name!r} is no App there, got {found!r}")
+
+
+def _is_served(found: object) -> bool:
+    # Whoever made a `ServedApp` has imported it: where nobody has, there is none.
+    http = sys.modules.get("holdfast.http")
+    return http is not None and isinstance(found, http.ServedApp)

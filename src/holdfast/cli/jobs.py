@@ -2,49 +2,82 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Union
+from urllib.parse import quote
 
 from holdfast import bootstrap
+from holdfast.cli.apps import find_workable
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.jobs.app import App
+from holdfast.jobs.options import WorkerOptions
+from holdfast.settings import Environment, Settings
+
+if TYPE_CHECKING:
+    from holdfast.http import ServedApp
 
 
-def migrate(database: str) -> int:
+def migrate(database: str | None = None) -> int:
     """Bring the schema of `database` up to date, and say its version."""
-    _make_folder(database)
-    version = asyncio.run(bootstrap.migrate(database))
+    url = _address(database, Settings.load(Environment(os.environ)))
+    version = asyncio.run(bootstrap.migrate(url))
     print(f"the schema is up to date at version {version}")
     return 0
 
 
 def work(
     apps: Sequence[str],
-    database: str,
+    database: str | None = None,
     *,
     queues: Sequence[str] | None = None,
-    concurrency: int = 10,
+    concurrency: int | None = None,
     until_idle: bool = False,
 ) -> int:
-    """Run the jobs of `apps`, named as `mypackage.jobs:app`, until told to stop."""
+    """Run the jobs of `apps`, or of all that are installed, until told to stop.
+
+    An app is named as `serve` takes it: by an installed package's name, or `mypackage.jobs:app`.
+    What is not said comes from the settings, as it does there.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    loaded = [bootstrap.load_app(app) for app in apps]
-    _make_folder(database)
+    settings = Settings.load(Environment(os.environ))
+    options = WorkerOptions(
+        concurrency=settings.concurrency if concurrency is None else concurrency,
+        lease_seconds=settings.lease_seconds,
+        extend_every=settings.extend_every,
+    )
+    found = find_workable(apps, os.environ)
+    url = _address(database, settings)
 
     async def run() -> None:
-        async with bootstrap.Engine(database, apps=loaded) as engine:
+        declared = [app if isinstance(app, App) else app.app for app in found]
+        async with bootstrap.Engine(url, apps=declared) as engine, _companions(found):
             await engine.work(
-                until_idle=until_idle,
-                concurrency=concurrency,
-                queues=queues,
-                stop_on_signals=True,
+                until_idle=until_idle, queues=queues, options=options, stop_on_signals=True
             )
 
     asyncio.run(run())
     return 0
 
 
-def _make_folder(database: str) -> None:
-    """Make the folder of the default file; any other must be there, lest a typo make a new one."""
-    from holdfast.cli import DEFAULT_DATABASE
+def _companions(apps: Sequence[Union[App, "ServedApp"]]) -> AbstractAsyncContextManager[Any]:
+    """Return what runs the processes that jobs of `apps` call, as it does beside a server."""
+    wanted = [each for app in apps if not isinstance(app, App) for each in app.companions()]
+    if not wanted:
+        return nullcontext()
+    from holdfast.cli.companions import Companions
 
-    if database == DEFAULT_DATABASE:
-        Path(database.removeprefix("sqlite:///")).parent.mkdir(exist_ok=True)
+    return Companions(wanted, SYSTEM_CLOCK)
+
+
+def _address(database: str | None, settings: Settings) -> str:
+    """Return the database's address; a folder is made for the default one alone.
+
+    Any other must be there, lest a typo make a new one.
+    """
+    named = database or settings.database_url
+    if named is not None:
+        return named
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return f"sqlite:///{quote(str(settings.data_dir / 'holdfast.db'))}"

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.errors import ErrorCode
 from holdfast.jobs.circuits import DownstreamRecord, DownstreamSettings, HoldMode
 from holdfast.resilience.breaker.transitions import Cause, Circuit, CircuitState, Trial
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
@@ -24,6 +25,7 @@ def dump_record(record: DownstreamRecord) -> str:
             "closed_at": record.closed_at,
             "trips": record.trips,
             "open_seconds": record.open_seconds,
+            "last_error": record.last_error,
         }
     )
 
@@ -119,4 +121,5 @@ def load_downstream(row: StoredDownstream) -> DownstreamRecord:
         trips=data["trips"],
         open_seconds=data["open_seconds"],
         version=row.version,
+        last_error=None if data["last_error"] is None else ErrorCode(data["last_error"]),
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from holdfast.errors import ErrorCode
 from holdfast.resilience.breaker import transitions
 from holdfast.resilience.breaker.transitions import Circuit, CircuitState, Permit, Trial
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
@@ -50,12 +51,26 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedPermit(Permit):
+    """No leave for a call: what a job that fails fast gets in place of a permit.
+
+    `code` is that of the failure which its downstream met last; None where none is known.
+    """
+
+    code: ErrorCode | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CallReport:
-    """One call's verdict on a downstream, under the permit that came with the claim."""
+    """One call's verdict on a downstream, under the permit that came with the claim.
+
+    `code` is the error's, where the call failed.
+    """
 
     downstream: str
     permit: Permit
     verdict: Verdict
+    code: ErrorCode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +103,8 @@ class DownstreamRecord:
 
     `window` holds the outcomes that the rate rule looks at: `(bucket, calls, failures)`, oldest
     first. `closed_at` is when trials last closed it; `trips` counts how often it opened,
-    `open_seconds` is how long it was open in all, up to the last time it closed.
+    `open_seconds` is how long it was open in all, up to the last time it closed. `last_error` is
+    the code of the last failure that counted.
     """
 
     settings: DownstreamSettings
@@ -98,6 +114,7 @@ class DownstreamRecord:
     trips: int = 0
     open_seconds: float = 0.0
     version: int = 0
+    last_error: ErrorCode | None = None
 
     @property
     def name(self) -> str:
@@ -170,8 +187,8 @@ def grant(
     if settings.mode is HoldMode.HOLD or circuit.held:
         return trials
     refusals = wanted - len(trials.permits)
-    refused = ((Admission.REFUSED, Permit(trials.record.circuit.generation)),) * refusals
-    return Leave(trials.record, trials.permits + refused)
+    permit = RefusedPermit(trials.record.circuit.generation, code=record.last_error)
+    return Leave(trials.record, trials.permits + ((Admission.REFUSED, permit),) * refusals)
 
 
 def _grant_trials(
@@ -217,7 +234,7 @@ def judge(record: DownstreamRecord, reports: Sequence[CallReport], now: float) -
 def _judge_one(
     record: DownstreamRecord, policy: BreakerPolicy, report: CallReport, now: float
 ) -> DownstreamRecord:
-    circuit, permit = record.circuit, report.permit
+    circuit, permit, last_error = record.circuit, report.permit, record.last_error
     if permit.generation != circuit.generation:
         return record
     if report.verdict is Verdict.NEITHER:
@@ -230,11 +247,12 @@ def _judge_one(
                 sum(calls for _, calls, _ in window), sum(failures for _, _, failures in window)
             )
             moved = transitions.fail(circuit, policy, permit, now, rate_passed=rate_passed)
+            last_error = report.code
         else:
             moved = transitions.succeed(circuit, policy, permit, now)
     if moved is circuit and window == record.window:
         return record
-    return settle(replace(record, window=window), moved, now)
+    return settle(replace(record, window=window, last_error=last_error), moved, now)
 
 
 def settle(record: DownstreamRecord, circuit: Circuit, now: float) -> DownstreamRecord:

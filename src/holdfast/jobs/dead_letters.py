@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from holdfast.clock import Clock
 from holdfast.errors import HoldfastError
 from holdfast.jobs.circuits import HoldMode
+from holdfast.jobs.looking import JobId, id_of
 from holdfast.jobs.ports import Change, Store
 from holdfast.jobs.registry import Registry
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter
@@ -95,10 +96,10 @@ class DeadLetters:
                     await self._clock.sleep_async(due)
         return Requeued(matched, requeued, dict(skipped), dry_run)
 
-    async def discard(self, job_ids: str | Iterable[str]) -> int:
+    async def discard(self, jobs: JobId | Iterable[JobId]) -> int:
         """Take jobs out of the dead letters without running them; return how many there were."""
-        ids = [job_ids] if isinstance(job_ids, str) else list(job_ids)
-        return await self._store.discard(ids)
+        several = jobs if isinstance(jobs, Iterable) and not isinstance(jobs, str) else (jobs,)
+        return await self._store.discard([id_of(job) for job in several])
 
     async def _batches(self, where: JobFilter, size: int) -> AsyncIterator[Sequence[DeadLetter]]:
         cursor: str | None = None

@@ -32,7 +32,7 @@ class Downstream:
         breaker: when it opens and how it tries again. By default that of the kind's retry policy,
             and `BreakerPolicy()` where that has none; None never opens.
         mode: what an open breaker does to jobs: `"hold"` leaves them queued and burns no attempt,
-            `"fail_fast"` fails them at once with `CIRCUIT_OPEN`.
+            `"fail_fast"` fails them at once with the code of the failure that it met last.
         concurrency: jobs that may run at once in the whole fleet. By default that of the kind's
             retry policy, else unlimited.
         rate: jobs that may start in the whole fleet. By default that of the kind's retry policy,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.circuits import DownstreamRecord, settle
 from holdfast.jobs.ports import Store
+from holdfast.jobs.validation import shown
 from holdfast.resilience.breaker import transitions
 from holdfast.resilience.breaker.transitions import Cause, CircuitState
 from holdfast.resilience.policy import BreakerPolicy
@@ -49,6 +50,8 @@ class DownstreamControl:
         Raises:
             UnknownDownstream: there is none.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"a downstream is named by a string, got {shown(name)}")
         record = await self._store.downstream(name)
         if record is None:
             raise UnknownDownstream(name)

@@ -211,6 +211,18 @@ class Engine(Looking):
         (change,) = await self.store.retry([id_of(job)])
         return await self._changed(job, change, "retried")
 
+    async def retry_now(self, job: JobId) -> Job:
+        """Let a queued job that waits for its retry, or for its first run, start at once.
+
+        Nothing is counted: it is the attempt that was to come anyway. One that is ready already
+        stays as it is; one whose downstream is held waits for that.
+
+        Raises:
+            UnknownJob: there is no such job.
+            InvalidState: it is not queued.
+        """
+        return await self._changed(job, await self.store.expedite(id_of(job)), "retried now")
+
     async def _changed(self, job: JobId, change: Change, done: str) -> Job:
         found = await self.get(job)
         if change is Change.MISSING or found is None:

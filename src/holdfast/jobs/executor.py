@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, Protocol
 
 from holdfast.clock import Clock
-from holdfast.errors import AttemptTimeout, DeadlineExceeded, ErrorCode
+from holdfast.errors import AttemptTimeout, DeadlineExceeded
 from holdfast.jobs.circuits import Admission, CallReport, Verdict
 from holdfast.jobs.context import CancelReason, ContextPort, JobCancelled, JobContext
 from holdfast.jobs.judging import (
@@ -28,7 +28,7 @@ from holdfast.jobs.judging import (
     failed_before,
     look,
     needs_history,
-    of_code,
+    refusal,
     trouble_of,
 )
 from holdfast.jobs.kinds import Hook, JobKind
@@ -195,7 +195,7 @@ class Executor:
 
     def _started(self, run: Run) -> bool:
         if run.claim.admission is Admission.REFUSED:
-            run.trouble = of_code(ErrorCode.CIRCUIT_OPEN)
+            run.trouble = refusal(run.claim)
             run.outcome = Failed(run.trouble.error, DeadLetterReason.REFUSED)
             return False
         return run.cut is None
@@ -265,10 +265,12 @@ class Executor:
             return
         assert run.outcome is not None
         claim, report, meta = run.claim, None, None
+        seen = None if run.trouble is None else run.trouble.diagnosis
         if claim.permit is not None and claim.downstream is not None and run.verdict is not None:
-            report = CallReport(claim.downstream, claim.permit, run.verdict)
-        if run.trouble is not None and run.trouble.diagnosis.status is not None:
-            meta = json.dumps({"gateway_http_status": run.trouble.diagnosis.status})
+            code = None if seen is None else seen.code
+            report = CallReport(claim.downstream, claim.permit, run.verdict, code)
+        if seen is not None and seen.status is not None:
+            meta = json.dumps({"gateway_http_status": seen.status})
         ended_at = run.ended_at if run.ended_at is not None else self._clock.monotonic()
         run.report = Finished(claim.lease, run.outcome, ended_at - run.started_at, report, meta)
 

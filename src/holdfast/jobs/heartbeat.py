@@ -129,6 +129,9 @@ class Heartbeat:
         """Extend all leases once, and tell and return what that showed."""
         runs = tuple(self._held.values())
         if not runs:
+            # A heart without leases cannot get through again to say so: the tick's word counts.
+            self._failures = 0
+            self._outage.back(_PART)
             return News()
         began = self._clock.monotonic()
         try:

@@ -9,6 +9,9 @@ table of `holdfast.errors`, and how often and when in the kind's policy:
   `IO_ERROR` after a `GW_5XX` still has its one retry.
 - by policy: until `max_attempts`.
 
+A trial call that its downstream fails is not held against the job: it goes back without counting,
+however often that happens, as a job that is held burns no attempt either.
+
 A wait that the downstream asked for replaces a shorter computed one and is never shortened, not
 even by the backoff's cap: a waiting job takes no slot. `RetryLater` is the handler's own decision
 and is followed to the letter. Where the next attempt could only start after the deadline, the job
@@ -21,7 +24,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from holdfast.errors import ERRORS, Category, ErrorCode, HoldfastError, RetryLater, RetryRule
-from holdfast.jobs.circuits import Verdict
+from holdfast.jobs.circuits import Admission, RefusedPermit, Verdict
 from holdfast.jobs.kinds import JobKind
 from holdfast.jobs.model import (
     Attempt,
@@ -113,6 +116,15 @@ def of_code(code: ErrorCode, message: str = "", *, final: bool = False) -> Troub
     return Trouble(Diagnosis(category, code), message or info.message)
 
 
+def refusal(claim: Claim) -> Trouble:
+    """Return why a claim of an open downstream is failed without a call.
+
+    Its code is that of the call which failed last; that there was none now, the message says.
+    """
+    code = claim.permit.code if isinstance(claim.permit, RefusedPermit) else None
+    return of_code(code or ErrorCode.CIRCUIT_OPEN, ERRORS[ErrorCode.CIRCUIT_OPEN].message)
+
+
 def one_line(error: BaseException) -> str:
     """Return an exception as one short line that any store can keep."""
     try:
@@ -133,13 +145,21 @@ def clean(text: str) -> str:
 
 def needs_history(trouble: Trouble, claim: Claim) -> bool:
     """Say whether `decide` has to know the earlier attempts of the job."""
-    return trouble.diagnosis.retry is RetryRule.ONCE and 1 < claim.attempt < claim.max_attempts
+    if trouble.diagnosis.retry is not RetryRule.ONCE or failed_trial(trouble, claim):
+        return False
+    return 1 < claim.attempt < claim.max_attempts
+
+
+def failed_trial(trouble: Trouble, claim: Claim) -> bool:
+    """Say whether the attempt only found out that its downstream is still down."""
+    return claim.admission is Admission.TRIAL and trouble.verdict is Verdict.FAILURE
 
 
 def failed_before(attempts: Sequence[Attempt], claim: Claim, code: ErrorCode) -> bool:
     """Say whether an earlier attempt in the job's present life failed with `code`.
 
-    A life begins when the job is created or retried by a person. `attempts` are in their order.
+    A life begins when the job is created or retried by a person. An attempt that was given back,
+    whose number another has again, is none. `attempts` are in their order.
     """
     number = claim.attempt
     for attempt in reversed(attempts):
@@ -147,8 +167,8 @@ def failed_before(attempts: Sequence[Attempt], claim: Claim, code: ErrorCode) ->
             continue
         if attempt.number > number or attempt.outcome in _FINAL:
             return False
-        number = attempt.number
-        if attempt.error is not None and attempt.error.code is code:
+        counted, number = attempt.number < number, attempt.number
+        if counted and attempt.error is not None and attempt.error.code is code:
             return True
     return False
 
@@ -173,12 +193,14 @@ def decide(
         return Failed(error, DeadLetterReason.PERMANENT)
     if seen.ambiguous and not kind.policy.idempotent:
         return Failed(error, DeadLetterReason.PERMANENT)
-    if claim.attempt >= claim.max_attempts or (seen.retry is RetryRule.ONCE and repeated):
+    counted = not failed_trial(trouble, claim)
+    spent = claim.attempt >= claim.max_attempts or (seen.retry is RetryRule.ONCE and repeated)
+    if spent and counted:
         return Failed(error, DeadLetterReason.ATTEMPTS_EXHAUSTED)
     delay = _delay(trouble, claim, kind, rng)
     if claim.deadline_at is not None and (claim.started_at + duration + delay >= claim.deadline_at):
         return Failed(error, DeadLetterReason.DEADLINE)
-    return Retry(delay, error)
+    return Retry(delay, error, counted)
 
 
 def _delay(trouble: Trouble, claim: Claim, kind: JobKind, rng: Random) -> float:

@@ -1,5 +1,6 @@
 """Look at jobs: read them, wait for them, take their results."""
 
+import re
 from typing import Any, TypeVar, overload
 
 from holdfast.clock import Clock
@@ -9,12 +10,14 @@ from holdfast.jobs.ports import Store
 from holdfast.jobs.refusals import JobFailed, NotReady, UnknownJob, WaitTimeout
 from holdfast.jobs.registry import Registry
 from holdfast.jobs.requests import JobHandle
-from holdfast.jobs.views import EVERY_JOB, JobFilter, Page, Stats
+from holdfast.jobs.validation import shown
+from holdfast.jobs.views import EVERY_JOB, DeadLetter, JobFilter, Page, Stats
 
 ResultT = TypeVar("ResultT")
-JobId = str | JobHandle[Any]
-"""Whatever names a job: its id, or the handle that `enqueue` returned."""
+JobId = str | JobHandle[Any] | Job | DeadLetter
+"""Whatever names a job: its id, the handle that `enqueue` returned, or what was read of it."""
 
+_NEVER_KEPT = re.compile("[\0\ud800-\udfff]")
 _LOOK_AGAIN = 5.0
 """Seconds after which a waiter looks at its job even where nothing hinted at a change."""
 _LOOK_REST = 0.02
@@ -87,7 +90,7 @@ class Looking:
     async def result(self, job: JobHandle[ResultT], *, timeout: float | None = None) -> ResultT: ...
 
     @overload
-    async def result(self, job: str, *, timeout: float | None = None) -> Any: ...
+    async def result(self, job: str | Job | DeadLetter, *, timeout: float | None = None) -> Any: ...
 
     async def result(self, job: JobId, *, timeout: float | None = None) -> Any:
         """Return what a complete job's handler returned, as its annotation says.
@@ -117,5 +120,16 @@ class Looking:
 
 
 def id_of(job: JobId) -> str:
-    """Return the id of whatever names a job."""
-    return job.id if isinstance(job, JobHandle) else job
+    """Return the id of whatever names a job.
+
+    Raises:
+        TypeError: `job` names none.
+    """
+    if isinstance(job, str):
+        # No store can keep these, so no job has them; asked for one it must find none, not fail.
+        return _NEVER_KEPT.sub("\ufffd", job)
+    if isinstance(job, JobHandle | Job):
+        return job.id
+    if isinstance(job, DeadLetter):
+        return job.job.id
+    raise TypeError(f"a job is named by its id, its handle or a Job, got {shown(job)}")

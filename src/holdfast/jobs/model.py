@@ -92,6 +92,7 @@ class EventName(StrEnum):
     CANCEL_REQUESTED = "cancel_requested"
     CANCELLED = "cancelled"
     MANUAL_RETRY = "manual_retry"
+    EXPEDITED = "expedited"
     LATE_RESULT = "late_result"
     PROGRESS = "progress"
     DISCARDED = "discarded"
@@ -342,17 +343,19 @@ class Job:
     @property
     def retry_after(self) -> float | None:
         """Epoch seconds of the next attempt of a job that waits between two attempts."""
-        waiting = self.status is JobStatus.QUEUED and self.attempt_count > 0
-        return self.ready_at if waiting else None
+        ready, last = self.ready_at, self.last_attempt_at
+        if self.status is not JobStatus.QUEUED or ready is None or last is None:
+            return None
+        return ready if ready >= last else None  # what was handed back keeps its old time
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One run of a job. The one under way has neither `finished_at` nor `outcome`.
 
-    `number` counts since the job was created or retried by a person, and a released attempt gives
-    its number back, so numbers may repeat; `token` never does. `retry_after` is the delay in
-    seconds that followed it, `duration` is seconds.
+    `number` counts since the job was created or retried by a person; what was released or did not
+    count gives its number back, so numbers may repeat; `token` never does. `retry_after` is the
+    delay in seconds that followed it, `duration` is seconds.
     """
 
     job_id: str

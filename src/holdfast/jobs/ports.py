@@ -139,7 +139,8 @@ class Working(Protocol):
     ) -> bool:
         """Store how far a job is (`progress` from 0 to 1) under its lease; False: refused.
 
-        `record` also writes an event, which the pages' streams then carry.
+        `record` also writes an event, which the pages' streams then carry. A refusal is counted
+        where the lease was taken, as for `extend`.
         """
         ...
 
@@ -165,7 +166,8 @@ class Heartbeats(Protocol):
         """Let all `leases` last until `lease_seconds` from now, in one statement.
 
         A lease that has run out but was not taken yet is still extended: its job is still this
-        worker's. One that was taken is lost, and the write counted as refused.
+        worker's. One that was taken is lost, and the write counted as refused; one that the
+        worker's own report has just ended is lost too, and no refusal.
         """
         ...
 
@@ -182,6 +184,13 @@ class Controlling(Protocol):
 
         A job that its worker completes before it hears of it is complete. REFUSED where it is
         finished. Asking again answers the same.
+        """
+        ...
+
+    async def expedite(self, job_id: str, *, now: float | None = None) -> Change:
+        """Let a queued job that waits for its time start at once: DONE, REFUSED or MISSING.
+
+        Nothing is counted. One that is ready already stays as it is: DONE.
         """
         ...
 

@@ -106,6 +106,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiter: asyncio.Task[None] | None = None
         self._waits_until = 0.0
+        self._sent: tuple[asyncio.Task[TickResult], tuple[Run, ...], float] | None = None
         self._due = True
         self._stops = 0
         self._failures = 0
@@ -190,10 +191,19 @@ class Worker:
         request = None
         if free > 0:
             request = ClaimRequest(free, self._queues, self._limits, self._options.lease_seconds)
-        batch = tuple(self._runs.done)
-        began = self._clock.monotonic()
+        assert self._loop is not None
+        batch, began = tuple(self._runs.done), self._clock.monotonic()
+        answer = self._loop.create_task(self._reporter.tick(batch, request))
+        self._sent = (answer, batch, began)
+        # Not cancelled with this worker: what it has claimed by then must be handed back.
+        await asyncio.wait((answer,))
+        return self._take_answer()
+
+    def _take_answer(self) -> TickResult | None:
+        assert self._sent is not None
+        (answer, batch, began), self._sent = self._sent, None
         try:
-            result = await self._reporter.tick(batch, request)
+            result = answer.result()
         except StoreUnavailable as error:
             self._failures += 1
             self._due = True
@@ -284,6 +294,8 @@ class Worker:
 
     async def _drain(self) -> None:
         """Finish or hand back what runs, within the limit; then report it all."""
+        if self._sent is not None:
+            await self._wait_for_answer(self._sent[0])
         runs, now = self._runs, self._clock.monotonic()
         limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds
         cut_at, end_at = now + max(limit - cleanup, limit / 2), now + limit
@@ -306,6 +318,13 @@ class Worker:
                 return
             else:
                 await self._sleep((end_at if now >= cut_at else cut_at) - now)
+
+    async def _wait_for_answer(self, answer: asyncio.Task[TickResult]) -> None:
+        await asyncio.wait((answer,), timeout=_LAST_WORDS)
+        if answer.done():
+            self._take_answer()
+        else:
+            answer.cancel()
 
     async def _close(self, maintenance: asyncio.Task[None] | None) -> None:
         for task in (maintenance, self._waiter):

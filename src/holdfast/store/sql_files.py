@@ -1,7 +1,8 @@
 """Read named queries from `.sql` files.
 
 A file holds blocks. `-- name: claim` begins a query, `-- fragment: job_columns` a piece of text
-that queries include as `{{job_columns}}`. Comments stay in the text; the databases skip them.
+that queries include as `{{job_columns}}`. Comments at the end of a block speak of the next one and
+are left out; others stay in the text, and the databases skip them.
 """
 
 import re
@@ -11,6 +12,7 @@ from importlib.resources.abc import Traversable
 from types import MappingProxyType
 
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
+_LAST_COMMENTS = re.compile(r"(\n\s*--[^\n]*)+\s*\Z")
 _INCLUDE = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -26,7 +28,7 @@ def load_queries(package: str, folder: str = "sql") -> Mapping[str, str]:
         for what, name, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
             if name in blocks[what]:
                 raise ValueError(f"{file.name}: the {what} {name!r} is there twice")
-            blocks[what][name] = text.strip().rstrip(";")
+            blocks[what][name] = _LAST_COMMENTS.sub("", text).strip().rstrip(";")
     fragments = blocks["fragment"]
 
     def included(match: re.Match[str]) -> str:

@@ -62,6 +62,27 @@ def test_a_server_that_is_gone_is_told_at_once_and_found_again(own_server, way):
     asyncio.run(scenario())
 
 
+def test_an_outage_is_the_callers_to_tell_and_the_driver_says_nothing(own_server, caplog):
+    """Whoever waits for the store says so once; hundreds of lines beneath would bury that."""
+
+    async def scenario():
+        async with PostgresStore(own_server.url()) as store:
+            await store.enqueue([NewJob("a", "work")])
+            await store.wait_for_work(0, 0.1)
+            await asyncio.to_thread(own_server.kill)
+            for _ in range(100):
+                with pytest.raises(StoreUnavailable):
+                    await store.tick("w", claim=ANY)
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(own_server.start)
+            result = await until_it_works(lambda: store.tick("w", claim=ANY))
+            assert [claim.job_id for claim in result.claims] == ["a"]
+
+    with caplog.at_level("INFO"):
+        asyncio.run(scenario())
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 class Load:
     """Enqueues, works and rescues, through every outage, until it is told to stop."""
 

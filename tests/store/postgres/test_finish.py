@@ -2,11 +2,14 @@
 
 import asyncio
 
+import pytest
 from tests.store.postgres.conftest import ANY, BROKEN, jobs
 
 from holdfast.jobs.model import (
+    AttemptOutcome,
     Cancelled,
     Completed,
+    EventName,
     Failed,
     Finished,
     JobStatus,
@@ -116,5 +119,103 @@ def test_a_worker_that_never_reports_is_forgotten(play, monkeypatch):
         result = await store.tick("w", [Finished(claim.lease, Completed()) for claim in claims])
         assert result.refused == ()
         assert (await store.stats()).lanes[0].complete == 9
+
+    play(scenario)
+
+
+NOW = 1_900_000_000.0
+
+
+def retried(play, outcome, *, cancel=False):
+    """Report `outcome` of a job's last attempt; return the store's answers afterwards."""
+
+    async def scenario(store):
+        await store.enqueue(jobs(1, max_attempts=1), now=NOW)
+        (claim,) = (await store.tick("w", claim=ANY, now=NOW + 1)).claims
+        if cancel:
+            await store.cancel(claim.job_id, now=NOW + 1)
+        result = await store.tick("w", [Finished(claim.lease, outcome, 0.5)], now=NOW + 2)
+        job = await store.get(claim.job_id, now=NOW + 2)
+        (attempt,) = await store.attempts(claim.job_id)
+        names = [event.name for event in await store.events(claim.job_id)]
+        stats = await store.stats()
+        (again,) = (await store.tick("w", claim=ANY, now=NOW + 9)).claims or (None,)
+        return result, job, attempt, names, stats, again
+
+    return play(scenario)
+
+
+@pytest.mark.parametrize("after", [0.0, 5.0])
+def test_a_retry_that_is_not_counted_gives_its_attempt_back(play, after):
+    result, job, attempt, names, stats, again = retried(play, Retry(after, BROKEN, counted=False))
+    assert result.refused == result.overruled == ()
+    assert (job.status, job.attempt_count, job.ready_at) == (JobStatus.QUEUED, 0, NOW + 2 + after)
+    assert (job.error, job.dead_letter, job.worker_id) == (None, None, None)
+    assert (attempt.number, attempt.outcome, attempt.error) == (1, AttemptOutcome.RETRY, BROKEN)
+    assert attempt.retry_after == after
+    assert names == [EventName.QUEUED, EventName.PROCESSING, EventName.RETRY]
+    assert stats.dead_letters == 0
+    (lane,) = stats.lanes
+    assert (lane.ready, lane.scheduled, lane.failed) == ((1, 0, 0) if after == 0 else (0, 1, 0))
+    assert (again.attempt, again.lease.token) == (1, 2)
+
+
+def test_a_retry_that_is_counted_ends_with_the_last_attempt(play):
+    result, job, _, _, stats, again = retried(play, Retry(0.0, BROKEN))
+    assert [overruled.status for overruled in result.overruled] == [JobStatus.FAILED]
+    assert (job.status, stats.dead_letters, again) == (JobStatus.FAILED, 1, None)
+
+
+def test_a_retry_that_is_not_counted_yields_to_a_request_to_cancel(play):
+    outcome = Retry(0.0, BROKEN, counted=False)
+    result, job, attempt, _, _, again = retried(play, outcome, cancel=True)
+    assert [overruled.status for overruled in result.overruled] == [JobStatus.CANCELLED]
+    assert (job.status, attempt.outcome) == (JobStatus.CANCELLED, AttemptOutcome.CANCELLED)
+    assert again is None
+
+
+def test_counted_and_uncounted_retries_of_one_tick_are_told_apart(play):
+    async def scenario(store):
+        await store.enqueue(jobs(4))
+        claims = (await store.tick("w", claim=ANY)).claims
+        outcomes = [
+            Retry(0, BROKEN, counted=False),
+            Retry(0, BROKEN),
+            Released(),
+            Retry(0, BROKEN, counted=False),
+        ]
+        await store.tick(
+            "w",
+            [Finished(claim.lease, end) for claim, end in zip(claims, outcomes, strict=True)],
+        )
+        found = [await store.get(claim.job_id) for claim in claims]
+        assert [job.attempt_count for job in found] == [0, 1, 0, 0]
+
+    play(scenario)
+
+
+def test_a_job_handed_back_at_once_keeps_its_old_place(play):
+    async def scenario(store):
+        await store.enqueue(jobs(1, prefix="old"), now=NOW)
+        await store.enqueue(jobs(1, prefix="new"), now=NOW + 1)
+        one = ANY.__class__(1, ANY.queues, ANY.kinds)
+        (claim,) = (await store.tick("w", claim=one, now=NOW + 2)).claims
+        await store.tick("w", [Finished(claim.lease, Released())], now=NOW + 3)
+        job = await store.get(claim.job_id, now=NOW + 3)
+        assert (job.ready_at, job.queued_at) == (NOW, NOW + 3)
+        again = (await store.tick("w", claim=ANY, now=NOW + 3)).claims
+        assert [claim.job_id for claim in again] == ["old-00000", "new-00000"]
+
+    play(scenario)
+
+
+def test_a_job_handed_back_for_later_waits_until_then(play):
+    async def scenario(store):
+        await store.enqueue(jobs(1), now=NOW)
+        (claim,) = (await store.tick("w", claim=ANY, now=NOW + 2)).claims
+        await store.tick("w", [Finished(claim.lease, Released(5))], now=NOW + 3)
+        assert (await store.get(claim.job_id, now=NOW + 3)).ready_at == NOW + 8
+        assert (await store.tick("w", claim=ANY, now=NOW + 7)).claims == ()
+        assert len((await store.tick("w", claim=ANY, now=NOW + 8)).claims) == 1
 
     play(scenario)

@@ -147,6 +147,29 @@ def test_changes_of_another_process_are_heard(bench):
     asyncio.run(scenario())
 
 
+def test_numbers_that_were_lost_do_not_wake_a_reader(bench):
+    """A rollback, a crash and retention leave gaps: there is nothing to be read in them."""
+
+    async def scenario():
+        async with bench.stores(2) as (page, worker):
+            await worker.enqueue(jobs(2))
+            (*_, last) = await page.changes_since(0)
+            connection = await asyncpg.connect(bench.url)
+            transaction = connection.transaction()
+            await transaction.start()
+            await worker.enqueue_on(connection, [NewJob("never", "work")])
+            await transaction.rollback()
+            assert not await page.wait_for_changes(last.sequence, 0.3)
+            waiting = asyncio.create_task(page.wait_for_changes(last.sequence, 20))
+            await worker.enqueue(jobs(1, prefix="more"))
+            assert await waiting
+            (event,) = await page.changes_since(last.sequence)
+            assert event.job_id == "more-00000"
+            await connection.close()
+
+    asyncio.run(scenario())
+
+
 def test_nobody_listens_before_somebody_waits(bench):
     async def scenario():
         async with bench.stores(1) as (store,):

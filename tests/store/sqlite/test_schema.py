@@ -29,6 +29,9 @@ INDEXES = {
     "read_dead_letters": "jobs_dead",
     "read_dead_letter_groups": "jobs_dead_groups",
     "read_events": "events_of_job",
+    "read_attempts": "events_of_job",
+    "control_zombies": "events_of_job",
+    "maintain_delete_events": "events_of_job",
 }
 COUNTERS = {
     "lanes",
@@ -73,6 +76,39 @@ def test_no_query_scans_jobs_or_their_history(db, name):
 
 
 def test_constraints_and_triggers_build_no_lists(db):
-    rows = db.execute("SELECT sql FROM sqlite_schema WHERE tbl_name IN ('jobs', 'attempts')")
+    rows = db.execute("SELECT sql FROM sqlite_schema WHERE tbl_name IN ('jobs', 'events')")
     text = "\n".join(sql for (sql,) in rows if sql and "jobs_are_born" not in sql)
     assert " IN (" not in text
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"token": 1},
+        {"token": None},
+        {"outcome": None},
+        {"outcome": "odd"},
+        {"worker_id": None},
+        {"started_at": None},
+        {"duration": None},
+    ],
+)
+def test_history_holds_one_whole_end_a_token(changed):
+    db = apsw.Connection(":memory:")
+    migrate(db, 0.0)
+    insert = (
+        "INSERT INTO events (job, name, at, attempt, token, outcome, worker_id, started_at, "
+        "duration) VALUES (9, 'complete', 1.0, 1, :token, :outcome, :worker_id, :started_at, "
+        ":duration)"
+    )
+    end = {"outcome": "complete", "worker_id": "w", "started_at": 1.0, "duration": 1.0}
+    for token in (1, 2):
+        db.execute(insert, {**end, "token": token})
+    with pytest.raises(apsw.ConstraintError):
+        db.execute(insert, {**end, "token": 3, **changed})
+
+
+def test_history_is_not_rewritten(db):
+    db.execute("INSERT INTO events (job, name, at, attempt) VALUES (1, 'queued', 1.0, 0)")
+    with pytest.raises(apsw.ConstraintError, match="append-only"):
+        db.execute("UPDATE events SET at = 2.0")

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.ports import StoreBusy, StoreClosed, StoreUnusable
+from holdfast.store.sqlite.transaction import Misremembered
 from holdfast.store.sqlite.writer import Writer
 
 
@@ -114,6 +115,27 @@ def test_a_transaction_that_sqlite_itself_rolled_back_is_told_to_all(writer, tmp
             future.result(30)
     writer.submit(insert(3)).result(30)
     assert stored(tmp_path) == [3]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_work_that_misremembers_is_undone_and_done_once_more(writer, tmp_path, alone):
+    times = []
+
+    def misremember(tx):
+        times.append(tx)
+        insert(f"try {len(times)}")(tx)
+        if len(times) == 1:
+            raise Misremembered
+
+    go = blocked(writer)
+    futures = [writer.submit(misremember)]
+    if not alone:
+        futures += [writer.submit(insert(1)), writer.submit(insert(2))]
+    go.set()
+    for future in futures:
+        future.result(30)
+    assert stored(tmp_path) == (["try 2"] if alone else ["try 2", 1, 2])
+    assert len(times) == 2
 
 
 def test_a_request_that_was_cancelled_before_its_turn_is_not_done(writer, tmp_path):

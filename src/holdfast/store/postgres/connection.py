@@ -105,14 +105,17 @@ class Database:
         check_address(self._url)
         with_settings = {"server_settings": SETTINGS, "command_timeout": self._timeout}
         try:
-            self._pool = await asyncpg.create_pool(
+            # No floor: to keep one up, the pool tries without end while the server is away, and
+            # logs every try.
+            pool = await asyncpg.create_pool(
                 self._url,
-                min_size=1,
+                min_size=0,
                 max_size=self._most,
                 reset=_leave_as_it_is,
                 timeout=_CONNECTING,
                 **with_settings,
             )
+            await pool.release(await pool.acquire())
         except (ValueError, asyncpg.InterfaceError):
             # Its words may repeat the address, and with it the password.
             raise StoreUnusable(
@@ -122,6 +125,7 @@ class Database:
             ) from None
         except Exception as error:
             raise store_error(error, self.where) from error
+        self._pool = pool
         self._closed = False
 
     async def connect(self) -> Connection:

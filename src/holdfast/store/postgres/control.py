@@ -7,7 +7,7 @@ from holdfast.jobs.model import JobError, Lease
 from holdfast.jobs.ports import Change, Extended
 from holdfast.jobs.views import normalise_error
 from holdfast.store.postgres.connection import Connection, Database, rows
-from holdfast.store.postgres.values import clean, clean_or_none
+from holdfast.store.text import clean, clean_or_none
 
 
 async def submit(database: Database, job_id: str, now: float | None) -> Change:
@@ -32,6 +32,11 @@ async def reject(database: Database, job_id: str, error: JobError, now: float | 
 async def cancel(database: Database, job_id: str, now: float | None) -> Change:
     """Cancel a job that nobody runs, or ask its worker to."""
     return await _change(database, "control_cancel", id=job_id, now=now)
+
+
+async def expedite(database: Database, job_id: str, now: float | None) -> Change:
+    """Let a queued job that waits for its time start at once."""
+    return await _change(database, "control_expedite", id=job_id, now=now)
 
 
 async def _change(database: Database, query: str, **parameters: str | float | None) -> Change:

@@ -16,7 +16,8 @@ from holdfast.jobs.model import (
 )
 from holdfast.jobs.ports import Refusal
 from holdfast.jobs.views import normalise_error
-from holdfast.store.postgres.values import clean, clean_or_none, shared, sparse
+from holdfast.store.postgres.values import shared, sparse
+from holdfast.store.text import clean, clean_or_none
 
 _Columns = tuple[str, str | None, str | None, str | None, str | None, str | None, float | None]
 _COMPLETE = "complete"
@@ -71,8 +72,8 @@ def _columns(outcome: Outcome) -> _Columns:
             return _COMPLETED
         case Completed(result):
             return _COMPLETE, clean_or_none(result), None, None, None, None, None
-        case Retry(after, error):
-            return "retry", None, *_error(error), None, after
+        case Retry(after, error, counted):
+            return "retry" if counted else "uncounted", None, *_error(error), None, after
         case Failed(error, reason):
             return "failed", None, *_error(error), None if reason is None else str(reason), None
         case Released(after):

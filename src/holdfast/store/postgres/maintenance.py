@@ -3,7 +3,8 @@
 from holdfast.jobs.ports import Deleted, Leadership, Rescued, RetentionRule
 from holdfast.jobs.views import normalise_error
 from holdfast.store.postgres.connection import Database
-from holdfast.store.postgres.values import LEASE_LOST, TIMED_OUT, clean_or_none
+from holdfast.store.postgres.values import LEASE_LOST, TIMED_OUT
+from holdfast.store.text import clean_or_none
 
 _LOST = (str(LEASE_LOST.code), LEASE_LOST.message, normalise_error(LEASE_LOST.message))
 

@@ -1,23 +1,9 @@
 """Answer questions about jobs."""
 
-import base64
-import json
 from collections import defaultdict
 from typing import Any
 
-from holdfast.errors import ErrorCode
-from holdfast.jobs.model import (
-    FINISHED,
-    Attempt,
-    AttemptOutcome,
-    DeadLetterReason,
-    EventName,
-    Job,
-    JobError,
-    JobEvent,
-    JobStatus,
-    LateResult,
-)
+from holdfast.jobs.model import FINISHED, Attempt, Job, JobEvent, JobStatus, LateResult
 from holdfast.jobs.views import (
     DeadLetter,
     DeadLetterGroup,
@@ -27,10 +13,18 @@ from holdfast.jobs.views import (
     Page,
     Stats,
 )
-from holdfast.store.postgres.connection import Database, Row
+from holdfast.store import cursors
+from holdfast.store.postgres.connection import Database
+from holdfast.store.rows import (
+    attempt_from,
+    dead_letters_from,
+    event_from,
+    filter_parameters,
+    groups_from,
+    job_from,
+    page_from,
+)
 
-_NEWEST = 2**62
-_STATUS = 4
 _ENDED_BADLY = FINISHED - {JobStatus.COMPLETE}
 _WAITING = frozenset({JobStatus.UPLOADED, JobStatus.QUEUED})
 
@@ -38,20 +32,18 @@ _WAITING = frozenset({JobStatus.UPLOADED, JobStatus.QUEUED})
 async def get(database: Database, job_id: str, now: float | None) -> Job | None:
     """Return one job with its arguments."""
     rows = await database.rows("read_job", id=job_id, now=now)
-    return _job(rows[0][:-1], rows[0][-1]) if rows else None
+    return job_from(rows[0][:-1], rows[0][-1]) if rows else None
 
 
 async def list_jobs(
     database: Database, where: JobFilter, cursor: str | None, limit: int, now: float | None
 ) -> Page:
     """Return jobs, newest first."""
-    (before,) = _decode(cursor, 1) if cursor is not None else (_NEWEST,)
+    (before,) = cursors.decode(cursor, 1) if cursor is not None else (cursors.NEWEST,)
     rows = await database.rows(
         _way_in(where), **_parameters(where), before=int(before), limit=limit + 1, now=now
     )
-    more = len(rows) > limit
-    rows = rows[:limit]
-    return Page(tuple(map(_job, rows)), _encode(rows[-1][0]) if more and rows else None)
+    return page_from(rows, limit)
 
 
 def _way_in(where: JobFilter) -> str:
@@ -73,18 +65,9 @@ def _way_in(where: JobFilter) -> str:
 
 def _parameters(where: JobFilter) -> dict[str, Any]:
     return {
+        **filter_parameters(where),
         "statuses": [str(status) for status in where.statuses] or None,
         "kinds": list(where.kinds) or None,
-        "queue": where.queue,
-        "downstream": where.downstream,
-        "owner": where.owner,
-        "id": where.id,
-        "error_code": None if where.error_code is None else str(where.error_code),
-        "error_text": where.error_text,
-        "error_group": where.error_group,
-        "min_attempts": where.min_attempts,
-        "created_from": where.created_from,
-        "created_to": where.created_to,
     }
 
 
@@ -92,7 +75,8 @@ async def dead_letters(
     database: Database, where: JobFilter, cursor: str | None, limit: int
 ) -> tuple[tuple[DeadLetter, ...], str | None]:
     """Return dead letters, newest failure first."""
-    before_at, before = _decode(cursor, 2) if cursor is not None else (1e300, _NEWEST)
+    start = (1e300, cursors.NEWEST)
+    before_at, before = start if cursor is None else cursors.decode(cursor, 2)
     rows = await database.rows(
         "read_dead_letters",
         **_parameters(where),
@@ -101,34 +85,17 @@ async def dead_letters(
         limit=limit + 1,
         now=None,
     )
-    more = len(rows) > limit
-    letters = []
-    last = (0.0, 0)
-    for row in rows[:limit]:
-        job = _job(row)
-        assert job.dead_letter is not None
-        assert job.error is not None
-        assert job.finished_at is not None
-        last = (job.finished_at, row[0])
-        letters.append(
-            DeadLetter(job, job.dead_letter, job.attempt_count, job.error, job.finished_at)
-        )
-    return tuple(letters), _encode(*last) if more else None
+    return dead_letters_from(rows, limit)
 
 
 async def dead_letter_groups(database: Database) -> tuple[DeadLetterGroup, ...]:
     """Return the dead letters by group."""
-    return tuple(
-        DeadLetterGroup(kind, ErrorCode(code), message, count, newest_at, example)
-        for kind, code, message, count, newest_at, example in await database.rows(
-            "read_dead_letter_groups"
-        )
-    )
+    return groups_from(await database.rows("read_dead_letter_groups"))
 
 
 async def events(database: Database, job_id: str) -> tuple[JobEvent, ...]:
     """Return a job's history."""
-    return tuple(map(_event, await database.rows("read_events", id=job_id)))
+    return tuple(map(event_from, await database.rows("read_events", id=job_id)))
 
 
 async def changes_since(
@@ -136,7 +103,12 @@ async def changes_since(
 ) -> tuple[JobEvent, ...]:
     """Return events after `sequence`."""
     rows = await database.rows("read_changes", sequence=sequence, owner=owner, limit=limit)
-    return tuple(map(_event, rows))
+    return tuple(map(event_from, rows))
+
+
+async def has_changes(database: Database, sequence: int) -> bool:
+    """Say whether `changes_since` would return something."""
+    return bool((await database.rows("read_has_changes", sequence=sequence))[0][0])
 
 
 async def last_sequence(database: Database) -> int:
@@ -146,25 +118,8 @@ async def last_sequence(database: Database) -> int:
 
 async def attempts(database: Database, job_id: str) -> tuple[Attempt, ...]:
     """Return a job's attempts, the one under way last."""
-    found = []
-    for row in await database.rows("read_attempts", id=job_id):
-        number, token, worker, started, ended, duration, outcome, code, message, after, meta = row
-        found.append(
-            Attempt(
-                job_id,
-                number,
-                token,
-                worker,
-                started,
-                ended,
-                duration,
-                None if outcome is None else AttemptOutcome(outcome),
-                _error(code, message),
-                after,
-                meta,
-            )
-        )
-    return tuple(found)
+    rows = await database.rows("read_attempts", id=job_id)
+    return tuple(attempt_from(job_id, row) for row in rows)
 
 
 async def late_results(database: Database, job_id: str) -> tuple[LateResult, ...]:
@@ -198,54 +153,3 @@ async def stats(database: Database) -> Stats:
         oldest_ready_at=dict(map(tuple, await database.rows("read_oldest_ready"))),
         dead_letters=sum(counted["dead"].values()),
     )
-
-
-def _job(row: Row, arguments: str | None = None) -> Job:
-    """Return the job in a row of `job_columns`, whose order is that of `Job`'s fields."""
-    _, *fields, code, message, dead_letter, held = row
-    fields[_STATUS] = JobStatus(fields[_STATUS])
-    reason = DeadLetterReason(dead_letter) if dead_letter else None
-    rest = (_error(code, message), reason, held, arguments)
-    values: tuple[Any, ...] = (*fields, *rest)
-    return Job(*values)
-
-
-def _error(code: str | None, message: str | None) -> JobError | None:
-    return None if code is None else JobError(ErrorCode(code), message or "")
-
-
-def _event(row: Row) -> JobEvent:
-    sequence, job_id, kind, owner, name, at, attempt, duration, code, meta = row
-    return JobEvent(
-        sequence,
-        job_id,
-        kind,
-        owner,
-        EventName(name),
-        at,
-        attempt,
-        None if duration is None else duration * 1000.0,
-        ErrorCode(code) if code else None,
-        meta,
-    )
-
-
-def _encode(*place: float) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
-
-
-def _decode(cursor: str, length: int) -> list[Any]:
-    """Read a cursor back.
-
-    Raises:
-        ValueError: it is none of ours.
-    """
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        place = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
-        numbers = all(isinstance(part, int | float) and abs(part) < _NEWEST for part in place)
-        if numbers and len(place) == length:
-            return list(place)
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(f"not a cursor of this list: {cursor!r}")

@@ -218,6 +218,12 @@ class PostgresStore:
         await self._wrote()
         return change
 
+    async def expedite(self, job_id: str, *, now: float | None = None) -> Change:
+        """Let a queued job that waits for its time start at once."""
+        change = await control.expedite(self._database, job_id, now)
+        await self._wrote(work=change is Change.DONE)
+        return change
+
     async def retry(
         self, job_ids: Sequence[str], *, now: float | None = None
     ) -> tuple[Change, ...]:
@@ -274,7 +280,7 @@ class PostgresStore:
         ends_at = self._clock.monotonic() + timeout
         while True:
             seen = self._notifier.changes.rings
-            if await self.last_sequence() > sequence:
+            if await reading.has_changes(self._database, sequence):
                 return True
             remaining = ends_at - self._clock.monotonic()
             if not await self._notifier.wait_for_changes(seen, remaining):

@@ -5,6 +5,7 @@ from typing import Any
 from holdfast.errors import ERRORS, ErrorCode
 from holdfast.jobs.model import JobError
 from holdfast.jobs.views import normalise_error
+from holdfast.store.text import clean_or_none
 
 LEASE_LOST = JobError(ErrorCode.LEASE_LOST, ERRORS[ErrorCode.LEASE_LOST].message)
 
@@ -24,18 +25,6 @@ def shared(column: list[Any]) -> list[Any]:
 def sparse(column: list[Any]) -> list[Any] | None:
     """Return None for a column without a value."""
     return None if column.count(None) == len(column) else column
-
-
-def clean(text: str) -> str:
-    """Return `text` as something that can be stored, whatever an exception put into it."""
-    if text.isascii() and "\x00" not in text:
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\ufffd")
-
-
-def clean_or_none(text: str | None) -> str | None:
-    """Return `text` as something that can be stored."""
-    return None if text is None else clean(text)
 
 
 def check_text(what: str, text: str | None) -> None:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
-from typing import NamedTuple
 
 from holdfast.jobs.circuits import (
     Admission,
@@ -18,27 +17,12 @@ from holdfast.jobs.ports import ClaimRequest
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.store.sqlite import downstreams
 from holdfast.store.sqlite.ends import time_out
-from holdfast.store.sqlite.transaction import Transaction, as_json
+from holdfast.store.sqlite.transaction import Row, Transaction, as_json, as_numbers
 
 _PROMOTED_AT_ONCE = 1000
 _RATE_CHECK = 1.0
-
-
-class _Candidate(NamedTuple):
-    """A row of `claim_candidates`."""
-
-    seq: int
-    id: str
-    priority: int
-    ready_at: float
-    attempt_count: int
-    max_attempts: int
-    token: int
-    owner: str | None
-    created_at: float
-    deadline_at: float | None
-    meta: str | None
-    arguments: str
+# Places in a row of `claim_candidates`: to name them, each row would have to be made anew.
+_SEQ, _ID, _PRIORITY, _READY_AT, _ATTEMPTS, _TOKEN, _DEADLINE = 0, 1, 2, 3, 4, 6, 9
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +33,7 @@ class _Strand:
     queue: str
     downstream: str
     kind: str
-    buffer: list[_Candidate] = field(default_factory=list)
+    buffer: list[Row] = field(default_factory=list)
     read: int = 0
     exhausted: bool = False
 
@@ -62,10 +46,10 @@ class _Strand:
         rows = tx.rows("claim_candidates", parameters)
         self.read += len(rows)
         self.exhausted = len(rows) < missing
-        self.buffer.extend(map(_Candidate._make, rows))
+        self.buffer += rows
 
 
-_Taken = tuple[_Strand, _Candidate]
+_Taken = tuple[_Strand, Row]
 _Leave = tuple[Admission, Permit | None]
 _FREE: _Leave = (Admission.CALL, None)
 
@@ -173,18 +157,23 @@ class ClaimWork:
     def _take(self, lane: list[_Strand], wanted: int) -> list[_Taken]:
         """Take the first `wanted` of a lane by priority and time; fail what comes too late."""
         heads = self._heads(lane, wanted)
+        unlimited = len(lane) == 1 and lane[0].kind not in self._kind_rooms
+        if unlimited and all(job[_DEADLINE] is None for _, job in heads):
+            del lane[0].buffer[: len(heads)]
+            return heads
         taken: list[_Taken] = []
         expired: list[_Taken] = []
-        for strand, candidate in heads:
+        for strand, job in heads:
             room = self._kind_rooms.get(strand.kind)
             if len(taken) == wanted or room == 0:
                 continue
             del strand.buffer[0]
-            if candidate.deadline_at is not None and self.tx.now > candidate.deadline_at:
-                expired.append((strand, candidate))
+            deadline_at = job[_DEADLINE]
+            if deadline_at is not None and self.tx.now > deadline_at:
+                expired.append((strand, job))
                 strand.read -= 1
                 continue
-            taken.append((strand, candidate))
+            taken.append((strand, job))
             if room is not None:
                 self._kind_rooms[strand.kind] = room - 1
         self._fail_expired(expired)
@@ -197,17 +186,16 @@ class ClaimWork:
             most = min(wanted, self._kind_room(strand.kind))
             if most > 0:
                 strand.fill(self.tx, most)
-                heads += [(strand, head) for head in strand.buffer[:most]]
+                heads += [(strand, job) for job in strand.buffer[:most]]
         if len(lane) > 1:
-            heads.sort(key=lambda head: (-head[1].priority, head[1].ready_at, head[1].seq))
+            heads.sort(key=lambda head: (-head[1][_PRIORITY], head[1][_READY_AT], head[1][_SEQ]))
         return heads
 
     def _fail_expired(self, expired: Iterable[_Taken]) -> None:
         for strand, job in expired:
-            time_out(
-                self.tx, job.seq, job.token, strand.id, strand.kind, "ready", job.attempt_count
-            )
-            self.timed_out.append(job.id)
+            seq, token, attempts = job[_SEQ], job[_TOKEN], job[_ATTEMPTS]
+            time_out(self.tx, seq, token, strand.id, strand.kind, "ready", attempts)
+            self.timed_out.append(job[_ID])
 
     def _kind_room(self, kind: str) -> int:
         limit = self.request.kinds[kind]
@@ -264,7 +252,7 @@ class ClaimWork:
         if not taken:
             return ()
         permits = self._permits(taken)
-        every = [job.seq for _, job in taken]
+        every = [job[_SEQ] for _, job in taken]
         batches: dict[Permit | None, list[int]] = {}
         if permits is None:
             batches[None] = every
@@ -282,13 +270,18 @@ class ClaimWork:
                     "now": tx.now,
                     "generation": permit.generation if permit else None,
                     "trial": permit.trial if permit else None,
-                    "seqs": as_json(seqs),
+                    "seqs": as_numbers(seqs),
                 },
             )
-        tx.change("claim_events", {"seqs": as_json(every), "now": tx.now})
+        by_attempt: dict[int, list[int]] = {}
+        for _, job in taken:
+            by_attempt.setdefault(job[_ATTEMPTS] + 1, []).append(job[_SEQ])
+        for attempt, seqs in by_attempt.items():
+            given = {"seqs": as_numbers(seqs), "attempt": attempt, "now": tx.now}
+            tx.change("claim_events", given)
         for lane, n in Counter(strand.id for strand, _ in taken).items():
             tx.move_count(lane, "ready", "processing", n)
-        return _claims(taken, permits or repeat(_FREE), self.worker_id, tx.now, expires_at)
+        return self._claims(taken, permits or repeat(_FREE), expires_at)
 
     def _permits(self, taken: Sequence[_Taken]) -> list[_Leave] | None:
         """Take from each downstream exactly as many permits as jobs were taken; None: no limit."""
@@ -320,31 +313,35 @@ class ClaimWork:
             oldest = int((self.tx.now - period) // width)
             self.tx.change("claim_forget_spent", {**slot, "bucket": oldest})
 
-
-def _claims(
-    taken: Sequence[_Taken], leaves: Iterable[_Leave], worker_id: str, now: float, expires_at: float
-) -> tuple[Claim, ...]:
-    """Return the claims of jobs as they now stand: an attempt and a token further than read."""
-    claims = []
-    for (strand, job), (admission, permit) in zip(taken, leaves, strict=False):
-        _, job_id, _, _, attempts, most, token, owner, created_at, deadline_at, meta, text = job
-        lease = Lease(job_id, token + 1, worker_id, expires_at)
-        claims.append(
-            Claim(
-                lease,
-                strand.kind,
-                strand.queue,
-                strand.downstream or None,
-                text,
-                attempts + 1,
-                most,
-                owner,
-                created_at,
-                now,
-                deadline_at,
-                meta,
-                admission,
-                permit,
+    def _claims(
+        self, taken: Sequence[_Taken], leaves: Iterable[_Leave], expires_at: float
+    ) -> tuple[Claim, ...]:
+        """Return the claims of jobs as they now stand: an attempt and a token further than read."""
+        claims = []
+        worker_id, now, claimed = self.worker_id, self.tx.now, self.tx.claimed
+        for (strand, job), (admission, permit) in zip(taken, leaves, strict=False):
+            seq, job_id, _, _, attempts, most, token, owner, created_at, deadline_at, meta, text = (
+                job
             )
-        )
-    return tuple(claims)
+            attempt, token = attempts + 1, token + 1
+            if deadline_at is None:
+                claimed[job_id] = (seq, token, strand.id, strand.kind, attempt, worker_id, now)
+            claims.append(
+                Claim(
+                    Lease(job_id, token, worker_id, expires_at),
+                    strand.kind,
+                    strand.queue,
+                    strand.downstream or None,
+                    text,
+                    attempt,
+                    most,
+                    owner,
+                    created_at,
+                    now,
+                    deadline_at,
+                    meta,
+                    admission,
+                    permit,
+                )
+            )
+        return tuple(claims)

@@ -16,7 +16,9 @@ MINIMUM_VERSION = (3, 51, 3)
 
 _CHECKPOINT_PAGES = 4000
 _LOG_BYTES = 64 * 1024 * 1024
-_CACHE_KIB = 64 * 1024
+# What a tick touches fits many times over, and more would cost: a commit in which pages were split
+# walks over the whole cache.
+_CACHE_KIB = 8 * 1024
 _STATEMENTS = 200
 _SHORTEST_WAIT = 0.0005
 _LONGEST_WAIT = 0.01
@@ -108,7 +110,7 @@ def store_error(error: apsw.Error, path: Path) -> StoreError:
     """Return what `error` means to a caller of the store."""
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreBusy(f"{path}: another process keeps the database locked")
-    if isinstance(error, apsw.FullError):
+    if isinstance(error, apsw.FullError) or _extended(error) == apsw.SQLITE_IOERR_SHMSIZE:
         return StoreFull(f"{path}: the disk is full")
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return StoreUnusable(f"{path}: this is no intact SQLite database ({error})")
@@ -122,3 +124,7 @@ def store_error(error: apsw.Error, path: Path) -> StoreError:
     if isinstance(error, apsw.IOError | apsw.NoMemError | apsw.InterruptError):
         return StoreUnavailable(f"{path}: the database cannot be read or written now ({error})")
     return StoreError(f"{path}: {error}")
+
+
+def _extended(error: apsw.Error) -> int:
+    return int(getattr(error, "extendedresult", 0))

@@ -88,6 +88,21 @@ def cancel(tx: Transaction, job_id: str) -> Change:
     return Change.DONE
 
 
+def expedite(tx: Transaction, job_id: str) -> Change:
+    """Let a job that waits for its time start at once."""
+    row = _find(tx, job_id)
+    if row is None:
+        return Change.MISSING
+    if row.status != JobStatus.QUEUED:
+        return Change.REFUSED
+    if row.ready_at is not None and row.ready_at > tx.now:
+        tx.change_exactly(1, "control_expedite", {"seq": row.seq, "now": tx.now})
+        record_event(tx, row.seq, EventName.EXPEDITED)
+        tx.move_count(row.lane, row.place, "ready")
+        tx.woke = True
+    return Change.DONE
+
+
 def retry(tx: Transaction, job_ids: Sequence[str]) -> tuple[Change, ...]:
     """Put failed jobs back in the queue."""
     return tuple(_retry_one(tx, job_id) for job_id in job_ids)
@@ -138,7 +153,7 @@ def progress(
     """Store how far a job is, under its lease."""
     parameters = {"id": lease.job_id, "token": lease.token, "progress": share, "note": note}
     if tx.change("control_progress", parameters) != 1:
-        tx.count_total("refused_writes")
+        _count_zombies(tx, [lease])
         return False
     if record:
         row = _find(tx, lease.job_id)
@@ -155,12 +170,24 @@ def extend(tx: Transaction, leases: Sequence[Lease], lease_seconds: float) -> Ex
     rows = tx.rows(
         "control_extend",
         {
-            "leases": as_json([[lease.job_id, lease.token] for lease in leases]),
+            "leases": _pairs(leases),
             "expires_at": tx.now + lease_seconds,
         },
     )
     kept = {(job_id, token) for job_id, token, _ in rows}
     lost = tuple(lease for lease in leases if (lease.job_id, lease.token) not in kept)
-    if lost:
-        tx.count_total("refused_writes", len(lost))
+    _count_zombies(tx, lost)
     return Extended(lost, tuple(job_id for job_id, _, asked in rows if asked))
+
+
+def _count_zombies(tx: Transaction, lost: Sequence[Lease]) -> None:
+    """Count the refused writes of attempts that somebody else has ended.
+
+    A heartbeat that crosses its own worker's report on the way is refused as well, and is none.
+    """
+    if lost:
+        tx.count_total("refused_writes", tx.value("control_zombies", {"leases": _pairs(lost)}))
+
+
+def _pairs(leases: Sequence[Lease]) -> str:
+    return as_json([[lease.job_id, lease.token] for lease in leases])

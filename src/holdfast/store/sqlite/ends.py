@@ -7,14 +7,15 @@ from typing import NamedTuple
 from holdfast.errors import ERRORS, ErrorCode
 from holdfast.jobs.model import AttemptOutcome, DeadLetterReason, EventName, JobError
 from holdfast.jobs.views import normalise_error
-from holdfast.store.sqlite.transaction import Transaction, as_json, clean
+from holdfast.store.sqlite.transaction import Transaction, as_json
+from holdfast.store.text import clean
 
 TIMED_OUT = JobError(ErrorCode.TIMEOUT, ERRORS[ErrorCode.TIMEOUT].message)
 LEASE_LOST = JobError(ErrorCode.LEASE_LOST, ERRORS[ErrorCode.LEASE_LOST].message)
 
 
 class End(NamedTuple):
-    """How one attempt ended, for its history: a row of `finish_attempts` and `finish_events`.
+    """How one attempt ended, for its history: a row of `finish_ends`.
 
     `duration` and `retry_after` are seconds.
     """
@@ -30,12 +31,9 @@ class End(NamedTuple):
 
 
 def record_ends(tx: Transaction, ends: Sequence[End]) -> None:
-    """Write the attempts and events of `ends`; to be called before the jobs themselves move."""
-    if not ends:
-        return
-    rows = as_json(ends)
-    tx.change_exactly(len(ends), "finish_attempts", {"ends": rows, "now": tx.now})
-    tx.change("finish_events", {"ends": rows, "now": tx.now})
+    """Write the history of `ends`; to be called before the jobs themselves move."""
+    if ends:
+        tx.change_exactly(len(ends), "finish_ends", {"ends": as_json(ends), "now": tx.now})
 
 
 def record_event(

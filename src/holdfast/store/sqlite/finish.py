@@ -1,6 +1,5 @@
 """Record what a worker finished: compare, set, and keep the history."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from holdfast.jobs.model import (
     Retry,
 )
 from holdfast.jobs.ports import Overruled, Refusal, Refused
+from holdfast.store.sqlite.completions import Completions
 from holdfast.store.sqlite.downstreams import apply_reports
 from holdfast.store.sqlite.ends import (
     TIMED_OUT,
@@ -30,7 +30,8 @@ from holdfast.store.sqlite.ends import (
     record_ends,
     record_event,
 )
-from holdfast.store.sqlite.transaction import Row, Transaction, as_json, clean
+from holdfast.store.sqlite.transaction import Claimed, Transaction, as_json
+from holdfast.store.text import clean, clean_or_none
 
 
 class _Running(NamedTuple):
@@ -44,10 +45,24 @@ class _Running(NamedTuple):
     kind: str
     attempt_count: int
     max_attempts: int
+    worker_id: str
     last_attempt_at: float
     deadline_at: float | None
     cancel_requested: int
     error_code: str | None
+
+    @property
+    def claimed(self) -> Claimed:
+        """What a claim would have remembered of it."""
+        return (
+            self.seq,
+            self.token,
+            self.lane,
+            self.kind,
+            self.attempt_count,
+            self.worker_id,
+            self.last_attempt_at,
+        )
 
 
 @dataclass(slots=True)
@@ -58,47 +73,56 @@ class FinishWork:
     refused: list[Refused] = field(default_factory=list)
     overruled: list[Overruled] = field(default_factory=list)
     _ends: list[End] = field(default_factory=list)
-    _complete: list[tuple[Any, ...]] = field(default_factory=list)
-    _completed: Counter[tuple[int, str, int]] = field(default_factory=Counter)
+    _completions: Completions = field(init=False)
     _requeue: list[list[Any]] = field(default_factory=list)
     _falls: list[Fall] = field(default_factory=list)
     _cancelled: list[list[Any]] = field(default_factory=list)
     _late: list[tuple[_Running, str | None]] = field(default_factory=list)
-    _reports: list[CallReport] = field(default_factory=list)
+    _reports: dict[int, CallReport] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._completions = Completions(self.tx)
 
     def run(self, finished: Sequence[Finished]) -> None:
-        """Record all of `finished`."""
-        if not finished:
-            return
-        ids = as_json([item.lease.job_id for item in finished])
-        found = {row[0]: row for row in self.tx.rows("finish_rows", {"ids": ids})}
-        seen: set[int] = set()
-        for key, item in enumerate(finished):
-            row = found.get(key)
-            if row is None or row[3] != item.lease.token or row[1] in seen:
-                self._refuse(item, None)
-            elif row[2] != "processing":
-                self._refuse(item, _Running._make(row))
-            else:
-                seen.add(row[1])
-                if item.report is not None:
-                    self._reports.append(item.report)
-                # Nearly all reports are of this kind, and need nothing of what the others do.
-                if isinstance(item.outcome, Completed) and row[9] is None:
-                    self._complete_one(item, item.outcome, row)
-                else:
-                    self._accept(item, _Running._make(row))
-        self._write()
+        """Record all of `finished`.
 
-    def _complete_one(self, item: Finished, outcome: Completed, row: Row) -> None:
-        """Accept a completion that no deadline has overtaken; `row` is one of `finish_rows`."""
-        _, seq, _, token, lane, kind, attempts, _, started_at, _, _, _ = row
-        duration = item.duration
-        if duration is None:
-            duration = max(0.0, self.tx.now - started_at)
-        result, meta = _storable(outcome.result), _storable(item.meta)
-        self._complete.append((seq, token, result, duration, meta))
-        self._completed[lane, kind, attempts] += 1
+        Raises:
+            Misremembered: some job is not as it was remembered.
+        """
+        completions, forget = self._completions, self.tx.claimed.pop
+        unknown = []
+        for place, item in enumerate(finished):
+            lease, outcome = item.lease, item.outcome
+            known = forget(lease.job_id, None)
+            # Nearly all reports are of this kind, and nothing has to be read for them.
+            if known is not None and known[1] == lease.token and isinstance(outcome, Completed):
+                if item.report is not None:
+                    self._reports[place] = item.report
+                completions.add(item, outcome, known)
+            else:
+                unknown.append((place, item))
+        completions.from_memory = len(unknown) < len(finished)
+        if unknown:
+            self._look_up(unknown)
+        if finished:
+            self._write()
+
+    def _look_up(self, finished: Sequence[tuple[int, Finished]]) -> None:
+        """Accept or refuse reports, each with its place in the tick, by what their rows say."""
+        ids = as_json([item.lease.job_id for _, item in finished])
+        found = {row[0]: row for row in self.tx.rows("finish_rows", {"ids": ids})}
+        seen = self._completions.seqs
+        for key, (place, item) in enumerate(finished):
+            row = _Running._make(found[key]) if key in found else None
+            if row is None or row.token != item.lease.token or row.seq in seen:
+                self._refuse(item, None)
+            elif row.status != "processing":
+                self._refuse(item, row)
+            else:
+                seen.add(row.seq)
+                if item.report is not None:
+                    self._reports[place] = item.report
+                self._accept(item, row)
 
     def _accept(self, item: Finished, row: _Running) -> None:
         outcome = item.outcome
@@ -108,7 +132,7 @@ class FinishWork:
             return
         match outcome:
             case Completed():
-                self._complete_one(item, outcome, row)
+                self._completions.add(item, outcome, row.claimed)
             case Failed(error, dead_letter):
                 self._fail(item, row, error, dead_letter)
             case Cancelled():
@@ -116,15 +140,15 @@ class FinishWork:
             case Retry() | Released() if row.cancel_requested:
                 self._cancel(item, row)
                 self.overruled.append(Overruled(item.lease, JobStatus.CANCELLED))
-            case Retry(_, error) if row.attempt_count >= row.max_attempts:
+            case Retry(_, error, True) if row.attempt_count >= row.max_attempts:
                 self._fail(item, row, error, DeadLetterReason.ATTEMPTS_EXHAUSTED)
                 self.overruled.append(Overruled(item.lease, JobStatus.FAILED))
-            case Retry(after, error):
+            case Retry(after, error, counted):
                 self._end(item, row, AttemptOutcome.RETRY, EventName.RETRY, error, after)
-                self._put_back(row, after, given_back=0)
+                self._put_back(row, after, given_back=not counted)
             case Released(after):
                 self._end(item, row, AttemptOutcome.RELEASED, EventName.RELEASED)
-                self._put_back(row, after, given_back=1)
+                self._put_back(row, after, given_back=True, in_its_place=after <= 0)
 
     def _time_out(self, item: Finished, row: _Running) -> None:
         self._end(item, row, AttemptOutcome.TIMEOUT, EventName.FAILED, TIMED_OUT)
@@ -160,8 +184,10 @@ class FinishWork:
         self.tx.move_count(row.lane, "processing", "cancelled")
         self.tx.count_outcome(row.kind, "cancelled", row.attempt_count)
 
-    def _put_back(self, row: _Running, after: float, *, given_back: int) -> None:
-        self._requeue.append([row.seq, row.token, after, given_back])
+    def _put_back(
+        self, row: _Running, after: float, *, given_back: bool, in_its_place: bool = False
+    ) -> None:
+        self._requeue.append([row.seq, row.token, after, int(given_back), int(in_its_place)])
         self.tx.move_count(row.lane, "processing", "ready" if after <= 0 else "scheduled")
         self.tx.woke = True
 
@@ -185,7 +211,7 @@ class FinishWork:
                 code,
                 message,
                 retry_after,
-                _storable(item.meta),
+                clean_or_none(item.meta),
             )
         )
 
@@ -207,7 +233,7 @@ class FinishWork:
     def _write(self) -> None:
         tx = self.tx
         record_ends(tx, self._ends)
-        self._write_complete()
+        self._completions.write()
         for query, rows in (
             ("finish_requeue", self._requeue),
             ("finish_cancelled", self._cancelled),
@@ -217,30 +243,8 @@ class FinishWork:
         fail(tx, self._falls)
         for row, result in self._late:
             keep_late_result(tx, row.seq, row.token, result)
-        apply_reports(tx, self._reports)
-
-    def _write_complete(self) -> None:
-        if not self._complete:
-            return
-        tx, n = self.tx, len(self._complete)
-        given = {"rows": as_json(self._complete), "now": tx.now}
-        tx.change("finish_complete_attempts", given)
-        tx.change("finish_complete_events", given)
-        result = self._complete[0][2]
-        if all(row[2] == result for row in self._complete):
-            seqs = as_json([row[0] for row in self._complete])
-            alike = {"seqs": seqs, "result": result, "now": tx.now}
-            tx.change_exactly(n, "finish_complete_alike", alike)
-        else:
-            tx.change_exactly(n, "finish_complete", given)
-        for (lane, kind, attempts), count in self._completed.items():
-            tx.move_count(lane, "processing", "complete", count)
-            tx.count_outcome(kind, "complete", attempts, count)
-
-
-def _storable(text: str | None) -> str | None:
-    """Return `text` as it can be stored: one odd character must not refuse a whole tick."""
-    return text if text is None or text.isascii() else clean(text)
+        # A streak of failures is one in the order of the calls.
+        apply_reports(tx, [report for _, report in sorted(self._reports.items())])
 
 
 def keep_late_result(tx: Transaction, seq: int, token: int, result: str | None) -> bool:

@@ -71,7 +71,7 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
             )
         else:
             requeued.append(job_id)
-            requeue_rows.append([seq, token, 0, 0])
+            requeue_rows.append([seq, token, 0, 0, 0])
             tx.move_count(lane, "processing", "ready")
             tx.woke = True
         duration = max(0.0, tx.now - started_at)
@@ -142,7 +142,7 @@ def delete_finished(tx: Transaction, rule: RetentionRule, limit: int) -> tuple[D
     if not going:
         return ()
     seqs = {"seqs": as_json([row[0] for row in going])}
-    for history in ("arguments", "attempts", "events", "late_results"):
+    for history in ("arguments", "events", "late_results"):
         tx.change(f"maintain_delete_{history}", seqs)
     tx.change_exactly(len(going), "maintain_delete_jobs", seqs)
     deleted = []

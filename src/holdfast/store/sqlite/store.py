@@ -165,6 +165,10 @@ class SQLiteStore:
         """Cancel a job, or ask its worker to."""
         return await self._write(lambda tx: control.cancel(tx, job_id), now)
 
+    async def expedite(self, job_id: str, *, now: float | None = None) -> Change:
+        """Let a job that waits for its time start at once."""
+        return await self._write(lambda tx: control.expedite(tx, job_id), now)
+
     async def retry(
         self, job_ids: Sequence[str], *, now: float | None = None
     ) -> tuple[Change, ...]:

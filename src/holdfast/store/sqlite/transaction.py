@@ -1,5 +1,6 @@
 """What a write works with: the connection inside a transaction, its time, and its counters."""
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -24,6 +25,11 @@ def as_json(value: Any) -> str:
     return _ENCODER.encode(value).decode()
 
 
+def as_numbers(numbers: Iterable[int]) -> object:
+    """Return whole `numbers` as what a statement's `carray` reads."""
+    return apsw.carray(array("q", numbers))
+
+
 def _plain(value: object) -> object:
     """Return a caller's own kind of text or number as one of Python's."""
     if isinstance(value, str):
@@ -38,23 +44,30 @@ def _plain(value: object) -> object:
 _ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 
 
-def clean(text: str) -> str:
-    """Return `text` as something that can be stored, whatever an exception put into it."""
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\ufffd")
+class Misremembered(Exception):
+    """What was remembered of a claim does not hold: undo the work and do it once more."""
+
+
+Claimed = tuple[int, int, int, str, int, str, float]
+"""An attempt that this process has claimed, as far as it cannot change until it ends: the job's
+seq, the token, its lane and kind, the attempt's number, the worker, and when it started."""
 
 
 class Transaction:
     """One write request inside the writer's transaction.
 
     `woke` says that something became claimable, `moved` collects the downstream records whose
-    breakers changed their state.
+    breakers changed their state, `claimed` is what the writer remembers of earlier claims.
     """
 
-    __slots__ = ("_dead", "_lanes", "_outcomes", "_totals", "db", "moved", "now", "woke")
+    __slots__ = ("_dead", "_lanes", "_outcomes", "_totals", "claimed", "db", "moved", "now", "woke")
 
-    def __init__(self, db: apsw.Connection, now: float) -> None:
+    def __init__(
+        self, db: apsw.Connection, now: float, claimed: dict[str, Claimed] | None = None
+    ) -> None:
         self.db = db
         self.now = now
+        self.claimed = {} if claimed is None else claimed
         self.woke = False
         self.moved: list[DownstreamRecord] = []
         self._lanes: dict[int, Counter[str]] = defaultdict(Counter)

@@ -21,13 +21,14 @@ from holdfast.clock import Clock
 from holdfast.jobs.ports import StoreClosed
 from holdfast.store.sqlite.connection import connect, store_error
 from holdfast.store.sqlite.migrations import migrate
-from holdfast.store.sqlite.transaction import Transaction
+from holdfast.store.sqlite.transaction import Claimed, Misremembered, Transaction
 from holdfast.store.sqlite.wake import Bell
 
 T = TypeVar("T")
 
 _MOST_AT_ONCE = 100
 _POLL_SECONDS = 0.01
+_MOST_REMEMBERED = 100_000
 
 
 class _Signal(Enum):
@@ -64,6 +65,7 @@ class Writer:
         self._closed = False
         self._lock = threading.Lock()
         self._seen_version: int | None = None
+        self._claimed: dict[str, Claimed] = {}
         # A daemon: a process that forgets to close must still be able to end.
         self._thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
 
@@ -169,13 +171,9 @@ class Writer:
         """Do the requests of `group` in one transaction, and answer them."""
         before = db.total_changes()
         try:
-            db.execute("BEGIN IMMEDIATE")
-            alone = len(group) == 1
-            done = [request for request in group if self._do_one(db, request, alone=alone)]
-            if db.in_transaction:
-                db.execute("COMMIT")
+            done = self._do_all(db, group)
         except Exception as error:
-            self._give_up(db, group, error)
+            self._give_up(group, error)
             return
         if db.total_changes() != before:
             self.changes.ring()
@@ -183,14 +181,40 @@ class Writer:
             rings = self.work.ring() if request.woke else self.work.rings
             request.future.set_result((request.value, rings))
 
+    def _do_all(self, db: apsw.Connection, group: list[_Request[Any]]) -> list[_Request[Any]]:
+        """Do the requests of `group`, and return those that succeeded."""
+        try:
+            return self._commit(db, group)
+        except apsw.FullError:
+            if not _written_back(db):
+                raise
+        return self._commit(db, [request for request in group if not request.future.done()])
+
+    def _commit(self, db: apsw.Connection, group: list[_Request[Any]]) -> list[_Request[Any]]:
+        """Do the requests of `group` in one transaction, and return those that succeeded."""
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            alone = len(group) == 1
+            done = [request for request in group if self._do_one(db, request, alone=alone)]
+            if db.in_transaction:
+                db.execute("COMMIT")
+        finally:
+            if db.in_transaction:
+                with contextlib.suppress(apsw.Error):
+                    db.execute("ROLLBACK")
+        return done
+
     def _do_one(self, db: apsw.Connection, request: _Request[Any], *, alone: bool) -> bool:
         """Do one request; where it fails, undo it alone and answer it."""
-        tx = Transaction(db, self._clock.wall() if request.now is None else request.now)
         if not alone:
             db.execute("SAVEPOINT request")
         try:
-            request.value = request.work(tx)
-            tx.flush()
+            try:
+                self._work(db, request)
+            except Misremembered:
+                # What was remembered is forgotten by now: this time it is read.
+                db.execute("ROLLBACK; BEGIN IMMEDIATE" if alone else "ROLLBACK TO request")
+                self._work(db, request)
         except Exception as error:
             if not db.in_transaction:  # SQLite itself rolled all of it back: disk full, I/O error
                 raise
@@ -200,8 +224,16 @@ class Writer:
         finally:
             if not alone and db.in_transaction:
                 db.execute("RELEASE request")
-        request.woke = tx.woke
         return True
+
+    def _work(self, db: apsw.Connection, request: _Request[Any]) -> None:
+        now = self._clock.wall() if request.now is None else request.now
+        if len(self._claimed) > _MOST_REMEMBERED:  # workers that never reported
+            self._claimed.clear()
+        tx = Transaction(db, now, self._claimed)
+        request.value = request.work(tx)
+        tx.flush()
+        request.woke = tx.woke
 
     def _told(self, error: Exception) -> Exception:
         """Return `error` as a caller is told of it, with its cause."""
@@ -211,10 +243,7 @@ class Writer:
         told.__cause__ = error
         return told
 
-    def _give_up(self, db: apsw.Connection, group: list[_Request[Any]], error: Exception) -> None:
-        if db.in_transaction:
-            with contextlib.suppress(apsw.Error):
-                db.execute("ROLLBACK")
+    def _give_up(self, group: list[_Request[Any]], error: Exception) -> None:
         for request in group:
             if not request.future.done():
                 request.future.set_exception(self._told(error))
@@ -226,3 +255,15 @@ def _data_version(db: apsw.Connection) -> int | None:
         rows: list[tuple[Any, ...]] = db.execute("PRAGMA data_version").fetchall()
         return int(rows[0][0])
     return None
+
+
+def _written_back(db: apsw.Connection) -> bool:
+    """Write the whole log back into the database; False where that cannot be done now.
+
+    The log then begins anew in the room it has: on a full disk that may be room enough.
+    """
+    with contextlib.suppress(apsw.Error):
+        rows: list[tuple[Any, ...]] = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        _, pages, written = rows[0]
+        return bool(pages == written)
+    return False

@@ -169,6 +169,42 @@ async def a_job_handed_back_is_claimable_in_the_same_tick(world: World) -> None:
 
 
 @fact
+async def a_job_handed_back_keeps_its_place(world: World) -> None:
+    """However late it comes back: it is ready since its old time, and stands before the others."""
+    await world.add("a")
+    created_at = world.now
+    world.pass_time(5)
+    first = await world.claim_one()
+    for name in ("b", "c"):
+        world.pass_time(5)
+        await world.add(name)
+    world.pass_time(5)
+    await world.finish(first, Released())
+    job = await world.job("a")
+    assert (job.ready_at, job.queued_at, job.retry_after) == (created_at, world.now, None)
+    assert (await world.claim_one()).job_id == "a"
+
+
+@fact
+async def a_retry_that_is_handed_back_keeps_the_place_of_its_retry(world: World) -> None:
+    """Its old time is when its delay was over, not when it was created."""
+    await world.add("a")
+    await world.finish(await world.claim_one(), Retry(10, BROKEN))
+    world.pass_time(5)
+    await world.add("before")
+    world.pass_time(5)
+    due = world.now
+    world.pass_time(5)
+    await world.add("after")
+    claims = {claim.job_id: claim for claim in await world.claim(3)}
+    assert list(claims) == ["before", "a", "after"]
+    world.pass_time(5)
+    await world.tick([Finished(claim.lease, Released()) for claim in claims.values()])
+    assert (await world.job("a")).ready_at == due
+    assert ids(await world.claim(3)) == ["before", "a", "after"]
+
+
+@fact
 async def a_job_past_its_deadline_is_failed_not_claimed(world: World) -> None:
     """The claim meets it first, fails it, and goes on to the next."""
     for number in range(3):

@@ -2,7 +2,10 @@
 
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
+from dataclasses import replace
+
 from holdfast.errors import ErrorCode
+from holdfast.jobs.circuits import Verdict
 from holdfast.jobs.model import (
     Cancelled,
     Completed,
@@ -10,6 +13,7 @@ from holdfast.jobs.model import (
     Failed,
     JobError,
     JobStatus,
+    Outcome,
     Released,
     Retry,
 )
@@ -64,7 +68,9 @@ async def a_job_that_completes_before_it_hears_is_complete(world: World) -> None
 @fact
 async def a_job_asked_to_cancel_is_not_tried_again(world: World) -> None:
     """Neither after a failure, nor handed back, nor when its worker dies."""
-    for name, outcome in (("a", Retry(5, BROKEN)), ("b", Released())):
+    trial = Retry(5, BROKEN, counted=False)
+    outcomes: list[Outcome] = [Retry(5, BROKEN), Released(), trial]
+    for name, outcome in zip("abd", outcomes, strict=True):
         await world.add(name)
         claim = await world.claim_one()
         await world.store.cancel(name, now=world.now)
@@ -87,6 +93,62 @@ async def a_finished_job_cannot_be_cancelled(world: World) -> None:
     assert await world.store.cancel("a", now=world.now) is Change.REFUSED
     assert await world.store.cancel("b", now=world.now) is Change.REFUSED
     assert await world.store.cancel("nobody", now=world.now) is Change.MISSING
+
+
+@fact
+async def a_waiting_job_can_be_let_go_at_once(world: World) -> None:
+    """Before its retry or its first run; nothing is counted, and asking again changes nothing."""
+    await world.add("a")
+    await world.finish(await world.claim_one(), Retry(60, BROKEN))
+    await world.add("b", run_at=world.now + 99)
+    before = await world.job("a")
+    world.pass_time(10)
+    for name in ("a", "b", "a"):
+        assert await world.store.expedite(name, now=world.now) is Change.DONE
+        job = await world.job(name)
+        assert (job.status, job.ready_at) == (JobStatus.QUEUED, world.now)
+    assert await world.job("a") == replace(before, ready_at=world.now)
+    counts = await world.lane()
+    assert (counts.ready, counts.scheduled) == (2, 0)
+    names = [event.name for event in await world.store.events("a")]
+    assert names.count(EventName.EXPEDITED) == 1
+    assert await world.total("manual_retries") == 0
+    claims = await world.claim()
+    assert {claim.job_id: claim.attempt for claim in claims} == {"a": 2, "b": 1}
+
+
+@fact
+async def only_a_queued_job_can_be_let_go_at_once(world: World) -> None:
+    """One that is ready or due stays in its place."""
+    await world.add("later", run_at=world.now + 5)
+    due = world.now + 5
+    await world.add("running")
+    await world.claim_one()
+    await world.run("complete", Completed())
+    await world.run("failed", Failed(BROKEN))
+    await world.add("uploaded", status=JobStatus.UPLOADED, run_at=world.now + 99)
+    for name in ("running", "complete", "failed", "uploaded"):
+        before = await world.job(name)
+        assert await world.store.expedite(name, now=world.now) is Change.REFUSED
+        assert await world.job(name) == before
+    assert await world.store.expedite("nobody", now=world.now) is Change.MISSING
+    world.pass_time(10)
+    assert await world.store.expedite("later", now=world.now) is Change.DONE
+    assert (await world.job("later")).ready_at == due
+    names = [event.name for event in await world.store.events("later")]
+    assert names == [EventName.QUEUED]
+    assert ids(await world.claim()) == ["later"]
+
+
+@fact
+async def a_waiting_job_of_a_held_downstream_stays_held_when_it_is_let_go(world: World) -> None:
+    """A breaker is not asked to look away."""
+    await world.declare()
+    await world.add("first", downstream="gateway")
+    await world.finish(await world.claim_one(), Retry(60, BROKEN), Verdict.FAILURE)
+    assert await world.store.expedite("first", now=world.now) is Change.DONE
+    assert await world.claim() == ()
+    assert (await world.job("first")).held
 
 
 @fact

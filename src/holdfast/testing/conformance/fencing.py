@@ -15,7 +15,7 @@ from holdfast.jobs.model import (
     Retry,
 )
 from holdfast.jobs.ports import Refusal
-from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact
+from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 OUTCOMES: tuple[Outcome, ...] = (
     Completed('"zombie"'),
@@ -75,6 +75,32 @@ async def a_zombies_report_is_refused_whatever_it_says(world: World) -> None:
 
 
 @fact
+async def a_zombie_is_refused_where_its_heir_works_through_another_handle(world: World) -> None:
+    """Whatever a handle remembers of its claims; and what is still its own is taken."""
+    second = await world.open_second()
+    for name in ("a", "b", "mine"):
+        await world.add(name)
+    zombie, other, mine = await world.claim(3, "zombie")
+    world.pass_time(LEASE - 1)
+    await world.store.heartbeats().extend([mine.lease], LEASE, now=world.now)
+    world.pass_time(2)
+    await second.rescue(now=world.now)
+    heirs = await world.claim(3, "heir", store=second)
+    assert ids(heirs) == ["a", "b"]
+    reports = [Finished(claim.lease, Completed()) for claim in (zombie, other, mine)]
+    result = await world.tick(reports, worker="zombie")
+    assert [refused.lease for refused in result.refused] == [zombie.lease, other.lease]
+    assert await world.total("refused_writes") == 2
+    for name in ("a", "b"):
+        job = await world.job(name)
+        assert (job.status, job.worker_id, job.token) == (JobStatus.PROCESSING, "heir", 2)
+        assert len(await world.store.attempts(name)) == 2
+    assert (await world.job("mine")).status is JobStatus.COMPLETE
+    done = await world.tick([Finished(heir.lease, Completed()) for heir in heirs], store=second)
+    assert done.refused == ()
+
+
+@fact
 async def a_zombies_progress_and_heartbeat_are_refused(world: World) -> None:
     """The heir's progress and lease stay as they are."""
     zombie, heir = await _taken_over(world)
@@ -86,6 +112,44 @@ async def a_zombies_progress_and_heartbeat_are_refused(world: World) -> None:
     assert (job.progress, job.progress_note) == (0.25, "mine")
     assert job.lease_expires_at == heir.lease.expires_at
     assert await world.total("refused_writes") == 2
+
+
+@fact
+async def a_lease_that_its_own_worker_has_ended_is_lost_and_no_refusal(world: World) -> None:
+    """A heartbeat or a word on progress that crosses the report of its own attempt is harmless."""
+    heartbeats = world.store.heartbeats()
+    for number, outcome in enumerate((*OUTCOMES, Retry(5, BROKEN, counted=False))):
+        await world.add(f"job-{number}")
+        claim = await world.claim_one()
+        await world.finish(claim, outcome)
+        extended = await heartbeats.extend([claim.lease], LEASE, now=world.now)
+        assert extended.lost == (claim.lease,)
+        assert not await world.store.progress(claim.lease, 0.5, now=world.now)
+        await world.store.cancel(f"job-{number}", now=world.now)
+    assert await world.total("refused_writes") == 0
+
+
+@fact
+async def a_lease_that_was_taken_counts_as_refused_whatever_became_of_the_job(
+    world: World,
+) -> None:
+    """Rescued and not claimed again, dead, cancelled or timed out: its worker is a zombie."""
+    await world.add("queued")
+    await world.add("dead", max_attempts=1)
+    await world.add("cancelled")
+    await world.add("late", deadline_at=world.now + 1)
+    claims = await world.claim()
+    await world.store.cancel("cancelled", now=world.now)
+    world.pass_time(LEASE + 1)
+    await world.store.expire_deadlines(now=world.now)
+    await world.store.rescue(now=world.now)
+    leases = [claim.lease for claim in claims]
+    extended = await world.store.heartbeats().extend(leases, LEASE, now=world.now)
+    assert set(extended.lost) == set(leases)
+    assert await world.total("refused_writes") == 4
+    for lease in leases:
+        assert not await world.store.progress(lease, 0.5, now=world.now)
+    assert await world.total("refused_writes") == 8
 
 
 @fact

@@ -12,6 +12,7 @@ from holdfast.jobs.model import (
     Failed,
     JobError,
     JobStatus,
+    Outcome,
     Released,
     Retry,
 )
@@ -142,6 +143,47 @@ async def a_retry_without_an_attempt_left_is_a_dead_letter(world: World) -> None
 
 
 @fact
+async def a_retry_that_does_not_count_gives_its_attempt_back(world: World) -> None:
+    """History keeps its error all the same, and the job waits as after any other failure."""
+    await world.add("a")
+    await world.finish(await world.claim_one(), Retry(5, BROKEN))
+    world.pass_time(5)
+    await world.finish(await world.claim_one(), Retry(7, BROKEN, counted=False), duration=1.0)
+    job = await world.job("a")
+    assert (job.status, job.attempt_count, job.token) == (JobStatus.QUEUED, 1, 2)
+    assert (job.error, job.ready_at, job.retry_after) == (None, world.now + 7, world.now + 7)
+    counts = await world.lane()
+    assert (counts.scheduled, counts.processing) == (1, 0)
+    _, trial = await world.store.attempts("a")
+    assert (trial.number, trial.outcome, trial.error) == (2, AttemptOutcome.RETRY, BROKEN)
+    assert (trial.retry_after, trial.duration) == (7.0, 1.0)
+    event = (await world.store.events("a"))[-1]
+    assert (event.name, event.attempt, event.error_code) == (EventName.RETRY, 2, BROKEN.code)
+    world.pass_time(7)
+    claim = await world.claim_one()
+    assert (claim.attempt, claim.lease.token) == (2, 3)
+
+
+@fact
+async def a_retry_that_does_not_count_exhausts_nothing(world: World) -> None:
+    """Not even on the last attempt, and however often it comes; without a delay it is ready."""
+    await world.add("a", max_attempts=1)
+    for token in range(1, 4):
+        world.pass_time(1)
+        claim = await world.claim_one()
+        assert (claim.attempt, claim.lease.token) == (1, token)
+        result = await world.finish(claim, Retry(0, BROKEN, counted=False))
+        assert result.overruled == ()
+        job = await world.job("a")
+        assert (job.status, job.attempt_count) == (JobStatus.QUEUED, 0)
+        assert (job.ready_at, job.retry_after) == (world.now, world.now)
+    assert (await world.lane()).ready == 1
+    result = await world.finish(await world.claim_one(), Retry(0, BROKEN))
+    assert [overruled.status for overruled in result.overruled] == [JobStatus.FAILED]
+    assert (await world.job("a")).attempt_count == 1
+
+
+@fact
 async def a_job_handed_back_gets_its_attempt_back(world: World) -> None:
     """A shutdown does not burn an attempt, and history tells of it."""
     await world.add("a", max_attempts=1)
@@ -204,7 +246,9 @@ async def a_result_at_the_deadline_counts(world: World) -> None:
 @fact
 async def any_other_end_after_the_deadline_is_a_timeout_too(world: World) -> None:
     """A retry would never be run, and a failure's reason comes second."""
-    for name, outcome in (("a", Retry(1, BROKEN)), ("b", Failed(BROKEN)), ("c", Released())):
+    trial = Retry(1, BROKEN, counted=False)
+    outcomes: list[Outcome] = [Retry(1, BROKEN), Failed(BROKEN), Released(), trial]
+    for name, outcome in zip("abcd", outcomes, strict=True):
         await world.add(name, deadline_at=world.now + 10)
         claim = await world.claim_one()
         world.pass_time(11)

@@ -236,7 +236,8 @@ BEGIN
                 given.*, jobs.seq, jobs.lane, jobs.kind, jobs.attempt_count,
                 jobs.last_attempt_at, jobs.cancel_requested,
                 given.outcome <> 'cancelled' AND (t > jobs.deadline_at) IS TRUE AS past,
-                jobs.attempt_count >= jobs.max_attempts AS exhausted
+                given.outcome = 'retry' AND jobs.attempt_count >= jobs.max_attempts AS exhausted,
+                given.outcome IN ('released', 'uncounted') AS gives_back
             FROM (
                 SELECT
                     number, job, token, coalesce(worker_id, p_workers[1]) AS worker_id,
@@ -257,18 +258,21 @@ BEGIN
             ORDER BY jobs.seq
             FOR UPDATE OF jobs
         ), targeted AS (
-            SELECT found.*, CASE
-                WHEN past THEN 'failed'
-                WHEN outcome IN ('failed', 'cancelled') THEN outcome
-                WHEN cancel_requested THEN 'cancelled'
-                WHEN outcome = 'retry' AND exhausted THEN 'failed'
-                ELSE 'queued'
-            END AS target
+            SELECT
+                found.*,
+                CASE outcome WHEN 'uncounted' THEN 'retry' ELSE outcome END AS told_as,
+                CASE
+                    WHEN past THEN 'failed'
+                    WHEN outcome IN ('failed', 'cancelled') THEN outcome
+                    WHEN cancel_requested THEN 'cancelled'
+                    WHEN exhausted THEN 'failed'
+                    ELSE 'queued'
+                END AS target
             FROM found
         ), judged AS (
             SELECT
                 number, seq, token, lane, kind, attempt_count, last_attempt_at, worker_id, outcome,
-                meta, past, target,
+                meta, past, target, gives_back,
                 CASE
                     WHEN past THEN 'TIMEOUT' WHEN target <> 'cancelled' THEN code
                 END AS code,
@@ -283,20 +287,25 @@ BEGIN
                 END AS reason,
                 CASE WHEN target = 'queued' THEN after END AS after,
                 coalesce(duration, greatest(0, t - last_attempt_at)) AS duration,
-                CASE WHEN target = 'queued' THEN outcome ELSE target END AS event,
+                CASE WHEN target = 'queued' THEN told_as ELSE target END AS event,
                 CASE
-                    WHEN past THEN 'timeout' WHEN target = 'queued' THEN outcome ELSE target
+                    WHEN past THEN 'timeout' WHEN target = 'queued' THEN told_as ELSE target
                 END AS ending
             FROM targeted
         ), moved AS (
             UPDATE holdfast.jobs SET
                 status = target,
                 ready = target = 'queued' AND after <= 0,
-                ready_at = CASE WHEN target = 'queued' THEN t + after ELSE ready_at END,
+                -- Handed back at once, it keeps its old place.
+                ready_at = CASE
+                    WHEN target = 'queued' AND (outcome <> 'released' OR after > 0)
+                        THEN t + greatest(after, 0)
+                    ELSE ready_at
+                END,
                 queued_at = CASE WHEN target = 'queued' THEN t ELSE queued_at END,
                 finished_at = CASE WHEN target <> 'queued' THEN t END,
                 attempt_count = jobs.attempt_count - CASE
-                    WHEN target = 'queued' AND outcome = 'released' THEN 1 ELSE 0
+                    WHEN target = 'queued' AND gives_back THEN 1 ELSE 0
                 END,
                 progress = CASE WHEN target <> 'queued' THEN progress END,
                 progress_note = CASE WHEN target <> 'queued' THEN progress_note END,
@@ -347,7 +356,7 @@ BEGIN
         )
         SELECT
             number, outcome, target, past,
-            past OR (outcome IN ('retry', 'released') AND target <> 'queued') AS overruled
+            past OR (outcome IN ('retry', 'uncounted', 'released') AND target <> 'queued') AS overruled
         FROM moved
         ORDER BY number
     LOOP

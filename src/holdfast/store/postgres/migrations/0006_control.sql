@@ -109,6 +109,26 @@ BEGIN
 END
 $$;
 
+-- Let a queued job that waits for its time start at once; one that is due stays in its place.
+CREATE FUNCTION holdfast.expedite(p_id text, p_now double precision) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+    job holdfast.jobs := holdfast.lock_job(p_id);
+BEGIN
+    IF job.seq IS NULL THEN
+        RETURN 'missing';
+    ELSIF job.status <> 'queued' THEN
+        RETURN 'refused';
+    ELSIF NOT job.ready AND job.ready_at > t THEN
+        UPDATE holdfast.jobs SET ready = true, ready_at = t WHERE seq = job.seq;
+        PERFORM holdfast.tell(job.seq, 'expedited', NULL, t);
+        PERFORM holdfast.count_move(job.lane, 'scheduled', 'ready');
+    END IF;
+    RETURN 'done';
+END
+$$;
+
 CREATE FUNCTION holdfast.retry_one(p_id text, t double precision) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -183,6 +203,35 @@ BEGIN
 END
 $$;
 
+-- The lines of some jobs' histories, along their chains.
+CREATE FUNCTION holdfast.history(p_jobs bigint[]) RETURNS SETOF holdfast.events
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE chain AS (
+        SELECT events.*
+        FROM unnest(p_jobs) AS given (job)
+        JOIN holdfast.jobs ON jobs.seq = given.job
+        JOIN holdfast.events ON events.sequence = jobs.last_event
+        UNION ALL
+        SELECT events.*
+        FROM chain
+        JOIN holdfast.events ON events.sequence = chain.previous
+    )
+    SELECT * FROM chain
+$$;
+
+-- Count the writes of zombies among leases that hold no more: those whose attempt somebody else has
+-- ended. One that the worker's own report has just ended is no zombie's.
+CREATE FUNCTION holdfast.count_zombies(p_ids text[], p_tokens bigint[]) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    INSERT INTO holdfast.counter_deltas (delta, family, a)
+    SELECT count(*), 'total', 'refused_writes'
+    FROM unnest(p_ids, p_tokens) AS given (id, token)
+    JOIN holdfast.ids ON ids.id = given.id
+    CROSS JOIN LATERAL holdfast.history(ARRAY[ids.job]) AS line
+    WHERE line.token = given.token AND line.outcome IN ('lease_lost', 'timeout')
+    HAVING count(*) > 0
+$$;
+
 CREATE FUNCTION holdfast.progress(
     p_id text,
     p_token bigint,
@@ -203,8 +252,7 @@ BEGIN
         AND jobs.token = p_token
     RETURNING seq INTO moved;
     IF moved IS NULL THEN
-        INSERT INTO holdfast.counter_deltas (delta, family, a)
-        VALUES (1, 'total', 'refused_writes');
+        PERFORM holdfast.count_zombies(ARRAY[p_id], ARRAY[p_token]);
         RETURN false;
     END IF;
     IF p_meta IS NOT NULL THEN
@@ -246,8 +294,7 @@ BEGIN
     SELECT held.id, held.token, held.cancel_requested FROM held;
     GET DIAGNOSTICS holding = ROW_COUNT;
     IF holding < cardinality(p_ids) THEN
-        INSERT INTO holdfast.counter_deltas (delta, family, a)
-        VALUES (cardinality(p_ids) - holding, 'total', 'refused_writes');
+        PERFORM holdfast.count_zombies(p_ids, p_tokens);
     END IF;
 END
 $$;

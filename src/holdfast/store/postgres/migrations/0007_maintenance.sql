@@ -119,22 +119,6 @@ BEGIN
 END
 $$;
 
--- The lines of some jobs' histories, along their chains.
-CREATE FUNCTION holdfast.history(p_jobs bigint[]) RETURNS SETOF holdfast.events
-LANGUAGE sql STABLE AS $$
-    WITH RECURSIVE chain AS (
-        SELECT events.*
-        FROM unnest(p_jobs) AS given (job)
-        JOIN holdfast.jobs ON jobs.seq = given.job
-        JOIN holdfast.events ON events.sequence = jobs.last_event
-        UNION ALL
-        SELECT events.*
-        FROM chain
-        JOIN holdfast.events ON events.sequence = chain.previous
-    )
-    SELECT * FROM chain
-$$;
-
 -- Delete finished jobs of one kind and status, oldest first, with all their history: those that
 -- finished `p_max_age` seconds ago, and all but the newest `p_max_count`. One process at a time, for
 -- two that count before either deletes would delete twice as many.
@@ -244,6 +228,19 @@ BEGIN
         AND classid::bigint >> 16 = 18502
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
     RETURN least(taken, announced);
+END
+$$;
+
+-- Whether there is an event to be shown after `p_sequence`. Numbers alone say nothing: those that a
+-- rollback, a crash or retention took away leave gaps that a reader would look into without end.
+CREATE FUNCTION holdfast.has_changes(p_sequence bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    settled bigint := holdfast.settled_sequence();
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM holdfast.events WHERE sequence > p_sequence AND sequence <= settled
+    );
 END
 $$;
 

@@ -9,6 +9,9 @@ SELECT holdfast.reject(:id, :code, :message, :group, :now);
 -- name: control_cancel
 SELECT holdfast.cancel(:id, :now);
 
+-- name: control_expedite
+SELECT holdfast.expedite(:id, :now);
+
 -- name: control_retry
 SELECT holdfast.retry(:ids, :now);
 

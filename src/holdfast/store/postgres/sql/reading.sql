@@ -179,6 +179,9 @@ ORDER BY 2;
 -- name: read_changes
 SELECT * FROM holdfast.changes_since(:sequence, :owner, :limit);
 
+-- name: read_has_changes
+SELECT holdfast.has_changes(:sequence);
+
 -- name: read_last_sequence
 SELECT holdfast.settled_sequence();
 

@@ -144,43 +144,38 @@ CREATE TABLE job_arguments (
     arguments TEXT NOT NULL
 ) STRICT;
 
--- Append-only: an attempt is written when it ends. The one under way is the job's own row.
-CREATE TABLE attempts (
+-- History, append-only. The line that ends an attempt carries all there is to say of it, from
+-- `token` on, and only that one has a token: so there is one a token. The attempt under way is the
+-- job's own row.
+CREATE TABLE events (
+    sequence      INTEGER PRIMARY KEY AUTOINCREMENT,
     job           INTEGER NOT NULL,
-    token         INTEGER NOT NULL,
-    number        INTEGER NOT NULL,
-    worker_id     TEXT    NOT NULL,
-    started_at    REAL    NOT NULL,
-    finished_at   REAL    NOT NULL,
-    duration      REAL    NOT NULL,
-    outcome       TEXT    NOT NULL,
+    name          TEXT    NOT NULL,
+    at            REAL    NOT NULL,
+    attempt       INTEGER NOT NULL,
     error_code    TEXT,
+    meta          TEXT,
+    token         INTEGER,
+    outcome       TEXT,
+    worker_id     TEXT,
+    started_at    REAL,
+    duration      REAL,
     error_message TEXT,
     retry_after   REAL,
-    meta          TEXT,
-    PRIMARY KEY (job, token),
     CONSTRAINT outcome_is_known CHECK (
-        outcome = 'complete' OR outcome = 'retry' OR outcome = 'failed' OR outcome = 'released'
-        OR outcome = 'cancelled' OR outcome = 'lease_lost' OR outcome = 'timeout'
+        outcome IS NULL OR outcome = 'complete' OR outcome = 'retry' OR outcome = 'failed'
+        OR outcome = 'released' OR outcome = 'cancelled' OR outcome = 'lease_lost'
+        OR outcome = 'timeout'
+    ),
+    CONSTRAINT an_attempt_is_whole CHECK (
+        CASE WHEN token IS NULL THEN outcome IS NULL ELSE
+            outcome IS NOT NULL AND worker_id IS NOT NULL AND started_at IS NOT NULL
+            AND duration IS NOT NULL
+        END
     )
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE events (
-    sequence    INTEGER PRIMARY KEY AUTOINCREMENT,
-    job         INTEGER NOT NULL,
-    name        TEXT    NOT NULL,
-    at          REAL    NOT NULL,
-    attempt     INTEGER NOT NULL,
-    duration_ms REAL,
-    error_code  TEXT,
-    meta        TEXT
 ) STRICT;
-CREATE INDEX events_of_job ON events (job);
+CREATE UNIQUE INDEX events_of_job ON events (job, token);
 
-CREATE TRIGGER attempts_are_history BEFORE UPDATE ON attempts
-BEGIN
-    SELECT RAISE(ABORT, 'history is append-only');
-END;
 CREATE TRIGGER events_are_history BEFORE UPDATE ON events
 BEGIN
     SELECT RAISE(ABORT, 'history is append-only');

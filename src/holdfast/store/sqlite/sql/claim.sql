@@ -1,4 +1,4 @@
--- Claiming. Lists of numbers come as JSON arrays.
+-- Claiming.
 
 -- name: claim_next_due
 SELECT min(ready_at) FROM jobs WHERE status = 'queued' AND ready = 0;
@@ -67,13 +67,11 @@ UPDATE jobs SET
     last_attempt_at = :now,
     permit_generation = :generation,
     permit_trial = :trial
-WHERE seq IN (SELECT value FROM json_each(:seqs)) AND status = 'queued';
+WHERE seq IN (SELECT value FROM carray(:seqs)) AND status = 'queued';
 
 -- name: claim_events
 INSERT INTO events (job, name, at, attempt)
-SELECT jobs.seq, 'processing', :now, jobs.attempt_count
-FROM json_each(:seqs) AS given
-CROSS JOIN jobs ON jobs.seq = given.value;
+SELECT value, 'processing', :now, :attempt FROM carray(:seqs);
 
 -- name: claim_served
 UPDATE lanes SET served = (SELECT max(sequence) FROM events)

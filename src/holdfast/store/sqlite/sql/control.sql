@@ -18,6 +18,9 @@ WHERE seq = :seq AND status = 'uploaded';
 -- name: control_request_cancel
 UPDATE jobs SET cancel_requested = 1 WHERE seq = :seq AND status = 'processing';
 
+-- name: control_expedite
+UPDATE jobs SET ready = 1, ready_at = :now WHERE seq = :seq AND status = 'queued';
+
 -- name: control_retry
 UPDATE jobs SET
     status = 'queued',
@@ -61,3 +64,10 @@ WHERE jobs.id = given.value ->> 0
     AND jobs.status = 'processing'
     AND jobs.token = given.value ->> 1
 RETURNING jobs.id, jobs.token, jobs.cancel_requested;
+
+-- name: control_zombies
+SELECT count(*)
+FROM json_each(:leases) AS given
+CROSS JOIN jobs ON jobs.id = given.value ->> 0
+CROSS JOIN events ON events.job = jobs.seq AND events.token = given.value ->> 1
+WHERE events.outcome = 'lease_lost' OR events.outcome = 'timeout';

@@ -50,9 +50,6 @@ DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(:seqs));
 -- name: maintain_delete_arguments
 DELETE FROM job_arguments WHERE job IN (SELECT value FROM json_each(:seqs));
 
--- name: maintain_delete_attempts
-DELETE FROM attempts WHERE job IN (SELECT value FROM json_each(:seqs));
-
 -- name: maintain_delete_events
 DELETE FROM events WHERE job IN (SELECT value FROM json_each(:seqs));
 

@@ -110,7 +110,7 @@ ORDER BY dead_letter_groups.count DESC, dead_letter_groups.kind, dead_letter_gro
 -- name: read_events
 SELECT
     events.sequence, jobs.id, jobs.kind, jobs.owner, events.name, events.at, events.attempt,
-    events.duration_ms, events.error_code, events.meta
+    events.duration, events.error_code, events.meta
 FROM jobs
 CROSS JOIN events ON events.job = jobs.seq
 WHERE jobs.id = :id
@@ -119,7 +119,7 @@ ORDER BY events.sequence;
 -- name: read_changes
 SELECT
     events.sequence, jobs.id, jobs.kind, jobs.owner, events.name, events.at, events.attempt,
-    events.duration_ms, events.error_code, events.meta
+    events.duration, events.error_code, events.meta
 FROM events
 CROSS JOIN jobs ON jobs.seq = events.job
 WHERE events.sequence > :sequence AND (:owner IS NULL OR jobs.owner = :owner)
@@ -131,13 +131,13 @@ SELECT coalesce(max(sequence), 0) FROM events;
 
 -- name: read_attempts
 SELECT
-    attempts.number, attempts.token, attempts.worker_id, attempts.started_at,
-    attempts.finished_at, attempts.duration, attempts.outcome, attempts.error_code,
-    attempts.error_message, attempts.retry_after, attempts.meta
+    events.attempt, events.token, events.worker_id, events.started_at, events.at,
+    events.duration, events.outcome, events.error_code, events.error_message,
+    events.retry_after, events.meta
 FROM jobs
-CROSS JOIN attempts ON attempts.job = jobs.seq
+CROSS JOIN events ON events.job = jobs.seq AND events.token IS NOT NULL
 WHERE jobs.id = :id
-ORDER BY attempts.token;
+ORDER BY events.token;
 
 -- name: read_running_attempt
 SELECT attempt_count, token, worker_id, last_attempt_at

@@ -1,0 +1,87 @@
+"""A full disk, a lock that stays: told, waited for, and nothing that was acknowledged is lost."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.jobs.model import NewJob
+from holdfast.jobs.ports import ClaimRequest
+from holdfast.store.sqlite.store import SQLiteStore
+
+ROOT = Path(__file__).parents[3]
+NO_SMALL_DISK = "no small file system can be mounted here"
+
+_MOUNT = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
+_ONLY_PROGRESS = """
+import asyncio, sys
+from tests.store.sqlite.test_faults import report_progress
+print(asyncio.run(report_progress(sys.argv[1])))
+"""
+
+
+def on_a_small_disk(size, folder, command):
+    """Return `command` as one that runs where `folder` is a file system of `size` bytes.
+
+    It is gone with the process: only that one sees it.
+    """
+    own_names = ["--mount"] if os.geteuid() == 0 else ["--mount", "--user", "--map-root-user"]
+    begin = ["unshare", *own_names, "sh", "-c", _MOUNT, "mount", str(size), str(folder)]
+    if shutil.which("unshare") is None or subprocess.run([*begin, "true"], check=False).returncode:
+        pytest.skip(NO_SMALL_DISK)
+    return [*begin, *command]
+
+
+def output_of(command):
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, timeout=110, check=True
+    )
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "error"),
+    [
+        ("disk", "StoreFull"),
+        # A file that may not grow is an error of its own to the kernel, and no full disk.
+        ("limit", "StoreUnavailable"),
+        ("lock", "StoreBusy"),
+        ("killed", "StoreBusy"),
+    ],
+)
+def test_a_worker_waits_until_the_trouble_is_over_and_loses_nothing(tmp_path, trouble, error):
+    command = [sys.executable, "-m", "tests.store.sqlite.trouble", trouble, str(tmp_path)]
+    if trouble == "disk":
+        command = on_a_small_disk("24m", tmp_path, command)
+    found = json.loads(output_of(command))
+    assert found["acknowledged"] >= 100
+    assert found["completions"] == [1]
+    assert found["errors"] == [error]
+    assert found["refused_and_there"] == []
+    assert found["integrity"] == "ok"
+    # A heartbeat may cross a report on its way, and says so: that is no word on the trouble.
+    lost, back = (line for line in found["lines"] if "lost its lease" not in line)
+    assert "does not answer" in lost
+    assert "answers again" in back
+
+
+async def report_progress(path):
+    """Write over and over into the same few pages; return how often it was accepted."""
+    async with SQLiteStore(path) as store:
+        await store.enqueue([NewJob("a", "work")])
+        request = ClaimRequest(1, ("default",), {"work": None})
+        (claim,) = (await store.tick("w", (), request)).claims
+    async with SQLiteStore(path) as store:
+        accepted = [await store.progress(claim.lease, 0.5, f"step {n}") for n in range(1000)]
+        return sum(accepted)
+
+
+def test_a_log_that_fills_the_disk_by_itself_is_written_back_and_begun_anew(tmp_path):
+    # A write of some pages each: the log would take several times the room there is.
+    script = [sys.executable, "-c", _ONLY_PROGRESS, str(tmp_path / "a.db")]
+    assert output_of(on_a_small_disk("2m", tmp_path, script)) == "1000\n"
