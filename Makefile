@@ -10,6 +10,10 @@ BENCH_PY := $(BENCH_VENV)/bin/python
 READY := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
 
+# What the pages take from npm, and what the browser tests take beside that.
+ASSETS := src/holdfast/http/pages/vendor/.ready
+TEST_ASSETS := node_modules/.ready
+
 # tests/typing and the other tests are checked as well; see [tool.mypy] for how strictly.
 MYPY_PATHS := src $(wildcard apps/*/src tests benchmarks campaigns scripts)
 
@@ -27,12 +31,14 @@ APPS := $(patsubst %/pyproject.toml,./%,$(wildcard apps/*/pyproject.toml))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check fmt bench campaign lock clean
+.PHONY: help run test check fmt bench campaign assets screenshots lock clean
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# Without what comes from npm the pages work as forms, so a machine without it starts all the same.
 run: $(READY) ## Install what is needed and start Holdfast
+	@$(MAKE) --no-print-directory $(ASSETS) || true
 	@$(PY) -m holdfast serve
 
 check: $(READY) ## Lint, format, types and import directions
@@ -42,6 +48,8 @@ check: $(READY) ## Lint, format, types and import directions
 	$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()' --no-logo
 
 test: check ## The gate: check, then every test under the coverage floor
+	@$(MAKE) --no-print-directory $(TEST_ASSETS) || true
+	@$(PY) -m tests.support.browser || true
 	@$(PY) -m pytest --cov --cov-report=term
 
 fmt: $(READY) ## Format, and mend what lint can mend by itself
@@ -54,14 +62,28 @@ bench: $(BENCH_READY) ## Measure Holdfast and its peers side by side
 campaign: $(READY) ## Crash and fault campaigns, about half an hour (see docs/explanation/proof.md)
 	@$(PY) -m campaigns
 
+assets: $(ASSETS) ## Fetch what the pages take from npm, as package-lock.json pins it
+
+screenshots: $(READY) $(ASSETS) ## Take the tutorial's pictures anew, in Chromium
+	@$(PY) scripts/take_screenshots.py
+
 lock: $(READY) ## Pin requirements/*.txt anew (UV_FLAGS=--upgrade moves the pins)
 	$(COMPILE) $(DEV_EXTRAS:%=--extra %) -o requirements/dev.txt pyproject.toml requirements/dev.in
 	$(COMPILE) $(BENCH_EXTRAS:%=--extra %) -o requirements/bench.txt pyproject.toml requirements/bench.in
+	$(COMPILE) -o requirements/node.txt requirements/node.in
 
 clean: ## Remove caches and build output; environments and .holdfast stay
 	rm -rf build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache \
 		.hypothesis .import_linter_cache
 	find $(wildcard src tests apps benchmarks scripts) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(ASSETS): package.json package-lock.json scripts/fetch_assets.py | $(READY)
+	@$(PY) scripts/fetch_assets.py
+	@touch $@
+
+$(TEST_ASSETS): package.json package-lock.json scripts/fetch_assets.py | $(READY)
+	@$(PY) scripts/fetch_assets.py --tests
+	@touch $@ $(ASSETS)
 
 # An environment is made only where no working one stands, so an interrupted start mends itself.
 define make_environment

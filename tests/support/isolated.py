@@ -58,6 +58,16 @@ def hog(ctx) -> int:
     return len(bytearray(2 * 1024**3))
 
 
+@app.job(isolation="process", retry=RetryPolicy(max_attempts=3, backoff=Exponential(base=0.0)))
+def grow(ctx, args: str):
+    """Take more and more memory, as a member of the control group `args` where one is named."""
+    if args:
+        Path(args, "cgroup.procs").write_text(str(os.getpid()), "ascii")
+    kept = []
+    while True:
+        kept.append(b"x" * 1024**2)
+
+
 @app.job(isolation="process", retry=ONE)
 def burn(ctx):
     while True:

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from holdfast import bootstrap
 from holdfast.cli.apps import find_workable
+from holdfast.cli.working import worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.app import App
-from holdfast.jobs.options import WorkerOptions
 from holdfast.settings import Environment, Settings
 
 if TYPE_CHECKING:
@@ -42,11 +42,7 @@ def work(
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     settings = Settings.load(Environment(os.environ))
-    options = WorkerOptions(
-        concurrency=settings.concurrency if concurrency is None else concurrency,
-        lease_seconds=settings.lease_seconds,
-        extend_every=settings.extend_every,
-    )
+    options = worker_options(settings, concurrency)
     found = find_workable(apps, os.environ)
     url = _address(database, settings)
 

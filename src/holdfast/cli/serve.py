@@ -18,9 +18,9 @@ import uvicorn
 from holdfast import bootstrap
 from holdfast.cli.apps import find_apps
 from holdfast.cli.companions import Companions
+from holdfast.cli.working import worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.http import HttpSettings, ServedApp, Site, create_app
-from holdfast.jobs.options import WorkerOptions
 from holdfast.jobs.signals import stop_on_signals
 from holdfast.jobs.worker import Worker
 from holdfast.settings import BadSetting, Environment, Settings, unknown_names
@@ -96,11 +96,7 @@ class _Service:
     async def _serve(self, engine: bootstrap.Engine, server: "Server", site: Site) -> None:
         serving = asyncio.create_task(server.serve(sockets=[self._listener]))
         if self._wants_worker:
-            options = WorkerOptions(
-                concurrency=self._settings.concurrency,
-                lease_seconds=self._settings.lease_seconds,
-                extend_every=self._settings.extend_every,
-            )
+            options = worker_options(self._settings)
             self._worker = Worker(engine.store, engine.kinds, options, clock=engine.clock)
             self._working = asyncio.create_task(self._worker.run())
         stopping = asyncio.create_task(self._stop.wait())

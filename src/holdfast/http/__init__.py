@@ -1,12 +1,12 @@
 """The HTTP room: the API over an engine, and the place where apps add their own routes.
 
 `create_app` puts it together. An app that wants more than jobs is a `ServedApp`; apps/README.md
-walks through one. What stands under `pages/` is the pages' own business.
+walks through one. What people see in a browser is put together under `pages/`.
 """
 
 from holdfast.http.app import create_app
 from holdfast.http.errors import ApiError, ErrorOut, answer_error
-from holdfast.http.plugins import Companion, Download, JobFacts, ServedApp
+from holdfast.http.plugins import Companion, Download, JobFacts, PagePart, ServedApp
 from holdfast.http.schemas import JobAnswer, JobOut
 from holdfast.http.sessions import Owner
 from holdfast.http.site import HttpSettings, Site, site_of
@@ -21,6 +21,7 @@ __all__ = [
     "JobFacts",
     "JobOut",
     "Owner",
+    "PagePart",
     "ServedApp",
     "Site",
     "answer_error",

@@ -86,10 +86,11 @@ def add_error_handlers(app: FastAPI) -> None:
 
 async def _on_own(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HoldfastError)
-    return answer_error(_as_api_error(request, error))
+    return answer_error(as_api_error(request, error))
 
 
-def _as_api_error(request: Request, error: HoldfastError) -> ApiError:
+def as_api_error(request: Request, error: HoldfastError) -> ApiError:
+    """Return what `error` is to whoever made the request."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, UnknownJob):

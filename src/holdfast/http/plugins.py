@@ -1,13 +1,14 @@
-"""What an app may add to a server beside its jobs: routes, files to download, processes beside it.
+"""What an app may add to a server beside its jobs: routes, a page, downloads, processes beside it.
 
 A plain `App` is served as it is. `ServedApp` is for one that wants more; every method has a
 default, so that it says only what is special about it.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fastapi import APIRouter
@@ -65,6 +66,35 @@ class Companion:
     ready: str = "listening on"
 
 
+@dataclass(frozen=True, slots=True)
+class PagePart:
+    """What an app adds to the front page: what stands above the rows, and its own words.
+
+    Args:
+        title: what can be done there, in a few words.
+        noun: what its jobs are called, in the plural.
+        folder: holds `templates` and `static`; its files are served below `/static/APP/`.
+        intake: the template of what stands above the rows.
+        empty: the template that stands where the rows will be; None says only that there are none.
+        modules: ES modules of `static` that the page loads.
+        styles: style sheets of `static` that the page loads.
+        statuses: words for statuses, by status; the common ones stand for what is left out.
+        notes: lines that a redirect to `/?note=KEY` shows, by key.
+        values: handed to the templates.
+    """
+
+    title: str
+    noun: str
+    folder: Path
+    intake: str
+    empty: str | None = None
+    modules: tuple[str, ...] = ()
+    styles: tuple[str, ...] = ()
+    statuses: Mapping[JobStatus, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
 class ServedApp:
     """An app and what it adds to a server.
 
@@ -87,6 +117,10 @@ class ServedApp:
         a route the session's owner.
         """
         del site
+        return None
+
+    def page(self) -> PagePart | None:
+        """Return what it adds to the front page."""
         return None
 
     def running(self, site: "Site") -> AbstractAsyncContextManager[Any]:

@@ -10,6 +10,8 @@ ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT / "apps" / "conversion" / "src")]
 
 from tests.apps.conversion.running import Running, start  # noqa: E402
+from tests.support.postgres import postgres_server, postgres_template  # noqa: E402, F401
+from tests.support.stores import new_database  # noqa: E402, F401
 
 
 @pytest.fixture(scope="session")

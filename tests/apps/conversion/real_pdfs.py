@@ -19,6 +19,13 @@ PACKAGES = (
     "graphviz-doc",  # manual pages made by groff and Ghostscript
     "parallel",  # a book and cheat sheets
     "smlnj-doc",  # papers made by TeX, old and new
+    "chasen",  # Japanese, by TeX
+    "bibtool",  # reference cards; bullets without a name
+    "kissplice",  # letters as pictures, ligatures without a name
+    "r-bioc-altcdfenvs",  # the same, from R
+    "r-cran-stringdist",  # a paper full of formulas
+    "goattracker",  # tables by OpenOffice
+    "libsystemc-doc",  # slides by Word and Distiller
 )
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-test-pdfs"
 _TIMEOUT = 240
@@ -28,14 +35,20 @@ class Missing(RuntimeError):
     """They cannot be had on this machine; the message says what is missing."""
 
 
-def find_pdftotext() -> str:
-    """Return the command, installed from Debian's package where that is possible."""
-    if shutil.which("pdftotext") is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        _apt(["install", "--yes", "--no-install-recommends", "poppler-utils"], None)
-    found = shutil.which("pdftotext")
-    if found is None:
-        raise Missing("no pdftotext (Debian: poppler-utils)")
-    return found
+_COMMANDS = {"pdftotext": ("poppler-utils", "poppler-data"), "mutool": ("mupdf-tools",)}
+"""The witnesses, and the packages that bring them: the first is the program."""
+
+
+def find_witnesses() -> None:
+    """Make sure that both are there, installed from Debian's packages where that is possible."""
+    for command, packages in _COMMANDS.items():
+        if shutil.which(command) is None and os.geteuid() == 0 and shutil.which("apt-get"):
+            words = ["install", "--yes", "--no-install-recommends", *packages]
+            if not _apt(words, None):
+                _apt(["update"], None)
+                _apt(words, None)
+        if shutil.which(command) is None:
+            raise Missing(f"no {command} (Debian: {packages[0]})")
 
 
 def find_pdfs() -> list[Path]:

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
@@ -14,9 +15,9 @@ LIMIT = 300_000
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def service(tmp_path_factory, new_database):
     folder = tmp_path_factory.mktemp("service")
-    with Service(folder, MAX_UPLOAD_BYTES=str(LIMIT)) as service:
+    with Service(folder, MAX_UPLOAD_BYTES=str(LIMIT), **new_database()) as service:
         yield service
 
 
@@ -92,21 +93,28 @@ def test_two_hundred_uploads_of_the_same_bytes_at_once_are_one_job(service, clie
     assert service.files(".drafts") == []
 
 
-def test_two_sessions_have_two_jobs_and_neither_reaches_the_others(service):
+def test_two_sessions_at_once_have_two_jobs_and_neither_reaches_the_others(service):
     one, two = service.browser(), service.browser()
-    content = pdf("mine")
-    first = service.upload(content, client=one).json()["job"]["id"]
-    second = service.upload(content, client=two).json()["job"]["id"]
+    for each in (one, two):
+        each.get("/api/jobs")
+    content = pdf("mine and yours")
+    with ThreadPoolExecutor(40) as pool:
+        answers = list(pool.map(lambda who: service.upload(content, client=who), [one, two] * 100))
 
+    (first,) = {answer.json()["job"]["id"] for answer in answers[::2]}
+    (second,) = {answer.json()["job"]["id"] for answer in answers[1::2]}
     assert first != second
+    assert [answer.status_code for answer in answers].count(201) == 2
     service.wait(first, client=one)
+    before = service.job(first, one)
     for job_id in (first, "nosuchjob"):
         for method, path in (
             ("GET", ""), ("GET", "/events"), ("GET", "/download"), ("POST", "/retry"),
-            ("POST", "/cancel"),
+            ("POST", "/retry-now"), ("POST", "/cancel"),
         ):  # fmt: skip
             answer = two.request(method, f"/api/jobs/{job_id}{path}")
             assert code_of(answer) == (403, "FORBIDDEN")
+    assert service.job(first, one) == before
     assert [job["id"] for job in two.get("/api/jobs").json()["jobs"]] == [second]
 
 
@@ -338,6 +346,33 @@ def test_a_length_that_is_too_short_gets_a_clear_answer(service):
 
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"VALIDATION_ERROR" in answer
+
+
+def test_a_length_that_is_too_long_gets_a_clear_answer_when_no_more_comes(service):
+    before = left_behind(service)
+    body = HEAD.partition(b"\r\n\r\n")[2] + pdf("long") + b"\r\n--b--\r\n"
+    with connect(service) as connection:
+        start = (HEAD % (len(body) + 30)).partition(b"\r\n\r\n")[0]
+        connection.sendall(start + b"\r\n\r\n" + body)
+        connection.shutdown(socket.SHUT_WR)
+        answer = read_all(connection)
+
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
+    service.until(lambda: left_behind(service) == before)
+
+
+def test_a_client_that_is_slow_and_steady_is_served(service):
+    body = HEAD.partition(b"\r\n\r\n")[2] + pdf("drop by drop") + b"\r\n--b--\r\n"
+    with connect(service) as connection:
+        start = (HEAD % len(body)).partition(b"\r\n\r\n")[0]
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(start + b"\r\n\r\n")
+        for at in range(0, len(body), 10):
+            connection.sendall(body[at : at + 10])
+            time.sleep(0.01)
+        answer = read_all(connection)
+
+    assert answer.startswith(b"HTTP/1.1 201 ")
 
 
 # -- waiting, cancelling, downloading --------------------------------------------------------------

@@ -342,7 +342,8 @@ def test_failing_fast_fails_what_is_claimed_while_open(tmp_path, gateway):
     jobs = world.run(scenario)
 
     assert {job.status for job in jobs} == {JobStatus.FAILED}
-    assert ErrorCode.CIRCUIT_OPEN in {job.error.code for job in jobs}
+    assert {job.error.code for job in jobs} == {ErrorCode.GW_5XX}
+    assert "refused" in {job.dead_letter for job in jobs}
 
 
 @pytest.mark.parametrize("answer, well", [(ok(b"{}"), True), (status(503), False)])

@@ -1,6 +1,7 @@
 """The upload where the disk or the database fails; the rest is met in test_api.py."""
 
 import errno
+import socket
 
 import pytest
 from tests.apps.conversion.service import pdf
@@ -71,6 +72,31 @@ def test_where_the_database_goes_away_the_file_stays_until_it_is_known_to_be_of_
     serving.engine.enqueue = real
     assert serving.run(sweep(serving.served.files, serving.site, 3600)) == 1
     assert names(serving) == []
+
+
+@pytest.mark.parametrize("sent", [b"", b"--b\r\n", b"%PDF-1.4 and then nothing more"])
+def test_an_upload_that_stands_still_is_told_so_and_leaves_nothing_behind(tmp_path, sent):
+    settings = ConversionSettings(
+        files=tmp_path / "files", gateway_url="http://127.0.0.1:9", stall_seconds=0.3
+    )
+    with Serving(tmp_path, served=Conversion(settings)) as serving:
+        host, _, port = serving.url.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            connection.sendall(
+                b"POST /api/upload HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\n"
+                b"Content-Type: multipart/form-data; boundary=b\r\n\r\n"
+                b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.pdf"\r\n\r\n'
+                + sent
+            )
+            answer = b""
+            while piece := connection.recv(65536):
+                answer += piece
+
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"The upload took too long." in answer
+        assert names(serving) == []
+        assert list((tmp_path / "files" / ".drafts").iterdir()) == []
+        assert serving.client.get("/api/jobs").json()["jobs"] == []
 
 
 def test_a_refused_upload_is_recorded(serving):

@@ -22,7 +22,7 @@ from holdfast import (
     Retention,
 )
 from holdfast.files import ArtifactStore
-from holdfast.http import Companion, Download, JobFacts, ServedApp, Site
+from holdfast.http import Companion, Download, JobFacts, PagePart, ServedApp, Site
 from holdfast_conversion import keeping
 from holdfast_conversion.artifacts import (
     StorageError,
@@ -34,6 +34,7 @@ from holdfast_conversion.artifacts import (
 )
 from holdfast_conversion.gateway.settings import GatewaySettings
 from holdfast_conversion.gateway_client import GatewayClient, not_xml
+from holdfast_conversion.pages import conversion_page
 from holdfast_conversion.settings import ConversionSettings
 
 _PIECE = 256 * 1024
@@ -41,6 +42,9 @@ _MOST_XML = 512 * 1024 * 1024
 """Bytes of XML that are taken from a gateway for one file."""
 _FILE_SECONDS = 30.0
 """What reading and storing files may add to the time that the gateway has."""
+_PROBE_SECONDS = 10.0
+"""Between two questions whether an open gateway is well; a breaker that is open for less asks more.
+"""
 _WEEK = 7 * 86_400.0
 
 
@@ -99,6 +103,7 @@ class Conversion(ServedApp):
             breaker=replace(policy.breaker, exclude=(StorageError,)),
             mode=self.settings.circuit_mode,
             probe=self.gateway.check,
+            probe_every=min(_PROBE_SECONDS, policy.breaker.open_for / 6),
         )
         retention = Retention(
             complete_for=_WEEK,
@@ -176,10 +181,14 @@ class Conversion(ServedApp):
     # -- what it serves ------------------------------------------------------------------------
 
     def routes(self, site: Site) -> APIRouter:
-        """Return the upload."""
+        """Return the upload, by script and by form."""
         from holdfast_conversion.routes import upload_routes
 
         return upload_routes(self, site)
+
+    def page(self) -> PagePart:
+        """Return what stands above the rows: where files are dropped."""
+        return conversion_page(self.settings)
 
     def running(self, site: Site) -> AbstractAsyncContextManager[None]:
         """Clear up files while the server runs."""

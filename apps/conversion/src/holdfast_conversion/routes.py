@@ -1,4 +1,4 @@
-"""`POST /api/upload`: a PDF comes in, a job goes out."""
+"""A PDF comes in, a job goes out: `POST /api/upload`, and what the page's forms post to."""
 
 import asyncio
 import json
@@ -14,6 +14,7 @@ from holdfast.files import Draft
 from holdfast.http import ErrorOut, JobAnswer, JobOut, Owner, Site
 from holdfast_conversion.artifacts import StorageError, pdf_name, result_name, storing
 from holdfast_conversion.gateway.parting import PartingResponse
+from holdfast_conversion.pages.routes import add_page_routes
 from holdfast_conversion.upload import Form, Limits, UploadRefused, receive
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def upload_routes(conversion: "Conversion", site: Site) -> APIRouter:
         openapi_extra=_FORM,
         tags=["streamed"],
     )
+    add_page_routes(router, desk)
     return router
 
 
@@ -82,15 +84,7 @@ class UploadDesk:
         """Take in a PDF to convert; the same file and mapping again find the first job."""
         form = Form()
         try:
-            with await self._draft() as draft:
-                await receive(
-                    request.stream(),
-                    request.headers.get("content-type", ""),
-                    draft,
-                    form,
-                    self._limits(request),
-                )
-                job, created = await self._enqueue(draft, form, owner)
+            job, created = await self.take_in(request, form, owner)
         except UploadRefused as refused:
             return await self._refuse(request, refused, form, owner)
         except ClientDisconnect:
@@ -100,6 +94,37 @@ class UploadDesk:
         if created:
             return JSONResponse(body, 201, {"location": f"/api/jobs/{job.id}"})
         return JSONResponse({**body, "deduplicated": True}, 200)
+
+    async def take_in(self, request: Request, form: Form, owner: str) -> tuple[Job, bool]:
+        """Receive the form of `request`; return its job, and whether it is a new one.
+
+        Raises:
+            UploadRefused: it cannot be taken in; `form` says what is known of it.
+            ClientDisconnect: whoever sent it is gone.
+        """
+        with await self._draft() as draft:
+            await receive(
+                request.stream(),
+                request.headers.get("content-type", ""),
+                draft,
+                form,
+                self._limits(request),
+            )
+            return await self._enqueue(draft, form, owner)
+
+    async def take_in_bytes(self, content: bytes, form: Form, owner: str) -> tuple[Job, bool]:
+        """Take in a file of our own that `form` describes.
+
+        Raises:
+            UploadRefused: it cannot be stored.
+        """
+        with await self._draft() as draft:
+            try:
+                with storing():
+                    await asyncio.to_thread(draft.write, content)
+            except (StorageError, Permanent) as error:
+                raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
+            return await self._enqueue(draft, form, owner)
 
     def _limits(self, request: Request) -> Limits:
         settings = self._conversion.settings
@@ -174,11 +199,12 @@ class UploadDesk:
     ) -> Response:
         body: dict[str, Any] = {"error": {"code": refused.code, "message": str(refused)}}
         if refused.recorded:
-            job = await self._record(refused, form, owner)
+            job = await self.record(refused, form, owner)
             body["job"] = self._shown(job)
         return PartingResponse(refused.status, json.dumps(body).encode(), {}, request)
 
-    async def _record(self, refused: UploadRefused, form: Form, owner: str) -> Job:
+    async def record(self, refused: UploadRefused, form: Form, owner: str) -> Job:
+        """Keep a refusal as a failed job, for its owner to see."""
         from holdfast_conversion.app import ConvertArgs
 
         handle = await self._engine.enqueue(

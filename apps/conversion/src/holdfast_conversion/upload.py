@@ -265,7 +265,7 @@ class _Reader:
             raise UploadRefused(ErrorCode.NOT_PDF, recorded=True)
 
     def _too_large(self) -> UploadRefused:
-        line = f"This file is larger than {shown_size(self._limits.most_bytes)}, the limit."
+        line = too_large_line(self._limits.most_bytes)
         return UploadRefused(ErrorCode.TOO_LARGE, line, recorded=True)
 
     def _bad_mapping(self) -> UploadRefused:
@@ -309,7 +309,13 @@ def shown_size(size: int) -> str:
     return f"{size / 1024:.3g} kB" if size >= 1024 else f"{size} bytes"
 
 
+def too_large_line(most_bytes: int) -> str:
+    """Return what is said of a file that is larger than `most_bytes`."""
+    return f"This file is larger than {shown_size(most_bytes)}, the limit."
+
+
 __all__ = [
+    "DEFAULT_MAPPING",
     "ClientDisconnect",
     "Form",
     "Limits",
@@ -318,4 +324,5 @@ __all__ = [
     "readable",
     "receive",
     "shown_size",
+    "too_large_line",
 ]

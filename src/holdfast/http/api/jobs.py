@@ -1,4 +1,4 @@
-"""One's own jobs: list, show, history, download, retry, cancel."""
+"""One's own jobs: list, show, history, download, retry, retry now, cancel."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -86,6 +86,14 @@ async def retry_job(request: Request, owner: Owner, job_id: str) -> ChangedAnswe
     site = site_of(request)
     job = await site.engine.retry((await site.own_job(job_id, owner)).id)
     return ChangedAnswer(message="Job queued for retry.", job=job_out(site, job))
+
+
+@router.post("/{job_id}/retry-now")
+async def retry_job_now(request: Request, owner: Owner, job_id: str) -> ChangedAnswer:
+    """Begin the next attempt of a job that waits for it; nothing else about it changes."""
+    site = site_of(request)
+    job = await site.engine.retry_now((await site.own_job(job_id, owner)).id)
+    return ChangedAnswer(message="Its next attempt begins now.", job=job_out(site, job))
 
 
 @router.post("/{job_id}/cancel")

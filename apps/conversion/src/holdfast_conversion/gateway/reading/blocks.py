@@ -124,6 +124,8 @@ def _cut(stacks: list[_Stack], *, along: bool) -> list[list[_Stack]]:
 
 
 def _starts_paragraph(above: Line, line: Line, left: float, right: float) -> bool:
+    if _is_cut_word(above.words[-1].text, line.words[0].text):
+        return False
     indented = line.start - left > _INDENT * line.size
     if indented and above.start - left <= _INDENT * line.size:
         return True

@@ -27,6 +27,7 @@ _ACCENTS = {
     "\u02dc": "\u0303",
     "\u02dd": "\u030b",
 }
+_MARKS = frozenset({"Mn", "Me"})
 _DOTLESS = {"\u0131": "i", "\u0237": "j"}
 # XML 1.0 allows tab, newline, return and these ranges; the two last of every plane are no
 # characters at all and are left out as well.
@@ -54,7 +55,7 @@ def clean(text: str) -> str:
 
 def is_accent(letter: str) -> bool:
     """Tell whether `letter` is a combining mark, or an accent that may be printed over a letter."""
-    return letter > "\x7f" and (letter in _ACCENTS or unicodedata.combining(letter) != 0)
+    return letter > "\x7f" and (letter in _ACCENTS or unicodedata.category(letter) in _MARKS)
 
 
 def accented(letter: str, accent: str) -> str:

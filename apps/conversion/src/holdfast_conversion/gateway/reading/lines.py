@@ -119,7 +119,7 @@ def _line(fragments: list[Fragment], turn: int) -> Line | None:
     groups = [[fragments[0]]]
     for left, right in pairwise(fragments):
         gap = word_gap(left.text[-1], right.text[0]) * min(left.size, right.size)
-        if not left.closed and right.start - left.end < gap:
+        if not _is_space_between(left, right) and right.start - left.end < gap:
             groups[-1].append(right)
         else:
             groups.append([right])
@@ -143,6 +143,13 @@ def _line(fragments: list[Fragment], turn: int) -> Line | None:
         size=max(fragments, key=lambda one: len(one.text)).size,
         turn=turn,
     )
+
+
+def _is_space_between(left: Fragment, right: Fragment) -> bool:
+    """Tell whether the page has a space there; it follows a fragment on the side it is read to."""
+    if left.closed and not _is_right_to_left([left]):
+        return True
+    return right.closed and _is_right_to_left([right])
 
 
 def _is_right_to_left(fragments: list[Fragment]) -> bool:

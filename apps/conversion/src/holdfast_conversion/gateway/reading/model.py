@@ -72,8 +72,14 @@ class Fragment:
     def __post_init__(self) -> None:
         self.last = (self.start, self.end, self.lower)
 
-    def extend(self, letter: str, start: float, upper: float, end: float, lower: float) -> None:
-        """Add one more character with its box.
+    def is_last_glyph(self, start: float, end: float, lower: float) -> bool:
+        """Tell whether a box is that of the last character: one glyph for several letters."""
+        return (start, end, lower) == self.last
+
+    def extend(
+        self, letter: str, start: float, upper: float, end: float, lower: float, pen: float
+    ) -> None:
+        """Add one more character with its box; `pen` is where the next one would begin.
 
         An accent that is printed over a letter becomes that letter's combining mark, and stands
         behind it even where the page draws it first.
@@ -89,20 +95,20 @@ class Fragment:
             self.text += letter
         self.start = min(self.start, start)
         self.upper = min(self.upper, upper)
-        self.end = max(self.end, end)
+        self.end = max(self.end, pen)
         self.lower = max(self.lower, lower)
         self.last = (start, end, lower)
 
     def takes(self, letter: str, start: float, end: float, lower: float) -> bool:
         """Tell whether a character with this box continues the fragment."""
-        last_start, last_end, last_lower = self.last
+        last_start, _, last_lower = self.last
         gap = start - self.end
         if gap >= word_gap(self.text[-1], letter) * self.size:
             return False
         if gap > -_STEP_BACK * self.size and abs(lower - last_lower) < _NEW_BASELINE * self.size:
             return True
-        if start == last_start and end == last_end and lower == last_lower:
-            return True  # one glyph that stands for several letters
+        if self.is_last_glyph(start, end, lower):
+            return True
         over = is_accent(letter) or is_accent(self.text[-1])
         return over and end > last_start - 0.1 * self.size
 

@@ -14,26 +14,23 @@ from typing import Any, Self
 import pypdfium2 as pdfium  # type: ignore[import-untyped]
 from pypdfium2 import raw
 
+from holdfast_conversion.gateway.reading.fonts import CONTROLS, Fonts
 from holdfast_conversion.gateway.reading.model import Entry, Fragment, Page
 from holdfast_conversion.gateway.refusals import Reason, Refusal
 
 _SPACES = frozenset(
     {
-        *range(0x21),
-        0x85,
-        0xA0,
-        0x1680,
-        *range(0x2000, 0x200C),
-        0x2028,
-        0x2029,
-        0x202F,
-        0x205F,
-        0x3000,
-        0xFEFF,
+        *(0x09, 0x0A, 0x0D, 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C)),
+        *(0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF),
     }
-) - {0x02}
+)
 _LINE_END_HYPHENS = frozenset({0x02, 0xFFFE})
 """What PDFium says in place of a hyphen that stands at the end of a line."""
+
+_CONTEXTUAL = 0x590
+"""From here on the same character has glyphs of several widths, by its neighbours."""
+_OVERHANG = 0.02
+"""Share of the type size that ink reaches beyond the advance before it is worth a look."""
 
 _LONGEST_FRAGMENT = 4096
 """Characters after which a fragment is cut, whatever follows: no line of type is that long."""
@@ -193,6 +190,7 @@ class _Fragments:
         self._handle = text.raw
         self._count = text.count_chars()
         self._placing = placing
+        self._fonts = Fonts(text.raw)
         self._done: list[Fragment] = []
         self._now: Fragment | None = None
 
@@ -203,33 +201,51 @@ class _Fragments:
         high = 0
         for index in range(self._count):
             code = unicode_of(handle, index)
-            if code in _SPACES:
+            letters = ""
+            if code in CONTROLS and not raw.FPDFText_IsGenerated(handle, index):
+                letters = self._fonts.letters(index, code)
+                if not letters:
+                    if code:  # 0 is no glyph at all, though it may have a box
+                        self._pass(index, rect)
+                    continue
+            elif code in _SPACES:
                 box_of(handle, index, target)
                 # A space of PDFium's own making has no height; our own gap rule decides there.
                 if rect.top != rect.bottom and self._now is not None:
                     self._now.closed = True
                     self._now = None
                 continue
-            if 0xD800 <= code <= 0xDFFF:
+            elif code in _LINE_END_HYPHENS:
+                letters = "-"
+            elif 0xD800 <= code <= 0xDFFF:
                 code, high = _join_surrogates(high, code)
                 if not code:
                     continue
-            if not box_of(handle, index, target):
-                continue
-            self._add(index, code, rect)
+            if box_of(handle, index, target):
+                self._add(index, code, letters or chr(code), rect)
         return self._done
 
-    def _add(self, index: int, code: int, rect: Any) -> None:
+    def _add(self, index: int, code: int, letters: str, rect: Any) -> None:
         now = self._now
-        letter = "-" if code in _LINE_END_HYPHENS else chr(code)
         if now is not None:
             start, upper, end, lower = self._placing.frame(rect, now.turn)
-            if now.takes(letter, start, end, lower) and len(now.text) < _LONGEST_FRAGMENT:
-                now.extend(letter, start, upper, end, lower)
+            if now.takes(letters, start, end, lower) and len(now.text) < _LONGEST_FRAGMENT:
+                pen = end
+                if not now.is_last_glyph(start, end, lower):
+                    pen = self._pen(index, code, start, end, now)
+                now.extend(letters, start, upper, end, lower, pen)
                 return
-        self._begin(index, letter, rect)
+        self._begin(index, code, letters, rect)
 
-    def _begin(self, index: int, letter: str, rect: Any) -> None:
+    def _pass(self, index: int, rect: Any) -> None:
+        """Pass a glyph that says nothing: what stands on both sides of it is still one word."""
+        now = self._now
+        if now is not None and raw.FPDFText_GetLooseCharBox(self._handle, index, rect):
+            start, upper, end, lower = self._placing.frame(rect, now.turn)
+            if now.takes("", start, end, lower):
+                now.extend("", start, upper, end, lower, end)
+
+    def _begin(self, index: int, code: int, letters: str, rect: Any) -> None:
         matrix = raw.FS_MATRIX()
         raw.FPDFText_GetMatrix(self._handle, index, matrix)
         turn = self._placing.turn_of(matrix)
@@ -240,8 +256,29 @@ class _Fragments:
         # A font of pictures (Type 3) may call its size 1 and be of any; its boxes tell.
         if not 0.4 * (lower - upper) < size < 10_000:
             size = max(0.1, lower - upper)
-        self._now = Fragment(letter, start, upper, end, lower, size, turn)
-        self._done.append(self._now)
+        now = self._now = Fragment(letters, start, upper, end, lower, size, turn)
+        now.end = self._pen(index, code, start, end, now)
+        self._done.append(now)
+
+    def _pen(self, index: int, code: int, start: float, end: float, now: Fragment) -> float:
+        """Return where the next character would begin; ink may reach beyond that: f, P, V.
+
+        `start` and `end` bound both the ink and the advance. Without this the overhang of a letter
+        hides a narrow space behind it.
+        """
+        advance = math.inf if code >= _CONTEXTUAL else self._fonts.advance(index, code)
+        if not start + advance < end - _OVERHANG * now.size:
+            return end
+        edges = [ctypes.c_double() for _ in range(4)]
+        raw.FPDFText_GetCharBox(self._handle, index, *edges)
+        left, right, bottom, top = (edge.value for edge in edges)
+        ink_end = self._placing.frame(raw.FS_RECTF(left, top, right, bottom), now.turn)[2]
+        if abs(ink_end - end) > _OVERHANG / 2 * now.size:
+            return end  # the ink is not as wide, so the advance is, and was that of another glyph
+        x, y = edges[:2]
+        raw.FPDFText_GetCharOrigin(self._handle, index, x, y)
+        origin = self._placing.frame(raw.FS_RECTF(x.value, y.value, x.value, y.value), now.turn)[0]
+        return min(end, max(start, origin + advance))
 
 
 def _join_surrogates(high: int, code: int) -> tuple[int, int]:

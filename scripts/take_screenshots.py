@@ -1,0 +1,138 @@
+"""Take the pictures of docs/tutorial/conversion.md: the real service, real faults, real Chromium.
+
+make screenshots
+"""
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT)]
+
+from playwright.sync_api import Page, expect  # noqa: E402
+from tests.apps.conversion.service import Service  # noqa: E402
+from tests.browser.conftest import gateway_of  # noqa: E402
+from tests.browser.seeing import Seen, pdf  # noqa: E402
+from tests.support.browser import chromium  # noqa: E402
+
+FOLDER = ROOT / "docs" / "tutorial" / "images"
+MOST_BYTES = 150_000
+DESK = {"width": 1080, "height": 760}
+PHONE = {"width": 390, "height": 844}
+NAMES = ("Annual report 2026.pdf", "Lease agreement.pdf", "Invoice 4711.pdf")
+LATER = ("Minutes of 12 May.pdf", "Floor plan.pdf")
+
+
+def main() -> int:
+    """Take all of them; a picture that is too large for a repository is an error."""
+    FOLDER.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _service(Path(folder)) as service,
+        chromium() as browser,
+    ):
+        seen = Seen(browser, service, viewport=DESK, reduced_motion="reduce")
+        seen.page.goto(service.url)
+        _story(seen, service)
+        state = seen.context.storage_state()
+        touch: dict[str, Any] = {"viewport": PHONE, "has_touch": True, "is_mobile": True}
+        phone = Seen(browser, service, color_scheme="dark", storage_state=state, **touch)
+        _on_a_phone(phone, service)
+    large = [path.name for path in FOLDER.glob("*.png") if path.stat().st_size > MOST_BYTES]
+    for name in large:
+        print(f"take_screenshots: {name} has more than {MOST_BYTES} bytes", file=sys.stderr)
+    return 1 if large else 0
+
+
+@contextmanager
+def _service(folder: Path) -> Iterator[Service]:
+    # The tutorial's own settings, but for the threshold: three files are enough for a picture.
+    settings = {
+        "RETRY_BASE_DELAY": "12000",
+        "RETRY_MAX_DELAY": "60000",
+        "CIRCUIT_THRESHOLD": "4",
+        "CIRCUIT_FAILURE_RATE": "1",
+        "WORKER_CONCURRENCY": "1",
+        "LEASE_EXTEND_MS": "300",
+        "LEASE_MS": "20000",
+    }
+    with Service(folder, "--chaos", **settings) as service:
+        yield service
+
+
+def _story(seen: Seen, service: Service) -> None:
+    page, gateway = seen.page, gateway_of(service)
+    expect(page.locator("#pause")).to_have_text("Live")
+    _shoot(page, "empty")
+    seen.upload("Letter.pdf")
+    seen.expect_status("Letter.pdf", "Ready")
+    seen.slow_uploads(600_000)
+    seen.upload(*[(name, pdf(name, 2_600_000)) for name in NAMES])
+    expect(page.locator("#uploads .status").last).to_have_text(re.compile(r"Uploading [3-6]\d %"))
+    _shoot(page, "uploading")
+    service.client.put(f"{gateway}/chaos", json={"mode": "fail"})
+    seen.slow_uploads()
+    for name in NAMES:
+        seen.expect_status(name, "Waiting to retry")
+    expect(page.locator("#uploads > .row")).to_have_count(0)
+    _shoot(page, "retry", part="#board")
+    seen.upload(LATER[0])
+    expect(page.get_by_role("alert")).to_be_visible()
+    seen.upload(LATER[1])
+    seen.expect_status(LATER[1], "Paused")
+    seen.expect_status(NAMES[0], "Paused")
+    _shoot(page, "held", part="#board")
+    _on_the_way_back(seen, service, gateway)
+
+
+def _on_the_way_back(seen: Seen, service: Service, gateway: str) -> None:
+    page = seen.page
+    service.client.delete(f"{gateway}/chaos")
+    expect(page.locator("#rows .status", has_text="Ready")).to_have_count(6)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    _shoot(page, "ready", part="#board")
+    seen.row(NAMES[0]).get_by_role("link", name=NAMES[0], exact=True).click()
+    expect(page.locator(".step")).to_have_count(2)
+    _shoot(page, "job")
+
+
+def _on_a_phone(phone: Seen, service: Service) -> None:
+    gateway = gateway_of(service)
+    service.client.put(f"{gateway}/chaos", json={"mode": "fail"})
+    phone.page.goto(service.url)
+    expect(phone.page.locator("#pause")).to_have_text("Live")
+    phone.upload("Boarding pass.pdf")
+    phone.expect_status("Boarding pass.pdf", "Waiting to retry")
+    phone.page.locator("#board-title").evaluate("node => node.scrollIntoView()")
+    phone.page.screenshot(path=FOLDER / "phone.png")
+    service.client.delete(f"{gateway}/chaos")
+
+
+def _shoot(page: Page, name: str, part: str | None = None) -> None:
+    path = FOLDER / f"{name}.png"
+    if part is None:
+        page.screenshot(path=path, full_page=True)
+    else:
+        # A little of what is around it, for its shadows.
+        box = page.locator(part).bounding_box()
+        assert box is not None
+        page.screenshot(
+            path=path,
+            full_page=True,
+            clip={
+                "x": box["x"] - 20,
+                "y": box["y"] - 16,
+                "width": box["width"] + 40,
+                "height": box["height"] + 32,
+            },
+        )
+    print(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

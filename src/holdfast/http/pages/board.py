@@ -1,0 +1,171 @@
+"""The rows of one owner: filtered and paged by the store, counted, with what is held."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from holdfast.errors import HoldfastError
+from holdfast.http.pages.frame import Frame
+from holdfast.http.pages.rows import Row, last_error_of, row_of, shown_name
+from holdfast.jobs.model import Job, JobStatus
+from holdfast.jobs.views import JobFilter, Page
+from holdfast.resilience.breaker.transitions import CircuitState
+
+PAGE_SIZE = 25
+COUNTED = 200
+"""How many of an owner's newest jobs are counted for the filter; the page says so."""
+
+ALL = ""
+FILTERS = {
+    ALL: (),
+    "active": (JobStatus.UPLOADED, JobStatus.QUEUED, JobStatus.PROCESSING),
+    "complete": (JobStatus.COMPLETE,),
+    "failed": (JobStatus.FAILED,),
+    "cancelled": (JobStatus.CANCELLED,),
+}
+"""The choices of the filter, as they stand in the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which rows: a choice of the filter, and where to go on from."""
+
+    status: str = ALL
+    cursor: str | None = None
+
+    @classmethod
+    def of(cls, status: str | None, cursor: str | None) -> "View":
+        """Return the view that an address asks for; what makes no sense is left out."""
+        chosen = status if status in FILTERS else ALL
+        return cls(chosen or ALL, cursor if cursor and len(cursor) <= 500 else None)
+
+    def path(self, **more: str) -> str:
+        """Return the address of these rows."""
+        fields = {"status": self.status, "cursor": self.cursor or "", **more}
+        query = urlencode({name: value for name, value in fields.items() if value})
+        return f"/?{query}" if query else "/"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One choice of the filter."""
+
+    key: str
+    label: str
+    count: int
+    path: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A downstream that is not called at the moment, or is tried again."""
+
+    name: str
+    shown: str
+    trying: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What the front page shows of an owner's jobs. `now` is the store's clock, epoch seconds.
+
+    Args:
+        total: how many jobs were counted.
+        is_all: no job of the owner's was left out of the counts.
+        waiting: how many of those counted wait for a downstream that is held.
+    """
+
+    view: View
+    rows: list[Row]
+    choices: list[Choice]
+    total: int
+    is_all: bool
+    waiting: int
+    held: list[Held]
+    newer: str | None
+    older: str | None
+    now: float
+
+
+async def read_board(frame: Frame, owner: str, view: View) -> Board:
+    """Read the rows of `owner` that `view` asks for."""
+    engine = frame.site.engine
+    now = await engine.store.ping()
+    newest, (view, page), held = await asyncio.gather(
+        engine.list(JobFilter(owner=owner), limit=COUNTED),
+        _read_page(frame, owner, view),
+        read_held(frame, now),
+    )
+    return Board(
+        view=view,
+        rows=await rows_of(frame, page.jobs, now, held),
+        choices=_choices(frame, newest.jobs, view),
+        total=len(newest.jobs),
+        is_all=newest.next_cursor is None,
+        waiting=sum(job.held for job in newest.jobs),
+        held=held,
+        newer=View(view.status).path() if view.cursor else None,
+        older=View(view.status, page.next_cursor).path() if page.next_cursor else None,
+        now=now,
+    )
+
+
+async def rows_of(frame: Frame, jobs: Iterable[Job], now: float, held: Iterable[Held]) -> list[Row]:
+    """Return `jobs` as rows; those that wait for another attempt say why."""
+    paused = {each.name for each in held if not each.trying}
+    rows = (_row(frame, job, now, paused=job.downstream in paused) for job in jobs)
+    return list(await asyncio.gather(*rows))
+
+
+async def read_held(frame: Frame, now: float) -> list[Held]:
+    """Return the downstreams that are not called as ever."""
+    found = []
+    for record in await frame.site.engine.downstreams.list():
+        trying = record.state_at(now) is CircuitState.HALF_OPEN
+        if trying or record.holds_at(now):
+            found.append(Held(record.name, shown_name(record.name), trying))
+    return found
+
+
+async def _read_page(frame: Frame, owner: str, view: View) -> tuple[View, Page]:
+    where = JobFilter(owner=owner, statuses=FILTERS[view.status])
+    engine = frame.site.engine
+    try:
+        return view, await engine.list(where, cursor=view.cursor, limit=PAGE_SIZE)
+    except HoldfastError:
+        raise
+    except ValueError:
+        # A cursor of another store, or none at all: the first page is always right.
+        return View(view.status), await engine.list(where, limit=PAGE_SIZE)
+
+
+async def _row(frame: Frame, job: Job, now: float, *, paused: bool) -> Row:
+    last_error = None
+    if job.status is JobStatus.QUEUED and job.attempt_count:
+        last_error = last_error_of(await frame.site.engine.attempts(job.id))
+    facts, words = frame.site.facts(job), frame.words(job)
+    return row_of(job, facts, now, words=words, paused=paused, last_error=last_error)
+
+
+def _choices(frame: Frame, jobs: Iterable[Job], view: View) -> list[Choice]:
+    counts = Counter(job.status for job in jobs)
+    labels = {
+        ALL: "All",
+        "active": "In progress",
+        "complete": frame.word_for(JobStatus.COMPLETE),
+        "failed": "Failed",
+        "cancelled": "Cancelled",
+    }
+    return [
+        Choice(
+            key=key,
+            label=labels[key],
+            count=sum(counts[status] for status in statuses) if key else counts.total(),
+            path=View(key).path(),
+            chosen=key == view.status,
+        )
+        for key, statuses in FILTERS.items()
+    ]

@@ -1,0 +1,205 @@
+"""The pages' routes: rows, one job, and what can be done to it by a form."""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Form, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from fastapi.routing import APIRoute
+
+from holdfast.errors import ERRORS, ErrorCode, HoldfastError
+from holdfast.http.errors import as_api_error
+from holdfast.http.pages.board import View, read_board, read_held, rows_of
+from holdfast.http.pages.frame import THEME_COOKIE, THEMES, Frame, is_partial
+from holdfast.http.pages.timeline import lines_of, steps_of
+from holdfast.http.sessions import Owner, set_cookie
+from holdfast.jobs.model import Job
+from holdfast.jobs.ports import StoreUnavailable
+
+_YEAR = 365 * 86_400
+_JOB_PATH = re.compile(r"/jobs/[\w%.~-]+")
+_NOTES = {
+    "retried": "Back in the queue; its attempts are counted anew.",
+    "expedited": "Its next attempt begins now.",
+    "cancelled": "Cancelled.",
+    "stopping": "Asked to stop.",
+}
+
+Text = Annotated[str | None, Query()]
+Field = Annotated[str, Form()]
+Move = Callable[[Job], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Back:
+    """The page that a form was on."""
+
+    page: str
+    view: View
+
+    def path(self, job: Job, note: str) -> str:
+        if self.page == "job":
+            return f"/jobs/{quote(job.id, safe='')}?note={note}"
+        return self.view.path(note=note)
+
+
+def _back(page: Field = "", status: Field = "", cursor: Field = "") -> _Back:
+    return _Back(page, View.of(status, cursor))
+
+
+Back = Annotated[_Back, Depends(_back)]
+
+
+def page_routes(frame: Frame) -> APIRouter:
+    """Return the routes of all pages."""
+    desk = _Desk(frame)
+    router = APIRouter(include_in_schema=False, route_class=_page_route(frame))
+    router.add_api_route("/", desk.front, methods=["GET"])
+    router.add_api_route("/jobs/{job_id}", desk.job, methods=["GET"])
+    router.add_api_route("/jobs/{job_id}/retry", desk.retry, methods=["POST"])
+    router.add_api_route("/jobs/{job_id}/retry-now", desk.retry_now, methods=["POST"])
+    router.add_api_route("/jobs/{job_id}/cancel", desk.cancel, methods=["POST"])
+    router.add_api_route("/theme", desk.theme, methods=["POST"])
+    return router
+
+
+class _Desk:
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._site = frame.site
+        self._engine = frame.site.engine
+
+    # -- looking -------------------------------------------------------------------------------
+
+    async def front(
+        self,
+        request: Request,
+        owner: Owner,
+        status: Text = None,
+        cursor: Text = None,
+        note: Text = None,
+    ) -> Response:
+        """Show the rows; to htmx, only what changes."""
+        # Asked first: what happens while the rows are read comes over the stream.
+        sequence = await self._engine.store.last_sequence()
+        board = await read_board(self._frame, owner, View.of(status, cursor))
+        line = self._note(note)
+        partial = is_partial(request)
+        template = "board.html" if partial else "front.html"
+        answer = self._frame.answer(request, template, board=board, sequence=sequence, note=line)
+        return _saying(answer, line) if partial and line else answer
+
+    async def job(self, request: Request, owner: Owner, job_id: str, note: Text = None) -> Response:
+        """Show one job and its history."""
+        sequence = await self._engine.store.last_sequence()
+        job = await self._site.own_job(job_id, owner)
+        now = await self._engine.store.ping()
+        events, attempts, held = await asyncio.gather(
+            self._engine.events(job.id),
+            self._engine.attempts(job.id),
+            read_held(self._frame, now),
+        )
+        (row,) = await rows_of(self._frame, [job], now, held)
+        line = self._note(note)
+        partial = is_partial(request)
+        answer = self._frame.answer(
+            request,
+            "job_body.html" if partial else "job.html",
+            job=job,
+            row=row,
+            now=now,
+            steps=steps_of(attempts, events),
+            lines=lines_of(events),
+            held=[each for each in held if each.name == job.downstream],
+            sequence=sequence,
+            note=line,
+        )
+        return _saying(answer, line) if partial and line else answer
+
+    # -- doing ---------------------------------------------------------------------------------
+
+    async def retry(self, owner: Owner, job_id: str, back: Back) -> Response:
+        """Put a failed job back in the queue."""
+
+        async def move(job: Job) -> str:
+            await self._engine.retry(job.id)
+            return "retried"
+
+        return await self._do(move, owner, job_id, back)
+
+    async def retry_now(self, owner: Owner, job_id: str, back: Back) -> Response:
+        """Begin the next attempt of a job that waits for it."""
+
+        async def move(job: Job) -> str:
+            await self._engine.retry_now(job.id)
+            return "expedited"
+
+        return await self._do(move, owner, job_id, back)
+
+    async def cancel(self, owner: Owner, job_id: str, back: Back) -> Response:
+        """Cancel a job, or ask one that is running to stop."""
+
+        async def move(job: Job) -> str:
+            changed = await self._engine.cancel(job.id)
+            return "cancelled" if changed.status.finished else "stopping"
+
+        return await self._do(move, owner, job_id, back)
+
+    async def _do(self, move: Move, owner: str, job_id: str, back: _Back) -> Response:
+        job = await self._site.own_job(job_id, owner)
+        try:
+            note = await move(job)
+        except StoreUnavailable:
+            raise
+        except HoldfastError as error:
+            # What the row shows by now says more than a page that refuses.
+            note = str(error.code)
+        return RedirectResponse(back.path(job, note), 303)
+
+    async def theme(self, theme: Field = "", back: Field = "") -> Response:
+        """Remember whether pages are light or dark, and go back to the page it was asked on."""
+        chosen = theme if theme in THEMES else THEMES[0]
+        secure = self._site.settings.secure_cookies
+        # Pages change it by themselves where scripts run, so it is not kept from them.
+        cookie = set_cookie(THEME_COOKIE, chosen, _YEAR, secure=secure).replace("; HttpOnly", "")
+        here = _JOB_PATH.fullmatch(back)
+        return RedirectResponse(back if here else "/", 303, {"set-cookie": cookie})
+
+    def _note(self, key: str | None) -> str:
+        if not key:
+            return ""
+        if key in ErrorCode.__members__:
+            return ERRORS[ErrorCode(key)].message
+        return _NOTES.get(key) or self._frame.note(key)
+
+
+def _saying(answer: Response, line: str) -> Response:
+    """Let the page say `line`: it stands outside of what htmx puts in its place."""
+    answer.headers["hx-trigger"] = json.dumps({"holdfast:say": {"text": line}})
+    return answer
+
+
+def _page_route(frame: Frame) -> type[APIRoute]:
+    """Return a kind of route whose refusals are pages."""
+
+    class PageRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+
+            async def handle_or_refuse(request: Request) -> Response:
+                try:
+                    return await handle(request)
+                except HoldfastError as error:
+                    refusal = as_api_error(request, error)
+                answer = frame.answer(request, "refused.html", refusal.status, line=str(refusal))
+                answer.headers.update(refusal.headers)
+                return _saying(answer, str(refusal))
+
+            return handle_or_refuse
+
+    return PageRoute

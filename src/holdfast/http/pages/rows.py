@@ -1,0 +1,167 @@
+"""A job as a row: which shape, which words, which buttons. Nothing here does I/O."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.errors import ERRORS, ErrorCode
+from holdfast.http.plugins import JobFacts
+from holdfast.jobs.model import Attempt, Job, JobStatus
+
+
+class Look(StrEnum):
+    """What a row looks like: each has a shape and a colour of its own."""
+
+    QUEUED = "queued"
+    WAITING = "waiting"
+    """Between two attempts, or before a first one that is to come later."""
+    HELD = "held"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+_LOOKS = {
+    JobStatus.UPLOADED: Look.QUEUED,
+    JobStatus.QUEUED: Look.QUEUED,
+    JobStatus.PROCESSING: Look.RUNNING,
+    JobStatus.COMPLETE: Look.DONE,
+    JobStatus.FAILED: Look.FAILED,
+    JobStatus.CANCELLED: Look.CANCELLED,
+}
+STATUS_WORDS: Mapping[JobStatus, str] = {
+    JobStatus.UPLOADED: "Queued",
+    JobStatus.QUEUED: "Queued",
+    JobStatus.PROCESSING: "Running",
+    JobStatus.COMPLETE: "Done",
+    JobStatus.FAILED: "Failed",
+    JobStatus.CANCELLED: "Cancelled",
+}
+"""What statuses are called where an app has no words of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One job, ready to be written down. Times are epoch seconds of the store.
+
+    Args:
+        label: its status in a word or two.
+        attempts: "Attempt 2 of 3", or nothing.
+        until: when its next attempt begins, if that is still to come.
+        until_words: what stands before the time that is left until then.
+        line: what else there is to say: why it waits, what went wrong.
+        can_expedite: its next attempt can begin now.
+    """
+
+    id: str
+    name: str
+    mapping: str | None
+    bytes: int | None
+    created_at: float
+    look: Look
+    label: str
+    attempts: str
+    until: float | None
+    until_words: str
+    line: str
+    progress: float | None
+    can_download: bool
+    can_retry: bool
+    can_expedite: bool
+    can_cancel: bool
+
+
+def row_of(
+    job: Job,
+    facts: JobFacts,
+    now: float,
+    *,
+    words: Mapping[JobStatus, str],
+    paused: bool = False,
+    last_error: str | None = None,
+) -> Row:
+    """Return `job` as a row.
+
+    Args:
+        now: the store's clock.
+        words: what its app calls statuses.
+        paused: its downstream is held, so that nothing can be tried now.
+        last_error: what went wrong in its last attempt, for a job that waits for another.
+    """
+    look = _look(job, now)
+    until = job.ready_at if look is Look.WAITING else None
+    return Row(
+        id=job.id,
+        name=facts.filename or job.kind,
+        mapping=facts.mapping,
+        bytes=facts.bytes,
+        created_at=job.created_at,
+        look=look,
+        label=_label(job, look, words),
+        attempts=_attempts(job, look),
+        until=until,
+        until_words="next retry in" if job.attempt_count else "starts in",
+        line=_line(job, facts, look, last_error),
+        progress=job.progress if look is Look.RUNNING else None,
+        can_download=facts.can_download,
+        can_retry=facts.can_retry,
+        can_expedite=until is not None and job.attempt_count > 0 and not paused,
+        can_cancel=not job.status.finished and not job.cancel_requested,
+    )
+
+
+def held_line(downstream: str) -> str:
+    """Return what is said of a downstream whose jobs are held."""
+    return f"{shown_name(downstream)} busy, paused. Will retry automatically."
+
+
+def shown_name(downstream: str) -> str:
+    """Return a downstream's name as a sentence begins with it."""
+    return downstream[:1].upper() + downstream[1:]
+
+
+def last_error_of(attempts: tuple[Attempt, ...]) -> str | None:
+    """Return what went wrong in the last attempt that has ended; None where nothing did."""
+    for attempt in reversed(attempts):
+        if attempt.finished_at is not None:
+            return None if attempt.error is None else attempt.error.message
+    return None
+
+
+def _look(job: Job, now: float) -> Look:
+    if job.held:
+        return Look.HELD
+    if job.status is JobStatus.QUEUED and job.ready_at is not None and job.ready_at > now:
+        return Look.WAITING
+    return _LOOKS[job.status]
+
+
+def _label(job: Job, look: Look, words: Mapping[JobStatus, str]) -> str:
+    if job.cancel_requested and look is Look.RUNNING:
+        return "Stopping"
+    if look is Look.HELD:
+        return "Paused"
+    if look is Look.WAITING:
+        return "Waiting to retry" if job.attempt_count else "Scheduled"
+    return words.get(job.status) or STATUS_WORDS[job.status]
+
+
+def _attempts(job: Job, look: Look) -> str:
+    # A first attempt that runs, and one that was enough, need no number.
+    unremarkable = look is Look.DONE or (look is Look.RUNNING and job.attempt_count < 2)
+    if unremarkable or not job.attempt_count or look is Look.CANCELLED:
+        return ""
+    return f"Attempt {job.attempt_count} of {job.max_attempts}"
+
+
+def _line(job: Job, facts: JobFacts, look: Look, last_error: str | None) -> str:
+    if look is Look.HELD and job.downstream is not None:
+        return held_line(job.downstream)
+    if job.error is not None:
+        return job.error.message
+    if look is Look.DONE and facts.filename is not None and not facts.can_download:
+        return ERRORS[ErrorCode.EXPIRED].message
+    if look in {Look.WAITING, Look.QUEUED} and job.attempt_count:
+        return last_error or ""
+    return job.progress_note or "" if look is Look.RUNNING else ""

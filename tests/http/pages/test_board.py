@@ -1,0 +1,199 @@
+"""The rows of one owner."""
+
+import pytest
+from tests.http.pages.looking import Looked
+from tests.http.pages.press import Press
+from tests.http.serving import Order
+
+from holdfast.http.pages import board as board_module
+from holdfast.http.pages.board import View
+
+HOSTILE = [
+    '<script>alert("x")</script>',
+    "\"><img src=x onerror='alert(1)'>",
+    "{{ 7 * 7 }} {% raw %}",
+    "a & b &lt; c",
+    "snow ☃ and 🎉.pdf",
+    "مستند عربي.pdf",
+    "x" * 5000,
+    "</li></ul></section>",
+]
+
+
+@pytest.fixture
+def press(serve, tmp_path):
+    return serve(served=Press(tmp_path / "press"))
+
+
+def shown(serving, path="/", **params):
+    page = Looked(serving.client.get(path, params=params or None))
+    return [row.get("id").removeprefix("job-") for row in page.all("//ul[@id='rows']/li")]
+
+
+def test_rows_are_ones_own_newest_first(serving):
+    ids = [serving.enqueue() for _ in range(3)]
+    other = serving.browser()
+    foreign = serving.enqueue(client=other)
+
+    assert shown(serving) == ids[::-1]
+    page = Looked(other.get("/"))
+    assert foreign in page.answer.text
+    assert not any(each in page.answer.text for each in ids)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_text_whatever_stands_in_them(press, name):
+    job_id = press.enqueue(meta={"filename": name, "mapping": name[:50], "bytes": 10})
+
+    for path in ("/", f"/jobs/{job_id}"):
+        page = Looked(press.client.get(path))
+
+        (found, *_) = page.all(f"//*[@id='job-{job_id}']//bdi")
+        assert found.text == name
+        assert len(found) == 0
+        assert page.all("//img") == []
+        assert page.all("//script[not(@src)]") == []
+        assert "7 * 7" in page.answer.text or "49" not in (found.text or "")
+
+
+def test_an_id_with_odd_letters_can_be_opened_and_cancelled(serving):
+    job_id = serving.enqueue(id="a:b~c.d-e_f")
+    page = Looked(serving.client.get("/"))
+    (link,) = page.all("//a[contains(@class, 'row-name')]/@href")
+    (action,) = page.all("//form[contains(@action, '/cancel')]/@action")
+
+    assert Looked(serving.client.get(link)).all("//h1/bdi")
+    assert serving.client.post(action).status_code == 303
+    assert serving.run(serving.engine.get(job_id)).status == "cancelled"
+
+
+def test_the_filter_is_in_the_address_and_on_the_server(serving):
+    failed = serving.enqueue(Order(fails="GW_4XX"))
+    done = serving.enqueue()
+    serving.work()
+    queued = serving.enqueue()
+    cancelled = serving.enqueue()
+    serving.run(serving.engine.cancel(cancelled))
+
+    assert shown(serving) == [cancelled, queued, done, failed]
+    assert shown(serving, status="active") == [queued]
+    assert shown(serving, status="complete") == [done]
+    assert shown(serving, status="failed") == [failed]
+    assert shown(serving, status="cancelled") == [cancelled]
+    assert shown(serving, status="'; drop table") == [cancelled, queued, done, failed]
+    page = Looked(serving.client.get("/?status=failed"))
+    links = page.all("//nav[@aria-label='Filter by status']//a")
+    assert [
+        text for each in links if each.get("aria-current") for text in each.xpath("text()")
+    ] == ["Failed "]
+    assert page.texts("//nav[@aria-label='Filter by status']//a") == [
+        "All 4",
+        "In progress 1",
+        "Done 1",
+        "Failed 1",
+        "Cancelled 1",
+    ]
+    assert links[3].get("href") == "/?status=failed"
+
+
+def test_counts_say_what_they_are_counts_of(serving, monkeypatch):
+    monkeypatch.setattr(board_module, "COUNTED", 3)
+    for _ in range(3):
+        serving.enqueue()
+    assert Looked(serving.client.get("/")).text("//*[@class='scope']") == (
+        "Counts cover all your jobs (3)."
+    )
+    serving.enqueue()
+
+    page = Looked(serving.client.get("/?status=active"))
+
+    line = page.text("//*[@class='scope']")
+    assert line == "4 are shown, newest first. Counts cover your newest 3 jobs."
+
+
+def test_pages_follow_each_other_and_the_first_is_always_one_step_away(serving, monkeypatch):
+    monkeypatch.setattr(board_module, "PAGE_SIZE", 2)
+    ids = [serving.enqueue() for _ in range(5)]
+    seen, path = [], "/?status=active"
+    for _ in range(3):
+        page = Looked(serving.client.get(path))
+        seen += shown(serving, path)
+        older = page.all("//a[@id='page-older']/@href")
+        path = older[0] if older else None
+
+    assert seen == ids[::-1]
+    assert path is None
+    assert page.all("//a[@id='page-newer']/@href") == ["/?status=active"]
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "-1", "9" * 400, "x" * 5000, "%00"])
+def test_a_cursor_that_is_none_is_the_first_page(serving, cursor):
+    job_id = serving.enqueue()
+
+    assert shown(serving, cursor=cursor) == [job_id]
+
+
+def test_a_filter_that_leaves_nothing_says_so_and_leads_back(serving):
+    serving.enqueue()
+
+    page = Looked(serving.client.get("/?status=failed"))
+
+    assert "Nothing here." in page.text("//*[@id='empty']")
+    assert page.all("//*[@id='empty']//a/@href") == ["/"]
+
+
+def test_a_newcomer_sees_no_filter(serving):
+    assert Looked(serving.client.get("/")).all("//nav[@aria-label='Filter by status']") == []
+
+
+def test_buttons_are_there_only_where_they_work(press):
+    failed = press.enqueue(Order(fails="GW_4XX"), meta={"filename": "demo"})
+    done = press.enqueue(meta={"filename": "demo"})
+    gone = press.enqueue(meta={"filename": "demo", "gone": True})
+    press.work()
+    queued = press.enqueue(meta={"filename": "demo"})
+    later = press.enqueue(meta={"filename": "demo"}, run_at=4_000_000_000.0)
+
+    page = Looked(press.client.get("/"))
+
+    assert page.buttons(failed) == ["Retry"]
+    assert page.buttons(done) == ["Download"]
+    assert page.buttons(gone) == []
+    assert "has been removed" in page.row(gone)
+    assert page.buttons(queued) == ["Cancel"]
+    assert page.buttons(later) == ["Cancel"]
+    assert "Scheduled" in page.row(later)
+
+
+def test_a_row_shows_what_is_known_of_the_file(press):
+    job_id = press.enqueue(meta={"filename": "a.pdf", "mapping": "layout", "bytes": 1536})
+
+    row = Looked(press.client.get("/")).row(job_id)
+
+    assert "a.pdf layout · 1.5 kB · just now" in row
+    assert "Queued" in row
+
+
+def test_while_a_downstream_is_held_a_banner_says_so_and_rows_are_no_failures(serving):
+    job_id = serving.enqueue()
+    assert Looked(serving.client.get("/")).all("//*[@role='alert']") == []
+    serving.run(serving.engine.downstreams.hold("mill"))
+
+    page = Looked(serving.client.get("/"))
+
+    assert page.texts("//*[@role='alert']") == ["Mill busy, paused. Will retry automatically."]
+    assert "1 of your jobs waits." in page.text("//*[@id='banners']")
+    assert "Paused Mill busy, paused. Will retry automatically." in page.row(job_id)
+    assert page.one(f"//*[@id='job-{job_id}']").get("data-look") == "held"
+    job_page = Looked(serving.client.get(f"/jobs/{job_id}"))
+    assert job_page.texts("//*[@role='alert']") == ["Mill busy, paused. Will retry automatically."]
+    serving.run(serving.engine.downstreams.release("mill"))
+    assert Looked(serving.client.get("/")).all("//*[@role='alert']") == []
+
+
+def test_an_address_of_rows_says_no_more_than_it_must():
+    assert View().path() == "/"
+    assert View("failed").path() == "/?status=failed"
+    assert View("failed", "a&b").path(note="x") == "/?status=failed&cursor=a%26b&note=x"
+    assert View.of("nothing", "") == View()
+    assert View.of(None, None) == View()

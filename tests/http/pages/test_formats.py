@@ -1,0 +1,73 @@
+"""Sizes and times as people say them."""
+
+import pytest
+
+from holdfast.http.pages import formats
+
+
+@pytest.mark.parametrize(
+    "count, said",
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (1023, "1023 bytes"),
+        (1024, "1 kB"),
+        (1536, "1.5 kB"),
+        (10_240, "10.0 kB"),
+        (102_400, "100 kB"),
+        (52_428_800, "50.0 MB"),
+        (1_048_575, "1024 kB"),
+    ],
+)
+def test_sizes_have_two_or_three_figures(count, said):
+    assert formats.size(count) == said
+
+
+@pytest.mark.parametrize(
+    "seconds, said",
+    [
+        (-1, "0 ms"),
+        (0.0714, "71 ms"),
+        (1.25, "1.2 s"),
+        (10, "10 s"),
+        (125, "2 min 5 s"),
+        (7500, "2 h 5 min"),
+    ],
+)
+def test_durations_have_the_unit_that_fits(seconds, said):
+    assert formats.duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    "seconds, said",
+    [
+        (-3, "0 s"),
+        (0, "0 s"),
+        (0.1, "1 s"),
+        (9.5, "10 s"),
+        (59.5, "1 min 0 s"),
+        (3600, "1 h 0 min"),
+    ],
+)
+def test_what_is_left_is_rounded_up(seconds, said):
+    assert formats.countdown(seconds) == said
+
+
+@pytest.mark.parametrize(
+    "passed, said",
+    [
+        (-5, "just now"),
+        (59, "just now"),
+        (61, "1 min ago"),
+        (7300, "2 h ago"),
+        (90_000, "yesterday"),
+        (200_000, "2 days ago"),
+    ],
+)
+def test_the_past_is_told_roughly(passed, said):
+    assert formats.ago(1000, 1000 + passed) == said
+
+
+def test_moments_are_in_utc():
+    assert formats.iso(1_700_000_000.5) == "2023-11-14T22:13:20.500+00:00"
+    assert formats.clock_time(1_700_000_000) == "14 Nov 2023, 22:13:20 UTC"

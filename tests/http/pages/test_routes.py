@@ -1,0 +1,300 @@
+"""The pages' routes, as a browser without scripts uses them, and as htmx does."""
+
+import json
+import re
+from contextlib import contextmanager
+
+import pytest
+from tests.http.pages.looking import Looked
+from tests.http.serving import Order
+
+from holdfast import App, Exponential, Permanent, RetryLater, RetryPolicy
+from holdfast.jobs.model import JobStatus
+from holdfast.jobs.ports import StoreBusy
+
+HTMX = {"hx-request": "true", "hx-request-type": "partial"}
+
+
+def flaky_app():
+    """Return an app whose job asks to be tried again in an hour."""
+    app = App("demo")
+    policy = RetryPolicy(max_attempts=3, backoff=Exponential(base=3600, cap=7200, jitter=0))
+
+    @app.job(retry=policy)
+    async def grind(ctx, args: Order) -> int:
+        if args.fails:
+            raise Permanent("GW_4XX", args.fails)
+        raise RetryLater(3600, "The mill is being oiled.")
+
+    return app
+
+
+@contextmanager
+def broken(serving, method):
+    real = getattr(serving.engine.store, method)
+
+    async def away(*_, **__):
+        raise StoreBusy("away")
+
+    setattr(serving.engine.store, method, away)
+    yield
+    setattr(serving.engine.store, method, real)
+
+
+def without_time(text):
+    return re.sub(r'data-now="[^"]*"', "", text.strip())
+
+
+def status_of(serving, job_id):
+    return serving.run(serving.engine.get(job_id)).status
+
+
+def submit(serving, page, action, client=None):
+    """Send the form that posts to `action`, as a browser without scripts does."""
+    form = page.one(f"//form[@action='{action}']")
+    fields = {each.get("name"): each.get("value") or "" for each in form.xpath(".//input")}
+    return (client or serving.client).post(action, data=fields, follow_redirects=False)
+
+
+# -- forms -----------------------------------------------------------------------------------------
+
+
+def test_a_failed_job_is_retried_by_its_form_and_the_page_comes_back(serving):
+    job_id = serving.enqueue(Order(fails="GW_4XX"))
+    serving.work()
+    page = Looked(serving.client.get("/?status=failed"))
+
+    answer = submit(serving, page, f"/jobs/{job_id}/retry")
+
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/?status=failed&note=retried"
+    assert status_of(serving, job_id) is JobStatus.QUEUED
+    back = Looked(serving.client.get(answer.headers["location"]))
+    assert "attempts are counted anew" in back.text("//*[@id='toast']")
+
+
+def test_a_waiting_job_is_cancelled_by_its_form(serving):
+    job_id = serving.enqueue()
+
+    answer = submit(serving, Looked(serving.client.get("/")), f"/jobs/{job_id}/cancel")
+
+    assert answer.headers["location"] == "/?note=cancelled"
+    assert status_of(serving, job_id) is JobStatus.CANCELLED
+
+
+def test_a_job_that_waits_for_its_retry_says_so_and_can_be_retried_now(serve):
+    serving = serve(served=flaky_app())
+    job_id = serving.enqueue()
+    serving.work()
+
+    page = Looked(serving.client.get("/"))
+
+    row = page.row(job_id)
+    assert "Waiting to retry Attempt 1 of 3 · next retry in" in row
+    assert "The mill is being oiled." in row
+    until = page.one("//time[@data-until]")
+    now = float(page.one("//*[@id='board']").get("data-now"))
+    assert float(until.get("data-until")) - now > 3500
+    answer = submit(serving, page, f"/jobs/{job_id}/retry-now")
+    assert answer.headers["location"] == "/?note=expedited"
+    job = serving.run(serving.engine.get(job_id))
+    assert (job.status, job.attempt_count) == (JobStatus.QUEUED, 1)
+    assert Looked(serving.client.get("/")).all("//time[@data-until]") == []
+    serving.work()
+    assert serving.run(serving.engine.get(job_id)).attempt_count == 2
+
+
+def test_retry_now_is_there_for_programs_too(serve):
+    serving = serve(served=flaky_app())
+    job_id = serving.enqueue()
+    serving.work()
+
+    answer = serving.client.post(f"/api/jobs/{job_id}/retry-now")
+
+    assert answer.status_code == 200
+    assert answer.json()["message"] == "Its next attempt begins now."
+    assert serving.browser().post(f"/api/jobs/{job_id}/retry-now").status_code == 403
+    failed = serving.enqueue(Order(fails="No."))
+    serving.work()
+    assert serving.client.post(f"/api/jobs/{failed}/retry-now").status_code == 409
+
+
+def test_a_form_that_comes_too_late_says_why_on_the_page_it_was_on(serving):
+    job_id = serving.enqueue()
+    page = Looked(serving.client.get(f"/jobs/{job_id}"))
+    serving.work()
+
+    answer = submit(serving, page, f"/jobs/{job_id}/cancel")
+
+    assert answer.headers["location"] == f"/jobs/{job_id}?note=INVALID_STATE"
+    back = Looked(serving.client.get(answer.headers["location"]))
+    assert back.text("//*[@id='toast']") == "This cannot be done in the present state."
+    assert status_of(serving, job_id) is JobStatus.COMPLETE
+
+
+@pytest.mark.parametrize("move", ["retry", "retry-now", "cancel"])
+def test_a_job_that_is_anothers_or_none_is_refused_alike(serving, move):
+    job_id = serving.enqueue()
+    stranger = serving.browser()
+
+    pages = [
+        Looked(stranger.post(f"/jobs/{each}/{move}"), 403)
+        for each in (job_id, "nothing", "a" * 300)
+    ]
+
+    assert {page.text("//main//section") for page in pages} == {
+        "That is not possible. This is not yours to see or change. All your jobs"
+    }
+    assert status_of(serving, job_id) is JobStatus.QUEUED
+
+
+@pytest.mark.parametrize(
+    "headers", [{"origin": "http://evil"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}]
+)
+@pytest.mark.parametrize("path", ["/jobs/{}/cancel", "/jobs/{}/retry", "/theme"])
+def test_a_form_of_another_site_does_nothing(serving, path, headers):
+    job_id = serving.enqueue()
+
+    answer = serving.client.post(path.format(job_id), headers=headers)
+
+    assert answer.status_code == 403
+    assert status_of(serving, job_id) is JobStatus.QUEUED
+    assert "holdfast_theme" not in answer.headers.get("set-cookie", "")
+
+
+def test_a_form_never_leads_to_another_site(serving):
+    job_id = serving.enqueue()
+    fields = {"page": "https://evil", "status": "//evil", "cursor": "https://evil"}
+
+    answer = serving.client.post(f"/jobs/{job_id}/cancel", data=fields)
+
+    assert answer.headers["location"] == "/?cursor=https%3A%2F%2Fevil&note=cancelled"
+
+
+# -- one job ---------------------------------------------------------------------------------------
+
+
+def test_a_jobs_page_tells_its_attempts_and_events(serve):
+    serving = serve(served=flaky_app())
+    job_id = serving.enqueue()
+    serving.work()
+    submit(serving, Looked(serving.client.get(f"/jobs/{job_id}")), f"/jobs/{job_id}/retry-now")
+    serving.work()
+
+    page = Looked(serving.client.get(f"/jobs/{job_id}"))
+
+    steps = page.texts("//ol[@class='steps']/li")
+    assert len(steps) == 3
+    assert steps[0].startswith("Attempt 1 · Failed after")
+    assert "The mill is being oiled. GW_UNAVAILABLE" in steps[0]
+    assert "next attempt due 1 h 0 min later" in steps[0]
+    assert steps[1].startswith("Told to retry now")
+    assert steps[2].startswith("Attempt 2 · Failed")
+    events = page.texts("//table[@class='events']//tbody/tr/td[2]")
+    assert events[0] == "Queued"
+    assert events.count("Attempt begun") == 2
+
+
+def test_a_job_that_was_not_tried_says_so(serving):
+    page = Looked(serving.client.get(f"/jobs/{serving.enqueue()}"))
+
+    assert "Nothing was tried yet." in page.text("//article")
+
+
+def test_what_was_refused_at_the_door_says_so(serving):
+    job_id = serving.enqueue(uploaded=True)
+    serving.run(serving.engine.reject(job_id, "NOT_PDF", "No PDF."))
+
+    page = Looked(serving.client.get(f"/jobs/{job_id}"))
+
+    assert "It was refused before anything was tried." in page.text("//article")
+    assert "No PDF." in page.row(job_id)
+
+
+@pytest.mark.parametrize("job_id", ["nothing", "%00", "a" * 300, "..", "<script>"])
+def test_a_job_that_is_not_there_is_a_page_that_says_so(serving, job_id):
+    answer = serving.client.get(f"/jobs/{job_id}")
+    if job_id == "..":  # the client goes up to the front page by itself
+        assert answer.status_code == 200
+        return
+
+    page = Looked(answer, 403)
+    assert page.text("//h1") == "That is not possible."
+    assert page.all("//*[@id='live']/@*[name() = 'hx-sse:connect']") == []
+
+
+# -- live ------------------------------------------------------------------------------------------
+
+
+def test_a_page_knows_where_its_stream_begins(serving):
+    serving.enqueue()
+    head = serving.run(serving.engine.store.last_sequence())
+
+    page = Looked(serving.client.get("/"))
+
+    (url,) = page.all("//*[@id='live']/@*[name() = 'hx-sse:connect']")
+    assert url == f"/api/events?after={head}"
+
+
+def test_htmx_gets_what_changes_and_nothing_else(serving):
+    job_id = serving.enqueue()
+
+    for path in ("/", f"/jobs/{job_id}"):
+        part = serving.client.get(path, headers=HTMX)
+        whole = serving.client.get(path, headers={"hx-request-type": "full"})
+
+        assert part.text.startswith(("<section", "<article"))
+        assert "<html" not in part.text
+        assert without_time(part.text) in without_time(whole.text)
+        assert "HX-Request-Type" in part.headers["vary"]
+
+
+def test_the_board_asks_again_for_what_is_shown(serving):
+    serving.enqueue()
+
+    page = Looked(serving.client.get("/?status=active&note=retried"))
+
+    assert page.one("//*[@id='board']").get("hx-get") == "/?status=active"
+
+
+def test_a_note_reaches_htmx_in_a_header(serving):
+    job_id = serving.enqueue()
+
+    answer = serving.client.post(f"/jobs/{job_id}/cancel", headers=HTMX, follow_redirects=True)
+
+    assert json.loads(answer.headers["hx-trigger"]) == {"holdfast:say": {"text": "Cancelled."}}
+    assert "Cancelled" in answer.text
+    assert "<html" not in answer.text
+
+
+def test_a_refusal_reaches_htmx_in_a_header(serving):
+    answer = serving.client.post("/jobs/nothing/cancel", headers=HTMX)
+
+    assert answer.status_code == 403
+    said = json.loads(answer.headers["hx-trigger"])["holdfast:say"]["text"]
+    assert said == "This is not yours to see or change."
+
+
+def test_while_the_database_is_away_people_get_a_page_that_says_so(serving):
+    with broken(serving, "ping"):
+        answer = serving.client.get("/")
+
+    page = Looked(answer, 503)
+    assert "The database does not answer just now" in page.text("//main")
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_while_the_database_is_away_a_form_says_so_too(serving):
+    job_id = serving.enqueue()
+    with broken(serving, "cancel"):
+        answer = serving.client.post(f"/jobs/{job_id}/cancel")
+
+    assert "The database does not answer just now" in Looked(answer, 503).text("//main")
+    assert status_of(serving, job_id) is JobStatus.QUEUED
+
+
+def test_pages_are_not_in_the_programs_document(serving):
+    paths = serving.client.get("/api/openapi.json").json()["paths"]
+
+    assert "/api/jobs/{job_id}/retry-now" in paths
+    assert not [path for path in paths if not path.startswith(("/api/", "/healthz", "/readyz"))]

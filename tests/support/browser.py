@@ -1,0 +1,126 @@
+"""Chromium for tests: found, or Debian's package installed, and driven by Playwright.
+
+Looked for in this order: the path in `HOLDFAST_TEST_CHROMIUM`, an installed browser, Debian's
+package where `apt-get` and root are there. `python -m tests.support.browser` does that beforehand,
+so that no test's time runs out meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+ENVIRONMENT = "HOLDFAST_TEST_CHROMIUM"
+MISSING = "no Chromium"
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+HTMX = ROOT / "src" / "holdfast" / "http" / "pages" / "vendor" / "htmx.min.js"
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_PACKAGES = ("chromium", "fonts-dejavu-core")
+_FLAGS = (
+    "--no-sandbox",  # tests run as root, and look only at our own pages
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-dev-shm-usage",
+    # A busy machine must not slow down the timers of a page that nobody sees.
+    "--disable-background-timer-throttling",
+    "--disable-renderer-backgrounding",
+    "--disable-backgrounding-occluded-windows",
+)
+_found: list[str | None] = []  # looked for once: getting it may take minutes
+
+
+class BrowserMissing(RuntimeError):
+    """No browser can be had on this machine; the message says how to get one."""
+
+
+def find_chromium() -> str:
+    """Return the browser's path.
+
+    Raises:
+        BrowserMissing: there is none.
+    """
+    if not _found:
+        _found.append(os.environ.get(ENVIRONMENT) or _installed() or _from_debian())
+    if _found[0] is None:
+        line = f"{MISSING}: set {ENVIRONMENT}, or install it (Debian: chromium)"
+        raise BrowserMissing(line)
+    return _found[0]
+
+
+def _installed() -> str | None:
+    return next((path for name in _NAMES if (path := shutil.which(name))), None)
+
+
+def _from_debian() -> str | None:
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        return None
+    install = ["apt-get", "install", "--yes", "--no-install-recommends", *_PACKAGES]
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    # A fresh machine's list of packages is empty or old.
+    for command in (install, ["apt-get", "update"], install):
+        subprocess.run(command, env=environment, capture_output=True, check=False, timeout=900)
+        if found := _installed():
+            return found
+    return None
+
+
+def need(path: Path) -> Path:
+    """Return `path`, which `make test` fetches; or skip the test."""
+    if not path.exists():
+        _do_without(f"{MISSING} tests without {path.relative_to(ROOT)}: make test fetches it")
+    return path
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run the browser while the block runs, or skip the test."""
+    need(HTMX)
+    try:
+        path = find_chromium()
+    except BrowserMissing as error:
+        _do_without(str(error))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path, args=list(_FLAGS), timeout=60_000
+        )
+        yield browser
+        browser.close()
+
+
+def _do_without(reason: str) -> NoReturn:
+    if os.environ.get("CI", "").lower() == "true":
+        pytest.fail(f"CI must not skip: {reason}")
+    pytest.skip(reason)
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Say loudly, once, that tests were skipped for want of a browser."""
+    reasons = {
+        str(report.longrepr[2])
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple) and MISSING in report.longrepr[2]
+    }
+    for reason in sorted(reasons):
+        terminalreporter.write_line(f"BROWSER TESTS WERE SKIPPED: {reason}", red=True, bold=True)
+
+
+if __name__ == "__main__":
+    try:
+        find_chromium()
+    except BrowserMissing as error:
+        sys.exit(f"tests: {error}")
