@@ -21,6 +21,7 @@ CAMPAIGNS = {
     "brownout": "a downstream that fails and recovers, with 50 slots on it",
     "clock": "workers whose clocks are an hour off",
     "model": "random steps on the store and on a model in memory",
+    "conversion": "kill -9 of the whole conversion service while PDFs are uploaded and converted",
     "planted": "known bugs planted one by one: each must be caught",
 }
 

@@ -87,7 +87,7 @@ def _on_databases(server: PostgresServer, template: str) -> Callable[[Fact], Awa
             finally:
                 await connection.close()
 
-        await _check(fact, url, set_columns, asyncpg.CheckViolationError)
+        await _check(fact, url, set_columns, asyncpg.PostgresError)
 
     return check
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from tests.support.workers import SOON
 
 from holdfast import App, Downstream, Engine
@@ -76,5 +77,34 @@ def test_failing_fast_records_the_error_that_the_downstream_met_last(url):
             assert {job.error.code for job in found} == {ErrorCode.GW_UNAVAILABLE}
             reasons = sorted(job.dead_letter for job in found)
             assert reasons == ["attempts_exhausted", "refused", "refused"]
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("trial_calls", [1, 3])
+def test_a_job_that_fails_every_call_is_worn_out_once_its_downstream_is_well(url, trial_calls):
+    app, calls, down = App("shop"), [], True
+    breaker = BreakerPolicy(consecutive_failures=2, open_for=0.05, trial_calls=trial_calls)
+
+    @app.job(retry=AT_ONCE, downstream=Downstream("gateway", breaker=breaker, ramp_seconds=0))
+    async def order(ctx, args: bool):
+        calls.append(args)
+        if down or not args:
+            raise ConnectionError("refused")
+
+    async def go():
+        nonlocal down
+        async with Engine(url, apps=[app]) as engine:
+            poison = await engine.enqueue(order, False, priority=9)
+            working = asyncio.create_task(engine.work(options=OPTIONS))
+            good = [await engine.enqueue(order, True) for _ in range(20)]
+            await until(lambda: len(calls) > 10)
+            down = False
+            ended = await engine.wait(poison, timeout=2 * SOON)
+            assert (ended.status, ended.attempt_count) == (JobStatus.FAILED, 3)
+            for job in good:
+                assert (await engine.wait(job, timeout=SOON)).status is JobStatus.COMPLETE
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
 
     asyncio.run(go())

@@ -288,6 +288,7 @@ def test_a_result_that_cannot_be_stored_is_refused(app):
         ({"isolation": "thread"}, "isolation must be None or 'process', got 'thread'"),
         ({"existing": lambda ctx: None}, r"existing must take \(ctx, args\), got \(ctx\)"),
         ({"existing": 3}, "existing must be a function, got 3"),
+        ({"retry": RetryPolicy(max_attempts=2**40)}, "max_attempts must be at most 32767"),
         ({"retry": RetryPolicy(budget=RetryBudget())}, "jobs have no retry budget"),
         ({"retry": RetryPolicy(breaker=BreakerPolicy())}, "its breaker needs a downstream"),
         ({"retry": RetryPolicy(rate=RateLimit(per_day=1))}, "its rate needs a downstream"),
@@ -350,3 +351,20 @@ def test_kinds_that_share_a_downstream_must_declare_it_alike(app):
     with pytest.raises(ValueError, match=said):
         app.job("three", downstream=Downstream("gateway", concurrency=1))(lambda_like)
     assert len(app.kinds) == 2
+
+
+def test_what_is_async_is_seen_through_objects_and_static_methods(app):
+    class Sends:
+        async def __call__(self, ctx): ...
+
+        async def method(self, ctx): ...
+
+    async def inner(ctx): ...
+
+    def plain(ctx):
+        return inner(ctx)
+
+    handlers = {"object": Sends(), "static": staticmethod(inner), "bound": Sends().method}
+    for name, function in handlers.items():
+        assert app.job(name)(function).kind.handler.is_async
+    assert not app.job()(plain).kind.handler.is_async

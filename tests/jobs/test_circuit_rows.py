@@ -52,7 +52,7 @@ settings = st.builds(
 def test_a_record_reads_back_as_it_was_written(circuit, its_settings, version, last_error):
     window = ((1, 2, 1), (2, 5, 0))
     record = DownstreamRecord(
-        its_settings, circuit, window, 12.5, 3, 99.25, version, last_error
+        its_settings, circuit, window, 12.5, 3, 99.25, version, last_error, 7.5
     )  # fmt: skip
     row = dump_downstream(record)
     assert load_downstream(row) == record

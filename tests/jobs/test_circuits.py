@@ -273,3 +273,17 @@ def test_however_the_verdicts_fall_no_more_trials_are_alive_than_allowed(trial_c
             permit = Permit(current.circuit.generation)
         verdict = data.draw(st.sampled_from(Verdict))
         current = judge(current, [CallReport("gateway", permit, verdict)], now)
+
+
+def test_a_trial_that_succeeds_is_remembered_even_where_its_phase_is_over():
+    leave = grant(opened(), 2, NOW + 31)
+    assert [permit.well_at for _, permit in leave.permits] == [None, None]
+    trying = leave.record
+    generation = trying.circuit.generation
+    failed = judge(trying, [report(Verdict.FAILURE, generation, 1)], NOW + 32)
+    assert failed.well_at is None
+    noted = judge(failed, [report(Verdict.SUCCESS, generation, 2)], NOW + 33)
+    assert noted.well_at == NOW + 33
+    assert noted.circuit == failed.circuit
+    ((_, again), *_) = grant(noted, 1, NOW + 70).permits
+    assert again.well_at == NOW + 33

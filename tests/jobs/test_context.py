@@ -203,3 +203,9 @@ def test_the_logger_puts_the_job_on_every_record(caplog):
     assert record.pages == 3
     assert record.name == "holdfast.job.invoices.send"
     assert ctx.logger is ctx.logger
+
+
+def test_what_no_store_can_keep_in_a_note_becomes_a_place_holder():
+    ctx = context()
+    ctx.progress(0.5, "a\0b\ud800")
+    assert ctx.take_progress() == (0.5, "a\ufffdb\ufffd")

@@ -414,3 +414,24 @@ def test_the_kinds_of_an_engine_are_those_of_its_apps(tmp_path):
     app, _ = declared()
     engine = Engine(f"sqlite:///{tmp_path}/work.db", apps=[app])
     assert list(engine.kinds) == ["invoices.send", "invoices.pack", "invoices.odd"]
+
+
+def test_a_job_that_this_engine_runs_is_cancelled_at_once(tmp_path):
+    app, started = App("a"), asyncio.Event()
+
+    @app.job()
+    async def hang(ctx):
+        started.set()
+        await asyncio.sleep(600)
+
+    async def go():
+        async with Engine(f"sqlite:///{tmp_path}/jobs.db", apps=[app]) as engine:
+            job = await engine.enqueue(hang)
+            working = asyncio.create_task(engine.work(options=WorkerOptions(extend_every=150)))
+            await started.wait()
+            await engine.cancel(job)
+            assert (await engine.wait(job, timeout=60)).status is JobStatus.CANCELLED
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+
+    asyncio.run(go())

@@ -237,3 +237,11 @@ def test_closing_does_not_wait_for_ever_for_a_declaration(tmp_path):
 def test_a_bad_limit_is_refused(tmp_path):
     with pytest.raises(ValueError, match="payload_limit must be at least 1, got 0"):
         use(tmp_path, None, limit=0)
+
+
+def test_what_is_no_request_is_refused_by_name(tmp_path):
+    async def scenario(enqueuer, store):
+        with pytest.raises(TypeError, match="a request must be a JobRequest, got 1"):
+            await enqueuer.enqueue([1])
+
+    use(tmp_path, scenario)

@@ -6,14 +6,25 @@ from random import Random
 import pytest
 from tests.support.workers import claim
 
+from holdfast.clock import SYSTEM_CLOCK
 from holdfast.errors import ErrorCode
 from holdfast.jobs.app import App
-from holdfast.jobs.circuits import Admission, CallReport, RefusedPermit, Verdict
+from holdfast.jobs.circuits import Admission, CallReport, RefusedPermit, TrialPermit, Verdict
 from holdfast.jobs.context import CancelReason, JobCancelled
 from holdfast.jobs.downstream import Downstream
 from holdfast.jobs.executor import Executor, Run
-from holdfast.jobs.model import Cancelled, Completed, DeadLetterReason, Failed, Released, Retry
+from holdfast.jobs.model import (
+    Attempt,
+    Cancelled,
+    Completed,
+    DeadLetterReason,
+    Failed,
+    JobError,
+    Released,
+    Retry,
+)
 from holdfast.jobs.ports import StoreUnavailable
+from holdfast.jobs.signals import stop_on_signals
 from holdfast.jobs.threads import Threads
 from holdfast.resilience.breaker.transitions import Permit
 from holdfast.testing import VirtualClock
@@ -70,6 +81,15 @@ class Bench:
 
 async def fine(ctx):
     return {"a": 1}
+
+
+def plainly(function):
+    """Return a plain function that returns what an async one does: a coroutine."""
+
+    def plain(ctx):
+        return function(ctx)
+
+    return plain
 
 
 def test_an_answer_is_encoded_and_speaks_for_the_downstream():
@@ -222,14 +242,144 @@ def test_a_task_that_is_torn_down_from_outside_hands_its_job_back():
     assert run.report.outcome == Released(reason="shutdown")
 
 
-def test_an_interrupt_is_passed_on_and_the_job_handed_back():
+def test_an_interrupt_is_passed_on_and_the_attempt_counts():
     async def interrupted(ctx):
         raise KeyboardInterrupt
 
     bench = Bench()
     report = bench.execute(bench.run(interrupted))
-    assert report.outcome == Released(reason="shutdown")
+    assert (report.outcome.error.code, report.outcome.counted) == (ErrorCode.UNKNOWN, True)
     assert bench.interrupted == [1]
+
+
+def test_an_interrupt_where_no_signal_can_raise_one_is_the_handlers_own():
+    async def interrupted(ctx):
+        raise KeyboardInterrupt
+
+    def blocking(ctx):
+        raise KeyboardInterrupt
+
+    bench = Bench()
+    report = bench.execute(bench.run(blocking))
+    assert (report.outcome.error.code, report.outcome.counted) == (ErrorCode.UNKNOWN, True)
+    assert bench.interrupted == []
+
+    async def go():
+        bench.ended.clear()
+        run = bench.run(interrupted)
+        with stop_on_signals(lambda: None):
+            await bench.executor.execute(run)
+        return run.report.outcome
+
+    assert asyncio.run(go()).error.code is ErrorCode.UNKNOWN
+    assert bench.interrupted == []
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_a_handler_that_raises_generator_exit_has_failed(blocking):
+    async def leave(ctx):
+        raise GeneratorExit
+
+    def block(ctx):
+        raise GeneratorExit
+
+    bench = Bench()
+    report = bench.execute(bench.run(block if blocking else leave))
+    assert report.outcome.error.code is ErrorCode.UNKNOWN
+    assert "GeneratorExit" in report.outcome.error.message
+
+
+def test_a_run_that_is_thrown_away_reports_nothing():
+    async def hang(ctx):
+        await Never()
+
+    class Never:
+        def __await__(self):
+            yield
+
+    bench = Bench()
+    run = bench.run(hang)
+    execution = bench.executor.execute(run)
+    execution.send(None)
+    execution.close()
+    assert (run.report, run.trouble) == (None, None)
+
+
+def test_a_coroutine_that_a_plain_function_returns_is_awaited_and_can_be_cut():
+    async def inner(ctx):
+        return "awaited"
+
+    bench = Bench()
+    assert bench.execute(bench.run(plainly(inner))).outcome == Completed('"awaited"')
+
+    async def found(ctx, args):
+        return "found"
+
+    def found_plainly(ctx, args):
+        return found(ctx, args)
+
+    bench = Bench()
+    run = bench.run(inner, existing=found_plainly)
+    assert bench.execute(run).outcome == Completed('"found"')
+
+    async def hang(ctx):
+        await asyncio.sleep(60)
+
+    async def cut():
+        run.task = asyncio.create_task(bench.executor.execute(run))
+        while not run.in_loop:
+            await asyncio.sleep(0.001)
+        run.cut = CancelReason.SHUTDOWN
+        run.task.cancel()
+        await run.task
+
+    bench = Bench(SYSTEM_CLOCK)
+    run = bench.run(plainly(hang))
+    assert not run.in_loop
+    asyncio.run(cut())
+    assert run.report.outcome == Released(reason="shutdown")
+
+
+@pytest.mark.parametrize(
+    "attempts, counted",
+    [([], False), ([Attempt("j1", 1, 6, "w", 40.0, error=JobError("GW_5XX", "x"))], True)],
+)
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_trial_counts_where_its_downstream_was_well_since_the_job_failed(attempts, counted, slow):
+    async def earlier(job_id):
+        return attempts
+
+    async def down(ctx):
+        if slow:
+            run.cut = CancelReason.TIMEOUT
+        raise ConnectionError("refused")
+
+    bench = Bench()
+    bench.store.attempts = earlier
+    permit = {**PERMIT, "permit": TrialPermit(4, 2, well_at=50.0)}
+    run = bench.run(down, timeout=5, attempt=2, max_attempts=9, **permit)
+    assert bench.execute(run).outcome.counted is counted
+
+
+def test_a_trial_does_not_count_where_the_store_cannot_say_whose_failure_it_is():
+    async def down(ctx):
+        raise ConnectionError("refused")
+
+    bench = Bench()
+    permit = {**PERMIT, "permit": TrialPermit(4, 2, well_at=50.0)}
+    assert not bench.execute(bench.run(down, **permit)).outcome.counted
+
+
+def test_a_trial_that_is_cut_before_it_began_is_handed_back():
+    async def earlier(job_id):
+        run.cut = CancelReason.SHUTDOWN
+        return []
+
+    bench = Bench()
+    bench.store.attempts = earlier
+    permit = {**PERMIT, "permit": TrialPermit(4, 2, well_at=50.0)}
+    run = bench.run(fine, **permit)
+    assert bench.execute(run).outcome == Released(reason="shutdown")
 
 
 def test_a_hook_that_is_async_is_asked_first_and_a_cut_meanwhile_is_heeded():

@@ -343,3 +343,8 @@ json_values = st.recursive(
 def test_any_json_value_comes_back_as_it_was(value):
     both = codec(Any)
     assert both.decode(both.encode(value)) == value
+
+
+def test_keys_that_become_one_are_refused_clearly():
+    with pytest.raises(ValidationError, match="would not come back as it was given"):
+        CheckedJsonCodec(Any, "arguments of x").encode({1: 2, "1": 3})

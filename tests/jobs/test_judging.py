@@ -8,7 +8,7 @@ from tests.support.workers import claim
 
 from holdfast.errors import Category, ErrorCode, Permanent, RetryLater, RetryRule
 from holdfast.jobs.app import App
-from holdfast.jobs.circuits import Admission, Verdict
+from holdfast.jobs.circuits import Admission, TrialPermit, Verdict
 from holdfast.jobs.downstream import Downstream
 from holdfast.jobs.judging import (
     Trouble,
@@ -16,10 +16,12 @@ from holdfast.jobs.judging import (
     decide,
     failed_before,
     look,
+    may_be_own,
     needs_history,
     of_code,
     one_line,
     trouble_of,
+    would_be_own,
 )
 from holdfast.jobs.model import (
     Attempt,
@@ -46,10 +48,11 @@ def kind_of(policy=POLICY, downstream=None):
     return work.kind
 
 
-def decided(error, *, kind=None, duration=1.0, repeated=False, **fields):
+def decided(error, *, kind=None, duration=1.0, repeated=False, own=False, **fields):
     kind = kind or kind_of()
     trouble = error if isinstance(error, Trouble) else look(error, kind, 1000.0)
-    return decide(trouble, claim(**fields), kind, Random(1), duration=duration, repeated=repeated)
+    facts = {"duration": duration, "repeated": repeated, "own": own}
+    return decide(trouble, claim(**fields), kind, Random(1), **facts)
 
 
 class Throttled(Exception):
@@ -62,6 +65,11 @@ class Throttled(Exception):
 
 def test_a_transient_error_waits_by_the_backoff():
     assert decided(ConnectionError("x"), attempt=2).after == 20
+
+
+@pytest.mark.parametrize("error", [RetryLater(5e9), Throttled(5e9)])
+def test_nobody_can_ask_for_more_than_ten_years(error):
+    assert 365 * 86400 <= decided(error).after <= 3650 * 86400
 
 
 def test_a_permanent_error_is_a_dead_letter_at_once():
@@ -89,6 +97,58 @@ def test_a_failed_trial_of_a_code_of_one_retry_does_not_count_either():
     assert (type(outcome), outcome.counted) == (Retry, False)
     assert not needs_history(trouble, claim(**trial))
     assert needs_history(of_code(IO), claim(**trial))
+
+
+def test_a_failed_trial_that_is_the_jobs_own_counts_like_any_attempt():
+    trial = {"admission": Admission.TRIAL, "own": True}
+    assert decided(ConnectionError(), attempt=1, **trial).counted
+    last = decided(ConnectionError(), attempt=3, **trial)
+    assert last.dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
+    trouble = replace(of_code(IO), diagnosis=Diagnosis(Category.TRANSIENT, IO, counts=True))
+    trying = claim(attempt=2, max_attempts=9, admission=Admission.TRIAL)
+    assert needs_history(trouble, trying, own=True)
+
+
+def test_a_failed_trial_lets_others_have_the_next_one():
+    kind = kind_of(downstream=Downstream("gw", breaker=BreakerPolicy(open_for=100)))
+    trouble = look(ConnectionError(), kind, 1000.0)
+    trying = claim(admission=Admission.TRIAL)
+    outcome = decide(trouble, trying, kind, Random(1), duration=1.0)
+    assert outcome.after == 125
+
+
+def permitted(well_at, token=7):
+    return claim(token=token, admission=Admission.TRIAL, permit=TrialPermit(1, 1, well_at))
+
+
+def failed_at(started_at, token, error=GW):
+    problem = None if error is None else JobError(error, "x")
+    return Attempt("j1", 1, token, "w", started_at, error=problem)
+
+
+@pytest.mark.parametrize(
+    "attempts, expected",
+    [
+        ([], False),
+        ([failed_at(40.0, 6)], True),
+        ([failed_at(60.0, 6)], False),
+        ([failed_at(40.0, 5), failed_at(60.0, 6)], False),
+        ([failed_at(40.0, 5), failed_at(60.0, 6, error=None)], True),
+        ([failed_at(40.0, 7)], False),
+    ],
+)
+def test_a_failed_trial_is_the_jobs_own_where_another_succeeded_since_it_failed_before(
+    attempts, expected
+):
+    assert would_be_own(attempts, permitted(50.0)) is expected
+    assert not would_be_own(attempts, permitted(None))
+
+
+def test_whose_failure_a_trial_is_need_not_be_asked_where_it_cannot_be_the_jobs_own():
+    assert may_be_own(permitted(50.0))
+    assert not may_be_own(permitted(50.0, token=1))
+    assert not may_be_own(permitted(None))
+    assert not may_be_own(claim())
 
 
 def test_a_trial_that_says_nothing_of_its_downstream_counts_like_any_attempt():

@@ -217,3 +217,14 @@ def test_a_job_without_a_result_says_why(tmp_path):
         assert caught.value.code is ErrorCode.GW_4XX
 
     use(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("limit", [-1, 2**70, 1.5, True])
+def test_a_page_that_no_store_could_return_is_refused(tmp_path, limit):
+    async def scenario(engine):
+        with pytest.raises((ValueError, TypeError), match="limit must be"):
+            await engine.list(limit=limit)
+        with pytest.raises((ValueError, TypeError), match="limit must be"):
+            await engine.dead_letters.list(limit=limit)
+
+    use(tmp_path, scenario)

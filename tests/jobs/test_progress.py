@@ -166,3 +166,19 @@ def test_closing_ends_what_waits():
         assert len(store.written) == 1
 
     clock.run(go())
+
+
+def test_a_word_that_the_store_cannot_digest_is_logged_and_nothing_else(caplog):
+    clock = VirtualClock()
+    writer, run, store, _, refused = setting(clock)
+
+    async def go():
+        writer.open()
+        store.answer = ValueError("cannot")
+        run.context.progress(0.1)
+        await breathe()
+        assert "cannot be stored" in caplog.text
+        assert refused == []
+        await writer.close()
+
+    clock.run(go())

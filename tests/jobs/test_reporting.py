@@ -163,3 +163,40 @@ def test_a_refusal_is_news_unless_the_report_was_sent_before(caplog, resent, lev
     with caplog.at_level(logging.INFO, "holdfast.worker"):
         tick(Scripted(result(refused=(Refused(run.claim.lease, Refusal.STALE),))), [run])
     assert [record.levelno for record in caplog.records] == [level]
+
+
+def test_what_came_of_reports_that_were_set_apart_is_told_too():
+    stale, over, good = ended("stale"), ended("over", Retry(1.0, ERROR)), ended("good")
+    record = DownstreamRecord(DownstreamSettings("gw"))
+
+    class Apart(Scripted):
+        async def tick(self, worker_id, finished=(), request=None):
+            await super().tick(worker_id, finished, request)
+            about = {report.lease.job_id for report in finished}
+            return result(
+                refused=[Refused(stale.claim.lease, Refusal.STALE)] if "stale" in about else (),
+                overruled=[Overruled(over.claim.lease, JobStatus.CANCELLED)]
+                if "over" in about
+                else (),
+                moved=[record] if "good" in about else (),
+            )
+
+    told = Told()
+    tick(Apart(indigestible=("bad",)), [stale, over, ended("bad"), good], told=told)
+    assert [event.job_id for event in told.of(WriteRefused)] == ["stale"]
+    assert [event.job_id for event in told.of(JobOverruled)] == ["over"]
+    assert [event.name for event in told.of(CircuitMoved)] == ["gw"]
+    assert [event.job_id for event in told.of(AttemptFinished)] == ["over", "good"]
+
+
+def test_reports_that_may_have_been_taken_one_by_one_are_no_news_when_refused():
+    class Leaving(Scripted):
+        async def tick(self, worker_id, finished=(), request=None):
+            if len(self.ticks) == 2:
+                raise StoreUnavailable("gone")
+            return await super().tick(worker_id, finished, request)
+
+    runs = [ended("good"), ended("bad")]
+    with pytest.raises(StoreUnavailable):
+        tick(Leaving(indigestible=("bad",)), runs)
+    assert all(run.resent for run in runs)

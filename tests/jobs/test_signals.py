@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from holdfast.jobs.signals import stop_on_signals
+from holdfast.jobs.signals import interrupts_here, runs_now, stop_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -21,3 +21,23 @@ def test_a_signal_calls_stop_and_the_old_handler_is_put_back(number):
         assert signal.getsignal(number) is before
 
     asyncio.run(go())
+
+
+def test_an_interrupt_may_strike_the_main_thread_unless_signals_are_handled():
+    async def go():
+        assert interrupts_here()
+        with stop_on_signals(lambda: None):
+            assert not interrupts_here()
+        assert interrupts_here()
+        assert not await asyncio.to_thread(interrupts_here)
+
+    asyncio.run(go())
+
+
+def test_a_task_runs_now_only_inside_itself():
+    async def go():
+        assert runs_now(asyncio.current_task())
+        assert not runs_now(None)
+
+    asyncio.run(go())
+    assert not runs_now(None)

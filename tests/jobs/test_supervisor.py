@@ -153,6 +153,22 @@ def test_news_of_a_heartbeat_are_acted_upon():
     scene.clock.run(go())
 
 
+def test_a_lease_that_its_own_report_may_have_ended_is_not_called_lost(caplog):
+    async def go():
+        scene = Scene()
+        run = scene.add()
+        run.report = Finished(run.claim.lease, Completed())
+        scene.runs.ended(run)
+        scene.runs.hear(News(lost=(run,)))
+        assert not scene.told.of(LeaseLost)
+        assert not run.lost
+        assert not caplog.records
+        scene.runs.reported([run])
+        assert not scene.runs.busy
+
+    asyncio.run(go())
+
+
 def test_a_job_that_comes_back_to_its_own_worker_ends_the_run_that_had_lost_it():
     scene = Scene()
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextvars
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -78,3 +80,20 @@ def test_an_answer_for_nobody_is_dropped():
             break
         threading.Event().wait(0.005)
     assert threads.alive == 0
+
+
+def test_a_copy_that_a_function_forks_and_comes_back_from_is_ended():
+    program = """
+import asyncio, os
+from holdfast.jobs.threads import Threads
+
+async def go():
+    copy = await Threads("t").start(os.fork).future
+    print(os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]))
+
+asyncio.run(go())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "70\n", done.stderr

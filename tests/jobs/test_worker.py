@@ -22,6 +22,7 @@ from holdfast.jobs.events import (
     StoreLost,
     WorkerStarted,
     WorkerStopped,
+    WorkerStuck,
 )
 from holdfast.jobs.model import AttemptOutcome, DeadLetterReason
 from holdfast.jobs.options import WorkerOptions
@@ -630,7 +631,7 @@ def test_a_worker_that_was_stopped_before_it_ran_claims_nothing(tmp_path):
     asyncio.run(go())
 
 
-def test_a_keyboard_interrupt_inside_a_handler_stops_the_worker_and_hands_the_job_back(tmp_path):
+def test_a_keyboard_interrupt_inside_a_handler_stops_the_worker_and_counts(tmp_path):
     app = App("a")
 
     @app.job()
@@ -642,7 +643,70 @@ def test_a_keyboard_interrupt_inside_a_handler_stops_the_worker_and_hands_the_jo
             await it.enqueue(interrupted, "i")
             async with asyncio.timeout(SOON):
                 await it.worker.run()
-            assert await it.outcomes("i") == ["released"]
+            assert await it.outcomes("i") == ["retry"]
+
+    asyncio.run(go())
+
+
+def test_a_blocking_handler_that_raises_keyboard_interrupt_stops_nobody(tmp_path):
+    app = App("a")
+
+    @app.job(retry=AT_ONCE)
+    def interrupted(ctx):
+        raise KeyboardInterrupt
+
+    async def go():
+        async with rig(tmp_path, app) as it:
+            await it.enqueue(interrupted, "i")
+            await it.run()
+            assert await it.outcomes("i") == ["retry", "failed"]
+
+    asyncio.run(go())
+
+
+def test_a_worker_whose_slots_are_all_taken_for_good_says_so_and_leaves_until_idle(
+    tmp_path, caplog
+):
+    app = App("a")
+    let_go = threading.Event()
+
+    @app.job(timeout=0.05, retry=RetryPolicy(max_attempts=1))
+    def stuck(ctx):
+        let_go.wait(SOON)
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=2) as it:
+            await it.enqueue(stuck, "s", "t", "u")
+            try:
+                await it.run()
+                assert not it.worker.reachable
+            finally:
+                let_go.set()
+            assert [event.slots for event in it.told.of(WorkerStuck)] == [2]
+            assert sum("all slots (2)" in record.message for record in caplog.records) == 1
+            assert await it.status("u") == "queued"
+
+    asyncio.run(go())
+
+
+def test_a_worker_that_was_stuck_goes_on_once_a_slot_is_free(tmp_path):
+    app = App("a")
+    let_go = threading.Event()
+
+    @app.job(timeout=0.05, retry=RetryPolicy(max_attempts=1))
+    def stuck(ctx, args: bool):
+        if args:
+            let_go.wait(SOON)
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=1) as it:
+            await it.enqueue(stuck, "s", arguments="true")
+            await it.enqueue(stuck, "t", arguments="false")
+            async with it.running():
+                await it.told.wait(WorkerStuck)
+                let_go.set()
+                await it.until("t", "complete")
+                assert it.worker.reachable
 
     asyncio.run(go())
 
@@ -924,5 +988,30 @@ def test_its_id_is_made_up_unless_it_is_given(tmp_path):
         async with rig(tmp_path, app) as it:
             assert it.worker.worker_id != it.another(QUICK).worker_id
             assert it.another(WorkerOptions(worker_id="w7")).worker_id == "w7"
+
+    asyncio.run(go())
+
+
+def test_a_queue_that_no_kind_is_in_is_pointed_out(tmp_path, caplog):
+    app = App("a")
+
+    @app.job(queue="mail")
+    async def send(ctx): ...
+
+    async def go():
+        async with rig(tmp_path, app) as it:
+            it.another(replace(QUICK, queues=("mail",)))
+            assert not caplog.records
+            it.another(replace(QUICK, queues=("mail", "mial")))
+            assert "no kind that it knows is in queue ['mial']" in caplog.text
+
+    asyncio.run(go())
+
+
+def test_a_worker_that_does_not_run_hears_of_no_cancelling(tmp_path):
+    async def go():
+        async with rig(tmp_path, App("a")) as it:
+            it.worker.hear_cancel("j")
+            assert it.worker.running == 0
 
     asyncio.run(go())

@@ -11,6 +11,10 @@ from holdfast.store.postgres.store import PostgresStore  # noqa: E402 - asserts 
 from holdfast.testing.conformance import FACTS, Fact, World  # noqa: E402
 
 
+# The latter is what a name that is none of the enumerated ones gets.
+VIOLATIONS = (asyncpg.CheckViolationError, asyncpg.InvalidTextRepresentationError)
+
+
 async def check(fact: Fact, url: str) -> None:
     """Hold the store to `fact` on the fresh database at `url`."""
     others: list[PostgresStore] = []
@@ -36,7 +40,7 @@ async def check(fact: Fact, url: str) -> None:
 
     async with PostgresStore(url) as store:
         try:
-            await fact(World(store, open_second, set_columns, (asyncpg.CheckViolationError,)))
+            await fact(World(store, open_second, set_columns, VIOLATIONS))
         finally:
             for other in others:
                 await other.close()

@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session
 from tests.store.postgres.conftest import ANY
 
 from holdfast.jobs.model import NewJob
-from holdfast.store.joining import NoTransaction, enqueue_joined, join, numbered, percented
+from holdfast.store.joining import NoTransaction, join, numbered, percented
 from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.sqlite.store import SQLiteStore
 
 
 class Undo(Exception):
@@ -146,7 +147,7 @@ def test_what_is_committed_is_enqueued_whole(postgres_url, begin):
     async def scenario():
         async with PostgresStore(postgres_url) as store:
             async with begin(postgres_url) as connection:
-                answers = await enqueue_joined(store, connection, BATCH)
+                answers = await store.enqueue_on(connection, BATCH)
                 assert await store.get("plain") is None
             assert [(answer.id, answer.created) for answer in answers] == [
                 ("full", True),
@@ -303,6 +304,89 @@ def test_a_connection_without_a_transaction_is_refused(postgres_url):
     asyncio.run(scenario())
 
 
+@contextlib.asynccontextmanager
+async def sqlalchemy_way(url, way):
+    """Yield a connection or session of an engine that is AUTOCOMMIT as a whole."""
+    if "async" in way:
+        engine = create_async_engine(url, isolation_level="AUTOCOMMIT")
+        async with engine.connect() if way == "async connection" else AsyncSession(engine) as own:
+            yield own
+        await engine.dispose()
+    else:
+        engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT")
+        with engine.connect() if way == "connection" else Session(engine) as own:
+            yield own
+        engine.dispose()
+
+
+@pytest.mark.parametrize(
+    "driver, way",
+    [
+        ("psycopg", "connection"),
+        ("psycopg", "session"),
+        ("psycopg", "async connection"),
+        ("asyncpg", "async connection"),
+        ("asyncpg", "async session"),
+    ],
+)
+def test_an_engine_that_commits_every_statement_is_refused(postgres_url, driver, way):
+    async def scenario():
+        url = postgres_url.replace("://", f"+{driver}://", 1)
+        async with PostgresStore(postgres_url) as store, sqlalchemy_way(url, way) as connection:
+            await _refused(store, connection, "AUTOCOMMIT")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "driver, way",
+    [
+        ("sqlite", "connection"),
+        ("sqlite", "session"),
+        ("sqlite+aiosqlite", "async connection"),
+        ("sqlite+aiosqlite", "async session"),
+    ],
+)
+def test_an_engine_on_a_file_that_commits_every_statement_is_refused(tmp_path, driver, way):
+    async def scenario():
+        path = tmp_path / "a.db"
+        async with (
+            SQLiteStore(path) as store,
+            sqlalchemy_way(f"{driver}:///{path}", way) as connection,
+        ):
+            await _refused(store, connection, "AUTOCOMMIT")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("used_before", [False, True])
+def test_an_engine_that_begins_by_an_event_is_joined(tmp_path, used_before):
+    """SQLAlchemy's own advice for SQLite: the driver's way off, and BEGIN said by an event."""
+
+    async def scenario():
+        async with SQLiteStore(tmp_path / "a.db") as store:
+            engine = sqlalchemy.create_engine(f"sqlite:///{store.path}")
+
+            @sqlalchemy.event.listens_for(engine, "connect")
+            def leave_it_to_us(driver_connection, _):
+                driver_connection.isolation_level = None
+
+            @sqlalchemy.event.listens_for(engine, "begin")
+            def begin(connection):
+                connection.exec_driver_sql("BEGIN")
+
+            for name, end in (("kept", "commit"), ("lost", "rollback")):
+                with engine.connect() as connection:
+                    if used_before:
+                        connection.execute(sqlalchemy.text("SELECT 1"))
+                    await store.enqueue_on(connection, [NewJob(name, "work")])
+                    getattr(connection, end)()
+            engine.dispose()
+            assert [job.id for job in (await store.list_jobs()).jobs] == ["kept"]
+
+    asyncio.run(scenario())
+
+
 def test_a_connection_to_another_sort_of_database_is_refused(postgres_url):
     async def scenario():
         async with PostgresStore(postgres_url) as store:
@@ -318,11 +402,6 @@ def test_a_connection_to_another_sort_of_database_is_refused(postgres_url):
 def test_an_unknown_connection_is_told_what_is_taken(connection):
     with pytest.raises(TypeError, match=r"does not take builtins\.\w+; it takes an asyncpg"):
         join(connection)
-
-
-def test_a_store_that_cannot_join_says_so():
-    with pytest.raises(TypeError, match="object does not take connection="):
-        asyncio.run(enqueue_joined(object(), object(), []))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from typing import (
 from holdfast.jobs.arguments import NoArguments, arguments_codec, results_codec
 from holdfast.jobs.context import JobContext
 from holdfast.jobs.downstream import Downstream
-from holdfast.jobs.kinds import Handler, Hook, Isolation, JobKind
+from holdfast.jobs.kinds import Handler, Hook, Isolation, JobKind, is_async
 from holdfast.jobs.model import Job
 from holdfast.jobs.retention import Retention
 from holdfast.resilience import checks
@@ -42,6 +42,7 @@ R = TypeVar("R")
 HookT = TypeVar("HookT", bound=Callable[..., Any])
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,99}")
+_MOST_ATTEMPTS = 32767
 
 
 class JobFunction(Generic[ArgsT, ResultT]):
@@ -172,8 +173,9 @@ class App:
     ) -> JobDecorator:
         """Declare the function below as a kind of job, called with `(ctx, args)` or `(ctx)`.
 
-        An async function runs on the worker's event loop, any other in a thread. The annotation
-        of `args` says what is stored, that of the result what `engine.result` returns.
+        An async function runs on the worker's event loop, any other in a thread; a coroutine that
+        such a one returns is awaited. The annotation of `args` says what is stored, that of the
+        result what `engine.result` returns.
 
         Args:
             name: the kind's name within the app; by default the function's. The whole name is
@@ -184,7 +186,10 @@ class App:
                 `timeout` and `deadline`; its breaker, rate and concurrency for what `downstream`
                 leaves open.
             downstream: the dependency that it calls.
-            timeout: seconds that one attempt may run.
+            timeout: seconds that one attempt may run; then it is asked to stop. A thread cannot be
+                ended: a function that neither is async nor looks at `ctx.cancel_requested` is
+                reported in time but keeps its slot until it returns, and once such ones have all
+                slots the worker runs nothing more. `isolation="process"` ends it.
             deadline: seconds from enqueueing, or from a later `run_at`, until the job is failed
                 with `TIMEOUT`.
             concurrency: jobs of this kind that may run at once in the whole fleet.
@@ -260,14 +265,13 @@ def known_downstreams(kinds: Iterable[JobKind]) -> dict[str, Downstream]:
 
 def _handler(name: str, function: Callable[..., Any], names: Mapping[str, Any]) -> Handler:
     parameters = _parameters(f"job {name}", function, (1, 2), "(ctx, args) or (ctx)")
-    is_async = inspect.iscoroutinefunction(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"job {name} must return its result, not yield")
     subject = f"arguments of {name}"
     result = _annotation(name, function, "return", names)
     return Handler(
         function=function,
-        is_async=is_async,
+        is_async=is_async(function),
         takes_arguments=len(parameters) == 2,
         arguments=arguments_codec(_annotation(name, function, parameters[1], names), subject)
         if len(parameters) == 2
@@ -315,7 +319,7 @@ def _annotation(
 
 def _hook(field: str, function: Callable[..., Any], count: int) -> Hook:
     _parameters(field, function, (count,), "(ctx, args)" if count == 2 else "(job)")
-    return Hook(function, inspect.iscoroutinefunction(function))
+    return Hook(function, is_async(function))
 
 
 def _isolation(value: str | None) -> Isolation | None:
@@ -344,6 +348,7 @@ def _check_name(field: str, value: object) -> None:
 
 
 def _check_policy(policy: RetryPolicy, downstream: Downstream | None) -> None:
+    checks.whole("retry: max_attempts", policy.max_attempts, at_least=1, at_most=_MOST_ATTEMPTS)
     if policy.budget is not None:
         raise ValueError(
             f"retry: jobs have no retry budget, got {policy.budget!r}; use dataclasses.replace("

@@ -26,6 +26,7 @@ def dump_record(record: DownstreamRecord) -> str:
             "trips": record.trips,
             "open_seconds": record.open_seconds,
             "last_error": record.last_error,
+            "well_at": record.well_at,
         }
     )
 
@@ -122,4 +123,5 @@ def load_downstream(row: StoredDownstream) -> DownstreamRecord:
         open_seconds=data["open_seconds"],
         version=row.version,
         last_error=None if data["last_error"] is None else ErrorCode(data["last_error"]),
+        well_at=data["well_at"],
     )

@@ -61,6 +61,13 @@ class RefusedPermit(Permit):
 
 
 @dataclass(frozen=True, slots=True)
+class TrialPermit(Permit):
+    """Leave for a trial call. `well_at` is when an earlier trial last succeeded, None: never."""
+
+    well_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CallReport:
     """One call's verdict on a downstream, under the permit that came with the claim.
 
@@ -104,7 +111,7 @@ class DownstreamRecord:
     `window` holds the outcomes that the rate rule looks at: `(bucket, calls, failures)`, oldest
     first. `closed_at` is when trials last closed it; `trips` counts how often it opened,
     `open_seconds` is how long it was open in all, up to the last time it closed. `last_error` is
-    the code of the last failure that counted.
+    the code of the last failure that counted, `well_at` is when a trial call last succeeded.
     """
 
     settings: DownstreamSettings
@@ -115,6 +122,7 @@ class DownstreamRecord:
     open_seconds: float = 0.0
     version: int = 0
     last_error: ErrorCode | None = None
+    well_at: float | None = None
 
     @property
     def name(self) -> str:
@@ -204,7 +212,8 @@ def _grant_trials(
         circuit, permit = transitions.admit(circuit, policy, now)
         if permit is None:
             break
-        permits.append((Admission.TRIAL, permit))
+        trial = TrialPermit(permit.generation, permit.trial, record.well_at)
+        permits.append((Admission.TRIAL, trial))
     if not permits:
         return Leave(record)
     return Leave(replace(record, circuit=circuit), tuple(permits))
@@ -235,6 +244,9 @@ def _judge_one(
     record: DownstreamRecord, policy: BreakerPolicy, report: CallReport, now: float
 ) -> DownstreamRecord:
     circuit, permit, last_error = record.circuit, report.permit, record.last_error
+    if permit.trial is not None and report.verdict is Verdict.SUCCESS:
+        # Also where a twin's failure has ended the phase of this trial: the downstream answers.
+        record = replace(record, well_at=now)
     if permit.generation != circuit.generation:
         return record
     if report.verdict is Verdict.NEITHER:

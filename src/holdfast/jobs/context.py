@@ -10,6 +10,7 @@ from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.kinds import JobKind
 from holdfast.jobs.model import Claim
+from holdfast.jobs.validation import NEVER_KEPT
 from holdfast.resilience import checks
 
 
@@ -169,7 +170,8 @@ class JobContext:
 
         Call it as often as you like, from a thread or from a coroutine, where it may also be
         awaited: it never blocks, and of what is said in quick succession only the last is stored.
-        What is left out keeps its last value.
+        What is left out keeps its last value. What no store can keep in a note, NUL and lone
+        surrogates, becomes a place holder: a file's odd name is no reason to fail.
 
         Raises:
             ValueError: `share` is not between 0 and 1.
@@ -177,6 +179,8 @@ class JobContext:
         if share is not None:
             checks.number("share", share, at_least=0, at_most=1)
         checks.instance("note", note, str, optional=True)
+        if note is not None:
+            note = NEVER_KEPT.sub("\ufffd", note)
         with _LOCK:
             self._share = self._share if share is None else float(share)
             self._note = self._note if note is None else note

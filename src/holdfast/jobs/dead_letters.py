@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from holdfast.clock import Clock
 from holdfast.errors import HoldfastError
 from holdfast.jobs.circuits import HoldMode
-from holdfast.jobs.looking import JobId, id_of
+from holdfast.jobs.looking import MOST_LISTED, JobId, id_of
 from holdfast.jobs.ports import Change, Store
 from holdfast.jobs.registry import Registry
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter
@@ -46,7 +46,12 @@ class DeadLetters:
     async def list(
         self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[tuple[DeadLetter, ...], str | None]:
-        """Return dead letters, newest failure first, and the cursor to go on with."""
+        """Return dead letters, newest failure first, and the cursor to go on with.
+
+        Raises:
+            ValueError: `limit` is not from 0 to 100 000, or `cursor` is none of this list's.
+        """
+        checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
         return await self._store.dead_letters(where, cursor=cursor, limit=limit)
 
     async def groups(self) -> tuple[DeadLetterGroup, ...]:

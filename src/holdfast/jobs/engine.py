@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import ErrorCode
@@ -25,6 +25,9 @@ from holdfast.jobs.ports import Change, Store
 from holdfast.jobs.refusals import InvalidState, UnknownJob
 from holdfast.jobs.registry import Registry
 from holdfast.jobs.requests import JobHandle, JobRequest, RequestOptions
+
+if TYPE_CHECKING:
+    from holdfast.jobs.worker import Worker
 
 ArgsT = TypeVar("ArgsT")
 ResultT = TypeVar("ResultT")
@@ -61,6 +64,7 @@ class Engine(Looking):
     ) -> None:
         super().__init__(store, Registry(apps), clock)
         self._listeners = tuple(listeners)
+        self._workers: set[Worker] = set()
         self._enqueuer = Enqueuer(
             store, self.registry, clock, payload_limit=payload_limit, joining=joining
         )
@@ -191,14 +195,23 @@ class Engine(Looking):
     async def cancel(self, job: JobId) -> Job:
         """Cancel a job; one that is running is asked to stop, and says `cancel_requested`.
 
+        A handler that `work` of this engine runs is asked at once; one in another process when its
+        worker's next heartbeat finds out, within `WorkerOptions.extend_every` (30 s by default).
+
         Raises:
             UnknownJob: there is no such job.
             InvalidState: it is finished.
         """
-        return await self._changed(job, await self.store.cancel(id_of(job)), "cancelled")
+        change = await self.store.cancel(id_of(job))
+        if change is Change.REQUESTED:
+            for worker in self._workers:
+                worker.hear_cancel(id_of(job))
+        return await self._changed(job, change, "cancelled")
 
     async def retry(self, job: JobId) -> Job:
         """Put a failed job back in the queue, its attempts counted anew.
+
+        A deadline that has passed is lifted: the job then has none. One that lies ahead stays.
 
         Raises:
             UnknownJob: there is no such job.
@@ -268,5 +281,9 @@ class Engine(Looking):
             names = (queues,) if isinstance(queues, str) else tuple(queues)
             chosen = replace(chosen, queues=names)
         worker = Worker(self.store, self.kinds, chosen, clock=self.clock, listeners=self._listeners)
-        with stopping(worker.stop) if stop_on_signals else nullcontext():
-            await worker.run(until_idle=until_idle)
+        self._workers.add(worker)
+        try:
+            with stopping(worker.stop) if stop_on_signals else nullcontext():
+                await worker.run(until_idle=until_idle)
+        finally:
+            self._workers.discard(worker)

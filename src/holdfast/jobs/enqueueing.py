@@ -14,6 +14,7 @@ from holdfast.jobs.ports import Store, StoreError, StoreUnavailable
 from holdfast.jobs.registry import Registry
 from holdfast.jobs.requests import JobHandle, JobRequest, needs_now, new_ids, prepare
 from holdfast.jobs.store_time import StoreTime
+from holdfast.jobs.validation import shown
 from holdfast.resilience import checks
 
 _log = logging.getLogger("holdfast.engine")
@@ -119,6 +120,8 @@ class Enqueuer:
         last: object = None
         kind: JobKind | None = None
         for request in requests:
+            if not isinstance(request, JobRequest):
+                raise TypeError(f"a request must be a JobRequest, got {shown(request)}")
             if kind is None or request.job is not last:
                 kind, last = self._kind_of(request), request.job
             asked.append((request, kind))

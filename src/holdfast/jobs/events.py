@@ -70,6 +70,13 @@ class AttemptAbandoned(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerStuck(Event):
+    """Attempts that were abandoned and do not end take all `slots` of a worker: it runs nothing."""
+
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class CircuitMoved(Event):
     """A downstream's breaker is now in `state`."""
 

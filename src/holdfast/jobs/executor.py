@@ -11,9 +11,12 @@ the report is always taken, whatever asked the handler to stop: the work is done
 """
 
 import asyncio
+import contextlib
+import inspect
 import json
 import logging
 import math
+import os
 from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
@@ -22,14 +25,17 @@ from holdfast.clock import Clock
 from holdfast.errors import AttemptTimeout, DeadlineExceeded
 from holdfast.jobs.circuits import Admission, CallReport, Verdict
 from holdfast.jobs.context import CancelReason, ContextPort, JobCancelled, JobContext
+from holdfast.jobs.declaring import Declarer
 from holdfast.jobs.judging import (
     Trouble,
     decide,
     failed_before,
     look,
+    may_be_own,
     needs_history,
     refusal,
     trouble_of,
+    would_be_own,
 )
 from holdfast.jobs.kinds import Hook, JobKind
 from holdfast.jobs.model import (
@@ -43,7 +49,8 @@ from holdfast.jobs.model import (
     Released,
 )
 from holdfast.jobs.ports import Store, StoreError
-from holdfast.jobs.threads import Call, Threads
+from holdfast.jobs.signals import interrupts_here, runs_now
+from holdfast.jobs.threads import Call, Threads, end_copy
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -67,7 +74,8 @@ class Run:
 
     `held_until` is the moment, on the monotonic clock, up to which the lease is certain;
     `ends_at` the next one at which something is to happen to the run: its time is up, or its time
-    to clean up is. `waits` says that its handler has not begun yet, for want of a child process.
+    to clean up is. `waits` says that its handler has not begun yet, for want of a child process;
+    `own` that a failure is the job's own even where the attempt is a trial.
     """
 
     # Most runs never leave these: set on the class, they cost nothing for each.
@@ -81,6 +89,8 @@ class Run:
     cut: CancelReason | None = None
     lost = False
     waits = False
+    awaited = False
+    own = False
     abandoned = False
     resent = False
     result: Any = _NOTHING
@@ -122,7 +132,7 @@ class Run:
     @property
     def in_loop(self) -> bool:
         """Whether the handler is a coroutine on the worker's event loop."""
-        return self.kind.handler.is_async and self.kind.isolation is None
+        return self.awaited or (self.kind.handler.is_async and self.kind.isolation is None)
 
 
 class Children(Protocol):
@@ -163,6 +173,7 @@ class Executor:
         self._children = children
         self._on_ended = on_ended
         self._on_interrupt = on_interrupt
+        self._declarer = Declarer(store, clock)
 
     async def execute(self, run: Run) -> None:
         """Take `run` from its claim to its report."""
@@ -212,37 +223,22 @@ class Executor:
         return True
 
     async def _ran(self, run: Run) -> None:
-        kind = run.kind
+        process = os.getpid()
         try:
-            if kind.isolation is not None:
-                answer = await self._children.execute(run)
-                if isinstance(answer, Trouble):
-                    run.trouble = answer
-                else:
-                    run.result = answer
-                return
-            value = None
-            if kind.existing is not None and kind.asks_existing(run.claim):
-                value = await self._call_hook(run, kind.existing)
-                if value is None and run.cut is not None:
-                    return
-            if value is None:
-                handler = kind.handler
-                if handler.is_async:
-                    value = await handler.call(run.context, run.arguments)
-                else:
-                    value = await self._in_thread(run, handler.call)
-            run.result = kind.handler.results.encode(value)
+            await self._called(run)
         except asyncio.CancelledError as error:
             self._note_cancelled(run, error)
-        except GeneratorExit:
-            raise
-        except KeyboardInterrupt:
-            # The signal struck while this handler had the main thread; it is meant for us all.
-            run.cut = run.cut or CancelReason.SHUTDOWN
-            self._on_interrupt()
         except BaseException as error:
+            if isinstance(error, GeneratorExit) and not runs_now(run.task):
+                # Nobody runs this coroutine any more: it is being thrown away.
+                raise
             self._note_error(run, error)
+            if isinstance(error, KeyboardInterrupt) and run.in_loop and interrupts_here():
+                # The signal may have struck while this handler had the main thread, or the handler
+                # raised it itself: one cannot tell, so the attempt counts and the worker stops.
+                self._on_interrupt()
+        finally:
+            end_copy(process)
 
     async def _judged(self, run: Run) -> None:
         """Judge a run that came back without an answer."""
@@ -252,10 +248,10 @@ class Executor:
         if run.trouble is None or run.cut is not None:
             self._judge_cut(run)
         else:
-            repeated = await self._repeated(run.trouble, run.claim)
+            repeated = await self._repeated(run.trouble, run)
             run.outcome = decide(
                 run.trouble, run.claim, run.kind, self._rng,
-                duration=run.ended_at - run.started_at, repeated=repeated,
+                duration=run.ended_at - run.started_at, repeated=repeated, own=run.own,
             )  # fmt: skip
             run.verdict = run.trouble.verdict
 
@@ -274,6 +270,33 @@ class Executor:
         ended_at = run.ended_at if run.ended_at is not None else self._clock.monotonic()
         run.report = Finished(claim.lease, run.outcome, ended_at - run.started_at, report, meta)
 
+    async def _called(self, run: Run) -> None:
+        kind = run.kind
+        if run.claim.downstream is not None and not await self._admitted(run):
+            return
+        if kind.isolation is not None:
+            answer = await self._children.execute(run)
+            if isinstance(answer, Trouble):
+                run.trouble = answer
+            else:
+                run.result = answer
+            return
+        value = None
+        if kind.existing is not None and kind.asks_existing(run.claim):
+            value = await self._call_hook(run, kind.existing)
+            if value is None and run.cut is not None:
+                return
+        if value is None:
+            handler = kind.handler
+            if handler.is_async:
+                value = await handler.call(run.context, run.arguments)
+            else:
+                value = await self._in_thread(run, handler.call)
+                if inspect.isawaitable(value):
+                    run.awaited = True
+                    value = await value
+        run.result = kind.handler.results.encode(value)
+
     # -- details -------------------------------------------------------------------------------
 
     async def _in_thread(self, run: Run, function: Callable[..., Any]) -> Any:
@@ -287,7 +310,8 @@ class Executor:
     async def _call_hook(self, run: Run, hook: Hook) -> Any:
         if hook.is_async:
             return await hook.function(run.context, run.arguments)
-        return await self._in_thread(run, hook.function)
+        value = await self._in_thread(run, hook.function)
+        return await value if inspect.isawaitable(value) else value
 
     def _note_cancelled(self, run: Run, error: asyncio.CancelledError) -> None:
         task = asyncio.current_task()
@@ -332,10 +356,26 @@ class Executor:
         else:
             assert run.ended_at is not None
             duration = run.ended_at - run.started_at
-            run.outcome = decide(trouble, run.claim, run.kind, self._rng, duration=duration)
+            run.outcome = decide(
+                trouble, run.claim, run.kind, self._rng, duration=duration, own=run.own
+            )
 
-    async def _repeated(self, trouble: Trouble, claim: Claim) -> bool:
-        if not needs_history(trouble, claim):
+    async def _admitted(self, run: Run) -> bool:
+        """Settle what must be known of the downstream before a call; False: make none."""
+        claim = run.claim
+        if self._declarer.misses(claim, run.kind):
+            if await self._declarer.declare(claim, run.kind, run.started_at):
+                run.outcome = Released(reason="undeclared downstream")
+                return False
+        elif may_be_own(claim):
+            # Where the store cannot say, the next trial asks again.
+            with contextlib.suppress(StoreError):
+                run.own = would_be_own(await self._store.attempts(claim.job_id), claim)
+        return run.cut is None
+
+    async def _repeated(self, trouble: Trouble, run: Run) -> bool:
+        claim = run.claim
+        if not needs_history(trouble, claim, own=run.own):
             return False
         try:
             attempts = await self._store.attempts(claim.job_id)

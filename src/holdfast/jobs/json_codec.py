@@ -95,7 +95,11 @@ class CheckedJsonCodec(JsonCodec):
         return self._read(super().encode(dict(value)), value)
 
     def _check_alike(self, given: object, back: object) -> None:
-        found = _difference(_plain(given), _plain(back), "")
+        try:
+            found = _difference(_plain(given), _plain(back), "")
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            # Keys of several types cannot even be put in order, and are no JSON.
+            found = "", given, back
         if found is not None:
             path, was, becomes = found
             raise ValidationError(

@@ -10,12 +10,16 @@ table of `holdfast.errors`, and how often and when in the kind's policy:
 - by policy: until `max_attempts`.
 
 A trial call that its downstream fails is not held against the job: it goes back without counting,
-however often that happens, as a job that is held burns no attempt either.
+however often that happens, as a job that is held burns no attempt either. Only where the
+downstream has answered another trial well since the job failed before is the failure the job's
+own, and counts: else a job whose content fails every call would run, and open the breaker, for
+ever. A job whose trial failed also waits a little longer than the breaker: the next trial is
+another job's, where there is one.
 
 A wait that the downstream asked for replaces a shorter computed one and is never shortened, not
 even by the backoff's cap: a waiting job takes no slot. `RetryLater` is the handler's own decision
-and is followed to the letter. Where the next attempt could only start after the deadline, the job
-is failed now.
+and is followed to the letter. Only ten years are the most that either can ask for. Where the next
+attempt could only start after the deadline, the job is failed now.
 """
 
 import logging
@@ -24,7 +28,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from holdfast.errors import ERRORS, Category, ErrorCode, HoldfastError, RetryLater, RetryRule
-from holdfast.jobs.circuits import Admission, RefusedPermit, Verdict
+from holdfast.jobs.circuits import Admission, RefusedPermit, TrialPermit, Verdict
 from holdfast.jobs.kinds import JobKind
 from holdfast.jobs.model import (
     Attempt,
@@ -41,6 +45,10 @@ _log = logging.getLogger("holdfast.worker")
 
 _LONGEST_MESSAGE = 500
 """Characters that an error's line may have."""
+_LONGEST_WAIT = 3650 * 86400.0
+"""Seconds that a retry waits at most, whoever asks for more: a moment that any store can keep."""
+_YIELD = 1.25
+"""How long a job whose trial failed waits, as a multiple of the breaker's `open_for`."""
 _FINAL = (AttemptOutcome.FAILED, AttemptOutcome.CANCELLED, AttemptOutcome.TIMEOUT)
 
 
@@ -143,11 +151,30 @@ def clean(text: str) -> str:
     return line if len(line) <= _LONGEST_MESSAGE else line[: _LONGEST_MESSAGE - 1] + "…"
 
 
-def needs_history(trouble: Trouble, claim: Claim) -> bool:
+def needs_history(trouble: Trouble, claim: Claim, *, own: bool = False) -> bool:
     """Say whether `decide` has to know the earlier attempts of the job."""
-    if trouble.diagnosis.retry is not RetryRule.ONCE or failed_trial(trouble, claim):
+    if trouble.diagnosis.retry is not RetryRule.ONCE:
+        return False
+    if failed_trial(trouble, claim) and not own:
         return False
     return 1 < claim.attempt < claim.max_attempts
+
+
+def may_be_own(claim: Claim) -> bool:
+    """Say whether a failure of this attempt may be the job's own though it is a trial."""
+    permit = claim.permit
+    return isinstance(permit, TrialPermit) and permit.well_at is not None and claim.lease.token > 1
+
+
+def would_be_own(attempts: Sequence[Attempt], claim: Claim) -> bool:
+    """Say whether the downstream has answered a trial well since the job failed before."""
+    well_at = claim.permit.well_at if isinstance(claim.permit, TrialPermit) else None
+    failed = [
+        attempt.started_at
+        for attempt in attempts
+        if attempt.error is not None and attempt.token < claim.lease.token
+    ]
+    return well_at is not None and bool(failed) and failed[-1] < well_at
 
 
 def failed_trial(trouble: Trouble, claim: Claim) -> bool:
@@ -181,31 +208,34 @@ def decide(
     *,
     duration: float,
     repeated: bool = False,
+    own: bool = False,
 ) -> Retry | Failed:
     """Return the outcome to report.
 
     Args:
         duration: seconds that the attempt ran.
         repeated: an earlier attempt failed with the same code, see `failed_before`.
+        own: a failed trial is the job's own failure, see `would_be_own`.
     """
     seen, error = trouble.diagnosis, trouble.error
     if seen.retry is RetryRule.NEVER:
         return Failed(error, DeadLetterReason.PERMANENT)
     if seen.ambiguous and not kind.policy.idempotent:
         return Failed(error, DeadLetterReason.PERMANENT)
-    counted = not failed_trial(trouble, claim)
+    counted = own or not failed_trial(trouble, claim)
     spent = claim.attempt >= claim.max_attempts or (seen.retry is RetryRule.ONCE and repeated)
     if spent and counted:
         return Failed(error, DeadLetterReason.ATTEMPTS_EXHAUSTED)
     delay = _delay(trouble, claim, kind, rng)
     if claim.deadline_at is not None and (claim.started_at + duration + delay >= claim.deadline_at):
         return Failed(error, DeadLetterReason.DEADLINE)
+    if not counted and kind.breaker is not None:
+        delay = max(delay, _YIELD * kind.breaker.open_for)
     return Retry(delay, error, counted)
 
 
 def _delay(trouble: Trouble, claim: Claim, kind: JobKind, rng: Random) -> float:
     if trouble.after is not None:
-        return trouble.after
+        return min(trouble.after, _LONGEST_WAIT)
     delay = kind.policy.backoff.delay(claim.attempt, rng)
-    asked = trouble.diagnosis.retry_after
-    return delay if asked is None else max(delay, asked)
+    return min(max(delay, trouble.diagnosis.retry_after or 0.0), _LONGEST_WAIT)

@@ -3,6 +3,7 @@
 `App.job` makes them, a worker runs by them. Nothing here does I/O.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -26,6 +27,13 @@ class Codec(Protocol):
         ...
 
 
+def is_async(function: Callable[..., Any]) -> bool:
+    """Say whether calling `function` returns a coroutine, as far as can be told beforehand."""
+    function = getattr(function, "__func__", function)
+    its_call = getattr(function, "__call__", None)  # noqa: B004 - asked what it is
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(its_call)
+
+
 class Isolation(StrEnum):
     """Where a handler runs, if not in the worker's own process."""
 
@@ -39,8 +47,8 @@ class Handler:
 
     Args:
         function: the function as it was written; `function(ctx, args)`, or `function(ctx)`.
-        is_async: whether calling it returns a coroutine. One that is not async blocks, and belongs
-            in a thread.
+        is_async: whether calling it returns a coroutine. One that is not async may block, and
+            belongs in a thread; what it returns is awaited where that is possible.
         takes_arguments: whether it has a second parameter.
         arguments: decodes `Claim.arguments`.
         results: encodes what it returns.

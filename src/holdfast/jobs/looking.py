@@ -1,6 +1,5 @@
 """Look at jobs: read them, wait for them, take their results."""
 
-import re
 from typing import Any, TypeVar, overload
 
 from holdfast.clock import Clock
@@ -10,14 +9,16 @@ from holdfast.jobs.ports import Store
 from holdfast.jobs.refusals import JobFailed, NotReady, UnknownJob, WaitTimeout
 from holdfast.jobs.registry import Registry
 from holdfast.jobs.requests import JobHandle
-from holdfast.jobs.validation import shown
+from holdfast.jobs.validation import NEVER_KEPT, shown
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, JobFilter, Page, Stats
+from holdfast.resilience import checks
 
 ResultT = TypeVar("ResultT")
 JobId = str | JobHandle[Any] | Job | DeadLetter
 """Whatever names a job: its id, the handle that `enqueue` returned, or what was read of it."""
 
-_NEVER_KEPT = re.compile("[\0\ud800-\udfff]")
+MOST_LISTED = 100_000
+"""Jobs that one page may have."""
 _LOOK_AGAIN = 5.0
 """Seconds after which a waiter looks at its job even where nothing hinted at a change."""
 _LOOK_REST = 0.02
@@ -39,7 +40,12 @@ class Looking:
     async def list(
         self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
     ) -> Page:
-        """Return jobs without their arguments, newest first, and the cursor to go on with."""
+        """Return jobs without their arguments, newest first, and the cursor to go on with.
+
+        Raises:
+            ValueError: `limit` is not from 0 to 100 000, or `cursor` is none of this list's.
+        """
+        checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
         return await self.store.list_jobs(where, cursor=cursor, limit=limit)
 
     async def events(self, job: JobId) -> tuple[JobEvent, ...]:
@@ -127,7 +133,7 @@ def id_of(job: JobId) -> str:
     """
     if isinstance(job, str):
         # No store can keep these, so no job has them; asked for one it must find none, not fail.
-        return _NEVER_KEPT.sub("\ufffd", job)
+        return NEVER_KEPT.sub("\ufffd", job)
     if isinstance(job, JobHandle | Job):
         return job.id
     if isinstance(job, DeadLetter):

@@ -1,5 +1,8 @@
 """How a worker is to work."""
 
+import os
+import secrets
+import socket
 from dataclasses import dataclass, field
 
 from holdfast.jobs.isolation.limits import ChildOptions
@@ -82,3 +85,8 @@ class WorkerOptions:
         checks.instance("child", self.child, ChildOptions)
         if self.worker_id is not None:
             checks.label("worker_id", self.worker_id)
+
+
+def made_up_id() -> str:
+    """Return a name for a worker that has none: its machine, its process, and a word of chance."""
+    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(3)}"

@@ -100,6 +100,9 @@ class ProgressWriter:
             # Progress is for people to look at; the next word tries again.
             _log.debug("progress of %s was not stored: %s", context.job_id, error)
             return
+        except Exception:
+            _log.exception("progress of %s cannot be stored", context.job_id)
+            return
         if not accepted and self._find(context) is not None:
             self._on_refused(run)
         if self._find(context) is None:

@@ -1,6 +1,7 @@
 """All kinds of an engine's apps, found by name."""
 
 import asyncio
+import inspect
 from collections.abc import Iterable, Mapping
 
 from holdfast.jobs.app import App, known_downstreams
@@ -63,7 +64,9 @@ class Registry:
         if hook.is_async:
             await hook.function(job)
         else:
-            await asyncio.to_thread(hook.function, job)
+            answer = await asyncio.to_thread(hook.function, job)
+            if inspect.isawaitable(answer):
+                await answer
 
     def downstreams(self) -> Mapping[str, Downstream]:
         """Return the downstreams of all kinds, by name.

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from holdfast.errors import ErrorCode
 from holdfast.events import Listener, notify
@@ -50,8 +51,7 @@ class Reporter:
         try:
             result = await self._store.tick(self._worker_id, finished, request)
         except StoreError:
-            for run in runs:
-                run.resent = True
+            _mark_resent(runs)
             raise
         except Exception:
             if not finished:
@@ -59,26 +59,38 @@ class Reporter:
             _log.exception(
                 "%s: a batch of reports was not taken; trying one by one", self._worker_id
             )
-            await self._report_singly(runs)
-            result = await self._store.tick(self._worker_id, (), request)
-            runs = ()
+            try:
+                taken, answers = await self._report_singly(runs)
+                result = await self._store.tick(self._worker_id, (), request)
+            except StoreError:
+                _mark_resent(runs)
+                raise
+            result, runs = _together(answers, result), taken
         if result.refused:
             self._note_refusals(runs, result.refused)
         if self._listeners:
             self._tell(runs, result)
         return result
 
-    async def _report_singly(self, runs: Sequence[Run]) -> None:
-        """Keep one report that the store cannot digest from holding up all the others."""
+    async def _report_singly(self, runs: Sequence[Run]) -> tuple[list[Run], list[TickResult]]:
+        """Keep one report that the store cannot digest from holding up all the others.
+
+        Return the runs whose reports were digested as they were, and what came of them.
+        """
+        taken: list[Run] = []
+        answers: list[TickResult] = []
         for run in runs:
             if run.report is None:
                 continue
             try:
-                await self._store.tick(self._worker_id, (run.report,))
+                answers.append(await self._store.tick(self._worker_id, (run.report,)))
             except StoreError:
                 raise
             except Exception as error:
                 await self._report_undigested(run, error)
+            else:
+                taken.append(run)
+        return taken, answers
 
     async def _report_undigested(self, run: Run, error: Exception) -> None:
         _log.error("%r: its report cannot be stored: %s", run, one_line(error))
@@ -130,6 +142,23 @@ class Reporter:
         for claim in result.claims:
             waited = max(0.0, claim.started_at - claim.created_at)
             notify(tell, JobClaimed(claim.kind, claim.job_id, claim.attempt, waited))
+
+
+def _mark_resent(runs: Sequence[Run]) -> None:
+    """Note that these may have been taken already: the next time they are refused then."""
+    for run in runs:
+        run.resent = True
+
+
+def _together(answers: Sequence[TickResult], last: TickResult) -> TickResult:
+    """Return `last` with what came of the reports that `answers` are about."""
+    every = (*answers, last)
+    return replace(
+        last,
+        refused=tuple(each for answer in every for each in answer.refused),
+        overruled=tuple(each for answer in every for each in answer.overruled),
+        moved=tuple(each for answer in every for each in answer.moved),
+    )
 
 
 def _by_lease(runs: Sequence[Run]) -> dict[tuple[str, int], Run]:

@@ -12,7 +12,7 @@ from holdfast.jobs.arguments import check_size, results_codec
 from holdfast.jobs.downstream import Downstream
 from holdfast.jobs.kinds import Codec, JobKind
 from holdfast.jobs.model import JobStatus, NewJob
-from holdfast.jobs.validation import ValidationError, shown
+from holdfast.jobs.validation import NEVER_KEPT, ValidationError, shown
 from holdfast.jobs.values import value
 from holdfast.resilience import checks
 
@@ -23,6 +23,8 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~-]{0,199}")
 _KEY_LENGTH = 500
 _PRIORITIES = range(-32768, 32768)
+_MOMENTS = (-62135596800.0, 253402300800.0)
+"""The years 1 to 9999, in epoch seconds: what a datetime can say."""
 
 
 class RequestOptions(TypedDict, total=False):
@@ -159,6 +161,8 @@ def _check_words(request: JobRequest[Any, Any]) -> None:
         _check_key("dedup_key", request.dedup_key)
     if request.owner is not None:
         _check_key("owner", request.owner)
+    if not isinstance(request.uploaded, bool):
+        raise TypeError(f"uploaded must be True or False, got {shown(request.uploaded)}")
     if request.priority != 0:
         checks.whole("priority", request.priority, at_least=_PRIORITIES.start)
         if request.priority not in _PRIORITIES:
@@ -168,22 +172,32 @@ def _check_words(request: JobRequest[Any, Any]) -> None:
 
 def _check_key(field: str, value: str) -> None:
     checks.label(field, value)
-    if len(value) > _KEY_LENGTH or "\0" in value:
+    if len(value) > _KEY_LENGTH or NEVER_KEPT.search(value) is not None:
         raise ValueError(
-            f"{field} must have at most {_KEY_LENGTH} characters and no NUL, got {shown(value)}"
+            f"{field} must have at most {_KEY_LENGTH} characters, no NUL and no lone surrogate, "
+            f"got {shown(value)}"
         )
 
 
 def _moment(field: str, value: float | datetime | timedelta, now: float) -> float:
     """Return epoch seconds; a number is that already."""
     if isinstance(value, timedelta):
-        return now + value.total_seconds()
-    if isinstance(value, datetime):
+        moment = now + value.total_seconds()
+    elif isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError(f"{field} must have a time zone, got {value!r}")
-        return value.timestamp()
-    checks.number(field, value)
-    return float(value)
+        moment = value.timestamp()
+    else:
+        checks.number(field, value)
+        moment = float(value)
+    return _in_bounds(field, moment, value)
+
+
+def _in_bounds(field: str, moment: float, value: object) -> float:
+    first, last = _MOMENTS
+    if not first <= moment <= last:
+        raise ValueError(f"{field} must be in the years 1 to 9999, got {shown(value)}")
+    return moment
 
 
 def _deadline(

@@ -24,7 +24,9 @@ class Retention:
         cancelled_for: seconds that a cancelled job is kept.
         cancelled_newest: how many cancelled jobs of the kind are kept.
         on_deleted: a function, plain or async, that is handed each deleted job, to delete its
-            files too. It may be called again for the same job after a crash.
+            files too. It is called once, when the job is gone: where it raises, or the process
+            ends in between, the files stay. Name them after their job, and whatever a sweep finds
+            without one (`engine.get` returns None) can go.
     """
 
     complete_for: float | None = 7 * _DAY

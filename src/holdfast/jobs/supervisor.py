@@ -57,6 +57,10 @@ class Supervisor:
         """Whether an attempt of ours is not yet written down as ended."""
         return bool(self.held or self.done)
 
+    def stuck(self, slots: int) -> bool:
+        """Say whether runs that were given up, and do not end, take all of `slots`."""
+        return len(self.running) >= slots and all(run.abandoned for run in self.running)
+
     def add(self, run: Run) -> None:
         """Take care of a run from now on."""
         job_id = run.claim.lease.job_id
@@ -113,6 +117,12 @@ class Supervisor:
         elif run.in_loop and run.task is not None:
             run.task.cancel()
 
+    def cancel(self, job_id: str) -> None:
+        """Ask the run of a job that somebody cancelled to stop, where it is one of ours."""
+        run = self.held.get(job_id)
+        if run is not None:
+            self.cut(run, CancelReason.REQUESTED)
+
     def cut_all(self, reason: CancelReason) -> None:
         """Ask all runs to stop."""
         for run in tuple(self.running):
@@ -147,6 +157,9 @@ class Supervisor:
         """Act on a lease that is another's by now, or, if not `certain`, may be."""
         lease = run.claim.lease
         if self.held.get(lease.job_id) is not run or (run.cut is not None and not certain):
+            return
+        if run.report is not None:
+            # Its own report may be what ended the lease; if it was another, that is refused.
             return
         if certain:
             run.lost = True

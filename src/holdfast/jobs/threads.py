@@ -9,10 +9,20 @@ not keep the process from ending. Work that must be stopped belongs in a child p
 
 import asyncio
 import contextvars
+import os
 import queue
 import threading
 from collections.abc import Callable
 from typing import Any
+
+
+def end_copy(process: int) -> None:
+    """End this process if it is not `process` but a copy that a handler forked and came back from.
+
+    It would go on as a second worker, with the leases and the connections of the first.
+    """
+    if os.getpid() != process:
+        os._exit(70)
 
 
 class Call:
@@ -34,10 +44,13 @@ class Call:
 
     def make(self) -> tuple[Any, BaseException | None]:
         """Make the call on this thread; return its value, or what it raised."""
+        process = os.getpid()
         try:
             return self._run(), None
         except BaseException as raised:
             return None, raised
+        finally:
+            end_copy(process)
 
     def tell(self, value: Any, error: BaseException | None) -> None:
         """Tell the event loop how the call ended."""
@@ -52,9 +65,10 @@ class Call:
             return
         if error is None:
             self.future.set_result(value)
-        elif isinstance(error, StopIteration):
-            # A future refuses it, since it would end the coroutine that awaits it.
-            self.future.set_exception(RuntimeError("the handler raised StopIteration"))
+        elif isinstance(error, StopIteration | GeneratorExit):
+            # Either would end the coroutine that awaits it.
+            name = type(error).__name__
+            self.future.set_exception(RuntimeError(f"the handler raised {name}"))
         else:
             self.future.set_exception(error)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from holdfast.errors import ErrorCode, HoldfastError
 
+NEVER_KEPT = re.compile("[\0\ud800-\udfff]")
+"""What no store can keep in a text: NUL, and half of a surrogate pair."""
 _SHOWN = 80
 """Characters of a value that an error message shows."""
 

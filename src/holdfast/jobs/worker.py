@@ -12,23 +12,20 @@ reported again; a report that had got through already is refused, which harms no
 
 import asyncio
 import logging
-import os
-import secrets
-import socket
 from collections.abc import Mapping, Sequence
 from random import Random
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Event, Listener, notify
 from holdfast.jobs.context import CancelReason
-from holdfast.jobs.events import WorkerStarted, WorkerStopped
+from holdfast.jobs.events import WorkerStarted, WorkerStopped, WorkerStuck
 from holdfast.jobs.executor import Executor, Run
 from holdfast.jobs.heartbeat import Heartbeat, News
 from holdfast.jobs.isolation.pool import ChildPool
 from holdfast.jobs.kinds import JobKind
 from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.model import Claim
-from holdfast.jobs.options import WorkerOptions
+from holdfast.jobs.options import WorkerOptions, made_up_id
 from holdfast.jobs.outage import Outage
 from holdfast.jobs.ports import ClaimRequest, Store, StoreUnavailable, TickResult
 from holdfast.jobs.progress import ProgressWriter
@@ -76,11 +73,13 @@ class Worker:
         self._clock = clock
         self._rng = rng or Random()
         self._listeners = tuple(listeners)
-        self._id = options.worker_id or _made_up_id()
+        self._id = options.worker_id or made_up_id()
         self._limits = {name: kind.concurrency for name, kind in self._kinds.items()}
         self._queues = options.queues or tuple(
             sorted({kind.queue for kind in self._kinds.values()})
         )
+        if unknown := set(options.queues) - {kind.queue for kind in self._kinds.values()}:
+            _log.warning("%s: no kind that it knows is in queue %s", self._id, sorted(unknown))
         self._wake = asyncio.Event()
         self._outage = Outage(self._id, clock, self._listeners)
         self._threads = Threads("holdfast-handler")
@@ -110,6 +109,7 @@ class Worker:
         self._due = True
         self._stops = 0
         self._failures = 0
+        self._stuck = False
 
     # -- what others may ask -------------------------------------------------------------------
 
@@ -125,8 +125,11 @@ class Worker:
 
     @property
     def reachable(self) -> bool:
-        """Whether the store answers, as far as is known."""
-        return not self._outage.lasts
+        """Whether it can do its work: the store answers, and a slot is free or will be.
+
+        Handlers that were abandoned and do not end may have taken all slots.
+        """
+        return not self._outage.lasts and not self._stuck
 
     def stop(self) -> None:
         """Stop claiming, and finish or hand back what runs within `shutdown_seconds`.
@@ -140,12 +143,22 @@ class Worker:
             return
         loop.call_soon_threadsafe(self._note_stop)
 
+    def hear_cancel(self, job_id: str) -> None:
+        """Ask the attempt of a job that was cancelled to stop, if it runs here. From any thread.
+
+        The heartbeat would find out as well, only later.
+        """
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._runs.cancel, job_id)
+
     async def run(self, *, until_idle: bool = False) -> None:
         """Work until `stop`.
 
         With `until_idle`, return as soon as no job is ready and none is running here. A job that
         waits for a time in the future or for a held downstream is not waited for; one that becomes
-        due while the worker still works is run.
+        due while the worker still works is run. It also returns where abandoned handlers that do
+        not end have taken all slots.
         """
         if self._loop is not None:
             raise RuntimeError(f"{self._id} runs already")
@@ -172,7 +185,10 @@ class Worker:
         runs, options = self._runs, self._options
         while not self._stops:
             free = min(options.concurrency - len(runs.running), options.batch)
+            stuck = self._notes_stuck()
             if not runs.done and not (self._due and free > 0):
+                if stuck and until_idle:
+                    return
                 await self._sleep()
                 continue
             self._due = False
@@ -358,10 +374,19 @@ class Worker:
         )  # fmt: skip
         return self._loop.create_task(maintenance.run())
 
+    def _notes_stuck(self) -> bool:
+        """Say whether nothing can run here any more, and say it aloud once."""
+        before, self._stuck = self._stuck, self._runs.stuck(self._options.concurrency)
+        if self._stuck and not before:
+            slots = self._options.concurrency
+            _log.error(
+                "%s: all slots (%d) are taken by handlers that were asked to stop and do not end; "
+                "nothing runs until one does. Restart it, and declare what may hang with "
+                'isolation="process"', self._id, slots,
+            )  # fmt: skip
+            self._tell(WorkerStuck(self._id, slots))
+        return self._stuck
+
     def _tell(self, event: Event) -> None:
         if self._listeners:
             notify(self._listeners, event)
-
-
-def _made_up_id() -> str:
-    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(3)}"

@@ -14,14 +14,12 @@ imported here: a connection of a driver that is not loaded does not exist.
 
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
-from holdfast.jobs.model import Enqueued, NewJob
-
-__all__ = ["Joined", "NoTransaction", "enqueue_joined", "join", "numbered"]
+__all__ = ["Joined", "NoTransaction", "join", "numbered"]
 
 ACCEPTED = (
     "an asyncpg connection, a psycopg connection (sync or async), a sqlite3 or apsw connection, "
@@ -82,27 +80,6 @@ def join(connection: object) -> Joined:
     raise TypeError(
         f"connection= does not take {kind.__module__}.{kind.__qualname__}; it takes {ACCEPTED}"
     )
-
-
-class _Joinable(Protocol):
-    async def enqueue_on(
-        self, connection: object, jobs: Sequence[NewJob], *, now: float | None = None
-    ) -> tuple[Enqueued, ...]: ...
-
-
-async def enqueue_joined(
-    store: object, connection: object, jobs: Sequence[NewJob], *, now: float | None = None
-) -> tuple[Enqueued, ...]:
-    """Create `jobs` of `store` inside the transaction that `connection` is in.
-
-    Raises:
-        TypeError: the store cannot do it, or the connection is of no driver that Holdfast knows.
-        NoTransaction: the connection commits every statement by itself.
-    """
-    if not hasattr(store, "enqueue_on"):
-        raise TypeError(f"{type(store).__qualname__} does not take connection=")
-    joinable: _Joinable = store
-    return await joinable.enqueue_on(connection, jobs, now=now)
 
 
 @lru_cache(maxsize=256)
@@ -199,8 +176,21 @@ def _tuple_rows() -> Any:
     return sys.modules["psycopg"].rows.tuple_row
 
 
-def _fetch_sqlite(connection: Any, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-    return [tuple(row) for row in connection.execute(sql, dict(parameters)).fetchall()]
+def _fetch_sqlite3(connection: Any, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+    # A cursor that is made here: the caller's may make rows and text their own way.
+    cursor = sys.modules["sqlite3"].Cursor(connection)
+    cursor.row_factory = None
+    text_factory, connection.text_factory = connection.text_factory, str
+    try:
+        return list(cursor.execute(sql, dict(parameters)).fetchall())
+    finally:
+        connection.text_factory = text_factory
+
+
+def _fetch_apsw(connection: Any, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+    cursor = sys.modules["apsw"].Cursor(connection)
+    cursor.row_trace = lambda _, row: row
+    return list(cursor.execute(sql, dict(parameters)).fetchall())
 
 
 def _fetch_sqlalchemy(connection: Any, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
@@ -242,16 +232,19 @@ def _from_async_psycopg(connection: Any) -> Joined:
     return _Coroutines(connection, _fetch_async_psycopg)
 
 
-def _from_sqlite3(connection: Any) -> Joined:
+def _sqlite_commits_by_itself(connection: Any) -> bool:
     # Python 3.12 has `autocommit`; its legacy value is none of True and False.
     mode = getattr(connection, "autocommit", None)
-    commits_by_itself = mode is True or (mode is not False and connection.isolation_level is None)
-    if commits_by_itself and not connection.in_transaction:
+    return mode is True or (mode is not False and connection.isolation_level is None)
+
+
+def _from_sqlite3(connection: Any) -> Joined:
+    if _sqlite_commits_by_itself(connection) and not connection.in_transaction:
         raise NoTransaction(
             "this sqlite3 connection is in autocommit mode and has no open transaction to join: "
             "execute BEGIN IMMEDIATE first"
         )
-    return _Calls(connection, _fetch_sqlite, "sqlite")
+    return _Calls(connection, _fetch_sqlite3, "sqlite")
 
 
 def _from_apsw(connection: Any) -> Joined:
@@ -260,7 +253,7 @@ def _from_apsw(connection: Any) -> Joined:
             "this apsw connection has no open transaction to join: "
             "execute BEGIN IMMEDIATE first, or enqueue inside `with connection:`"
         )
-    return _Calls(connection, _fetch_sqlite, "sqlite")
+    return _Calls(connection, _fetch_apsw, "sqlite")
 
 
 def _from_connection(connection: Any) -> Joined:
@@ -284,11 +277,23 @@ def _from_async_session(session: Any) -> Joined:
 
 def _check_sqlalchemy(connection: Any) -> None:
     options = connection.get_execution_options()
-    if options.get("isolation_level") == _AUTOCOMMIT:
+    if options.get("isolation_level") == _AUTOCOMMIT or _driver_commits_by_itself(connection):
         raise NoTransaction(
             "this SQLAlchemy connection has the isolation level AUTOCOMMIT, "
             "so there is no transaction to join: use one without"
         )
+
+
+def _driver_commits_by_itself(connection: Any) -> bool:
+    """Ask the driver: the options do not tell of an engine that is AUTOCOMMIT as a whole."""
+    driver = connection.connection.dbapi_connection
+    if connection.dialect.name != "sqlite":
+        return bool(getattr(driver, "autocommit", False))
+    if not _sqlite_commits_by_itself(driver):
+        return False
+    # An engine may say BEGIN in an event of its own, which comes with the first statement.
+    _fetch_sqlalchemy(connection, "SELECT 1", {})
+    return not connection.connection.driver_connection.in_transaction
 
 
 _KNOWN: tuple[tuple[str, tuple[str, ...], Callable[[Any], Joined]], ...] = (

@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 
@@ -116,3 +118,50 @@ def test_a_kind_that_cannot_be_found_is_told():
         Child(theirs, lambda: None).live()
         kind, body = receive(ours)
         assert (kind, "message" in body) == (FrameKind.TROUBLE, True)
+
+
+def test_of_much_progress_little_is_sent_and_the_last_word_always():
+    with serving(isolated.chatter) as parent:
+        ask(parent, "5000")
+        words = []
+        while not words or words[-1] != [1.0, "the last"]:
+            kind, word = receive(parent)
+            assert kind is FrameKind.PROGRESS
+            words.append(word)
+        assert words[0] == [0.0, "step 0"]
+        assert len(words) < 1000
+        parent.sendall(pack(FrameKind.CANCEL, "requested"))
+        assert receive(parent)[0] is FrameKind.RESULT
+
+
+def test_progress_is_sent_at_once_where_no_thread_can_be_started(monkeypatch):
+    def full(self):
+        raise RuntimeError("can't start new thread")
+
+    with serving(isolated.chatter) as parent:
+        monkeypatch.setattr(threading.Timer, "start", full)
+        ask(parent, "3")
+        notes = [receive(parent)[1][1] for _ in range(4)]
+        assert notes == ["step 0", "step 1", "step 2", "the last"]
+        parent.sendall(pack(FrameKind.CANCEL, "requested"))
+        assert receive(parent)[0] is FrameKind.RESULT
+
+
+def test_a_copy_that_a_handler_forks_answers_nothing():
+    program = """
+import os, socket, sys
+from tests.support import isolated
+from tests.support.workers import claim
+from holdfast.jobs.isolation.child import Child
+from holdfast.jobs.isolation.frames import FrameKind, dump_claim, pack, receive
+ours, theirs = socket.socketpair()
+ours.sendall(pack(FrameKind.JOB, dump_claim(claim(arguments="null"))))
+ours.shutdown(socket.SHUT_WR)
+Child(theirs, lambda: None).serve(isolated.fork.kind, None, 1000)
+theirs.close()
+print(receive(ours)[1] == str(os.getpid()), receive(ours), os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "True None 70\n", done.stderr

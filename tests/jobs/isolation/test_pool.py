@@ -130,6 +130,17 @@ def test_a_childs_death_is_the_attempts_failure_and_never_the_workers(tmp_path, 
     asyncio.run(go())
 
 
+def test_a_child_that_closes_its_pipe_is_not_blamed_for_memory(tmp_path):
+    async def go():
+        async with alone(tmp_path, isolated.hang_up) as it:
+            await it.enqueue(isolated.hang_up, "h")
+            await it.run()
+            error = (await it.store.get("h")).error
+            assert error.code is ErrorCode.UNKNOWN
+
+    asyncio.run(go())
+
+
 def test_memory_is_limited(tmp_path):
     async def go():
         async with alone(tmp_path, isolated.hog) as it:

@@ -1,12 +1,14 @@
 """Reaching the database: what each failure means, in words that help and never betray."""
 
 import asyncio
+import secrets
 import time
 import traceback
 
 import asyncpg
 import pytest
 
+from holdfast.jobs.model import NewJob
 from holdfast.jobs.ports import (
     StoreBusy,
     StoreClosed,
@@ -52,9 +54,31 @@ def test_nobody_at_the_address_is_an_outage_not_a_mistake():
 
 
 def test_a_host_that_does_not_exist_is_an_outage_too():
-    assert "cannot be reached" in refusal(
-        "postgresql://holdfast@no-such-host.invalid/db", StoreUnavailable
-    )
+    told = refusal("postgresql://holdfast@no-such-host.invalid/db", StoreUnavailable)
+    assert "cannot be reached" in told
+    assert "check the host's name in the address" in told
+
+
+@pytest.mark.parametrize("option", ["nonsense=1", "work_mem=abc", "server_version=9"])
+def test_an_option_that_the_server_does_not_take_is_told(postgres_url, option):
+    told = refusal(f"{postgres_url}?{option}", StoreUnusable)
+    assert "options after the '?' of the address" in told
+    assert f'"{option.partition("=")[0]}"' in told
+    assert "holdfast migrate" not in told
+
+
+@pytest.mark.parametrize("port", [99999, -5])
+def test_a_port_that_cannot_be_one_is_told(port):
+    told = refusal(f"postgresql://holdfast:{SECRET[:6]}@127.0.0.1:{port}/db", StoreUnusable)
+    assert "a port of at most 65535" in told
+    assert SECRET[:6] not in told
+
+
+@pytest.mark.parametrize("password", ["s3cr3t@", "s3c@r3t"])
+def test_an_at_sign_in_the_password_is_told_how_to_write(password):
+    told = refusal(f"postgresql://holdfast:{password}@127.0.0.1:1/db", StoreUnusable)
+    assert "written %40" in told
+    assert password not in told
 
 
 @pytest.mark.parametrize(
@@ -149,6 +173,85 @@ def test_a_store_can_be_opened_again(postgres_url):
         for _ in range(2):
             async with store:
                 assert await store.schema_version() >= 1
+
+    asyncio.run(scenario())
+
+
+def test_a_store_can_be_opened_again_on_another_event_loop(postgres_url):
+    store = PostgresStore(postgres_url)
+
+    async def scenario():
+        async with store:
+            mark = (await store.tick("w")).mark
+            waiting = asyncio.create_task(store.wait_for_work(mark, 20))
+            await asyncio.sleep(0)
+            await store.enqueue([NewJob(secrets.token_hex(8), "work")])
+            assert await waiting
+            assert all(not task.done() for task in store._notifier._tasks)
+
+    asyncio.run(scenario())
+    asyncio.run(scenario())
+
+
+def test_a_store_that_was_never_closed_can_be_opened_after_the_end_of_its_loop(postgres_url):
+    store = PostgresStore(postgres_url)
+
+    async def forget():
+        await store.open()
+        store._database._pool.terminate()  # what the end of the process would do
+
+    async def scenario():
+        async with store:
+            assert await store.schema_version() >= 1
+
+    asyncio.run(forget())
+    asyncio.run(scenario())
+
+
+def test_a_second_opening_is_refused_and_the_first_goes_on(postgres_url):
+    async def scenario():
+        async with PostgresStore(postgres_url) as store:
+            for again in (store.open, store.migrate):
+                with pytest.raises(StoreUnusable, match=r"PostgreSQL at .* is open already"):
+                    await again()
+                assert await store.schema_version() >= 1
+
+    asyncio.run(scenario())
+
+
+def test_of_two_openings_at_once_one_is_refused(postgres_url):
+    async def scenario():
+        store = PostgresStore(postgres_url)
+        first, second = await asyncio.gather(store.open(), store.open(), return_exceptions=True)
+        assert first is None
+        assert isinstance(second, StoreUnusable)
+        assert await store.schema_version() >= 1
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_opening_that_failed_can_be_tried_again(postgres_url):
+    async def scenario():
+        store = PostgresStore(with_password(postgres_url, "wr0ng-w0rd"))
+        for _ in range(2):
+            with pytest.raises(StoreUnusable, match="password"):
+                await store.open()
+
+    asyncio.run(scenario())
+
+
+def test_another_event_loop_is_pointed_to_the_ways_there_are(postgres_url):
+    async def scenario():
+        async with PostgresStore(postgres_url) as store:
+
+            def elsewhere():
+                asyncio.run(store.enqueue([NewJob("a", "work")]))
+
+            with pytest.raises(StoreUnusable, match=r"engine\.blocking\(\).*engine a loop"):
+                await asyncio.to_thread(elsewhere)
+            assert await store.get("a") is None
+            await store.enqueue([NewJob("b", "work")])
 
     asyncio.run(scenario())
 

@@ -126,3 +126,47 @@ def test_an_id_that_no_index_can_hold_is_told(play):
             await store.enqueue([NewJob("".join(chr(256 + n) for n in range(20_000)), "work")])
 
     play(scenario)
+
+
+@pytest.fixture
+def short_pages(monkeypatch):
+    monkeypatch.setattr("holdfast.store.postgres.enqueue.PAGE", 3)
+
+
+def test_more_jobs_than_a_page_of_history_holds_are_created_together(play, short_pages):
+    async def scenario(store):
+        batch = jobs(8)
+        batch[6] = NewJob("twin", "work", dedup_key="k")
+        batch[1] = NewJob("first", "work", dedup_key="k")
+        answers = await store.enqueue(batch)
+        assert [answer.created for answer in answers] == [n != 6 for n in range(8)]
+        assert answers[6].id == "first"
+        assert (await store.stats()).lanes[0].ready == 7
+
+    play(scenario)
+
+
+def test_a_fault_in_the_last_page_leaves_nothing_behind(play, short_pages):
+    async def scenario(store):
+        with pytest.raises((ValueError, StoreError)):
+            await store.enqueue([*jobs(7), NewJob("odd", "work", arguments="\x00")])
+        assert (await store.list_jobs()).jobs == ()
+
+    play(scenario)
+
+
+def test_many_pages_join_one_transaction(bench, short_pages):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            connection = await asyncpg.connect(bench.url)
+            transaction = connection.transaction()
+            await transaction.start()
+            assert len(await store.enqueue_on(connection, jobs(8))) == 8
+            await transaction.rollback()
+            assert (await store.list_jobs()).jobs == ()
+            async with connection.transaction():
+                await store.enqueue_on(connection, jobs(8))
+            assert len((await store.list_jobs()).jobs) == 8
+            await connection.close()
+
+    asyncio.run(scenario())

@@ -153,7 +153,7 @@ def test_restarts_under_load_lose_nothing_and_run_nothing_twice(own_server):
             return load, await store.stats()
 
     load, stats = asyncio.run(scenario())
-    statuses = dict(own_server.execute("SELECT id, status FROM holdfast.jobs"))
+    statuses = dict(own_server.execute("SELECT id, status::text FROM holdfast.jobs"))
     assert load.acknowledged <= statuses.keys()
     assert len(load.acknowledged) > 50
     assert set(statuses.values()) == {"complete"}

@@ -53,8 +53,38 @@ def test_retention_leaves_nothing_behind(bench):
             await store.tick("w", [Finished(claim.lease, Completed()) for claim in claims])
             await store.delete_finished(RetentionRule("work", JobStatus.COMPLETE, max_count=0))
             connection = await asyncpg.connect(bench.url)
-            for table in ("jobs", "ids", "events", "late_results"):
+            for table in ("jobs", "ids", "history", "late_results"):
                 assert await connection.fetchval(f"SELECT count(*) FROM holdfast.{table}") == 0
+            await connection.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_page_of_history_goes_with_the_last_of_its_jobs(bench):
+    """Jobs of two kinds that were enqueued, claimed and completed together share their pages."""
+
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            connection = await asyncpg.connect(bench.url)
+
+            async def count(table):
+                return await connection.fetchval(f"SELECT count(*) FROM holdfast.{table}")
+
+            await store.enqueue([*jobs(3), *jobs(2, "other", prefix="other")])
+            both = ClaimRequest(9, ("default",), {"work": None, "other": None})
+            claims = (await store.tick("w", claim=both)).claims
+            await store.tick("w", [Finished(claim.lease, Completed()) for claim in claims])
+            assert (await count("history"), await count("completed")) == (3, 2)
+            for kind, left in (("work", 3), ("other", 0)):
+                rule = RetentionRule(kind, JobStatus.COMPLETE, max_count=0)
+                deleted = []
+                while some := await store.delete_finished(rule, limit=2):
+                    deleted += some
+                assert {item.kind for item in deleted} == {kind}
+                assert await count("history") == left
+                assert await count("completed") == (left > 0)
+                events = await store.events("other-00000")
+                assert len(events) == left
             await connection.close()
 
     asyncio.run(scenario())

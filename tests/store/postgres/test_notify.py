@@ -8,7 +8,8 @@ import pytest
 from tests.store.postgres.conftest import ANY, jobs
 
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.jobs.model import NewJob
+from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
+from holdfast.jobs.ports import ClaimRequest, RetentionRule
 from holdfast.store.postgres import notify
 from holdfast.store.postgres.notify import Bell
 
@@ -166,6 +167,25 @@ def test_numbers_that_were_lost_do_not_wake_a_reader(bench):
             (event,) = await page.changes_since(last.sequence)
             assert event.job_id == "more-00000"
             await connection.close()
+
+    asyncio.run(scenario())
+
+
+def test_what_retention_deleted_does_not_wake_a_reader(bench):
+    """Also where it leaves the rest of a page, which the reader has seen."""
+
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.enqueue([*jobs(1), *jobs(1, "gone", prefix="gone")])
+            request = ClaimRequest(1, ("default",), {"gone": None})
+            (claim,) = (await store.tick("w", claim=request)).claims
+            await store.tick("w", [Finished(claim.lease, Completed())])
+            first = (await store.changes_since(0))[0]
+            assert first.job_id == "job-00000"
+            assert await store.wait_for_changes(first.sequence, 20)
+            await store.delete_finished(RetentionRule("gone", JobStatus.COMPLETE, max_count=0))
+            assert await store.changes_since(first.sequence) == ()
+            assert not await store.wait_for_changes(first.sequence, 0.2)
 
     asyncio.run(scenario())
 

@@ -91,6 +91,63 @@ def test_a_walk_beside_many_writers_misses_nothing(bench):
     asyncio.run(scenario())
 
 
+def test_what_one_statement_moved_alike_is_one_page(bench):
+    """However many jobs there are; and a stream may stop and go on within it."""
+
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            start = await store.last_sequence()
+            await store.enqueue(jobs(10))
+            claims = (await store.tick("w", claim=ANY)).claims
+            finished = [Finished(claim.lease, Completed(), 0.5) for claim in claims]
+            await store.tick("w", finished)
+            connection = await asyncpg.connect(bench.url)
+            pages = await connection.fetch("SELECT name, cardinality(jobs) FROM holdfast.history")
+            await connection.close()
+            assert [tuple(page) for page in pages] == [
+                ("queued", 10),
+                ("processing", 10),
+                ("complete", 10),
+            ]
+            changes = await store.changes_since(start)
+            assert [(event.name, event.attempt, event.duration_ms) for event in changes] == [
+                *[("queued", 0, None)] * 10,
+                *[("processing", 1, None)] * 10,
+                *[("complete", 1, 500.0)] * 10,
+            ]
+            for begin, end in ((0, 3), (3, 12), (12, 29)):
+                since = start if begin == 0 else changes[begin - 1].sequence
+                assert await store.changes_since(since, limit=end - begin) == changes[begin:end]
+            assert await store.last_sequence() == changes[-1].sequence
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE holdfast.history SET name = 'failed'",
+        "UPDATE holdfast.history SET jobs = '{}'",
+        "INSERT INTO holdfast.history (sequence, at, name, jobs) VALUES (1, 0, 'queued', '{}')",
+        "INSERT INTO holdfast.history (sequence, at, name, jobs) "
+        "VALUES (1, 0, 'queued', array_fill(1::bigint, ARRAY[10001]))",
+        "INSERT INTO holdfast.history (sequence, at, name, outcome, jobs) "
+        "VALUES (1, 0, 'complete', 'complete', '{1}')",
+    ],
+)
+def test_history_can_neither_be_rewritten_nor_be_half_told(bench, change):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.enqueue(jobs(1))
+            connection = await asyncpg.connect(bench.url)
+            with pytest.raises(asyncpg.CheckViolationError):
+                await connection.execute(change)
+            await connection.close()
+            assert len(await store.events("job-00000")) == 1
+
+    asyncio.run(scenario())
+
+
 def test_counters_are_the_same_before_and_after_they_are_folded(bench):
     async def scenario():
         async with bench.stores(2) as (one, two):
@@ -191,11 +248,11 @@ def test_every_list_has_its_way_in(postgres_url, where, index):
     [
         ("claim_heads", {"lanes": [1], "limit": 5}, "jobs_ready"),
         ("claim_running", {"downstreams": ["a"], "kinds": ["b"]}, "jobs_leased"),
-        ("claim_trial_leases", {"downstream": "a", "generation": 1}, "jobs_trials"),
+        ("claim_trial_leases", {"downstream": "a", "generation": 1}, "jobs_leased"),
         ("claim_lanes", {"queues": ["a"], "kinds": ["b"], "now": 1.0}, "jobs_ready"),
         ("read_job", {"id": "a", "now": 1.0}, "ids_pkey"),
-        ("read_events", {"id": "a"}, "events_pkey"),
-        ("read_attempts", {"id": "a"}, "events_pkey"),
+        ("read_events", {"id": "a"}, "history_pkey"),
+        ("read_attempts", {"id": "a"}, "history_pkey"),
         ("read_oldest_ready", {}, "jobs_ready"),
         ("lanes_find", {"queues": ["a"], "downstreams": [""], "kinds": ["b"]}, "lanes_are_unique"),
     ],

@@ -84,6 +84,42 @@ def test_a_report_that_changes_nothing_takes_one_round_trip(play, monkeypatch):
     play(scenario)
 
 
+def test_more_reports_than_a_page_of_history_holds_are_one_tick(play, monkeypatch):
+    monkeypatch.setattr("holdfast.store.postgres.tick.PAGE", 3)
+
+    async def scenario(store):
+        await store.enqueue(jobs(8))
+        claims = (await store.tick("w", claim=ANY)).claims
+        finished = [Finished(claim.lease, Completed(f"{n}")) for n, claim in enumerate(claims)]
+        await store.tick("w", finished[4:5])
+        result = await store.tick("w", finished, ANY)
+        assert [refused.lease for refused in result.refused] == [claims[4].lease]
+        found = [await store.get(claim.job_id) for claim in claims]
+        assert [job.result for job in found] == [f"{n}" for n in range(8)]
+        assert (await store.stats()).lanes[0].complete == 8
+
+    play(scenario)
+
+
+def test_reports_of_several_workers_keep_their_names(play):
+    async def scenario(store):
+        await store.enqueue(jobs(4))
+        claims = []
+        for worker in ("one", "two"):
+            request = ANY.__class__(2, ANY.queues, ANY.kinds)
+            claims += (await store.tick(worker, claim=request)).claims
+        finished = [
+            Finished(claim.lease, Completed(), meta=f'{{"n":{n}}}' if n else None)
+            for n, claim in enumerate(claims)
+        ]
+        assert (await store.tick("one", finished)).refused == ()
+        attempts = [(await store.attempts(claim.job_id))[0] for claim in claims]
+        assert [attempt.worker_id for attempt in attempts] == ["one", "one", "two", "two"]
+        assert [attempt.meta for attempt in attempts] == [None, '{"n":1}', '{"n":2}', '{"n":3}']
+
+    play(scenario)
+
+
 def test_a_server_that_is_too_old_is_refused():
     check_server((13, 0))
     with pytest.raises(StoreUnusable, match="PostgreSQL 12; 13 or newer is needed"):

@@ -1,6 +1,8 @@
 """How a file is opened, and what its errors mean."""
 
 import asyncio
+import os
+import resource
 import threading
 
 import apsw
@@ -136,3 +138,17 @@ def test_a_full_disk_is_told_loses_nothing_and_recovers(tmp_path):
             assert (await store.tick("w")).refused == ()
 
     asyncio.run(scenario())
+
+
+def test_a_process_out_of_descriptors_is_told_so(tmp_path):
+    connect(tmp_path / "a.db", busy_timeout=1).close()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = os.open(os.devnull, os.O_RDONLY)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken, hard))
+    try:
+        with pytest.raises(StoreUnavailable, match=r"no file descriptor left.*ulimit -n"):
+            connect(tmp_path / "a.db", busy_timeout=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.close(taken)
+    connect(tmp_path / "a.db", busy_timeout=1).close()

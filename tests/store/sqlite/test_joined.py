@@ -57,6 +57,66 @@ def test_an_apsw_transaction_joins_too(tmp_path):
     run(tmp_path, scenario)
 
 
+def by_name(cursor, row):
+    """Return a row as callers like it."""
+    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+
+
+class Careful(sqlite3.Connection):
+    """A caller's own connection, whose cursors are not ours to use."""
+
+    def cursor(self, *_):
+        raise AssertionError("a cursor of the caller's making")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        {"row_factory": by_name},
+        {"row_factory": sqlite3.Row},
+        {"text_factory": bytes},
+        {"text_factory": lambda text: f"<{text!r}>"},
+    ],
+    ids=["dicts", "rows", "bytes", "strange"],
+)
+def test_a_sqlite3_connection_may_make_rows_and_text_its_own_way(tmp_path, make):
+    async def scenario(store):
+        await store.enqueue([NewJob("old", "work", dedup_key="k")])
+        db = sqlite3.connect(store.path, timeout=30, factory=Careful)
+        for name, value in make.items():
+            setattr(db, name, value)
+        answers = await store.enqueue_on(
+            db, [NewJob("a", "work", queue="q"), NewJob("b", "work", dedup_key="k")]
+        )
+        assert [(answer.id, answer.created) for answer in answers] == [("a", True), ("old", False)]
+        for name, value in make.items():
+            assert getattr(db, name) == value
+        db.commit()
+        db.close()
+        assert await store.get("a") is not None
+
+    run(tmp_path, scenario)
+
+
+def test_an_apsw_connection_may_make_rows_its_own_way(tmp_path):
+    async def scenario(store):
+        await store.enqueue([NewJob("old", "work", dedup_key="k")])
+        db = apsw.Connection(str(store.path))
+        db.execute("BEGIN IMMEDIATE")
+        db.row_trace = by_name
+        answers = await store.enqueue_on(
+            db, [NewJob("a", "work", queue="q"), NewJob("b", "work", dedup_key="k")]
+        )
+        assert [(answer.id, answer.created) for answer in answers] == [("a", True), ("old", False)]
+        assert db.row_trace is by_name
+        db.row_trace = None
+        db.execute("COMMIT")
+        db.close()
+        assert await store.get("a") is not None
+
+    run(tmp_path, scenario)
+
+
 def test_sqlalchemy_connections_and_sessions_join_too(tmp_path):
     async def scenario(store):
         engine = sqlalchemy.create_engine(f"sqlite:///{store.path}")

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.jobs.circuits import DownstreamSettings
 from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
-from holdfast.jobs.ports import ClaimRequest, Store, StoreClosed
+from holdfast.jobs.ports import ClaimRequest, Store, StoreClosed, StoreUnusable
 from holdfast.resilience.breaker.transitions import Cause, move
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.store.sqlite.store import SQLiteStore
@@ -150,6 +150,60 @@ def test_after_closing_everything_is_refused(tmp_path):
             await store.get("a")
         with pytest.raises(StoreClosed):
             await heartbeats.extend([], 1.0)
+
+    asyncio.run(scenario())
+
+
+def test_a_store_can_be_opened_again(tmp_path):
+    store = SQLiteStore(tmp_path / "a.db")
+
+    async def scenario(name):
+        async with store:
+            mark = (await store.tick("w")).mark
+            waiting = asyncio.create_task(store.wait_for_work(mark, 20))
+            await store.enqueue([NewJob(name, "work")])
+            assert await waiting
+            assert await store.get(name) is not None
+
+    asyncio.run(scenario("a"))
+    asyncio.run(scenario("b"))
+
+
+def test_a_second_opening_is_refused_and_the_first_goes_on(tmp_path):
+    async def scenario(store):
+        with pytest.raises(StoreUnusable, match=r"a\.db: the store is open already"):
+            await store.open()
+        await store.enqueue([NewJob("a", "work")])
+        assert await store.get("a") is not None
+
+    run(tmp_path / "a.db", scenario)
+
+
+def test_an_opening_that_failed_can_be_tried_again(tmp_path):
+    async def scenario():
+        store = SQLiteStore(tmp_path / "later" / "a.db")
+        with pytest.raises(StoreUnusable):
+            await store.open()
+        store.path.parent.mkdir()
+        async with store:
+            await store.enqueue([NewJob("a", "work")])
+
+    asyncio.run(scenario())
+
+
+def test_an_opening_that_is_cancelled_leaves_nothing_behind(tmp_path):
+    async def scenario():
+        store = SQLiteStore(tmp_path / "a.db")
+        opening = asyncio.create_task(store.open())
+        await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        writer = store._writer
+        async with store:
+            await store.enqueue([NewJob("a", "work")])
+        await asyncio.to_thread(writer._thread.join, 20)
+        assert not writer._thread.is_alive()
 
     asyncio.run(scenario())
 

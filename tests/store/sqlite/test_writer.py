@@ -7,7 +7,8 @@ import apsw
 import pytest
 
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.jobs.ports import StoreBusy, StoreClosed, StoreUnusable
+from holdfast.jobs.ports import StoreBusy, StoreClosed, StoreFull, StoreUnusable
+from holdfast.store.sqlite import writer as writer_module
 from holdfast.store.sqlite.transaction import Misremembered
 from holdfast.store.sqlite.writer import Writer
 
@@ -239,3 +240,60 @@ def test_a_writer_that_dies_answers_everybody(writer, monkeypatch):
     writer._thread.join(30)
     with pytest.raises(StoreClosed):
         writer.submit(insert(1))
+
+
+def test_a_writer_that_dies_answers_also_whom_another_gave_up_before(writer, monkeypatch):
+    go = blocked(writer)
+    monkeypatch.setattr(
+        Writer, "_look_at_others", lambda self, db: (_ for _ in ()).throw(SystemExit)
+    )
+    monkeypatch.setattr("holdfast.store.sqlite.writer._MOST_AT_ONCE", 1)
+    given_up, waiting = [writer.submit(insert(number)) for number in (1, 2)]
+    assert given_up.cancel()
+    go.set()
+    with pytest.raises(StoreClosed):
+        waiting.result(30)
+
+
+def test_a_writer_that_dies_in_the_middle_answers_everybody_and_leaves_nothing(writer, tmp_path):
+    go = blocked(writer)
+
+    def die(tx):
+        insert("gone")(tx)
+        raise SystemExit
+
+    futures = [writer.submit(insert(1)), writer.submit(die)]
+    futures += [writer.submit(insert(number)) for number in range(2, 200)]
+    go.set()
+    for future in futures:
+        with pytest.raises(StoreClosed, match="SystemExit"):
+            future.result(30)
+    assert stored(tmp_path) == []
+
+
+def test_a_log_that_cannot_be_written_back_is_a_full_disk(writer, tmp_path, monkeypatch):
+    monkeypatch.setattr(writer_module, "_written_back", lambda db: False)
+    times = []
+
+    def fill(tx):
+        times.append(tx)
+        tx.db.execute("ROLLBACK")
+        raise apsw.FullError("no room")
+
+    with pytest.raises(StoreFull):
+        writer.submit(fill).result(30)
+    assert len(times) == 1
+
+
+def test_a_log_is_not_written_back_while_somebody_reads_an_older_state(tmp_path):
+    writing, reading = (apsw.Connection(str(tmp_path / "b.db")) for _ in range(2))
+    writing.execute("PRAGMA journal_mode = WAL").fetchall()
+    writing.execute("CREATE TABLE t (x)")
+    reading.execute("BEGIN")
+    reading.execute("SELECT * FROM t").fetchall()
+    writing.execute("INSERT INTO t VALUES (1)")
+    assert not writer_module._written_back(writing)
+    reading.execute("ROLLBACK")
+    assert writer_module._written_back(writing)
+    reading.close()
+    writing.close()

@@ -135,9 +135,12 @@ class Client:
             self.acknowledged.append(name)
 
 
-async def until(fact):
+async def until(fact, worker):
+    """Wait for `fact`; a `worker` that has ended says why instead."""
     async with asyncio.timeout(2 * SOON):
         while not await fact():
+            if worker.done():
+                await worker
             await asyncio.sleep(0.02)
 
 
@@ -150,9 +153,12 @@ async def survive(store, trouble):
         await client.enqueue()
     await told.wait(JobClaimed, count=20)
     await asyncio.to_thread(trouble.begin)
-    async with asyncio.timeout(2 * SOON):
-        while len(client.refused) < 5 or store.failed < 4:
-            await client.enqueue()
+
+    async def has_lasted():
+        await client.enqueue()
+        return len(client.refused) >= 5 and store.failed >= 4
+
+    await until(has_lasted, running)
     assert told.of(StoreLost)
     assert not told.of(StoreBack)
     trouble.end()
@@ -164,7 +170,7 @@ async def survive(store, trouble):
         jobs = [await store.get(name) for name in client.acknowledged]
         return all(job is not None and job.status == "complete" for job in jobs)
 
-    await until(all_done)
+    await until(all_done, running)
     worker.stop()
     await running
     return client

@@ -6,6 +6,7 @@ a request to stop is heard while a handler runs, and ends the process once the p
 
 import asyncio
 import contextlib
+import inspect
 import os
 import queue
 import signal
@@ -31,9 +32,13 @@ from holdfast.jobs.isolation.frames import (
 from holdfast.jobs.judging import of_code, one_line, trouble_of
 from holdfast.jobs.kinds import Hook, JobKind
 from holdfast.jobs.model import Claim
+from holdfast.jobs.threads import end_copy
 
 _NO_MEMORY = pack(FrameKind.TROUBLE, dump_trouble(of_code(ErrorCode.MEMORY_ERROR)))
 """Made beforehand: when it is needed there is no memory to make it."""
+
+_PROGRESS_EVERY = 0.1
+"""Seconds between two words on progress; the parent writes them down less often still."""
 
 
 class Child:
@@ -52,6 +57,7 @@ class Child:
         self._context: JobContext | None = None
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._sent_at = -_PROGRESS_EVERY
 
     def live(self) -> None:
         """Set up, then run attempts until the parent is gone."""
@@ -75,17 +81,39 @@ class Child:
             self._run(kind, load_claim(job), output_bytes)
 
     def progress_noted(self, context: JobContext) -> None:
-        """Send on what the handler says of its progress."""
-        taken = context.take_progress()
-        if taken is not None:
-            self._send(FrameKind.PROGRESS, list(taken))
+        """Send on what the handler says of its progress: soon, but not each time."""
+        wait = self._sent_at + _PROGRESS_EVERY - SYSTEM_CLOCK.monotonic()
+        if wait > 0:
+            later = threading.Timer(wait, self._send_progress, (context,))
+            later.daemon = True
+            # Where there is no room for a thread more it is sent now.
+            with contextlib.suppress(RuntimeError, MemoryError):
+                later.start()
+                return
+        self._send_progress(context)
+
+    def _send_progress(self, context: JobContext) -> None:
+        with self._sending:
+            taken = context.take_progress()
+            if taken is None or context is not self._context:
+                return
+            self._sent_at = SYSTEM_CLOCK.monotonic()
+            with contextlib.suppress(OSError):
+                self._connection.sendall(pack(FrameKind.PROGRESS, list(taken)))
 
     # -- one attempt ---------------------------------------------------------------------------
 
     def _run(self, kind: JobKind, claim: Claim, output_bytes: int) -> None:
         self._context = context = JobContext(claim, kind, self, SYSTEM_CLOCK)
+        process = os.getpid()
         try:
-            text = self._call(kind, claim, context)
+            try:
+                text = self._call(kind, claim, context)
+            finally:
+                end_copy(process)
+                # A word on this attempt after its answer would be taken for one on the next.
+                with self._sending:
+                    self._context = None
             if len(text) > output_bytes or len(text.encode()) > output_bytes:
                 message = f"the result is larger than {output_bytes} bytes"
                 self._send(FrameKind.TROUBLE, dump_trouble(of_code(ErrorCode.TOO_LARGE, message)))
@@ -93,8 +121,6 @@ class Child:
                 self._send(FrameKind.RESULT, text)
         except BaseException as error:
             self._tell_error(kind, error)
-        finally:
-            self._context = None
 
     def _tell_error(self, kind: JobKind, error: BaseException) -> None:
         if not isinstance(error, MemoryError):
@@ -116,13 +142,13 @@ class Child:
             value = self._ask_existing(kind.existing, context, arguments)
         if value is None:
             value = handler.call(context, arguments)
-            if handler.is_async:
+            if inspect.isawaitable(value):
                 value = self._finish(value)
         return handler.results.encode(value)
 
     def _ask_existing(self, hook: Hook, context: JobContext, arguments: Any) -> Any:
         answer = hook.function(context, arguments)
-        return self._finish(answer) if hook.is_async else answer
+        return self._finish(answer) if inspect.isawaitable(answer) else answer
 
     def _finish(self, coroutine: Any) -> Any:
         with asyncio.Runner() as runner:
@@ -187,13 +213,21 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
 
 
+def _end(parent: int) -> None:
+    """End this process, whose way to its parent is closed."""
+    if os.getppid() == parent:
+        # The parent ends what this process has started. It must not take it for killed.
+        os._exit(71)
+    os.killpg(0, signal.SIGKILL)
+
+
 def main() -> None:
     """Serve the parent at the other end of the socket that the command line names."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     # A Ctrl-C at the terminal is the worker's to handle.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Nobody is there then to hear an answer, or to end what this process has started.
-    Child(connection, lambda: os.killpg(0, signal.SIGKILL)).live()
+    parent = os.getppid()
+    Child(connection, lambda: _end(parent)).live()
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ from holdfast.jobs.isolation.frames import (
 from holdfast.jobs.isolation.limits import ChildLimits
 from holdfast.jobs.judging import Trouble, clean, of_code
 
+_LAST_BREATH = 1.0
+"""Seconds that a child whose pipe is closed may take to end by itself."""
 _AT_ONCE = (CancelReason.TIMEOUT, CancelReason.LEASE_LOST)
 
 
@@ -47,6 +49,7 @@ class ChildProcess:
         self._limits = limits
         self._jobs = 0
         self._spent = False
+        self._killed = False
 
     @classmethod
     async def start(
@@ -121,6 +124,8 @@ class ChildProcess:
     def kill(self) -> None:
         """End the child and everything in its process group, now."""
         self._spent = True
+        if self._process.returncode is None:
+            self._killed = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -161,9 +166,18 @@ class ChildProcess:
             run.context.progress(*load_progress(body))
 
     async def _obituary(self) -> Trouble:
+        try:
+            async with asyncio.timeout(_LAST_BREATH):
+                status = await self._process.wait()
+        except TimeoutError:
+            # It lives on, deaf and dumb.
+            self.kill()
+            await self._process.wait()
+            status = None
         # What it started may outlive it.
         self.kill()
-        status = await self._process.wait()
+        if status is None or (status == -signal.SIGKILL and self._killed):
+            return of_code(ErrorCode.UNKNOWN, "the child process closed its pipe and was ended")
         if status == -signal.SIGXCPU:
             seconds = self._limits.cpu_seconds or 0.0
             message = f"more than {seconds:g} s of processor time were used"

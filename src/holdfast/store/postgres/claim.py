@@ -7,6 +7,7 @@ order that the package's docstring gives, so that limits hold in the whole fleet
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import NamedTuple
 
 from holdfast.jobs.circuits import (
@@ -27,13 +28,29 @@ from holdfast.store.postgres.values import TIMED_OUT
 _RATE_CHECK = 1.0
 _Grant = tuple[Admission, Permit]
 
+Leave = tuple[Admission, Permit | None]
+"""Under what a job may run."""
+_FREELY: Leave = (Admission.CALL, None)
+
 
 class Started(NamedTuple):
-    """A job that was taken: its line of the answer, and under what leave."""
+    """Jobs that were taken: their line of the answer, a column an array, and the leave of each."""
 
     line: Row
-    admission: Admission
-    permit: Permit | None
+    leaves: Iterable[Leave]
+
+
+def freely(line: Row) -> Started:
+    """Return the jobs of `line` under leave to call: of a breaker where they have one."""
+    generations = line["generations"]
+    if generations is None:
+        return Started(line, repeat(_FREELY))
+    known = {number: _leave(number) for number in set(generations)}
+    return Started(line, [known[number] for number in generations])
+
+
+def _leave(generation: int | None) -> Leave:
+    return _FREELY if generation is None else (Admission.CALL, Permit(generation))
 
 
 class _Lane(NamedTuple):
@@ -188,7 +205,7 @@ class CarefulClaim:
         if not quotas:
             return
         taken = [lane for lane in lanes if quotas[lane.id]]
-        lines = await rows(
+        (line,) = await rows(
             self.connection,
             "claim_take",
             worker=self.worker_id,
@@ -198,7 +215,8 @@ class CarefulClaim:
             lease=request.lease_seconds,
             now=self.now,
         )
-        await self._start(lines, by_id)
+        if line["seqs"] is not None:
+            await self._start(line, by_id)
 
     def _share_out(self, heads: Iterable[_Head], limit: int, rooms: dict[str, int]) -> Counter[int]:
         """Return how many jobs each lane may give: equal shares, within every limit."""
@@ -235,26 +253,27 @@ class CarefulClaim:
         lane = group[0].lane.id
         return lane <= self.served, lane
 
-    async def _start(self, lines: Sequence[Row], lanes: dict[int, _Lane]) -> None:
+    async def _start(self, line: Row, lanes: dict[int, _Lane]) -> None:
         """Give each job its permit: from each downstream exactly as many as jobs were taken."""
-        counts = Counter(lanes[line["lane"]].downstream for line in lines)
+        names = [lanes[lane].downstream for lane in line["lanes"]]
         permits = {}
-        for name in counts.keys() & self._records.keys():
-            self._records[name], granted = self._grant(name, counts[name])
+        for name, taken in Counter(names).items():
+            if name not in self._records:
+                continue
+            self._records[name], granted = self._grant(name, taken)
             calls = sum(admission is not Admission.REFUSED for admission, _ in granted)
             await self._spend(self._records[name], calls)
             permits[name] = iter(granted)
-        for line in lines:
-            name = lanes[line["lane"]].downstream
-            if name in permits:
-                self.started.append(Started(line, *next(permits[name])))
-            else:
-                permit = None if line["generation"] is None else Permit(line["generation"])
-                self.started.append(Started(line, Admission.CALL, permit))
+        free = freely(line).leaves
+        leaves: list[Leave] = [
+            next(permits[name]) if name in permits else leave
+            for name, leave in zip(names, free, strict=False)
+        ]
+        self.started.append(Started(line, leaves))
         trials = [
-            (started.line["seq"], started.permit.trial)
-            for started in self.started
-            if started.permit is not None and started.permit.trial is not None
+            (seq, permit.trial)
+            for seq, (_, permit) in zip(line["seqs"], leaves, strict=True)
+            if permit is not None and permit.trial is not None
         ]
         if trials:
             seqs, numbers = zip(*trials, strict=True)

@@ -1,6 +1,8 @@
 """Connections: how the database is reached, and what its errors mean to a caller."""
 
 import asyncio
+import re
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias, TypeVar
@@ -17,11 +19,24 @@ from holdfast.jobs.ports import (
     StoreUnusable,
 )
 from holdfast.store.joining import numbered
+from holdfast.store.postgres.pool import Connection, Pool
 from holdfast.store.sql_files import load_queries
 
+__all__ = [
+    "MINIMUM_VERSION",
+    "SETTINGS",
+    "SQL",
+    "Connection",
+    "Database",
+    "Row",
+    "check_address",
+    "check_server",
+    "describe",
+    "rows",
+    "store_error",
+]
+
 T = TypeVar("T")
-# asyncpg has no types of its own; these say what is meant.
-Connection: TypeAlias = Any
 Row: TypeAlias = Any
 
 SQL: Mapping[str, str] = load_queries("holdfast.store.postgres")
@@ -34,6 +49,7 @@ SETTINGS = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",
     # A process that stops inside a transaction must not keep the whole table from being swept.
@@ -44,6 +60,7 @@ SETTINGS = {
 MINIMUM_VERSION = (13,)
 """Older ones lack what our statements use, and have no support any more."""
 
+_HOST_ENDS = re.compile(r"[/?#]")
 _CONNECTING = 10.0
 _TRIES = 5
 
@@ -71,6 +88,11 @@ _NO_SCHEMA = (
     asyncpg.UndefinedObjectError,
     asyncpg.InvalidSchemaNameError,
 )
+_MISTAKEN_OPTION = (
+    asyncpg.UndefinedObjectError,
+    asyncpg.InvalidParameterValueError,
+    asyncpg.CantChangeRuntimeParamError,
+)
 _BROKEN = (asyncpg.InterfaceError, asyncpg.InternalClientError)
 _DRIVER_ERRORS = (asyncpg.PostgresError, *_BROKEN, OSError, TimeoutError)
 _COLLISIONS = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
@@ -90,7 +112,8 @@ class Database:
         self._url = url
         self._most = connections
         self._timeout = timeout
-        self._pool: Any = None
+        self._pool: Pool | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self.where = describe(url)
         """The address without its password."""
@@ -99,50 +122,61 @@ class Database:
         """Connect.
 
         Raises:
-            StoreUnusable: the address or the account is wrong.
+            StoreUnusable: the address or the account is wrong, or it is open already.
             StoreUnavailable: nobody answers.
         """
         check_address(self._url)
-        with_settings = {"server_settings": SETTINGS, "command_timeout": self._timeout}
-        try:
-            # No floor: to keep one up, the pool tries without end while the server is away, and
-            # logs every try.
-            pool = await asyncpg.create_pool(
-                self._url,
-                min_size=0,
-                max_size=self._most,
-                reset=_leave_as_it_is,
-                timeout=_CONNECTING,
-                **with_settings,
+        if self._loop is not None and not self._loop.is_closed():
+            raise StoreUnusable(
+                f"the store on {self.where} is open already: open an engine once at a time, or "
+                "make a second one"
             )
-            await pool.release(await pool.acquire())
-        except (ValueError, asyncpg.InterfaceError):
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._pool = await self._opened_pool()
+        except BaseException:
+            self._loop = None
+            raise
+        self._closed = False
+
+    async def _opened_pool(self) -> Pool:
+        pool = Pool(self._connect, self._most)
+        try:
+            pool.release(await pool.acquire(), whole=True)
+        except (ValueError, OverflowError, asyncpg.InterfaceError):
             # Its words may repeat the address, and with it the password.
             raise StoreUnusable(
                 f"the address of {self.where} cannot be understood; it must look like "
-                "postgresql://user:password@host:5432/database, with special characters in the "
-                "password written as %XX"
+                "postgresql://user:password@host:5432/database, with a port of at most 65535 and "
+                "special characters in the password written as %XX"
             ) from None
+        except _MISTAKEN_OPTION as error:
+            raise StoreUnusable(
+                f"{self.where} does not take the options after the '?' of the address ({error})"
+            ) from error
         except Exception as error:
             raise store_error(error, self.where) from error
-        self._pool = pool
-        self._closed = False
+        return pool
+
+    async def _connect(self) -> Connection:
+        return await asyncpg.connect(
+            self._url,
+            timeout=_CONNECTING,
+            command_timeout=self._timeout,
+            server_settings=SETTINGS,
+        )
 
     async def connect(self) -> Connection:
         """Open a connection of its own, for one that listens or lives on another event loop."""
         try:
-            return await asyncpg.connect(
-                self._url,
-                timeout=_CONNECTING,
-                command_timeout=self._timeout,
-                server_settings=SETTINGS,
-            )
+            return await self._connect()
         except Exception as error:
             raise store_error(error, self.where) from error
 
     async def close(self) -> None:
         """Let what is under way finish, and disconnect."""
         self._closed = True
+        self._loop = None
         pool, self._pool = self._pool, None
         if pool is not None:
             try:
@@ -154,18 +188,29 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Borrow a connection; its errors become the store's."""
-        if self._pool is None:
+        pool = self._pool
+        if pool is None:
             state = "closed" if self._closed else "not open"
             raise StoreClosed(f"{self.where}: the store is {state}")
-        pool = self._pool
+        if asyncio.get_running_loop() is not self._loop:
+            raise StoreUnusable(
+                f"the store on {self.where} was opened on another event loop: call it through "
+                "engine.blocking(), which any thread may use, or open one engine a loop"
+            )
         try:
-            # The pool's own timeout would run each wait as a task, most of which wait for nothing.
-            async with asyncio.timeout(self._timeout):
-                connection = await pool.acquire()
+            connection = pool.take()
+            if connection is None:
+                async with asyncio.timeout(self._timeout):
+                    connection = await pool.acquire()
+            whole = False
             try:
                 yield connection
+                whole = True
+            except (asyncpg.PostgresError, asyncpg.InterfaceError):
+                whole = not connection.is_in_transaction()
+                raise
             finally:
-                await pool.release(connection)
+                pool.release(connection, whole=whole)
         except _DRIVER_ERRORS as error:
             raise store_error(error, self.where) from error
 
@@ -204,21 +249,22 @@ async def rows(connection: Connection, query: str, **parameters: Any) -> list[Ro
     return found
 
 
-async def _leave_as_it_is(_: Connection) -> None:
-    """Spare the round trip that asyncpg makes to reset a connection: ours are never altered."""
-
-
 def check_address(url: str) -> None:
     """Refuse an address that cannot be one.
 
     Raises:
-        StoreUnusable: the scheme is wrong; the message says what to write.
+        StoreUnusable: the message says what to write.
     """
-    scheme, found, _ = url.partition("://")
+    scheme, found, rest = url.partition("://")
     if not found or scheme not in {"postgresql", "postgres"}:
         raise StoreUnusable(
             "an address of a PostgreSQL database begins with postgresql://"
             + (f", not with {scheme}://" if found else "")
+        )
+    if _HOST_ENDS.split(rest, 1)[0].count("@") > 1:
+        raise StoreUnusable(
+            "the address of the PostgreSQL database has more than one '@' before the host: in an "
+            "account or a password it is written %40"
         )
 
 
@@ -263,6 +309,10 @@ def store_error(error: BaseException, where: str) -> StoreError:
         return StoreBusy(f"{where}: {error}")
     if isinstance(error, TimeoutError | asyncpg.QueryCanceledError):
         return StoreUnavailable(f"{where}: no answer in time")
+    if isinstance(error, socket.gaierror):
+        return StoreUnavailable(
+            f"{where}: cannot be reached ({error}); check the host's name in the address"
+        )
     if isinstance(error, _UNREACHABLE):
         return StoreUnavailable(f"{where}: cannot be reached ({error}); check that it runs")
     if isinstance(error, ValueError):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from holdfast.jobs.model import JobError, Lease
 from holdfast.jobs.ports import Change, Extended
@@ -18,15 +19,8 @@ async def submit(database: Database, job_id: str, now: float | None) -> Change:
 async def reject(database: Database, job_id: str, error: JobError, now: float | None) -> Change:
     """Move an uploaded job to failed."""
     message = clean(error.message)
-    return await _change(
-        database,
-        "control_reject",
-        id=job_id,
-        code=str(error.code),
-        message=message,
-        group=normalise_error(message),
-        now=now,
-    )
+    told = [str(error.code), message, normalise_error(message)]
+    return await _change(database, "control_reject", id=job_id, error=told, now=now)
 
 
 async def cancel(database: Database, job_id: str, now: float | None) -> Change:
@@ -39,7 +33,7 @@ async def expedite(database: Database, job_id: str, now: float | None) -> Change
     return await _change(database, "control_expedite", id=job_id, now=now)
 
 
-async def _change(database: Database, query: str, **parameters: str | float | None) -> Change:
+async def _change(database: Database, query: str, **parameters: Any) -> Change:
     found = await database.write(query, **parameters)
     return Change(found[0][0])
 

@@ -8,9 +8,10 @@ import asyncpg
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.ports import StoreError
 from holdfast.store.joining import join
-from holdfast.store.postgres.connection import SQL, Database
-from holdfast.store.postgres.lanes import Lane, Lanes
-from holdfast.store.postgres.values import check_text, shared, sparse
+from holdfast.store.postgres.connection import SQL, Connection, Database, rows
+from holdfast.store.postgres.identity import Identity
+from holdfast.store.postgres.lanes import Lanes
+from holdfast.store.postgres.values import PAGE, check_text, shared, sparse
 
 _TEXTS = ("id", "kind", "queue", "arguments", "downstream", "dedup_key", "owner", "meta")
 
@@ -18,7 +19,9 @@ _TEXTS = ("id", "kind", "queue", "arguments", "downstream", "dedup_key", "owner"
 async def enqueue(
     database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
 ) -> tuple[Enqueued, ...]:
-    """Create `jobs` in a transaction of their own, in one round trip."""
+    """Create `jobs` in a transaction of their own, in one round trip a page."""
+    if len(jobs) > PAGE:
+        return await _enqueue_pages(database, lanes, jobs, now)
     if not jobs:
         return ()
     given = await _columns(lanes, jobs)
@@ -34,8 +37,27 @@ async def enqueue(
     return _answers(jobs, await database.write("enqueue", **given, all_new=False))
 
 
+async def _enqueue_pages(
+    database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
+) -> tuple[Enqueued, ...]:
+    columns = [await _columns(lanes, page) for page in _pages(jobs)]
+
+    async def work(connection: Connection) -> tuple[Enqueued, ...]:
+        answers: tuple[Enqueued, ...] = ()
+        for page, given in zip(_pages(jobs), columns, strict=True):
+            found = await rows(connection, "enqueue", **given, notify=False, now=now, all_new=False)
+            answers += _answers(page, found)
+        return answers
+
+    return await database.transaction(work)
+
+
 async def enqueue_on(
-    connection: object, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
+    connection: object,
+    identity: Identity,
+    lanes: Lanes,
+    jobs: Sequence[NewJob],
+    now: float | None,
 ) -> tuple[Enqueued, ...]:
     """Create `jobs` inside the transaction that `connection` is in."""
     joined = join(connection)
@@ -45,11 +67,17 @@ async def enqueue_on(
         )
     # An error in the database would cost the caller the whole transaction.
     check_texts(jobs)
-    if not jobs:
-        return ()
-    given = await _columns(lanes, jobs)
-    given |= {"notify": True, "now": now, "all_new": False}
-    return _answers(jobs, await joined.execute(SQL["enqueue"], given))
+    await identity.check(joined)
+    answers: tuple[Enqueued, ...] = ()
+    for page in _pages(jobs):
+        given = await _columns(lanes, page)
+        given |= {"notify": True, "now": now, "all_new": False}
+        answers += _answers(page, await joined.execute(SQL["enqueue"], given))
+    return answers
+
+
+def _pages(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
+    return [jobs[start : start + PAGE] for start in range(0, len(jobs), PAGE)]
 
 
 def check_texts(jobs: Sequence[NewJob]) -> None:
@@ -64,14 +92,14 @@ def check_texts(jobs: Sequence[NewJob]) -> None:
 
 
 async def _columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
-    places = [Lane(job.queue, job.downstream or "", job.kind) for job in jobs]
-    ids = await lanes.ids(places)
+    places = [(job.queue, job.downstream or "", job.kind) for job in jobs]
+    ids = await lanes.ids(set(places))
     return {
         "ids": [job.id for job in jobs],
         "lanes": shared([ids[place] for place in places]),
         "kinds": shared([job.kind for job in jobs]),
         "statuses": shared([str(job.status) for job in jobs]),
-        "arguments": [job.arguments for job in jobs],
+        "arguments": shared([job.arguments for job in jobs]),
         "priorities": shared([job.priority for job in jobs]),
         "max_attempts": shared([job.max_attempts for job in jobs]),
         "run_ats": sparse([job.run_at for job in jobs]),
@@ -82,8 +110,10 @@ async def _columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
     }
 
 
-def _answers(jobs: Sequence[NewJob], rows: Sequence[Any]) -> tuple[Enqueued, ...]:
-    twins = {number: twin for number, twin in rows}  # noqa: C416 - the rows are no tuples
+def _answers(jobs: Sequence[NewJob], found: Sequence[Any]) -> tuple[Enqueued, ...]:
+    if not found:
+        return tuple([Enqueued(job.id, True) for job in jobs])
+    twins = {number: twin for number, twin in found}  # noqa: C416 - the rows are no tuples
     return tuple(
         Enqueued(twins.get(number, job.id), number not in twins)
         for number, job in enumerate(jobs, start=1)

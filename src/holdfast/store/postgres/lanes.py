@@ -1,17 +1,11 @@
 """What is known of lanes: their ids never change, so a process remembers them."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from holdfast.store.postgres.connection import Database
 
-
-class Lane(NamedTuple):
-    """A row of `lanes`; `downstream` is "" where there is none."""
-
-    queue: str
-    downstream: str
-    kind: str
+Lane = tuple[str, str, str]
+"""Queue, downstream and kind of a row of `lanes`; the downstream is "" where there is none."""
 
 
 class Lanes:
@@ -24,7 +18,7 @@ class Lanes:
 
     async def ids(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
         """Return the ids of `lanes`; new ones are committed at once, in no caller's transaction."""
-        missing = sorted({lane for lane in lanes if lane not in self._ids})
+        missing = sorted(lane for lane in set(lanes) if lane not in self._ids)
         if missing:
             columns = [list(column) for column in zip(*missing, strict=True)]
             given = {"queues": columns[0], "downstreams": columns[1], "kinds": columns[2]}
@@ -49,6 +43,5 @@ class Lanes:
 
     def _remember(self, rows: Iterable[tuple[int, str, str, str]]) -> None:
         for number, queue, downstream, kind in rows:
-            lane = Lane(queue, downstream, kind)
-            self._ids[lane] = number
-            self._by_id[number] = lane
+            self._ids[queue, downstream, kind] = number
+            self._by_id[number] = (queue, downstream, kind)

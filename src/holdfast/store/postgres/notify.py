@@ -40,6 +40,10 @@ class Bell:
         self._rung.set()
         self._rung = asyncio.Event()
 
+    def renew(self) -> None:
+        """Serve another event loop from now on."""
+        self._rung = asyncio.Event()
+
     async def wait(self, seen: int, timeout: float) -> bool:
         """Wait until it rang more often than `seen`; False after `timeout` seconds."""
         if self.rings != seen:
@@ -68,6 +72,11 @@ class Notifier:
 
     def start(self) -> None:
         """Begin to tell others."""
+        # Anew, for this may be another event loop than the last time.
+        self._work_to_tell, self._changes_to_tell = asyncio.Event(), asyncio.Event()
+        self._tasks, self._listening = [], False
+        self.work.renew()
+        self.changes.renew()
         self._tasks += [
             asyncio.create_task(self._tell(WORK, self._work_to_tell, _WORK_PAUSE)),
             asyncio.create_task(self._tell(CHANGES, self._changes_to_tell, _CHANGES_PAUSE)),

@@ -41,6 +41,7 @@ from holdfast.store.postgres import (
 )
 from holdfast.store.postgres.connection import Database, check_server
 from holdfast.store.postgres.heartbeats import PostgresHeartbeats
+from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lanes import Lanes
 from holdfast.store.postgres.notify import Notifier
 from holdfast.store.postgres.tick import Ticker
@@ -73,6 +74,7 @@ class PostgresStore:
         self._database = Database(url, connections=connections, timeout=timeout)
         self._clock = clock
         self._migrates = migrate
+        self._identity = Identity(self._database)
         self._lanes = Lanes(self._database)
         self._ticker = Ticker(self._database, self._lanes)
         self._notifier = Notifier(self._database, clock)
@@ -155,9 +157,13 @@ class PostgresStore:
         """Create `jobs` inside the transaction that `connection` is in, see `store.joining`.
 
         Whoever owns it commits or rolls back, and the jobs with it; workers are woken by the
-        commit. A driver that blocks does so here too, for one statement.
+        commit. A driver that blocks does so here too, for two statements.
+
+        Raises:
+            TypeError: it is no connection to this database, or of a driver that is not known.
+            NoTransaction: it commits every statement by itself.
         """
-        return await enqueue.enqueue_on(connection, self._lanes, jobs, now)
+        return await enqueue.enqueue_on(connection, self._identity, self._lanes, jobs, now)
 
     async def submit(self, job_id: str, *, now: float | None = None) -> Change:
         """Move an uploaded job to queued."""

@@ -9,21 +9,22 @@ transaction of its own.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
-from holdfast.jobs.circuits import Admission, DownstreamRecord
+from holdfast.jobs.circuits import DownstreamRecord
 from holdfast.jobs.model import Claim, Finished, Lease
 from holdfast.jobs.ports import ClaimRequest, Overruled, Refused, StoreUnavailable, TickResult
-from holdfast.resilience.breaker.transitions import Permit
 from holdfast.store.postgres import downstreams
-from holdfast.store.postgres.claim import CarefulClaim, Started
+from holdfast.store.postgres.claim import CarefulClaim, Started, freely
 from holdfast.store.postgres.connection import Connection, Database, Row, rows
 from holdfast.store.postgres.downstreams import KnownDownstreams
 from holdfast.store.postgres.finish import NO_REPORTS, OVERRULINGS, REFUSALS, report_columns
 from holdfast.store.postgres.lanes import Lane, Lanes
-from holdfast.store.postgres.values import TIMED_OUT
+from holdfast.store.postgres.values import PAGE, TIMED_OUT
 
 _SEQS_KEPT = 100_000
+_NOTHING = repeat(None)
 _NO_CLAIM: dict[str, Any] = {"queues": [], "kinds": [], "limited": [], "limit": None, "lease": None}
 
 
@@ -43,15 +44,10 @@ class TickWork:
 
     def read(self, finished: Sequence[Finished], lines: Sequence[Row]) -> None:
         """Take in the lines of an answer."""
-        started = self.started
         for line in lines:
-            what = line["what"]
-            if what == "claim":
-                generation = line["generation"]
-                permit = None if generation is None else Permit(generation)
-                started.append(Started(line, Admission.CALL, permit))
-                continue
-            match what:
+            match line["what"]:
+                case "claims":
+                    self.started.append(freely(line))
                 case "stale" | "late" as reason:
                     lease = finished[line["number"] - 1].lease
                     self.refused.append(Refused(lease, REFUSALS[reason]))
@@ -91,7 +87,8 @@ class Ticker:
         """Do one tick; its `mark` is for the caller to fill in."""
         reports = downstreams.by_name(item.report for item in finished if item.report is not None)
         versions = await self._known.quiet_versions(reports) if reports else {}
-        if versions is None or (self._needs_care and request is not None and request.limit > 0):
+        needs_care = self._needs_care and request is not None and request.limit > 0
+        if versions is None or needs_care or len(finished) > PAGE:
             work = await self._tick_carefully(worker_id, finished, request, now)
         else:
             work = await self._tick_at_once(worker_id, finished, request, now, versions)
@@ -153,19 +150,21 @@ class Ticker:
     ) -> TickWork:
         async def work_in(connection: Connection) -> TickWork:
             work = TickWork()
-            lines = await rows(
-                connection,
-                "tick",
-                names=[],
-                versions=[],
-                **self._report_columns(finished),
-                **_NO_CLAIM,
-                after=0,
-                worker=worker_id,
-                timeout=TIMED_OUT,
-                now=now,
-            )
-            work.read(finished, lines)
+            for start in range(0, max(1, len(finished)), PAGE):
+                some = finished[start : start + PAGE]
+                lines = await rows(
+                    connection,
+                    "tick",
+                    names=[],
+                    versions=[],
+                    **self._report_columns(some),
+                    **_NO_CLAIM,
+                    after=0,
+                    worker=worker_id,
+                    timeout=TIMED_OUT,
+                    now=now,
+                )
+                work.read(some, lines)
             refused = {id(refused.lease) for refused in work.refused}
             reports = [
                 item.report
@@ -224,22 +223,22 @@ class Ticker:
     async def _result(
         self, worker_id: str, request: ClaimRequest | None, work: TickWork
     ) -> TickResult:
-        claims: tuple[Claim, ...] = ()
+        claims: list[Claim] = []
         if request is not None and work.started:
-            lines = [started.line for started in work.started]
-            served = {line["lane"] for line in lines}
-            lanes = await self._lanes.by_id(served)
             expires_at = work.now + request.lease_seconds
-            claims = tuple(
-                [_claim(each, lanes, worker_id, work.now, expires_at) for each in work.started]
-            )
+            served: set[int] = set()
+            for started in work.started:
+                line = started.line
+                served.update(line["lanes"])
+                lanes = await self._lanes.by_id(served)
+                claims += _claims(started, lanes, worker_id, work.now, expires_at)
+                if len(self._seqs) > _SEQS_KEPT:  # workers that never reported
+                    self._seqs.clear()
+                self._seqs.update(zip(line["ids"], line["seqs"], strict=True))
             # The lane that came last on the way round from the one served before.
             self._served = max(served, key=lambda lane: (lane <= self._served, lane))
-            if len(self._seqs) > _SEQS_KEPT:  # workers that never reported
-                self._seqs.clear()
-            self._seqs.update([(line["id"], line["seq"]) for line in lines])
         return TickResult(
-            claims=claims,
+            claims=tuple(claims),
             refused=tuple(work.refused),
             overruled=tuple(work.overruled),
             moved=tuple(work.moved),
@@ -250,28 +249,27 @@ class Ticker:
         )
 
 
-def _claim(
+def _claims(
     started: Started, lanes: Mapping[int, Lane], worker_id: str, now: float, expires_at: float
-) -> Claim:
-    line, admission, permit = started
+) -> list[Claim]:
     (
-        _, _, _, job_id, _, token, lane_id, attempt, max_attempts, created_at, deadline_at, _,
-        owner, meta, arguments,
-    ) = line  # fmt: skip
-    lane = lanes[lane_id]
-    return Claim(
-        lease=Lease(job_id, token, worker_id, expires_at),
-        kind=lane.kind,
-        queue=lane.queue,
-        downstream=lane.downstream or None,
-        arguments=arguments,
-        attempt=attempt,
-        max_attempts=max_attempts,
-        owner=owner,
-        created_at=created_at,
-        started_at=now,
-        deadline_at=deadline_at,
-        meta=meta,
-        admission=admission,
-        permit=permit,
-    )
+        *_, ids, tokens, lane_ids, attempts, max_attempts, created_ats, deadlines, _, owners,
+        metas, arguments,
+    ) = started.line  # fmt: skip
+    columns = zip(
+        ids, tokens, lane_ids, arguments, attempts, max_attempts, owners or _NOTHING, created_ats,
+        deadlines or _NOTHING, metas or _NOTHING, started.leaves, strict=False,
+    )  # fmt: skip
+    claims = []
+    for (
+        job_id, token, lane_id, argument, attempt, most, owner, created_at, deadline_at, meta,
+        (admission, permit),
+    ) in columns:  # fmt: skip
+        queue, downstream, kind = lanes[lane_id]
+        lease = Lease(job_id, token, worker_id, expires_at)
+        claim = Claim(
+            lease, kind, queue, downstream or None, argument, attempt, most, owner, created_at,
+            now, deadline_at, meta, admission, permit,
+        )  # fmt: skip
+        claims.append(claim)
+    return claims

@@ -7,6 +7,9 @@ from holdfast.jobs.model import JobError
 from holdfast.jobs.views import normalise_error
 from holdfast.store.text import clean_or_none
 
+PAGE = 10_000
+"""Lines that a page of history has room for, and so jobs that one statement may move."""
+
 LEASE_LOST = JobError(ErrorCode.LEASE_LOST, ERRORS[ErrorCode.LEASE_LOST].message)
 
 _TIMED_OUT = ERRORS[ErrorCode.TIMEOUT].message
@@ -19,7 +22,7 @@ def shared(column: list[Any]) -> list[Any]:
 
     asyncpg looks at every element of an array, so the shortest is the best.
     """
-    return column[:1] if len(column) > 1 and len(set(column)) == 1 else column
+    return column[:1] if column.count(column[0]) == len(column) else column
 
 
 def sparse(column: list[Any]) -> list[Any] | None:

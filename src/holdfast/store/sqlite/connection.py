@@ -1,5 +1,7 @@
 """Connections: how a database file is opened, and what SQLite's errors mean to a caller."""
 
+import errno
+import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +11,7 @@ import apsw
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.ports import StoreBusy, StoreError, StoreFull, StoreUnavailable, StoreUnusable
+from holdfast.store.sqlite.forks import watch
 from holdfast.store.sqlite.locks import lock_by_open_file
 
 MINIMUM_VERSION = (3, 51, 3)
@@ -52,6 +55,7 @@ def connect(path: Path, *, busy_timeout: float, read_only: bool = False) -> apsw
         else (apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     )
     lock_by_open_file()
+    watch(path)
     with translated(path):
         connection = apsw.Connection(str(path), flags=flags, statementcachesize=_STATEMENTS)
         try:
@@ -114,6 +118,11 @@ def store_error(error: apsw.Error, path: Path) -> StoreError:
         return StoreFull(f"{path}: the disk is full")
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return StoreUnusable(f"{path}: this is no intact SQLite database ({error})")
+    if isinstance(error, apsw.CantOpenError) and _out_of_descriptors():
+        return StoreUnavailable(
+            f"{path}: the process has no file descriptor left to open the database with; see what "
+            "keeps so many open, or allow more (ulimit -n)"
+        )
     if isinstance(error, apsw.CantOpenError):
         return StoreUnusable(
             f"{path}: the database cannot be opened ({error}); "
@@ -128,3 +137,12 @@ def store_error(error: apsw.Error, path: Path) -> StoreError:
 
 def _extended(error: apsw.Error) -> int:
     return int(getattr(error, "extendedresult", 0))
+
+
+def _out_of_descriptors() -> bool:
+    """Try to open something: SQLite does not say why it could not."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno in {errno.EMFILE, errno.ENFILE}
+    return False

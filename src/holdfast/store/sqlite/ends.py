@@ -1,7 +1,7 @@
 """How jobs leave a status: the writes that finishing, rescue, deadlines and cancelling share."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.errors import ERRORS, ErrorCode
@@ -79,6 +79,64 @@ def fail(tx: Transaction, falls: Sequence[Fall]) -> None:
         if fall.dead_letter is not None:
             tx.count_dead(fall.kind, fall.error.code, group, 1)
     tx.change_exactly(len(rows), "finish_failed", {"rows": as_json(rows), "now": tx.now})
+
+
+@dataclass(slots=True)
+class Leaving:
+    """Jobs that leave `processing`: gathered one by one, and then written together.
+
+    `ends` is the history of their attempts, which is the caller's to add to.
+    """
+
+    tx: Transaction
+    ends: list[End] = field(default_factory=list)
+    _falls: list[Fall] = field(default_factory=list)
+    _requeued: list[list[float]] = field(default_factory=list)
+    _cancelled: list[list[int]] = field(default_factory=list)
+
+    def fall(
+        self,
+        seq: int,
+        token: int,
+        lane: int,
+        kind: str,
+        attempts: int,
+        error: JobError,
+        reason: DeadLetterReason | None,
+    ) -> None:
+        """Let a job fail, for a dead letter where there is a `reason`."""
+        self._falls.append(Fall(seq, token, lane, kind, "processing", attempts, error, reason))
+
+    def cancel(self, seq: int, token: int, lane: int, kind: str, attempts: int) -> None:
+        """Let a job be cancelled."""
+        self._cancelled.append([seq, token])
+        self.tx.move_count(lane, "processing", "cancelled")
+        self.tx.count_outcome(kind, "cancelled", attempts)
+
+    def put_back(
+        self,
+        seq: int,
+        token: int,
+        lane: int,
+        after: float = 0.0,
+        *,
+        given_back: bool = False,
+        in_its_place: bool = False,
+    ) -> None:
+        """Let a job be ready again `after` seconds; `given_back` does not count the attempt."""
+        self._requeued.append([seq, token, after, int(given_back), int(in_its_place)])
+        self.tx.move_count(lane, "processing", "ready" if after <= 0 else "scheduled")
+        self.tx.woke = True
+
+    def write(self) -> None:
+        """Write all of them down, the history first."""
+        tx = self.tx
+        record_ends(tx, self.ends)
+        moves = (("finish_requeue", self._requeued), ("finish_cancelled", self._cancelled))
+        for query, rows in moves:
+            if rows:
+                tx.change_exactly(len(rows), query, {"rows": as_json(rows), "now": tx.now})
+        fail(tx, self._falls)
 
 
 def time_out(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.circuits import CallReport
@@ -22,14 +22,7 @@ from holdfast.jobs.model import (
 from holdfast.jobs.ports import Overruled, Refusal, Refused
 from holdfast.store.sqlite.completions import Completions
 from holdfast.store.sqlite.downstreams import apply_reports
-from holdfast.store.sqlite.ends import (
-    TIMED_OUT,
-    End,
-    Fall,
-    fail,
-    record_ends,
-    record_event,
-)
+from holdfast.store.sqlite.ends import TIMED_OUT, End, Leaving, record_event
 from holdfast.store.sqlite.transaction import Claimed, Transaction, as_json
 from holdfast.store.text import clean, clean_or_none
 
@@ -72,15 +65,13 @@ class FinishWork:
     tx: Transaction
     refused: list[Refused] = field(default_factory=list)
     overruled: list[Overruled] = field(default_factory=list)
-    _ends: list[End] = field(default_factory=list)
+    _leaving: Leaving = field(init=False)
     _completions: Completions = field(init=False)
-    _requeue: list[list[Any]] = field(default_factory=list)
-    _falls: list[Fall] = field(default_factory=list)
-    _cancelled: list[list[Any]] = field(default_factory=list)
     _late: list[tuple[_Running, str | None]] = field(default_factory=list)
     _reports: dict[int, CallReport] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._leaving = Leaving(self.tx)
         self._completions = Completions(self.tx)
 
     def run(self, finished: Sequence[Finished]) -> None:
@@ -165,31 +156,18 @@ class FinishWork:
         self._fall(row, error, reason)
 
     def _fall(self, row: _Running, error: JobError, reason: DeadLetterReason | None) -> None:
-        self._falls.append(
-            Fall(
-                row.seq,
-                row.token,
-                row.lane,
-                row.kind,
-                "processing",
-                row.attempt_count,
-                error,
-                reason,
-            )
-        )
+        self._leaving.fall(row.seq, row.token, row.lane, row.kind, row.attempt_count, error, reason)
 
     def _cancel(self, item: Finished, row: _Running) -> None:
         self._end(item, row, AttemptOutcome.CANCELLED, EventName.CANCELLED)
-        self._cancelled.append([row.seq, row.token])
-        self.tx.move_count(row.lane, "processing", "cancelled")
-        self.tx.count_outcome(row.kind, "cancelled", row.attempt_count)
+        self._leaving.cancel(row.seq, row.token, row.lane, row.kind, row.attempt_count)
 
     def _put_back(
         self, row: _Running, after: float, *, given_back: bool, in_its_place: bool = False
     ) -> None:
-        self._requeue.append([row.seq, row.token, after, int(given_back), int(in_its_place)])
-        self.tx.move_count(row.lane, "processing", "ready" if after <= 0 else "scheduled")
-        self.tx.woke = True
+        self._leaving.put_back(
+            row.seq, row.token, row.lane, after, given_back=given_back, in_its_place=in_its_place
+        )
 
     def _end(
         self,
@@ -202,7 +180,7 @@ class FinishWork:
     ) -> None:
         duration = self._duration(item, row)
         code, message = (None, None) if error is None else (error.code, clean(error.message))
-        self._ends.append(
+        self._leaving.ends.append(
             End(
                 row.seq,
                 outcome,
@@ -232,15 +210,8 @@ class FinishWork:
 
     def _write(self) -> None:
         tx = self.tx
-        record_ends(tx, self._ends)
+        self._leaving.write()
         self._completions.write()
-        for query, rows in (
-            ("finish_requeue", self._requeue),
-            ("finish_cancelled", self._cancelled),
-        ):
-            if rows:
-                tx.change_exactly(len(rows), query, {"rows": as_json(rows), "now": tx.now})
-        fail(tx, self._falls)
         for row, result in self._late:
             keep_late_result(tx, row.seq, row.token, result)
         # A streak of failures is one in the order of the calls.

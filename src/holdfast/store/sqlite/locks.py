@@ -25,6 +25,9 @@ _BY_OPEN_FILE = {
     fcntl.F_SETLKW: getattr(fcntl, "F_OFD_SETLKW", 0),
     fcntl.F_GETLK: getattr(fcntl, "F_OFD_GETLK", 0),
 }
+locked_descriptors: set[int] = set()
+"""What our SQLite has open and has ever locked."""
+
 # Where a function with three plain arguments can stand in for one with a variable number.
 _MACHINES = frozenset({"x86_64", "aarch64"})
 
@@ -49,14 +52,19 @@ def lock_by_open_file() -> bool:
     """
     if sys.platform != "linux" or platform.machine() not in _MACHINES or not _kernel_can():
         return False
-    function = _lock_function()
-    # Connections may outlive every module at the end of the process; so must what they call.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
     vfs = apsw.VFS("holdfast-locks", base="unix", makedefault=False)
     try:
-        return vfs.xSetSystemCall("fcntl", ctypes.cast(function, ctypes.c_void_p).value or 0)
+        return _replace(vfs, "fcntl", _lock_function()) and _replace(
+            vfs, "close", _close_function()
+        )
     finally:
         vfs.unregister()
+
+
+def _replace(vfs: apsw.VFS, name: str, function: "ctypes._FuncPointer") -> bool:
+    # Connections may outlive every module at the end of the process; so must what they call.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
+    return vfs.xSetSystemCall(name, ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
 def _kernel_can() -> bool:
@@ -77,12 +85,27 @@ def _lock_function() -> "ctypes._FuncPointer":
     )
     system = signature(("fcntl", ctypes.CDLL(None, use_errno=True)))
     by_open_file, cast, flock = dict(_BY_OPEN_FILE), ctypes.cast, ctypes.POINTER(_Flock)
+    descriptors = locked_descriptors
 
     def lock(descriptor: int, command: int, argument: int) -> int:
         wanted = by_open_file.get(command)
         if wanted is None:
             return int(system(descriptor, command, argument))
+        descriptors.add(descriptor)
         cast(argument, flock).contents.l_pid = 0  # which the kernel demands and SQLite leaves open
         return int(system(descriptor, wanted, argument))
 
     return signature(lock)
+
+
+def _close_function() -> "ctypes._FuncPointer":
+    signature = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, use_errno=True)
+    system = signature(("close", ctypes.CDLL(None, use_errno=True)))
+    descriptors = locked_descriptors
+
+    def close(descriptor: int) -> int:
+        # Before, for at once after it the number may be somebody else's.
+        descriptors.discard(descriptor)
+        return int(system(descriptor))
+
+    return signature(close)

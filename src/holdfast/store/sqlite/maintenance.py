@@ -1,23 +1,14 @@
 """The chores of maintenance, each on a bounded number of jobs."""
 
-from typing import Any
-
 from holdfast.jobs.model import (
     AttemptOutcome,
     DeadLetterReason,
     EventName,
+    JobError,
     JobStatus,
 )
 from holdfast.jobs.ports import Deleted, Leadership, Rescued, RetentionRule
-from holdfast.store.sqlite.ends import (
-    LEASE_LOST,
-    TIMED_OUT,
-    End,
-    Fall,
-    fail,
-    record_ends,
-    time_out,
-)
+from holdfast.store.sqlite.ends import LEASE_LOST, TIMED_OUT, End, Leaving, time_out
 from holdfast.store.sqlite.finish import keep_late_result
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 
@@ -41,93 +32,63 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
     requeued: list[str] = []
     dead: list[str] = []
     cancelled: list[str] = []
-    ends: list[End] = []
-    falls: list[Fall] = []
-    requeue_rows: list[list[Any]] = []
-    cancel_rows: list[list[Any]] = []
+    leaving = Leaving(tx)
     for row in tx.rows("maintain_expired_leases", {"now": tx.now, "limit": limit}):
         seq, job_id, token, lane, kind, attempts, most, started_at, cancel_requested = row
-        event = EventName.LEASE_LOST
         if cancel_requested:
             event = EventName.CANCELLED
             cancelled.append(job_id)
-            cancel_rows.append([seq, token])
-            tx.move_count(lane, "processing", "cancelled")
-            tx.count_outcome(kind, "cancelled", attempts)
+            leaving.cancel(seq, token, lane, kind, attempts)
         elif attempts >= most:
             event = EventName.FAILED
             dead.append(job_id)
-            falls.append(
-                Fall(
-                    seq,
-                    token,
-                    lane,
-                    kind,
-                    "processing",
-                    attempts,
-                    LEASE_LOST,
-                    DeadLetterReason.LEASE_LOST,
-                )
-            )
+            reason = DeadLetterReason.LEASE_LOST
+            leaving.fall(seq, token, lane, kind, attempts, LEASE_LOST, reason)
         else:
+            event = EventName.LEASE_LOST
             requeued.append(job_id)
-            requeue_rows.append([seq, token, 0, 0, 0])
-            tx.move_count(lane, "processing", "ready")
-            tx.woke = True
-        duration = max(0.0, tx.now - started_at)
-        ends.append(
-            End(
-                seq, AttemptOutcome.LEASE_LOST, event, duration, LEASE_LOST.code, LEASE_LOST.message
-            )
+            leaving.put_back(seq, token, lane)
+        leaving.ends.append(
+            _ended(tx, seq, AttemptOutcome.LEASE_LOST, event, started_at, LEASE_LOST)
         )
-    record_ends(tx, ends)
-    for query, rows in (("finish_requeue", requeue_rows), ("finish_cancelled", cancel_rows)):
-        if rows:
-            tx.change_exactly(len(rows), query, {"rows": as_json(rows), "now": tx.now})
-    fail(tx, falls)
-    tx.count_total("rescued", len(ends))
+    leaving.write()
+    tx.count_total("rescued", len(leaving.ends))
     return Rescued(tuple(requeued), tuple(dead), tuple(cancelled))
 
 
 def expire_deadlines(tx: Transaction, limit: int) -> tuple[str, ...]:
     """Fail unfinished jobs past their deadline."""
     ids = []
+    leaving = Leaving(tx)
     for row in tx.rows("maintain_past_deadline", {"now": tx.now, "limit": limit}):
         seq, job_id, token, lane, kind, status, ready, attempts, started_at = row
         ids.append(job_id)
         if status == JobStatus.PROCESSING:
-            duration = max(0.0, tx.now - started_at)
-            end = End(
-                seq,
-                AttemptOutcome.TIMEOUT,
-                EventName.FAILED,
-                duration,
-                TIMED_OUT.code,
-                TIMED_OUT.message,
+            reason = DeadLetterReason.DEADLINE
+            leaving.fall(seq, token, lane, kind, attempts, TIMED_OUT, reason)
+            leaving.ends.append(
+                _ended(tx, seq, AttemptOutcome.TIMEOUT, EventName.FAILED, started_at, TIMED_OUT)
             )
-            record_ends(tx, [end])
-            fail(
-                tx,
-                [
-                    Fall(
-                        seq,
-                        token,
-                        lane,
-                        kind,
-                        "processing",
-                        attempts,
-                        TIMED_OUT,
-                        DeadLetterReason.DEADLINE,
-                    )
-                ],
-            )
-            tx.count_total("timed_out")
             continue
         place = status
         if status == JobStatus.QUEUED:
             place = "ready" if ready else "scheduled"
         time_out(tx, seq, token, lane, kind, place, attempts)
+    leaving.write()
+    tx.count_total("timed_out", len(leaving.ends))
     return tuple(ids)
+
+
+def _ended(
+    tx: Transaction,
+    seq: int,
+    outcome: AttemptOutcome,
+    event: EventName,
+    started_at: float,
+    error: JobError,
+) -> End:
+    """Return the end of an attempt that nobody reported."""
+    return End(seq, outcome, event, max(0.0, tx.now - started_at), error.code, error.message)
 
 
 def store_late_result(tx: Transaction, job_id: str, token: int, result: str | None) -> bool:

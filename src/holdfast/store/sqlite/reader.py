@@ -1,6 +1,7 @@
 """Connections that read, each in a thread of its own: a page never waits for a worker's commit."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ import apsw
 
 from holdfast.jobs.ports import StoreClosed
 from holdfast.store.sqlite.connection import connect, store_error
+from holdfast.store.sqlite.presence import Presence
 from holdfast.store.sqlite.transaction import SQL, Row
 
 T = TypeVar("T")
@@ -30,24 +32,29 @@ class Snapshot:
 
 
 class Readers:
-    """A few threads with a connection each."""
+    """A few threads with a connection each. `presence` is asked before each answer."""
 
-    def __init__(self, path: Path, threads: int, busy_timeout: float) -> None:
+    def __init__(
+        self, path: Path, threads: int, busy_timeout: float, presence: Presence | None = None
+    ) -> None:
         self._path = path
+        self._presence = presence or Presence(path)
         self._busy_timeout = busy_timeout
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-reader")
         self._own = threading.local()
         self._all: list[apsw.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
+        self._process = os.getpid()
 
     async def read(self, question: Callable[[Snapshot], T]) -> T:
         """Answer `question` from a view that holds everything committed before now."""
-        if self._closed:
-            raise StoreClosed(f"{self._path}: the store is closed")
+        if self._closed or self._process != os.getpid():
+            raise StoreClosed(f"{self._path}: the store is not open in this process")
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question)
 
     def _answer(self, question: Callable[[Snapshot], T]) -> T:
+        self._presence.check()
         try:
             db = self._connection()
             db.execute("BEGIN")
@@ -71,6 +78,8 @@ class Readers:
         """Finish what was asked and close the connections. Blocks."""
         self._closed = True
         self._pool.shutdown(wait=True)
+        if self._process != os.getpid():
+            return  # to close them is the parent's affair, see `forks`
         with self._lock:
             for db in self._all:
                 db.close()

@@ -28,6 +28,7 @@ from holdfast.jobs.ports import (
     Leadership,
     Rescued,
     RetentionRule,
+    StoreUnusable,
     TickResult,
 )
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
@@ -60,16 +61,39 @@ class SQLiteStore:
     ) -> None:
         self.path = Path(path)
         self._clock = clock
-        self._writer = Writer(self.path, clock, busy_timeout)
-        self._readers = Readers(self.path, readers, busy_timeout)
+        self._busy_timeout = busy_timeout
+        self._threads = readers
+        self._open = False
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._writer = Writer(self.path, self._clock, self._busy_timeout)
+        self._readers = Readers(self.path, self._threads, self._busy_timeout, self._writer.presence)
 
     async def open(self) -> None:
-        """Open the file, create it where it is missing, and migrate it."""
+        """Open the file, create it where it is missing, and migrate it.
+
+        Raises:
+            StoreUnusable: it cannot be opened, or is open already.
+        """
         check_version()
-        await asyncio.wrap_future(self._writer.start())
+        if self._open:
+            raise StoreUnusable(
+                f"{self.path}: the store is open already: open an engine once at a time, or make "
+                "a second one"
+            )
+        self._open = True
+        self._prepare()
+        try:
+            await asyncio.wrap_future(self._writer.start())
+        except BaseException:
+            self._open = False
+            self._writer.stop()
+            raise
 
     async def close(self) -> None:
         """Finish what was begun and let go."""
+        self._open = False
         # The writer last: its descriptor holds the lock that tells others the file is in use.
         await asyncio.to_thread(self._readers.close)
         await asyncio.to_thread(self._writer.close)
@@ -114,7 +138,9 @@ class SQLiteStore:
         Raises:
             TypeError: it is no connection to this file, or of a library that cannot share it.
             NoTransaction: it commits every statement by itself.
+            StoreUnusable: the file is no longer where it was.
         """
+        self._writer.presence.check()
         return await joined.enqueue_on(self.path, connection, jobs, self._now(now))
 
     async def submit(self, job_id: str, *, now: float | None = None) -> Change:

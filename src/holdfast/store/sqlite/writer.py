@@ -6,6 +6,7 @@ takes nothing of the others with it. No request is answered before its commit is
 """
 
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from holdfast.clock import Clock
 from holdfast.jobs.ports import StoreClosed
 from holdfast.store.sqlite.connection import connect, store_error
 from holdfast.store.sqlite.migrations import migrate
+from holdfast.store.sqlite.presence import Presence
 from holdfast.store.sqlite.transaction import Claimed, Misremembered, Transaction
 from holdfast.store.sqlite.wake import Bell
 
@@ -51,18 +53,21 @@ class Writer:
     """Owns the connection that writes.
 
     `work` rings when something may have become claimable, `changes` whenever anything was
-    committed, by this process or, within 10 ms while somebody waits, by another.
+    committed, by this process or, within 10 ms while somebody waits, by another. `presence` knows
+    whether the file is still where it was.
     """
 
     def __init__(self, path: Path, clock: Clock, busy_timeout: float) -> None:
         self.work = Bell(self._look)
         self.changes = Bell(self._look)
+        self.presence = Presence(path)
         self._path = path
         self._clock = clock
         self._busy_timeout = busy_timeout
         self._requests: queue.SimpleQueue[_Request[Any] | _Signal] = queue.SimpleQueue()
         self._opened: Future[None] = Future()
         self._closed = False
+        self._process = 0
         self._lock = threading.Lock()
         self._seen_version: int | None = None
         self._claimed: dict[str, Claimed] = {}
@@ -71,6 +76,8 @@ class Writer:
 
     def start(self) -> "Future[None]":
         """Start the thread; the future tells when the database is open and migrated."""
+        self._process = os.getpid()
+        self._opened.set_running_or_notify_cancel()  # whoever gives up waiting, it is told to stop
         self._thread.start()
         return self._opened
 
@@ -84,17 +91,21 @@ class Writer:
         """
         request = _Request(work, now)
         with self._lock:
-            if self._closed or self._thread.ident is None:
-                raise StoreClosed(f"{self._path}: the store is not open")
+            if self._closed or self._process != os.getpid():
+                raise StoreClosed(f"{self._path}: the store is not open in this process")
             self._requests.put(request)
         return request.future
 
-    def close(self) -> None:
-        """Finish what was submitted, then close the connection. Blocks."""
+    def stop(self) -> None:
+        """Take nothing more, and have the connection closed after what was submitted."""
         with self._lock:
             if not self._closed:
                 self._closed = True
                 self._requests.put(_Signal.STOP)
+
+    def close(self) -> None:
+        """Finish what was submitted, then close the connection. Blocks."""
+        self.stop()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -113,6 +124,7 @@ class Writer:
             except apsw.Error as error:
                 raise store_error(error, self._path) from error
             self._seen_version = _data_version(db)
+            self.presence.learn()
             self._opened.set_result(None)
             self._serve(db)
         except BaseException as error:
@@ -129,10 +141,8 @@ class Writer:
         with contextlib.suppress(queue.Empty):
             while True:
                 request = self._requests.get_nowait()
-                if isinstance(request, _Request):
-                    request.future.set_exception(
-                        StoreClosed(f"{self._path}: the store is closed ({error})")
-                    )
+                if isinstance(request, _Request) and request.future.set_running_or_notify_cancel():
+                    request.future.set_exception(self._gone(error))
 
     def _serve(self, db: apsw.Connection) -> None:
         while True:
@@ -172,8 +182,11 @@ class Writer:
         before = db.total_changes()
         try:
             done = self._do_all(db, group)
-        except Exception as error:
+            self.presence.check()
+        except BaseException as error:
             self._give_up(group, error)
+            if not isinstance(error, Exception):
+                raise
             return
         if db.total_changes() != before:
             self.changes.ring()
@@ -235,15 +248,20 @@ class Writer:
         tx.flush()
         request.woke = tx.woke
 
-    def _told(self, error: Exception) -> Exception:
+    def _told(self, error: BaseException) -> Exception:
         """Return `error` as a caller is told of it, with its cause."""
+        if not isinstance(error, Exception):
+            return self._gone(error)
         if not isinstance(error, apsw.Error):
             return error
         told = store_error(error, self._path)
         told.__cause__ = error
         return told
 
-    def _give_up(self, group: list[_Request[Any]], error: Exception) -> None:
+    def _gone(self, error: BaseException) -> StoreClosed:
+        return StoreClosed(f"{self._path}: the store is closed ({error!r})")
+
+    def _give_up(self, group: list[_Request[Any]], error: BaseException) -> None:
         for request in group:
             if not request.future.done():
                 request.future.set_exception(self._told(error))

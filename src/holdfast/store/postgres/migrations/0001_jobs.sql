@@ -1,5 +1,6 @@
 -- The durable job engine: lanes, jobs, their history, downstreams, leadership, counters.
--- Times are epoch seconds of the database's clock; JSON is text, stored as it came.
+-- Times are epoch seconds of the database's clock; JSON is text, stored as it came. What an index
+-- holds is compared byte by byte (COLLATE "C"): that is quicker than by any language's rules.
 
 -- One row a (queue, downstream, kind). A lane of the documentation is all rows of one (queue,
 -- downstream); the kinds are kept apart so that one at its limit, or unknown to a worker, is passed
@@ -7,9 +8,9 @@
 -- processes may remember their ids.
 CREATE TABLE holdfast.lanes (
     id         integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    queue      text NOT NULL,
-    downstream text NOT NULL DEFAULT '',
-    kind       text NOT NULL,
+    queue      text COLLATE "C" NOT NULL,
+    downstream text COLLATE "C" NOT NULL DEFAULT '',
+    kind       text COLLATE "C" NOT NULL,
     CONSTRAINT lanes_are_unique UNIQUE (queue, downstream, kind)
 );
 CREATE INDEX lanes_by_downstream ON holdfast.lanes (downstream);
@@ -18,76 +19,85 @@ CREATE INDEX lanes_by_kind ON holdfast.lanes (kind);
 -- Which job has which id and owner, written once. Apart from the jobs themselves: every move of a
 -- job enters a new version of its row in all its indexes, and one over random ids costs the most.
 CREATE TABLE holdfast.ids (
-    id    text   PRIMARY KEY,
+    id    text   COLLATE "C" PRIMARY KEY,
     job   bigint NOT NULL,
-    owner text
+    owner text   COLLATE "C"
 );
 CREATE INDEX ids_owned ON holdfast.ids (owner, job) WHERE owner IS NOT NULL;
 
--- Where a job stands. `last_event` is the newest line of its history, see holdfast.events.
+-- The statuses of holdfast.jobs.model.JobStatus, those of a finished job last; and how an attempt
+-- can end.
+CREATE TYPE holdfast.status AS ENUM (
+    'uploaded', 'queued', 'processing', 'complete', 'failed', 'cancelled'
+);
+CREATE TYPE holdfast.outcome AS ENUM (
+    'complete', 'retry', 'failed', 'released', 'cancelled', 'lease_lost', 'timeout'
+);
+
+-- Where a job stands. `last_event` is the newest page of its history, see holdfast.history. What is
+-- never missing and never varies in length comes first: the rest of a row is found by walking it.
 CREATE SEQUENCE holdfast.job_sequence AS bigint;
 CREATE TABLE holdfast.jobs (
-    seq                bigint   PRIMARY KEY DEFAULT nextval('holdfast.job_sequence'),
+    -- A job is entered in this index when it comes, when it is claimed and when it finishes.
+    seq                bigint   DEFAULT nextval('holdfast.job_sequence')
+        PRIMARY KEY WITH (fillfactor = 40),
     last_event         bigint   NOT NULL,
-    previous_event     bigint,
-    ready_at           double precision,
     token              bigint   NOT NULL DEFAULT 0,
     created_at         double precision NOT NULL,
-    queued_at          double precision,
-    started_at         double precision,
-    last_attempt_at    double precision,
-    finished_at        double precision,
-    deadline_at        double precision,
-    lease_expires_at   double precision,
-    permit_generation  bigint,
-    permit_trial       bigint,
-    progress           double precision,
     lane               integer  NOT NULL,
+    status             holdfast.status NOT NULL,
     attempt_count      integer  NOT NULL DEFAULT 0,
     max_attempts       integer  NOT NULL,
     manual_retry_count integer  NOT NULL DEFAULT 0,
     priority           smallint NOT NULL DEFAULT 0,
     ready              boolean  NOT NULL DEFAULT false,
     cancel_requested   boolean  NOT NULL DEFAULT false,
+    ready_at           double precision,
+    lease_expires_at   double precision,
+    finished_at        double precision,
+    deadline_at        double precision,
+    previous_event     bigint,
+    queued_at          double precision,
+    started_at         double precision,
+    last_attempt_at    double precision,
+    permit_generation  bigint,
+    permit_trial       bigint,
+    progress           double precision,
     id                 text     NOT NULL,
-    kind               text     NOT NULL,
-    status             text     NOT NULL,
+    kind               text     COLLATE "C" NOT NULL,
+    arguments          text     NOT NULL,
     worker_id          text,
     progress_note      text,
-    dedup_key          text,
+    dedup_key          text     COLLATE "C",
     owner              text,
     meta               text,
-    error_code         text,
+    error_code         text     COLLATE "C",
     error_message      text,
-    error_group        text,
+    error_group        text     COLLATE "C",
     dead_letter        text,
     result             text,
-    arguments          text     NOT NULL,
     -- One constraint for all that depends on the status, and a short one: every statement that
     -- writes a job parses it anew.
     CONSTRAINT columns_fit_the_status CHECK (
-        CASE WHEN status IN ('complete', 'failed', 'cancelled')
-            THEN finished_at IS NOT NULL
-            ELSE finished_at IS NULL AND status IN ('uploaded', 'queued', 'processing')
-        END
-        AND CASE status WHEN 'processing'
-            THEN num_nulls(worker_id, lease_expires_at) = 0 AND token >= 1 AND attempt_count >= 1
-            ELSE num_nonnulls(worker_id, lease_expires_at, permit_generation) = 0
-        END
-        AND CASE status WHEN 'failed'
-            THEN num_nulls(error_code, error_message, error_group) = 0
-            ELSE num_nonnulls(error_code, error_message, error_group, dead_letter) = 0
-        END
+        num_nonnulls(worker_id, lease_expires_at) = CASE status WHEN 'processing' THEN 2 ELSE 0 END
+        AND (permit_generation IS NULL OR worker_id IS NOT NULL)
+        AND (worker_id IS NULL OR (token >= 1 AND attempt_count >= 1))
+        AND num_nonnulls(error_code, error_message, error_group)
+            = CASE status WHEN 'failed' THEN 3 ELSE 0 END
+        AND (dead_letter IS NULL OR error_code IS NOT NULL)
+        AND (finished_at IS NOT NULL) = (status >= 'complete')
         AND (result IS NULL OR status = 'complete')
         AND (NOT ready OR status = 'queued')
     ),
     CONSTRAINT numbers_are_sound CHECK (
-        token >= 0 AND max_attempts >= 1 AND attempt_count >= 0 AND attempt_count <= max_attempts
-        AND (progress IS NULL OR progress BETWEEN 0 AND 1)
+        token >= 0 AND max_attempts >= 1 AND attempt_count BETWEEN 0 AND max_attempts
+        AND progress BETWEEN 0 AND 1
     )
 ) WITH (
-    -- Room on the page for a row's next version; dead versions swept before they slow the claims.
-    fillfactor = 70,
+    -- Room on the page for a second version of each row: a claim and then a completion find it
+    -- there, where they would else spread over the table. Dead versions are swept before they slow
+    -- the claims.
+    fillfactor = 50,
     toast_tuple_target = 1024,
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 2000,
@@ -102,11 +112,11 @@ CREATE INDEX jobs_leased ON holdfast.jobs (lane, lease_expires_at)
     WHERE lease_expires_at IS NOT NULL;
 CREATE INDEX jobs_deadline ON holdfast.jobs (deadline_at)
     WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
-CREATE INDEX jobs_trials ON holdfast.jobs (lane) WHERE permit_trial IS NOT NULL;
 CREATE INDEX jobs_waiting ON holdfast.jobs (seq) WHERE status IN ('uploaded', 'queued');
--- Cold: written once when a job finishes, read by retention and pages.
-CREATE INDEX jobs_finished ON holdfast.jobs (kind, status, finished_at, seq)
-    WHERE finished_at IS NOT NULL;
+-- Cold: written once when a job ends badly, read by retention and pages. For what ended well, which
+-- nearly all jobs do, there is holdfast.completed.
+CREATE INDEX jobs_ended ON holdfast.jobs (kind, status, finished_at, seq)
+    WHERE status IN ('failed', 'cancelled');
 CREATE INDEX jobs_ended_badly ON holdfast.jobs (seq) WHERE status IN ('failed', 'cancelled');
 CREATE INDEX jobs_dead ON holdfast.jobs (finished_at, seq) WHERE dead_letter IS NOT NULL;
 CREATE INDEX jobs_dead_alike ON holdfast.jobs (kind, error_code, error_group, finished_at, seq)
@@ -115,35 +125,67 @@ CREATE INDEX jobs_dead_alike ON holdfast.jobs (kind, error_code, error_group, fi
 CREATE UNIQUE INDEX jobs_dedup ON holdfast.jobs (kind, dedup_key)
     WHERE dedup_key IS NOT NULL AND status NOT IN ('failed', 'cancelled');
 
--- History, append-only. A line names the one before it of the same job, so that a job's history is
--- read along that chain from jobs.last_event, and no index by job must be kept. A line that ends an
--- attempt has an `outcome` and with it the rest of the attempt; the one under way is the job's row.
-CREATE SEQUENCE holdfast.event_sequence AS bigint CACHE 1;
-CREATE TABLE holdfast.events (
-    sequence      bigint  PRIMARY KEY,
-    previous      bigint,
-    job           bigint  NOT NULL,
+-- History, append-only, a page for all jobs that one statement moved alike: a page is one row, and
+-- each of its lines one element of its arrays. `sequence` is the number of its last line, those
+-- before it count down to it; pages are numbered so far apart that there is room for all of them.
+-- `previous` is the page with the line before it of the same job, so that a job's history is read
+-- along that chain from jobs.last_event, and no index by job must be kept. A page that ends
+-- attempts has an `outcome` and with it the rest of the attempts; the one under way is the job's
+-- row. An array of workers or metas may be shorter than the others: one worker for all, no metas. An
+-- error is alone on its page.
+CREATE SEQUENCE holdfast.event_sequence AS bigint INCREMENT 10000 MINVALUE 10000;
+CREATE TABLE holdfast.history (
+    sequence      bigint PRIMARY KEY,
     at            double precision NOT NULL,
-    started_at    double precision,
-    duration      double precision,
     retry_after   double precision,
-    token         bigint,
-    attempt       integer NOT NULL,
-    name          text    NOT NULL,
-    outcome       text,
-    worker_id     text,
+    name          text   NOT NULL,
+    outcome       holdfast.outcome,
     error_code    text,
     error_message text,
-    meta          text,
-    CONSTRAINT outcome_is_known CHECK (outcome IN (
-        'complete', 'retry', 'failed', 'released', 'cancelled', 'lease_lost', 'timeout'
-    )),
-    CONSTRAINT an_attempt_is_whole CHECK (
-        outcome IS NULL OR (
-            started_at IS NOT NULL AND duration IS NOT NULL AND token IS NOT NULL
-            AND worker_id IS NOT NULL
-        )
+    workers       text[],
+    metas         text[],
+    jobs          bigint[] NOT NULL,
+    previous      bigint[],
+    attempts      integer[],
+    tokens        bigint[],
+    started_ats   double precision[],
+    durations     double precision[],
+    CONSTRAINT a_page_is_whole CHECK (
+        cardinality(jobs) BETWEEN 1 AND 10000
+        AND (outcome IS NULL OR num_nulls(workers, tokens, started_ats, durations) = 0)
     )
+);
+-- Numbers of many jobs are packed as they are: to compress them costs more than to write them.
+ALTER TABLE holdfast.history
+    ALTER jobs SET STORAGE EXTERNAL,
+    ALTER previous SET STORAGE EXTERNAL,
+    ALTER attempts SET STORAGE EXTERNAL,
+    ALTER tokens SET STORAGE EXTERNAL,
+    ALTER started_ats SET STORAGE EXTERNAL,
+    ALTER durations SET STORAGE EXTERNAL;
+
+-- The same, a row a line.
+CREATE VIEW holdfast.events AS
+SELECT
+    history.sequence - cardinality(history.jobs) + line.place AS sequence,
+    history.sequence AS page, line.place, line.job, line.previous, history.at, history.name,
+    coalesce(line.attempt, 0) AS attempt, history.outcome, line.token,
+    coalesce(line.worker, history.workers[1]) AS worker_id, line.started_at, line.duration,
+    history.retry_after, history.error_code, history.error_message, line.meta
+FROM holdfast.history
+CROSS JOIN LATERAL unnest(
+    history.jobs, history.previous, history.attempts, history.tokens, history.workers,
+    history.started_ats, history.durations, history.metas
+) WITH ORDINALITY AS line (
+    job, previous, attempt, token, worker, started_at, duration, meta, place
+);
+
+-- Which pages tell of completed jobs of a kind, oldest first, for retention: one row a page, where
+-- an index over the jobs themselves would have one a job.
+CREATE TABLE holdfast.completed (
+    kind text   COLLATE "C" NOT NULL,
+    page bigint NOT NULL,
+    PRIMARY KEY (kind, page)
 );
 
 CREATE TABLE holdfast.late_results (
@@ -157,7 +199,7 @@ CREATE TABLE holdfast.late_results (
 -- `holds`: jobs wait while it is open. `needs_care`: it has limits that a claim must count for.
 -- `ramp_until`: until then its backlog is let go gradually.
 CREATE TABLE holdfast.downstreams (
-    name       text    PRIMARY KEY,
+    name       text    COLLATE "C" PRIMARY KEY,
     version    bigint  NOT NULL,
     generation bigint  NOT NULL,
     open_until double precision,
@@ -170,7 +212,7 @@ CREATE TABLE holdfast.downstreams (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 CREATE TABLE holdfast.rate_spent (
-    downstream text    NOT NULL,
+    downstream text    COLLATE "C" NOT NULL,
     width      double precision NOT NULL,
     bucket     bigint  NOT NULL,
     spent      integer NOT NULL,
@@ -188,10 +230,10 @@ CREATE TABLE holdfast.leaders (
 -- no two workers ever wait for one row, and folded into counters now and then. A reader adds both.
 -- Families: lane (id, place), outcome (kind, status, attempts), dead (kind, code, group), total.
 CREATE TABLE holdfast.counters (
-    family text   NOT NULL,
-    a      text   NOT NULL,
-    b      text   NOT NULL,
-    c      text   NOT NULL,
+    family text   COLLATE "C" NOT NULL,
+    a      text   COLLATE "C" NOT NULL,
+    b      text   COLLATE "C" NOT NULL,
+    c      text   COLLATE "C" NOT NULL,
     count  bigint NOT NULL,
     PRIMARY KEY (family, a, b, c)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);

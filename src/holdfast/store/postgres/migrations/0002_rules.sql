@@ -25,17 +25,17 @@ EXECUTE FUNCTION holdfast.refuse(
     'illegal move: not in the table of legal moves, or the token falls'
 );
 
-CREATE TRIGGER events_are_history BEFORE UPDATE ON holdfast.events FOR EACH ROW
+CREATE TRIGGER history_stands BEFORE UPDATE ON holdfast.history FOR EACH ROW
 EXECUTE FUNCTION holdfast.refuse('history is append-only');
 
--- Transactions commit in another order than they take event numbers in. So whoever is about to take
--- some first says from where on: a shared advisory lock on the last number taken, held until it
--- commits. The lowest such lock bounds what a reader may show, see holdfast.changes_since. Shared
--- locks never wait for each other. 18502 is "HF".
+-- Transactions commit in another order than they number pages in. So whoever is about to take a
+-- number first says from where on: a shared advisory lock on the last number taken, held until it
+-- commits. The lowest such lock bounds what a reader may show, see holdfast.settled_sequence.
+-- Shared locks never wait for each other. 18502 is "HF".
 CREATE FUNCTION holdfast.announce_events() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(
-        (18502::bigint << 48) | CASE WHEN is_called THEN last_value ELSE 0 END
+        (18502::bigint << 48) | CASE WHEN is_called THEN last_value / 10000 ELSE 0 END
     )
     FROM holdfast.event_sequence;
     RETURN NULL;

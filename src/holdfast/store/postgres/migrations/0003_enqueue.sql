@@ -6,24 +6,35 @@ LANGUAGE sql VOLATILE AS $$
     SELECT coalesce(p_now, extract(epoch FROM clock_timestamp())::double precision)
 $$;
 
+-- Where its lane counts a job.
+CREATE FUNCTION holdfast.place_of(p_status holdfast.status, p_ready boolean) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE
+        WHEN p_ready THEN 'ready' WHEN p_status = 'queued' THEN 'scheduled' ELSE p_status::text
+    END
+$$;
+
+-- Jobs to be created, a column an array. One of what no job can miss may hold one value for all of
+-- them, but for the ids; one of what a job can miss may be NULL.
+CREATE TYPE holdfast.new_jobs AS (
+    ids          text[],
+    lanes        integer[],
+    kinds        text[],
+    statuses     text[],
+    arguments    text[],
+    priorities   smallint[],
+    max_attempts integer[],
+    run_ats      double precision[],
+    deadlines    double precision[],
+    dedup_keys   text[],
+    owners       text[],
+    metas        text[]
+);
+
 -- Create the jobs whose positions in the arrays, from 1, are `wanted`; NULL means all. Fails where
--- an id is taken or a twin exists. An array of lanes, kinds, statuses, priorities or max_attempts
--- may hold one value for all jobs, and one of what may be missing may be NULL.
+-- an id is taken or a twin exists.
 CREATE FUNCTION holdfast.create_jobs(
-    p_ids text[],
-    p_lanes integer[],
-    p_kinds text[],
-    p_statuses text[],
-    p_arguments text[],
-    p_priorities smallint[],
-    p_max_attempts integer[],
-    p_run_ats double precision[],
-    p_deadlines double precision[],
-    p_dedup_keys text[],
-    p_owners text[],
-    p_metas text[],
-    wanted bigint[],
-    t double precision
+    p_jobs holdfast.new_jobs, wanted bigint[], t double precision
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -34,84 +45,55 @@ BEGIN
             created_at, queued_at, deadline_at, dedup_key, owner, meta, arguments
         )
         SELECT
-            seq, nextval('holdfast.event_sequence'), id, coalesce(lane, p_lanes[1]),
-            coalesce(kind, p_kinds[1]), status,
-            status = 'queued' AND coalesce(run_at, 0) <= t,
-            coalesce(priority, p_priorities[1]), greatest(run_at, t),
-            coalesce(max_attempts, p_max_attempts[1]), t,
-            CASE WHEN status = 'queued' THEN t END,
+            seq,
+            -- One page for all of a status: a subquery without a row of its own runs once.
+            CASE status
+                WHEN 'queued' THEN (SELECT nextval('holdfast.event_sequence'))
+                ELSE (SELECT nextval('holdfast.event_sequence'))
+            END,
+            id, lane, kind, status, status = 'queued' AND coalesce(run_at, 0) <= t, priority,
+            greatest(run_at, t), max_attempts, t, CASE WHEN status = 'queued' THEN t END,
             deadline_at, dedup_key, owner, meta, arguments
         FROM (
             SELECT
-                nextval('holdfast.job_sequence') AS seq,
-                coalesce(given.status, p_statuses[1]) AS status,
-                id, lane, kind, arguments, priority, max_attempts, run_at, deadline_at,
-                dedup_key, owner, meta
+                nextval('holdfast.job_sequence') AS seq, id,
+                coalesce(given.arguments, p_jobs.arguments[1]) AS arguments,
+                coalesce(lane, p_jobs.lanes[1]) AS lane,
+                coalesce(kind, p_jobs.kinds[1]) AS kind,
+                coalesce(given.status, p_jobs.statuses[1])::holdfast.status AS status,
+                coalesce(priority, p_jobs.priorities[1]) AS priority,
+                coalesce(given.max_attempts, p_jobs.max_attempts[1]) AS max_attempts,
+                run_at, deadline_at, dedup_key, owner, meta
             FROM unnest(
-                p_ids, p_lanes, p_kinds, p_statuses, p_arguments, p_priorities, p_max_attempts,
-                p_run_ats, p_deadlines, p_dedup_keys, p_owners, p_metas
+                p_jobs.ids, p_jobs.lanes, p_jobs.kinds, p_jobs.statuses, p_jobs.arguments,
+                p_jobs.priorities, p_jobs.max_attempts, p_jobs.run_ats, p_jobs.deadlines,
+                p_jobs.dedup_keys, p_jobs.owners, p_jobs.metas
             ) WITH ORDINALITY AS given (
-                id, lane, kind, status, arguments, priority, max_attempts,
-                run_at, deadline_at, dedup_key, owner, meta, number
+                id, lane, kind, status, arguments, priority, max_attempts, run_at, deadline_at,
+                dedup_key, owner, meta, number
             )
             WHERE wanted IS NULL OR given.number = ANY (wanted)
         ) AS fresh
         ORDER BY dedup_key COLLATE "C", seq
         RETURNING seq, last_event, id, owner, lane, status, ready
     ), told AS (
-        INSERT INTO holdfast.events (sequence, job, at, attempt, name)
-        SELECT last_event, seq, t, 0, status FROM created
+        INSERT INTO holdfast.history (sequence, at, name, jobs)
+        SELECT last_event, t, status, array_agg(seq) FROM created GROUP BY last_event, status
     ), named AS (
         INSERT INTO holdfast.ids (id, job, owner)
         SELECT id, seq, owner FROM created
     )
     INSERT INTO holdfast.counter_deltas (delta, family, a, b)
-    SELECT count(*), 'lane', lane, place
-    FROM (
-        SELECT lane, CASE
-            WHEN ready THEN 'ready' WHEN status = 'queued' THEN 'scheduled' ELSE status
-        END AS place
-        FROM created
-    ) AS placed
-    GROUP BY lane, place;
+    SELECT count(*), 'lane', lane, holdfast.place_of(status, ready)
+    FROM created
+    GROUP BY lane, status, ready;
 END
-$$;
-
--- For each job whose position is not in `made`: its position, and the id of the job that stands in
--- its place, NULL where there is none.
-CREATE FUNCTION holdfast.twins_of(
-    p_ids text[], p_kinds text[], p_dedup_keys text[], made bigint[]
-) RETURNS TABLE (number bigint, twin text)
-LANGUAGE sql VOLATILE AS $$
-    SELECT given.number, coalesce(own.id, twins.id)
-    FROM unnest(p_ids, p_kinds, p_dedup_keys)
-        WITH ORDINALITY AS given (id, kind, dedup_key, number)
-    LEFT JOIN holdfast.ids AS own ON own.id = given.id
-    LEFT JOIN holdfast.jobs AS twins
-        ON twins.kind = coalesce(given.kind, p_kinds[1])
-        AND twins.dedup_key = given.dedup_key
-        AND twins.dedup_key IS NOT NULL
-        AND twins.status NOT IN ('failed', 'cancelled')
-    WHERE given.number <> ALL (made)
 $$;
 
 -- Create those jobs whose id is free and that have no twin, all or none. Returns a row for each
 -- that was not created: its position, and the id of the job that stands in its place.
-CREATE FUNCTION holdfast.create_missing_jobs(
-    p_ids text[],
-    p_lanes integer[],
-    p_kinds text[],
-    p_statuses text[],
-    p_arguments text[],
-    p_priorities smallint[],
-    p_max_attempts integer[],
-    p_run_ats double precision[],
-    p_deadlines double precision[],
-    p_dedup_keys text[],
-    p_owners text[],
-    p_metas text[],
-    t double precision
-) RETURNS TABLE (number bigint, twin text)
+CREATE FUNCTION holdfast.create_missing_jobs(p_jobs holdfast.new_jobs, t double precision)
+RETURNS TABLE (number bigint, twin text)
 LANGUAGE plpgsql AS $$
 DECLARE
     wanted bigint[];
@@ -125,13 +107,14 @@ BEGIN
         SELECT array_agg(given.number) INTO wanted
         FROM (
             SELECT
-                given.id, coalesce(given.kind, p_kinds[1]) AS kind, given.dedup_key, given.number,
+                given.id, coalesce(given.kind, p_jobs.kinds[1]) AS kind, given.dedup_key,
+                given.number,
                 row_number() OVER (PARTITION BY given.id ORDER BY given.number) AS of_id,
                 row_number() OVER (
-                    PARTITION BY coalesce(given.kind, p_kinds[1]), given.dedup_key
+                    PARTITION BY coalesce(given.kind, p_jobs.kinds[1]), given.dedup_key
                     ORDER BY given.number
                 ) AS of_key
-            FROM unnest(p_ids, p_kinds, p_dedup_keys)
+            FROM unnest(p_jobs.ids, p_jobs.kinds, p_jobs.dedup_keys)
                 WITH ORDINALITY AS given (id, kind, dedup_key, number)
         ) AS given
         WHERE of_id = 1
@@ -146,11 +129,7 @@ BEGIN
             );
         IF wanted IS NOT NULL THEN
             BEGIN
-                PERFORM holdfast.create_jobs(
-                    p_ids, p_lanes, p_kinds, p_statuses, p_arguments, p_priorities,
-                    p_max_attempts, p_run_ats, p_deadlines, p_dedup_keys, p_owners, p_metas,
-                    wanted, t
-                );
+                PERFORM holdfast.create_jobs(p_jobs, wanted, t);
                 made := made || wanted;
             EXCEPTION WHEN unique_violation THEN
                 -- Another caller was first; it has committed by now, so look again. A transaction
@@ -162,8 +141,17 @@ BEGIN
                 CONTINUE;
             END;
         END IF;
-        SELECT array_agg(answers.number), array_agg(answers.twin) INTO numbers, twins
-        FROM holdfast.twins_of(p_ids, p_kinds, p_dedup_keys, made) AS answers;
+        SELECT array_agg(given.number), array_agg(coalesce(own.id, others.id))
+        INTO numbers, twins
+        FROM unnest(p_jobs.ids, p_jobs.kinds, p_jobs.dedup_keys)
+            WITH ORDINALITY AS given (id, kind, dedup_key, number)
+        LEFT JOIN holdfast.ids AS own ON own.id = given.id
+        LEFT JOIN holdfast.jobs AS others
+            ON others.kind = coalesce(given.kind, p_jobs.kinds[1])
+            AND others.dedup_key = given.dedup_key
+            AND others.dedup_key IS NOT NULL
+            AND others.status NOT IN ('failed', 'cancelled')
+        WHERE given.number <> ALL (made);
         -- A twin may have failed between the two looks; then its place is free.
         EXIT WHEN array_position(twins, NULL) IS NULL;
     END LOOP;
@@ -171,39 +159,20 @@ BEGIN
 END
 $$;
 
--- Create jobs, all or none. `p_notify` wakes workers with the commit; `p_all_new` says that nothing
--- is likely to stand in the way, and fails where something does.
+-- Create jobs, all or none, at most as many as a page of history has lines. `p_notify` wakes workers
+-- with the commit; `p_all_new` says that nothing is likely to stand in the way, and fails where
+-- something does.
 CREATE FUNCTION holdfast.enqueue(
-    p_ids text[],
-    p_lanes integer[],
-    p_kinds text[],
-    p_statuses text[],
-    p_arguments text[],
-    p_priorities smallint[],
-    p_max_attempts integer[],
-    p_run_ats double precision[],
-    p_deadlines double precision[],
-    p_dedup_keys text[],
-    p_owners text[],
-    p_metas text[],
-    p_all_new boolean,
-    p_notify boolean,
-    p_now double precision
+    p_jobs holdfast.new_jobs, p_all_new boolean, p_notify boolean, p_now double precision
 ) RETURNS TABLE (number bigint, twin text)
 LANGUAGE plpgsql AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
 BEGIN
     IF p_all_new THEN
-        PERFORM holdfast.create_jobs(
-            p_ids, p_lanes, p_kinds, p_statuses, p_arguments, p_priorities, p_max_attempts,
-            p_run_ats, p_deadlines, p_dedup_keys, p_owners, p_metas, NULL, t
-        );
+        PERFORM holdfast.create_jobs(p_jobs, NULL, t);
     ELSE
-        RETURN QUERY SELECT * FROM holdfast.create_missing_jobs(
-            p_ids, p_lanes, p_kinds, p_statuses, p_arguments, p_priorities, p_max_attempts,
-            p_run_ats, p_deadlines, p_dedup_keys, p_owners, p_metas, t
-        );
+        RETURN QUERY SELECT * FROM holdfast.create_missing_jobs(p_jobs, t);
     END IF;
     IF p_notify THEN
         PERFORM pg_notify('holdfast', 'work');

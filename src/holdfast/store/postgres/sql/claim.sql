@@ -25,8 +25,10 @@ GROUP BY lanes.downstream, lanes.kind;
 -- name: claim_trial_leases
 SELECT jobs.permit_trial, jobs.lease_expires_at
 FROM holdfast.lanes
-JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.permit_trial IS NOT NULL
-WHERE lanes.downstream = :downstream AND jobs.permit_generation = :generation;
+JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.lease_expires_at IS NOT NULL
+WHERE lanes.downstream = :downstream
+    AND jobs.permit_generation = :generation
+    AND jobs.permit_trial IS NOT NULL;
 
 -- name: claim_rate_spent
 SELECT width, bucket, spent FROM holdfast.rate_spent WHERE downstream = :downstream;

@@ -1,10 +1,10 @@
 -- What people and handlers ask for. The functions are in the migrations.
 
 -- name: control_submit
-SELECT holdfast.submit(:id, :now);
+SELECT holdfast.leave_uploaded(:id, 'queued', NULL, :now);
 
 -- name: control_reject
-SELECT holdfast.reject(:id, :code, :message, :group, :now);
+SELECT holdfast.leave_uploaded(:id, 'failed', :error, :now);
 
 -- name: control_cancel
 SELECT holdfast.cancel(:id, :now);

@@ -3,18 +3,13 @@
 -- name: enqueue
 SELECT number, twin
 FROM holdfast.enqueue(
-    CAST(:ids AS text[]),
-    CAST(:lanes AS integer[]),
-    CAST(:kinds AS text[]),
-    CAST(:statuses AS text[]),
-    CAST(:arguments AS text[]),
-    CAST(:priorities AS smallint[]),
-    CAST(:max_attempts AS integer[]),
-    CAST(:run_ats AS double precision[]),
-    CAST(:deadlines AS double precision[]),
-    CAST(:dedup_keys AS text[]),
-    CAST(:owners AS text[]),
-    CAST(:metas AS text[]),
+    ROW(
+        CAST(:ids AS text[]), CAST(:lanes AS integer[]), CAST(:kinds AS text[]),
+        CAST(:statuses AS text[]), CAST(:arguments AS text[]), CAST(:priorities AS smallint[]),
+        CAST(:max_attempts AS integer[]), CAST(:run_ats AS double precision[]),
+        CAST(:deadlines AS double precision[]), CAST(:dedup_keys AS text[]),
+        CAST(:owners AS text[]), CAST(:metas AS text[])
+    ),
     CAST(:all_new AS boolean),
     CAST(:notify AS boolean),
     CAST(:now AS double precision)
@@ -43,3 +38,9 @@ WHERE id = ANY (CAST(:ids AS integer[]));
 
 -- name: notify
 SELECT pg_notify('holdfast', :payload);
+
+-- Which database a connection is one to. Nothing of our schema is touched, for there may be none.
+-- name: identity
+SELECT control.system_identifier, CAST(databases.oid AS bigint)
+FROM pg_control_system() AS control, pg_database AS databases
+WHERE databases.datname = current_database();

@@ -4,9 +4,19 @@
 SELECT *
 FROM holdfast.tick(
     CAST(:names AS text[]), CAST(:versions AS bigint[]),
-    :seqs, :ids, :tokens, :workers, :outcomes, :results, :codes, :messages, :groups, :reasons,
-    :afters, :durations, :metas,
-    :worker, :queues, :kinds, :limited, :limit, :lease, :after, :timeout, :now
+    ROW(
+        CAST(:seqs AS bigint[]), CAST(:ids AS text[]), CAST(:tokens AS bigint[]),
+        CAST(:workers AS text[]), CAST(:outcomes AS text[]), CAST(:results AS text[]),
+        CAST(:codes AS text[]), CAST(:messages AS text[]), CAST(:groups AS text[]),
+        CAST(:reasons AS text[]), CAST(:afters AS double precision[]),
+        CAST(:durations AS double precision[]), CAST(:metas AS text[])
+    ),
+    :worker,
+    ROW(
+        CAST(:queues AS text[]), CAST(:kinds AS text[]), CAST(:limited AS text[]),
+        CAST(:limit AS integer), CAST(:lease AS double precision), CAST(:after AS integer)
+    ),
+    :timeout, :now
 );
 
 -- name: finish_late

@@ -2,7 +2,7 @@
 
 -- fragment: job_columns
 jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downstream,
-    jobs.status, jobs.priority, jobs.attempt_count, jobs.max_attempts, jobs.manual_retry_count,
+    jobs.status::text, jobs.priority, jobs.attempt_count, jobs.max_attempts, jobs.manual_retry_count,
     jobs.token, jobs.created_at, jobs.queued_at, jobs.ready_at, jobs.started_at,
     jobs.last_attempt_at, jobs.finished_at, jobs.deadline_at, jobs.dedup_key, jobs.owner,
     jobs.meta, jobs.progress, jobs.progress_note, jobs.worker_id, jobs.lease_expires_at,
@@ -22,7 +22,8 @@ JOIN holdfast.lanes ON lanes.id = jobs.lane
 CROSS JOIN holdfast.time_of(CAST(:now AS double precision)) AS moment (at)
 
 -- fragment: job_filter
-(CAST(:statuses AS text[]) IS NULL OR jobs.status = ANY (:statuses))
+(CAST(:statuses AS text[]) IS NULL
+        OR jobs.status = ANY (CAST(CAST(:statuses AS text[]) AS holdfast.status[])))
     AND (CAST(:kinds AS text[]) IS NULL OR jobs.kind = ANY (:kinds))
     AND (CAST(:queue AS text) IS NULL OR lanes.queue = :queue)
     AND (CAST(:downstream AS text) IS NULL OR lanes.downstream = :downstream)
@@ -156,16 +157,16 @@ SELECT
     line.duration, line.error_code, line.meta
 FROM holdfast.ids
 JOIN holdfast.jobs ON jobs.seq = ids.job
-CROSS JOIN LATERAL holdfast.history(ARRAY[ids.job]) AS line
+CROSS JOIN LATERAL holdfast.history_of(ARRAY[ids.job]) AS line
 WHERE ids.id = :id
 ORDER BY line.sequence;
 
 -- name: read_attempts
 SELECT
     line.attempt, line.token, line.worker_id, line.started_at, line.at, line.duration,
-    line.outcome, line.error_code, line.error_message, line.retry_after, line.meta
+    line.outcome::text, line.error_code, line.error_message, line.retry_after, line.meta
 FROM holdfast.ids
-CROSS JOIN LATERAL holdfast.history(ARRAY[ids.job]) AS line
+CROSS JOIN LATERAL holdfast.history_of(ARRAY[ids.job]) AS line
 WHERE ids.id = :id AND line.outcome IS NOT NULL
 UNION ALL
 SELECT
@@ -180,7 +181,7 @@ ORDER BY 2;
 SELECT * FROM holdfast.changes_since(:sequence, :owner, :limit);
 
 -- name: read_has_changes
-SELECT holdfast.has_changes(:sequence);
+SELECT EXISTS (SELECT FROM holdfast.changes_since(:sequence, NULL, 1));
 
 -- name: read_last_sequence
 SELECT holdfast.settled_sequence();

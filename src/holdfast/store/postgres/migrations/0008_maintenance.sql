@@ -8,8 +8,10 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     t double precision := holdfast.time_of(p_now);
+    lost_ids text[];
+    targets text[];
+    moves holdfast.move[];
 BEGIN
-    RETURN QUERY
     WITH RECURSIVE leap (lane) AS (
         (
             SELECT jobs.lane FROM holdfast.jobs
@@ -31,7 +33,7 @@ BEGIN
         FROM leap
         CROSS JOIN LATERAL (
             SELECT
-                jobs.seq, jobs.token, jobs.worker_id, jobs.last_attempt_at,
+                jobs.seq, jobs.id,
                 CASE
                     WHEN jobs.cancel_requested THEN 'cancelled'
                     WHEN jobs.attempt_count >= jobs.max_attempts THEN 'failed'
@@ -44,58 +46,20 @@ BEGIN
             FOR UPDATE SKIP LOCKED
         ) AS job
         LIMIT p_limit
-    ), moved AS (
-        UPDATE holdfast.jobs SET
-            status = target,
-            ready = target = 'queued',
-            ready_at = CASE WHEN target = 'queued' THEN t ELSE ready_at END,
-            queued_at = CASE WHEN target = 'queued' THEN t ELSE queued_at END,
-            finished_at = CASE WHEN target <> 'queued' THEN t END,
-            progress = CASE WHEN target <> 'queued' THEN progress END,
-            progress_note = CASE WHEN target <> 'queued' THEN progress_note END,
-            error_code = CASE WHEN target = 'failed' THEN p_error[1] END,
-            error_message = CASE WHEN target = 'failed' THEN p_error[2] END,
-            error_group = CASE WHEN target = 'failed' THEN p_error[3] END,
-            dead_letter = CASE WHEN target = 'failed' THEN 'lease_lost' END,
-            worker_id = NULL, lease_expires_at = NULL, permit_generation = NULL,
-            permit_trial = NULL, cancel_requested = false,
-            previous_event = last_event, last_event = nextval('holdfast.event_sequence')
-        FROM lost
-        WHERE jobs.seq = lost.seq
-        RETURNING
-            lost.*, jobs.id, jobs.lane, jobs.kind, jobs.attempt_count, jobs.last_event, jobs.previous_event
-    ), told AS (
-        INSERT INTO holdfast.events (
-            sequence, previous, job, at, started_at, duration, token, attempt, name, outcome,
-            worker_id, error_code, error_message
-        )
-        SELECT
-            last_event, previous_event, seq, t, last_attempt_at, greatest(0, t - last_attempt_at),
-            token, attempt_count,
-            CASE target WHEN 'queued' THEN 'lease_lost' ELSE target END,
-            'lease_lost', worker_id, p_error[1], p_error[2]
-        FROM moved
-    ), counted AS (
-        INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
-        SELECT -count(*), 'lane', lane::text, 'processing', '' FROM moved GROUP BY lane
-        UNION ALL
-        SELECT count(*), 'lane', lane::text, holdfast.place_of(target, target = 'queued'), ''
-        FROM moved
-        GROUP BY lane, target
-        UNION ALL
-        SELECT count(*), 'outcome', kind, target, attempt_count::text
-        FROM moved
-        WHERE target <> 'queued'
-        GROUP BY kind, target, attempt_count
-        UNION ALL
-        SELECT count(*), 'dead', kind, p_error[1], p_error[3]
-        FROM moved
-        WHERE target = 'failed'
-        GROUP BY kind
-        UNION ALL
-        SELECT count(*), 'total', 'rescued', '', '' FROM moved HAVING count(*) > 0
     )
-    SELECT moved.id, moved.target FROM moved;
+    SELECT array_agg(lost.id), array_agg(lost.target), array_agg(ROW(
+        lost.seq, lost.target,
+        CASE lost.target WHEN 'queued' THEN 'lease_lost' ELSE lost.target END,
+        'lease_lost', p_error[1], p_error[2], p_error[3], 'lease_lost',
+        CASE lost.target WHEN 'queued' THEN t END, NULL, false, NULL, NULL
+    )::holdfast.move)
+    INTO lost_ids, targets, moves
+    FROM lost;
+    IF moves IS NOT NULL THEN
+        PERFORM holdfast.move(moves, t);
+        PERFORM holdfast.count_total('rescued', cardinality(moves));
+        RETURN QUERY SELECT * FROM unnest(lost_ids, targets);
+    END IF;
 END
 $$;
 
@@ -119,9 +83,40 @@ BEGIN
 END
 $$;
 
+-- The jobs of one kind and status that finished first, locked.
+CREATE FUNCTION holdfast.oldest_finished(p_kind text, p_status text, p_limit integer)
+RETURNS TABLE (seq bigint, finished_at double precision)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    IF p_status = 'complete' THEN
+        RETURN QUERY
+        SELECT jobs.seq, jobs.finished_at
+        FROM holdfast.completed
+        JOIN holdfast.events ON events.page = completed.page
+        JOIN holdfast.jobs ON jobs.seq = events.job AND jobs.kind = completed.kind
+        WHERE completed.kind = p_kind
+        ORDER BY completed.page, events.place
+        LIMIT p_limit
+        FOR UPDATE OF jobs SKIP LOCKED;
+    ELSE
+        RETURN QUERY
+        SELECT jobs.seq, jobs.finished_at
+        FROM holdfast.jobs
+        WHERE jobs.kind = p_kind
+            AND jobs.status = p_status::holdfast.status
+            AND jobs.status IN ('failed', 'cancelled')
+        ORDER BY jobs.finished_at, jobs.seq
+        LIMIT p_limit
+        FOR UPDATE SKIP LOCKED;
+    END IF;
+END
+$$;
+
 -- Delete finished jobs of one kind and status, oldest first, with all their history: those that
--- finished `p_max_age` seconds ago, and all but the newest `p_max_count`. One process at a time, for
--- two that count before either deletes would delete twice as many.
+-- finished `p_max_age` seconds ago, and all but the newest `p_max_count`. A page of history goes with
+-- the last of its jobs. One process at a time: two that count before either deletes would delete
+-- twice as many, and each would leave the pages that they share to the other.
 CREATE FUNCTION holdfast.delete_finished(
     p_kind text,
     p_status text,
@@ -135,11 +130,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
     going bigint[];
+    touched bigint[];
     excess bigint;
 BEGIN
-    PERFORM pg_advisory_xact_lock(
-        hashtextextended('holdfast retention ' || p_status || ' ' || p_kind, 0)
-    );
+    PERFORM pg_advisory_xact_lock(hashtextextended('holdfast retention', 0));
     SELECT sum(counted.n) - p_max_count INTO excess
     FROM holdfast.lanes
     CROSS JOIN LATERAL (
@@ -153,23 +147,23 @@ BEGIN
     SELECT array_agg(seq) INTO going
     FROM (
         SELECT seq, finished_at, row_number() OVER (ORDER BY finished_at, seq) AS place
-        FROM (
-            SELECT jobs.seq, jobs.finished_at
-            FROM holdfast.jobs
-            WHERE jobs.kind = p_kind AND jobs.status = p_status AND jobs.finished_at IS NOT NULL
-            ORDER BY jobs.finished_at, jobs.seq
-            LIMIT p_limit
-            FOR UPDATE SKIP LOCKED
-        ) AS oldest
+        FROM holdfast.oldest_finished(p_kind, p_status, p_limit)
     ) AS oldest
     WHERE place <= excess OR finished_at <= t - p_max_age;
     IF going IS NULL THEN
         RETURN;
     END IF;
     DELETE FROM holdfast.late_results WHERE late_results.job = ANY (going);
-    DELETE FROM holdfast.events
-    USING holdfast.history(going) AS line
-    WHERE events.sequence = line.sequence;
+    WITH RECURSIVE pages (sequence) AS (
+        SELECT jobs.last_event FROM holdfast.jobs WHERE jobs.seq = ANY (going)
+        UNION
+        SELECT line.previous
+        FROM pages
+        JOIN holdfast.history ON history.sequence = pages.sequence
+        CROSS JOIN LATERAL unnest(history.jobs, history.previous) AS line (job, previous)
+        WHERE line.job = ANY (going) AND line.previous IS NOT NULL
+    )
+    SELECT array_agg(pages.sequence) INTO touched FROM pages;
     RETURN QUERY
     WITH gone AS (
         DELETE FROM holdfast.jobs WHERE jobs.seq = ANY (going)
@@ -190,6 +184,20 @@ BEGIN
     SELECT gone.id, gone.owner, gone.meta, gone.result
     FROM gone
     ORDER BY gone.finished_at, gone.seq;
+    DELETE FROM holdfast.history
+    WHERE history.sequence = ANY (touched)
+        AND NOT EXISTS (
+            SELECT FROM unnest(history.jobs) AS line (job)
+            JOIN holdfast.jobs ON jobs.seq = line.job
+        );
+    DELETE FROM holdfast.completed
+    WHERE completed.kind = p_kind
+        AND completed.page = ANY (touched)
+        AND NOT EXISTS (
+            SELECT FROM holdfast.events
+            JOIN holdfast.jobs ON jobs.seq = events.job AND jobs.kind = p_kind
+            WHERE events.page = completed.page
+        );
 END
 $$;
 
@@ -220,7 +228,7 @@ DECLARE
     announced bigint;
 BEGIN
     SELECT CASE WHEN is_called THEN last_value ELSE 0 END INTO taken FROM holdfast.event_sequence;
-    SELECT min(((classid::bigint & 65535) << 32) | objid::bigint) INTO announced
+    SELECT 10000 * min(((classid::bigint & 65535) << 32) | objid::bigint) INTO announced
     FROM pg_locks
     WHERE locktype = 'advisory'
         AND mode = 'ShareLock'
@@ -231,19 +239,8 @@ BEGIN
 END
 $$;
 
--- Whether there is an event to be shown after `p_sequence`. Numbers alone say nothing: those that a
--- rollback, a crash or retention took away leave gaps that a reader would look into without end.
-CREATE FUNCTION holdfast.has_changes(p_sequence bigint) RETURNS boolean
-LANGUAGE plpgsql AS $$
-DECLARE
-    settled bigint := holdfast.settled_sequence();
-BEGIN
-    RETURN EXISTS (
-        SELECT FROM holdfast.events WHERE sequence > p_sequence AND sequence <= settled
-    );
-END
-$$;
-
+-- The events after `p_sequence` that may be shown. Each line of a page comes after those of the pages
+-- before it, which the database does not know: so it is told to sort by both.
 CREATE FUNCTION holdfast.changes_since(p_sequence bigint, p_owner text, p_limit integer)
 RETURNS TABLE (
     sequence bigint, id text, kind text, owner text, name text, at double precision,
@@ -260,10 +257,11 @@ BEGIN
         events.attempt, events.duration, events.error_code, events.meta
     FROM holdfast.events
     JOIN holdfast.jobs ON jobs.seq = events.job
-    WHERE events.sequence > p_sequence
-        AND events.sequence <= settled
+    WHERE events.page > p_sequence
+        AND events.page <= settled
+        AND events.sequence > p_sequence
         AND (p_owner IS NULL OR jobs.owner = p_owner)
-    ORDER BY events.sequence
+    ORDER BY events.page, events.place
     LIMIT p_limit;
 END
 $$;

@@ -1,4 +1,5 @@
--- Claiming: promote what is due, find the lanes where jobs wait, take from them in turn.
+-- A worker's tick, the second half: promote what is due, find the lanes where jobs wait, take from
+-- them in turn.
 
 -- Let jobs that are due become ready; return when the next one is.
 CREATE FUNCTION holdfast.promote(t double precision) RETURNS double precision
@@ -116,7 +117,8 @@ LANGUAGE sql STABLE AS $$
     SELECT chosen.id, count(*)::integer FROM chosen GROUP BY chosen.id
 $$;
 
--- Take up to `quota` ready jobs of each lane, whose permits are of `generation`.
+-- Take up to `quota` ready jobs of each lane, whose permits are of `generation`; no more in all than
+-- a page of history has lines.
 CREATE FUNCTION holdfast.take(
     p_worker text,
     p_lanes integer[],
@@ -124,50 +126,68 @@ CREATE FUNCTION holdfast.take(
     p_generations bigint[],
     p_lease double precision,
     t double precision
-) RETURNS SETOF holdfast.tick_line
+) RETURNS holdfast.tick_line
 LANGUAGE plpgsql AS $$
+DECLARE
+    line holdfast.tick_line;
 BEGIN
-    RETURN QUERY
-    WITH picked AS MATERIALIZED (
-        SELECT job.seq, job.place, wanted.generation
-        FROM unnest(p_lanes, p_quotas, p_generations) AS wanted (lane, quota, generation)
-        CROSS JOIN LATERAL (
-            SELECT jobs.seq, jobs.ctid AS place
-            FROM holdfast.jobs
-            WHERE jobs.ready
-                AND jobs.lane = wanted.lane
-                AND (t > jobs.deadline_at) IS NOT TRUE
-            ORDER BY jobs.priority DESC, jobs.ready_at, jobs.seq
-            LIMIT wanted.quota
-            FOR UPDATE SKIP LOCKED
-        ) AS job
-    ), started AS (
+    WITH started AS (
         UPDATE holdfast.jobs SET
             status = 'processing', ready = false, attempt_count = attempt_count + 1,
-            token = jobs.token + 1, worker_id = p_worker, lease_expires_at = t + p_lease,
+            token = token + 1, worker_id = p_worker, lease_expires_at = t + p_lease,
             started_at = coalesce(started_at, t), last_attempt_at = t,
-            permit_generation = picked.generation,
-            previous_event = last_event, last_event = nextval('holdfast.event_sequence')
-        FROM picked
-        WHERE jobs.ctid = picked.place
+            permit_generation = p_generations[array_position(p_lanes, lane)],
+            previous_event = last_event,
+            last_event = (SELECT nextval('holdfast.event_sequence'))
+        WHERE ctid = ANY (ARRAY(
+            SELECT job.place
+            FROM unnest(p_lanes, p_quotas) AS wanted (lane, quota)
+            CROSS JOIN LATERAL (
+                SELECT jobs.ctid AS place
+                FROM holdfast.jobs
+                WHERE jobs.ready
+                    AND jobs.lane = wanted.lane
+                    AND (t > jobs.deadline_at) IS NOT TRUE
+                ORDER BY jobs.priority DESC, jobs.ready_at, jobs.seq
+                LIMIT wanted.quota
+                FOR UPDATE SKIP LOCKED
+            ) AS job
+        ))
         RETURNING
-            jobs.seq, jobs.token, lane, attempt_count, max_attempts, created_at, deadline_at,
-            permit_generation, priority, ready_at, last_event, previous_event, jobs.id, owner,
-            meta, arguments
+            seq, token, lane, attempt_count, max_attempts, created_at, deadline_at,
+            permit_generation, priority, ready_at, last_event, previous_event, id, owner, meta,
+            arguments
+    ), page AS (
+        SELECT
+            min(last_event) AS sequence, array_agg(seq) AS jobs,
+            array_agg(previous_event) AS previous, array_agg(attempt_count) AS attempts,
+            array_agg(id) AS ids, array_agg(token) AS tokens, array_agg(lane) AS lanes,
+            array_agg(max_attempts) AS max_attempts, array_agg(created_at) AS created_ats,
+            CASE WHEN count(deadline_at) > 0 THEN array_agg(deadline_at) END AS deadlines,
+            CASE WHEN count(permit_generation) > 0
+                THEN array_agg(permit_generation)
+            END AS generations,
+            CASE WHEN count(owner) > 0 THEN array_agg(owner) END AS owners,
+            CASE WHEN count(meta) > 0 THEN array_agg(meta) END AS metas,
+            array_agg(arguments) AS arguments
+        FROM (SELECT * FROM started ORDER BY priority DESC, ready_at, seq) AS started
     ), told AS (
-        INSERT INTO holdfast.events (sequence, previous, job, at, attempt, name)
-        SELECT last_event, previous_event, seq, t, attempt_count, 'processing' FROM started
+        INSERT INTO holdfast.history (sequence, at, name, jobs, previous, attempts)
+        SELECT sequence, t, 'processing', jobs, previous, attempts
+        FROM page
+        WHERE sequence IS NOT NULL
     ), counted AS (
         INSERT INTO holdfast.counter_deltas (delta, family, a, b)
-        SELECT place.sign * n, 'lane', lane, place.name
-        FROM (SELECT lane, count(*) AS n FROM started GROUP BY lane) AS by_lane
-        CROSS JOIN (VALUES (-1, 'ready'), (1, 'processing')) AS place (sign, name)
+        SELECT sign * n, 'lane', lane, place
+        FROM (SELECT lane, count(*) AS n FROM started GROUP BY lane) AS alike
+        CROSS JOIN (VALUES (-1, 'ready'), (1, 'processing')) AS changes (sign, place)
     )
     SELECT
-        'claim', NULL::bigint, t, id, seq, token, lane, attempt_count, max_attempts,
-        created_at, deadline_at, permit_generation, owner, meta, arguments
-    FROM started
-    ORDER BY priority DESC, ready_at, seq;
+        'claims', NULL, t, NULL, jobs, ids, tokens, lanes, attempts, max_attempts, created_ats,
+        deadlines, generations, owners, metas, arguments
+    INTO line
+    FROM page;
+    RETURN line;
 END
 $$;
 
@@ -199,18 +219,21 @@ BEGIN
 END
 $$;
 
--- Claim up to `p_limit` jobs, where every lane with something to give is free. `p_limited` are the
--- kinds with a limit of their own, `p_after` is the lane that was served last.
+-- What a worker asks for: up to `most` jobs of some queues and kinds, `limited` being those kinds
+-- that have a limit of their own, under leases of so many seconds, beginning after the lane that was
+-- served last.
+CREATE TYPE holdfast.request AS (
+    queues  text[],
+    kinds   text[],
+    limited text[],
+    most    integer,
+    lease   double precision,
+    after   integer
+);
+
+-- Claim what is asked for, where every lane with something to give is free.
 CREATE FUNCTION holdfast.claim(
-    p_worker text,
-    p_queues text[],
-    p_kinds text[],
-    p_limited text[],
-    p_limit integer,
-    p_lease double precision,
-    p_after integer,
-    p_timeout text[],
-    t double precision
+    p_worker text, p_request holdfast.request, p_timeout text[], t double precision
 ) RETURNS SETOF holdfast.tick_line
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -220,8 +243,7 @@ DECLARE
     lanes integer[];
     quotas integer[];
     generations_taken bigint[];
-    remaining integer := p_limit;
-    taken bigint;
+    remaining integer := p_request.most;
     needs_care boolean;
     cools_at double precision;
 BEGIN
@@ -230,15 +252,15 @@ BEGIN
     SELECT
         array_agg(lane ORDER BY lane) FILTER (WHERE stance = 'free'),
         array_agg(generation ORDER BY lane) FILTER (WHERE stance = 'free'),
-        bool_or(stance = 'care' OR (stance = 'free' AND kind = ANY (p_limited))),
+        bool_or(stance = 'care' OR (stance = 'free' AND kind = ANY (p_request.limited))),
         min(open_until) FILTER (WHERE stance = 'held')
     INTO free, generations, needs_care, cools_at
-    FROM holdfast.waiting_lanes(p_queues, p_kinds, t);
+    FROM holdfast.waiting_lanes(p_request.queues, p_request.kinds, t);
     line.at := least(line.at, cools_at);
     IF line.at IS NOT NULL THEN
         RETURN NEXT line;
     END IF;
-    IF p_limit <= 0 THEN
+    IF remaining <= 0 THEN
         RETURN;
     END IF;
     IF needs_care THEN
@@ -251,54 +273,37 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY SELECT * FROM holdfast.time_out_ready(free, p_timeout, t);
-    IF cardinality(free) = 1 THEN
-        RETURN QUERY SELECT * FROM holdfast.take(
-            p_worker, free, ARRAY[p_limit], generations, p_lease, t
-        );
-        RETURN;
-    END IF;
+    lanes := free;
+    generations_taken := generations;
     WHILE remaining > 0 LOOP
-        SELECT
-            array_agg(shares.lane), array_agg(shares.quota),
-            array_agg(generations[array_position(free, shares.lane)])
-        INTO lanes, quotas, generations_taken
-        FROM holdfast.share_out(free, remaining, p_after) AS shares;
-        EXIT WHEN lanes IS NULL;
-        RETURN QUERY SELECT * FROM holdfast.take(
-            p_worker, lanes, quotas, generations_taken, p_lease, t
+        quotas := ARRAY[least(remaining, 10000)];
+        IF cardinality(free) > 1 THEN
+            SELECT
+                array_agg(shares.lane), array_agg(shares.quota),
+                array_agg(generations[array_position(free, shares.lane)])
+            INTO lanes, quotas, generations_taken
+            FROM holdfast.share_out(free, quotas[1], p_request.after) AS shares;
+            EXIT WHEN lanes IS NULL;
+        END IF;
+        line := holdfast.take(
+            p_worker, lanes, quotas, generations_taken, p_request.lease, t
         );
-        GET DIAGNOSTICS taken = ROW_COUNT;
-        EXIT WHEN taken = 0;
-        remaining := remaining - taken::integer;
+        EXIT WHEN line.seqs IS NULL;
+        RETURN NEXT line;
+        remaining := remaining - cardinality(line.seqs);
+        EXIT WHEN cardinality(free) = 1 AND cardinality(line.seqs) < quotas[1];
     END LOOP;
 END
 $$;
 
--- One tick. Reports may be empty, `p_limit` may be NULL: nothing is claimed then. `p_names` and
--- `p_versions` are the downstreams whose reports were found to change nothing at that version.
+-- One tick. Reports may be empty; nothing is claimed where `most` of the request is NULL. `p_names`
+-- and `p_versions` are the downstreams whose reports were found to change nothing at that version.
 CREATE FUNCTION holdfast.tick(
     p_names text[],
     p_versions bigint[],
-    p_seqs bigint[],
-    p_ids text[],
-    p_tokens bigint[],
-    p_workers text[],
-    p_outcomes text[],
-    p_results text[],
-    p_codes text[],
-    p_messages text[],
-    p_groups text[],
-    p_reasons text[],
-    p_afters double precision[],
-    p_durations double precision[],
-    p_metas text[],
+    p_reports holdfast.reports,
     p_worker text,
-    p_queues text[],
-    p_kinds text[],
-    p_limited text[],
-    p_limit integer,
-    p_lease double precision,
-    p_after integer,
+    p_request holdfast.request,
     p_timeout text[],
     p_now double precision
 ) RETURNS SETOF holdfast.tick_line
@@ -306,6 +311,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     line holdfast.tick_line;
     t double precision := holdfast.time_of(p_now);
+    done bigint[];
 BEGIN
     line.what := 'now';
     line.at := t;
@@ -320,16 +326,20 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    IF p_seqs <> '{}' THEN
-        RETURN QUERY SELECT * FROM holdfast.finish(
-            p_seqs, p_ids, p_tokens, p_workers, p_outcomes, p_results, p_codes, p_messages,
-            p_groups, p_reasons, p_afters, p_durations, p_metas, p_timeout, t
-        );
+    IF p_reports.seqs <> '{}' THEN
+        IF array_position(p_reports.seqs, NULL) IS NOT NULL THEN
+            SELECT array_agg(coalesce(given.seq, ids.job) ORDER BY number) INTO p_reports.seqs
+            FROM unnest(p_reports.seqs, p_reports.ids)
+                WITH ORDINALITY AS given (seq, id, number)
+            LEFT JOIN holdfast.ids ON ids.id = given.id;
+        END IF;
+        done := holdfast.complete(p_reports, t);
+        IF cardinality(done) < cardinality(p_reports.seqs) THEN
+            RETURN QUERY SELECT * FROM holdfast.finish_others(p_reports, done, p_timeout, t);
+        END IF;
     END IF;
-    IF p_limit IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM holdfast.claim(
-            p_worker, p_queues, p_kinds, p_limited, p_limit, p_lease, p_after, p_timeout, t
-        );
+    IF p_request.most IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM holdfast.claim(p_worker, p_request, p_timeout, t);
     END IF;
 END
 $$;

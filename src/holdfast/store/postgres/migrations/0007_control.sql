@@ -1,13 +1,6 @@
 -- What people, handlers and maintenance ask for. Each locks its jobs first, then moves them, writes
 -- their history and counts.
 
-CREATE FUNCTION holdfast.place_of(p_status text, p_ready boolean) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE
-        WHEN p_ready THEN 'ready' WHEN p_status = 'queued' THEN 'scheduled' ELSE p_status
-    END
-$$;
-
 -- Lock a job by its id.
 CREATE FUNCTION holdfast.lock_job(p_id text) RETURNS holdfast.jobs
 LANGUAGE sql VOLATILE AS $$
@@ -18,62 +11,29 @@ LANGUAGE sql VOLATILE AS $$
     FOR UPDATE OF jobs
 $$;
 
--- Count a job out of one place of its lane and into another.
-CREATE FUNCTION holdfast.count_move(p_lane integer, p_from text, p_to text) RETURNS void
-LANGUAGE sql VOLATILE AS $$
-    INSERT INTO holdfast.counter_deltas (delta, family, a, b)
-    VALUES (-1, 'lane', p_lane, p_from), (1, 'lane', p_lane, p_to)
-$$;
-
-CREATE FUNCTION holdfast.submit(p_id text, p_now double precision) RETURNS text
-LANGUAGE plpgsql AS $$
-DECLARE
-    t double precision := holdfast.time_of(p_now);
-    job holdfast.jobs := holdfast.lock_job(p_id);
-BEGIN
-    IF job.seq IS NULL THEN
-        RETURN 'missing';
-    ELSIF job.status <> 'uploaded' THEN
-        RETURN 'refused';
-    END IF;
-    UPDATE holdfast.jobs SET
-        status = 'queued', queued_at = t, ready_at = greatest(ready_at, t),
-        ready = coalesce(ready_at, t) <= t
-    WHERE seq = job.seq;
-    PERFORM holdfast.tell(job.seq, 'queued', NULL, t);
-    PERFORM holdfast.count_move(
-        job.lane, 'uploaded', holdfast.place_of('queued', coalesce(job.ready_at, t) <= t)
-    );
-    RETURN 'done';
-END
-$$;
-
-CREATE FUNCTION holdfast.reject(
-    p_id text, p_code text, p_message text, p_group text, p_now double precision
+-- Let an uploaded job go: to the queue, or to failed, where `p_error` is code, message and group.
+CREATE FUNCTION holdfast.leave_uploaded(
+    p_id text, p_target holdfast.status, p_error text[], p_now double precision
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
     job holdfast.jobs := holdfast.lock_job(p_id);
+    move holdfast.move;
 BEGIN
     IF job.seq IS NULL THEN
         RETURN 'missing';
     ELSIF job.status <> 'uploaded' THEN
         RETURN 'refused';
     END IF;
-    WITH moved AS (
-        UPDATE holdfast.jobs SET
-            status = 'failed', finished_at = t, error_code = p_code, error_message = p_message,
-            error_group = p_group,
-            previous_event = last_event, last_event = nextval('holdfast.event_sequence')
-        WHERE seq = job.seq
-        RETURNING last_event, previous_event
-    )
-    INSERT INTO holdfast.events (sequence, previous, job, at, attempt, name, error_code)
-    SELECT last_event, previous_event, job.seq, t, 0, 'failed', p_code FROM moved;
-    PERFORM holdfast.count_move(job.lane, 'uploaded', 'failed');
-    INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
-    VALUES (1, 'outcome', job.kind, 'failed', '0');
+    move.job := job.seq;
+    move.target := p_target;
+    move.name := p_target;
+    move.code := p_error[1];
+    move.message := p_error[2];
+    move.error_group := p_error[3];
+    move.ready_at := greatest(job.ready_at, t);
+    PERFORM holdfast.move(ARRAY[move], t);
     RETURN 'done';
 END
 $$;
@@ -83,6 +43,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
     job holdfast.jobs := holdfast.lock_job(p_id);
+    move holdfast.move;
 BEGIN
     IF job.seq IS NULL THEN
         RETURN 'missing';
@@ -97,14 +58,10 @@ BEGIN
         END IF;
         RETURN 'requested';
     END IF;
-    UPDATE holdfast.jobs SET status = 'cancelled', ready = false, finished_at = t
-    WHERE seq = job.seq;
-    PERFORM holdfast.tell(job.seq, 'cancelled', NULL, t);
-    PERFORM holdfast.count_move(
-        job.lane, holdfast.place_of(job.status, job.ready), 'cancelled'
-    );
-    INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
-    VALUES (1, 'outcome', job.kind, 'cancelled', job.attempt_count);
+    move.job := job.seq;
+    move.target := 'cancelled';
+    move.name := 'cancelled';
+    PERFORM holdfast.move(ARRAY[move], t);
     RETURN 'done';
 END
 $$;
@@ -123,7 +80,8 @@ BEGIN
     ELSIF NOT job.ready AND job.ready_at > t THEN
         UPDATE holdfast.jobs SET ready = true, ready_at = t WHERE seq = job.seq;
         PERFORM holdfast.tell(job.seq, 'expedited', NULL, t);
-        PERFORM holdfast.count_move(job.lane, 'scheduled', 'ready');
+        INSERT INTO holdfast.counter_deltas (delta, family, a, b)
+        VALUES (-1, 'lane', job.lane, 'scheduled'), (1, 'lane', job.lane, 'ready');
     END IF;
     RETURN 'done';
 END
@@ -153,8 +111,9 @@ BEGIN
         RETURN 'twin';
     END;
     PERFORM holdfast.tell(job.seq, 'manual_retry', NULL, t);
-    PERFORM holdfast.count_move(job.lane, 'failed', 'ready');
-    INSERT INTO holdfast.counter_deltas (delta, family, a) VALUES (1, 'total', 'manual_retries');
+    PERFORM holdfast.count_total('manual_retries', 1);
+    INSERT INTO holdfast.counter_deltas (delta, family, a, b)
+    VALUES (-1, 'lane', job.lane, 'failed'), (1, 'lane', job.lane, 'ready');
     IF job.dead_letter IS NOT NULL THEN
         INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
         VALUES (-1, 'dead', job.kind, job.error_code, job.error_group);
@@ -204,17 +163,17 @@ END
 $$;
 
 -- The lines of some jobs' histories, along their chains.
-CREATE FUNCTION holdfast.history(p_jobs bigint[]) RETURNS SETOF holdfast.events
+CREATE FUNCTION holdfast.history_of(p_jobs bigint[]) RETURNS SETOF holdfast.events
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE chain AS (
         SELECT events.*
         FROM unnest(p_jobs) AS given (job)
         JOIN holdfast.jobs ON jobs.seq = given.job
-        JOIN holdfast.events ON events.sequence = jobs.last_event
+        JOIN holdfast.events ON events.page = jobs.last_event AND events.job = jobs.seq
         UNION ALL
         SELECT events.*
         FROM chain
-        JOIN holdfast.events ON events.sequence = chain.previous
+        JOIN holdfast.events ON events.page = chain.previous AND events.job = chain.job
     )
     SELECT * FROM chain
 $$;
@@ -227,7 +186,7 @@ LANGUAGE sql VOLATILE AS $$
     SELECT count(*), 'total', 'refused_writes'
     FROM unnest(p_ids, p_tokens) AS given (id, token)
     JOIN holdfast.ids ON ids.id = given.id
-    CROSS JOIN LATERAL holdfast.history(ARRAY[ids.job]) AS line
+    CROSS JOIN LATERAL holdfast.history_of(ARRAY[ids.job]) AS line
     WHERE line.token = given.token AND line.outcome IN ('lease_lost', 'timeout')
     HAVING count(*) > 0
 $$;

@@ -1,0 +1,269 @@
+"""Kill the whole conversion service with SIGKILL while PDFs are uploaded and converted.
+
+Server, worker and gateway, as `holdfast serve` starts them. Every upload that was answered 201 must
+end complete, with exactly one XML that holds its words; no file that nobody needs may stay.
+"""
+
+import contextlib
+import os
+import queue
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from campaigns.places import place
+from campaigns.plan import Outcome, Plan
+
+Job = dict[str, Any]
+"""A job as the API tells it."""
+
+_LEASE_MS = 2000
+_START = 60.0
+_DRAIN = 180.0
+_CLEARED = 90.0
+"""Seconds in which files that nobody needs are gone: they are looked for once a minute."""
+_LEAST = 100
+"""Uploads that must have been answered, however early the kills came."""
+_THREADS = 3
+_PDF = """%PDF-1.4
+1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj
+2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj
+3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>
+>>endobj
+4 0 obj<</Length {length}>>stream
+{content}
+endstream endobj
+5 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj
+trailer<</Root 1 0 R>>
+"""
+
+
+def run(plan: Plan) -> Outcome:
+    """Run the campaign."""
+    kills = plan.pick(40, 5)
+    with (
+        place(plan.store, plan.folder) as where,
+        _Service(plan.folder, where.url, kills) as service,
+    ):
+        return _run(plan, service, kills)
+
+
+def _run(plan: Plan, service: "_Service", kills: int) -> Outcome:
+    outcome, chance = Outcome(), plan.chance()
+    uploads = _Uploads(service)
+    for _ in range(kills):
+        with uploads.going_on():
+            time.sleep(chance.uniform(0.0, 2.0))
+            service.kill(chance)
+        service.start()
+    while len(uploads.answered) < _LEAST:
+        with uploads.going_on():
+            time.sleep(0.5)
+    answered = uploads.answered
+    with service.client(uploads.cookie) as client:
+        jobs = _finished(client, answered)
+        outcome.expect(jobs is not None, "not every job was finished in time")
+        known = jobs or _all_jobs(client)
+        for job_id, words in answered.items():
+            _judge(outcome, client, job_id, words, known.get(job_id))
+    outcome.expect(
+        _until(lambda: _one_each(service, known), _CLEARED),
+        f"{len(service.files('results'))} XML files for {len(known)} jobs",
+    )
+    outcome.expect(service.files(".drafts") == [], "drafts were left behind")
+    outcome.figures |= {
+        "kills": kills,
+        "answered": len(answered),
+        "unanswered": uploads.unanswered,
+        "known_jobs": len(known),
+        "run_again": sum(job["attemptCount"] > 1 for job in known.values()),
+        "most_attempts": max((job["attemptCount"] for job in known.values()), default=0),
+    }
+    return outcome
+
+
+def _judge(
+    outcome: Outcome, client: httpx.Client, job_id: str, words: str, job: Job | None
+) -> None:
+    if job is None or job["status"] != "complete":
+        ended = "gone" if job is None else f"{job['status']}, {job['error']}"
+        outcome.findings.append(f"lost: {job_id}: {ended}")
+        return
+    answer = client.get(f"/api/jobs/{job_id}/download")
+    if answer.status_code != 200 or words not in answer.text:
+        outcome.findings.append(f"unexpected: {job_id}: its XML is {answer.status_code}")
+
+
+def _finished(client: httpx.Client, answered: dict[str, str]) -> dict[str, Job] | None:
+    """Return all jobs once none is under way, or None where that takes too long."""
+    found: dict[str, Job] = {}
+
+    def all_are() -> bool:
+        found.update(_all_jobs(client))
+        under_way = {"uploaded", "queued", "processing"}
+        return answered.keys() <= found.keys() and not any(
+            job["status"] in under_way for job in found.values()
+        )
+
+    return found if _until(all_are, _DRAIN) else None
+
+
+def _all_jobs(client: httpx.Client) -> dict[str, Job]:
+    jobs: dict[str, Job] = {}
+    cursor = ""
+    while True:
+        page = client.get("/api/jobs", params={"limit": 200, "cursor": cursor}).json()
+        jobs |= {job["id"]: job for job in page["jobs"]}
+        cursor = page["nextCursor"] or ""
+        if not cursor:
+            return jobs
+
+
+def _one_each(service: "_Service", jobs: dict[str, Job]) -> bool:
+    names = service.files("results")
+    return sorted(name.partition(".")[0] for name in names) == sorted(jobs)
+
+
+def _until(holds: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.5)
+    return True
+
+
+class _Service:
+    """`holdfast serve`, killed and started again on the same folder."""
+
+    def __init__(self, folder: Path, url: str, kills: int) -> None:
+        self._folder = folder
+        self._environment = {
+            **os.environ,
+            # The app may stand beside the package and not be installed.
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "HOLDFAST_DATABASE_URL": url,
+            "HOLDFAST_DATA_DIR": str(folder / "data"),
+            "PORT": "0",
+            "LEASE_MS": str(_LEASE_MS),
+            "LEASE_EXTEND_MS": "400",
+            "ARTIFACT_TTL_MS": "10000000",
+            # A job whose worker dies every time is given up in the end, as it must be.
+            "RETRY_MAX_ATTEMPTS": str(kills + 1),
+            "RETRY_BASE_DELAY": "50",
+            "RETRY_MAX_DELAY": "200",
+        }
+        self.url = ""
+
+    def __enter__(self) -> "_Service":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(_START)
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "holdfast", "serve", "holdfast_conversion.app:create"]
+        self._process = subprocess.Popen(  # noqa: S603 - our own module
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self._environment,
+        )
+        lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, args=(self._process, lines), daemon=True).start()
+        while not (line := lines.get(timeout=_START)).startswith("Holdfast is at "):
+            continue
+        self.url = line.split()[-1]
+
+    def _read(self, process: "subprocess.Popen[str]", lines: "queue.Queue[str]") -> None:
+        assert process.stdout is not None
+        with (
+            process.stdout as told,
+            (self._folder / "service.log").open("a", encoding="utf-8") as log,
+        ):
+            for line in told:
+                log.write(line)
+                lines.put(line)
+
+    def kill(self, chance: random.Random) -> None:
+        """Kill the server, and in half of the cases its gateway at the same moment."""
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for each in [pid, *(map(int, children) if chance.random() < 0.5 else ())]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        self._process.wait()
+
+    def client(self, cookie: str) -> httpx.Client:
+        return httpx.Client(
+            base_url=self.url, trust_env=False, timeout=30, headers={"cookie": cookie}
+        )
+
+    def files(self, folder: str) -> list[str]:
+        found = self._folder / "data" / "files" / folder
+        return [each.name for each in found.iterdir()] if found.exists() else []
+
+
+class _Uploads:
+    """Upload from several threads, and know what was answered."""
+
+    def __init__(self, service: _Service) -> None:
+        self._service = service
+        self._number = 0
+        self._lock = threading.Lock()
+        self.answered: dict[str, str] = {}
+        """The words of each PDF, by the id of its job."""
+        self.unanswered = 0
+        with httpx.Client(base_url=service.url, trust_env=False) as client:
+            client.get("/api/jobs").raise_for_status()
+            self.cookie = f"holdfast_session={client.cookies['holdfast_session']}"
+
+    @contextlib.contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Upload while the block runs."""
+        stop = threading.Event()
+        threads = [threading.Thread(target=self._send, args=(stop,)) for _ in range(_THREADS)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+    def _send(self, stop: threading.Event) -> None:
+        with self._service.client(self.cookie) as client:
+            while not stop.is_set():
+                with self._lock:
+                    self._number += 1
+                    words = f"number{self._number}"
+                try:
+                    answer = client.post(
+                        "/api/upload", data={"mapping": "text"}, files=_form(words)
+                    )
+                except httpx.HTTPError:
+                    # Whoever got no answer knows nothing: the job may be there or not.
+                    self.unanswered += 1
+                    continue
+                if answer.status_code == 201:
+                    self.answered[answer.json()["job"]["id"]] = words
+                elif answer.status_code == 429:
+                    stop.wait(0.2)
+
+
+def _form(words: str) -> dict[str, tuple[str, bytes, str]]:
+    content = f"BT /F 12 Tf 72 700 Td ({words}) Tj ET"
+    pdf = _PDF.format(length=len(content), content=content).encode()
+    return {"file": (f"{words}.pdf", pdf, "application/pdf")}

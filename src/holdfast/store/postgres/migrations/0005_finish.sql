@@ -1,0 +1,266 @@
+-- A worker's tick, the first half: what it finished.
+
+-- One line of a tick's answer. `what` says which fields mean something:
+--   claims     jobs to run: a column an array, those of what may be missing NULL where all miss it
+--   stale      the report `number` was refused: the job is no longer its worker's
+--   late       the report `number` was refused: its result is kept as a late one
+--   failed     the job of report `number` went there instead of where the report says
+--   cancelled  the same
+--   timed_out  the job `id` failed at its deadline
+--   care       jobs wait in lanes that need a closer look; nothing was claimed
+--   wake       something becomes claimable `at`
+--   outdated   a downstream is at another version than given; nothing was done
+--   now        the time that all this was judged by
+CREATE TYPE holdfast.tick_line AS (
+    what         text,
+    number       bigint,
+    at           double precision,
+    id           text,
+    seqs         bigint[],
+    ids          text[],
+    tokens       bigint[],
+    lanes        integer[],
+    attempts     integer[],
+    max_attempts integer[],
+    created_ats  double precision[],
+    deadlines    double precision[],
+    generations  bigint[],
+    owners       text[],
+    metas        text[],
+    arguments    text[]
+);
+
+-- What a worker reports, a column an array. A job may be given by its seq, which spares looking up
+-- its id. Those of workers and outcomes may hold one value for all reports, and those of what may be
+-- missing may be NULL. An outcome is that of an attempt, or `uncounted`: a retry that gives back.
+CREATE TYPE holdfast.reports AS (
+    seqs      bigint[],
+    ids       text[],
+    tokens    bigint[],
+    workers   text[],
+    outcomes  text[],
+    results   text[],
+    codes     text[],
+    messages  text[],
+    groups    text[],
+    reasons   text[],
+    afters    double precision[],
+    durations double precision[],
+    metas     text[]
+);
+
+-- Record what most reports are: complete, in time, of a job that is processing under their token.
+-- Returns the positions of those that it took.
+CREATE FUNCTION holdfast.complete(p_reports holdfast.reports, t double precision)
+RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    done bigint[];
+BEGIN
+    WITH moved AS (
+        UPDATE holdfast.jobs SET
+            status = 'complete', result = given.result, finished_at = t,
+            progress = NULL, progress_note = NULL, worker_id = NULL, lease_expires_at = NULL,
+            permit_generation = NULL, permit_trial = NULL, cancel_requested = false,
+            previous_event = last_event,
+            -- One page for all: a subquery without a row of its own runs once.
+            last_event = (SELECT nextval('holdfast.event_sequence'))
+        FROM unnest(
+            p_reports.seqs, p_reports.tokens, p_reports.workers, p_reports.outcomes,
+            p_reports.results, p_reports.durations, p_reports.metas
+        ) WITH ORDINALITY AS given (job, token, worker_id, outcome, result, duration, meta, number)
+        WHERE coalesce(given.outcome, p_reports.outcomes[1]) = 'complete'
+            AND jobs.seq = given.job
+            AND jobs.token = given.token
+            AND jobs.status = 'processing'
+            AND (t > jobs.deadline_at) IS NOT TRUE
+        RETURNING
+            given.number, seq, lane, jobs.token, attempt_count, last_attempt_at, last_event,
+            previous_event, given.worker_id, given.meta,
+            coalesce(given.duration, greatest(0, t - last_attempt_at)) AS duration
+    ), page AS (
+        SELECT
+            min(last_event) AS sequence, array_agg(number) AS numbers, array_agg(seq) AS jobs,
+            array_agg(previous_event) AS previous, array_agg(attempt_count) AS attempts,
+            array_agg(token) AS tokens, array_agg(last_attempt_at) AS started_ats,
+            array_agg(duration) AS durations,
+            CASE WHEN cardinality(p_reports.workers) = 1
+                THEN p_reports.workers ELSE array_agg(worker_id)
+            END AS workers,
+            CASE WHEN p_reports.metas IS NOT NULL THEN array_agg(meta) END AS metas
+        FROM moved
+    ), told AS (
+        INSERT INTO holdfast.history (
+            sequence, at, name, outcome, workers, metas, jobs, previous, attempts, tokens,
+            started_ats, durations
+        )
+        SELECT
+            sequence, t, 'complete', 'complete', workers, metas, jobs, previous, attempts, tokens,
+            started_ats, durations
+        FROM page
+        WHERE sequence IS NOT NULL
+    ), alike AS (
+        SELECT counts.last_event, counts.lane, lanes.kind, counts.attempt_count, counts.n
+        FROM (
+            SELECT last_event, lane, attempt_count, count(*) AS n
+            FROM moved
+            GROUP BY last_event, lane, attempt_count
+        ) AS counts
+        JOIN holdfast.lanes ON lanes.id = counts.lane
+    ), kept AS (
+        INSERT INTO holdfast.completed (kind, page) SELECT DISTINCT kind, last_event FROM alike
+    ), counted AS (
+        INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
+        SELECT sign * n, family, a, b, c
+        FROM alike
+        CROSS JOIN LATERAL (
+            VALUES
+                (-1, 'lane', lane::text, 'processing', ''),
+                (1, 'lane', lane::text, 'complete', ''),
+                (1, 'outcome', kind, 'complete', attempt_count::text)
+        ) AS changes (sign, family, a, b, c)
+    )
+    SELECT numbers INTO done FROM page;
+    RETURN coalesce(done, '{}');
+END
+$$;
+
+-- Refuse the reports whose positions are not in `done`; a result after TIMEOUT is kept.
+CREATE FUNCTION holdfast.refuse_reports(
+    p_reports holdfast.reports, done bigint[], t double precision
+) RETURNS SETOF holdfast.tick_line
+LANGUAGE plpgsql AS $$
+DECLARE
+    line holdfast.tick_line;
+BEGIN
+    FOR line.number, line.what IN
+        SELECT given.number, CASE WHEN jobs.seq IS NULL THEN 'stale' ELSE 'late' END
+        FROM unnest(p_reports.seqs, p_reports.tokens, p_reports.outcomes)
+            WITH ORDINALITY AS given (job, token, outcome, number)
+        LEFT JOIN holdfast.jobs
+            ON jobs.seq = given.job
+            AND jobs.token = given.token
+            AND jobs.error_code = 'TIMEOUT'
+            AND coalesce(given.outcome, p_reports.outcomes[1]) = 'complete'
+        WHERE given.number <> ALL (done)
+        ORDER BY given.number
+    LOOP
+        IF line.what = 'late' THEN
+            PERFORM holdfast.keep_late_result(
+                p_reports.seqs[line.number], p_reports.tokens[line.number],
+                p_reports.results[line.number], t
+            );
+        ELSE
+            PERFORM holdfast.count_total('refused_writes', 1);
+        END IF;
+        RETURN NEXT line;
+    END LOOP;
+END
+$$;
+
+-- Record the other reports, those whose positions are not in `done`. One is accepted where its job is
+-- processing under its token. A passed deadline goes before what it says, and so does a request to
+-- cancel before another try. The rest is refused.
+CREATE FUNCTION holdfast.finish_others(
+    p_reports holdfast.reports, done bigint[], p_timeout text[], t double precision
+) RETURNS SETOF holdfast.tick_line
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    line holdfast.tick_line;
+    moves holdfast.move[] := '{}';
+    late bigint[] := '{}';
+    timed_out bigint := 0;
+    report record;
+    number bigint;
+BEGIN
+    FOR report IN
+        WITH found AS MATERIALIZED (
+            SELECT
+                given.*, jobs.seq, jobs.cancel_requested,
+                jobs.attempt_count >= jobs.max_attempts AS exhausted,
+                given.outcome <> 'cancelled' AND (t > jobs.deadline_at) IS TRUE AS past
+            FROM (
+                SELECT
+                    number, job, token, coalesce(outcome, p_reports.outcomes[1]) AS outcome, code,
+                    message, error_group, reason, after, duration, meta
+                FROM unnest(
+                    p_reports.seqs, p_reports.tokens, p_reports.outcomes, p_reports.codes,
+                    p_reports.messages, p_reports.groups, p_reports.reasons, p_reports.afters,
+                    p_reports.durations, p_reports.metas
+                ) WITH ORDINALITY AS columns (
+                    job, token, outcome, code, message, error_group, reason, after, duration,
+                    meta, number
+                )
+            ) AS given
+            JOIN holdfast.jobs ON jobs.seq = given.job
+            WHERE given.number <> ALL (done)
+                AND jobs.token = given.token
+                AND jobs.status = 'processing'
+            ORDER BY jobs.seq
+            FOR UPDATE OF jobs
+        ), judged AS (
+            SELECT DISTINCT ON (seq)
+                found.*,
+                CASE
+                    WHEN past THEN 'failed'
+                    WHEN outcome IN ('failed', 'cancelled') THEN outcome
+                    WHEN cancel_requested THEN 'cancelled'
+                    WHEN outcome = 'retry' AND exhausted THEN 'failed'
+                    ELSE 'queued'
+                END AS target,
+                CASE outcome WHEN 'uncounted' THEN 'retry' ELSE outcome END AS told_as
+            FROM found
+            ORDER BY seq, number
+        )
+        SELECT
+            number, outcome, target, past, ROW(
+                seq, target,
+                CASE target WHEN 'queued' THEN told_as ELSE target END,
+                CASE WHEN past THEN 'timeout' WHEN target = 'queued' THEN told_as ELSE target END,
+                CASE WHEN past THEN 'TIMEOUT' WHEN target <> 'cancelled' THEN code END,
+                CASE WHEN past THEN p_timeout[1] WHEN target <> 'cancelled' THEN message END,
+                CASE WHEN past THEN p_timeout[2] ELSE error_group END,
+                CASE
+                    WHEN past THEN 'deadline'
+                    WHEN outcome = 'retry' THEN 'attempts_exhausted'
+                    ELSE reason
+                END,
+                -- What is handed back at once keeps its place.
+                CASE WHEN target = 'queued' AND (outcome <> 'released' OR after > 0)
+                    THEN t + greatest(after, 0)
+                END,
+                CASE WHEN target = 'queued' AND told_as = 'retry' THEN after END,
+                target = 'queued' AND outcome IN ('released', 'uncounted'),
+                duration, meta
+            )::holdfast.move AS move
+        FROM judged
+        ORDER BY number
+    LOOP
+        moves := moves || report.move;
+        done := done || report.number;
+        IF report.past THEN
+            timed_out := timed_out + 1;
+        END IF;
+        IF report.past AND report.outcome = 'complete' THEN
+            late := late || report.number;
+        END IF;
+        IF report.past OR (report.target <> 'queued' AND report.outcome <> report.target) THEN
+            line.what := report.target;
+            line.number := report.number;
+            RETURN NEXT line;
+        END IF;
+    END LOOP;
+    PERFORM holdfast.move(moves, t);
+    IF timed_out > 0 THEN
+        PERFORM holdfast.count_total('timed_out', timed_out);
+    END IF;
+
+    FOREACH number IN ARRAY late LOOP
+        PERFORM holdfast.keep_late_result(
+            p_reports.seqs[number], p_reports.tokens[number], p_reports.results[number], t
+        );
+    END LOOP;
+    RETURN QUERY SELECT * FROM holdfast.refuse_reports(p_reports, done, t);
+END
+$$;

@@ -1,0 +1,114 @@
+"""A caller's connection must be one to the store's own database."""
+
+import asyncio
+import secrets
+
+import asyncpg
+import psycopg
+import pytest
+
+from holdfast.jobs.model import NewJob
+from holdfast.store.joining import join
+from holdfast.store.postgres.identity import Identity
+from holdfast.store.postgres.store import PostgresStore
+
+
+@pytest.fixture
+def twin_url(postgres_server, postgres_template):
+    """A second database with the same schema."""
+    name = postgres_server.create_database(postgres_template)
+    yield postgres_server.url(name)
+    postgres_server.drop_database(name)
+
+
+@pytest.fixture
+def bare_url(postgres_server):
+    """A second database without our schema."""
+    name = postgres_server.create_database()
+    yield postgres_server.url(name)
+    postgres_server.drop_database(name)
+
+
+def refused(store):
+    return pytest.raises(TypeError, match=f"another database than {store._database.where}")
+
+
+@pytest.mark.parametrize("other", ["twin_url", "bare_url"])
+def test_another_database_is_refused_and_the_transaction_goes_on(play, other, request):
+    url = request.getfixturevalue(other)
+
+    async def scenario(store):
+        connection = await asyncpg.connect(url)
+        async with connection.transaction():
+            await connection.execute("CREATE TABLE orders (id int)")
+            with refused(store):
+                await store.enqueue_on(connection, [NewJob("a", "work")])
+        assert await connection.fetchval("SELECT count(*) FROM orders") == 0
+        await connection.close()
+
+    play(scenario)
+
+
+def test_nothing_is_left_in_the_other_database(play, twin_url):
+    async def scenario(store):
+        with psycopg.connect(twin_url) as connection:
+            with refused(store):
+                await store.enqueue_on(connection, [NewJob("a", "work")])
+            connection.commit()
+        async with PostgresStore(twin_url) as other:
+            assert (await other.list_jobs()).jobs == ()
+        assert (await store.list_jobs()).jobs == ()
+
+    play(scenario)
+
+
+def test_a_refusal_does_not_make_the_right_connection_wrong(play, bench, twin_url):
+    async def scenario(store):
+        for number in range(2):
+            with psycopg.connect(twin_url) as connection, refused(store):
+                await store.enqueue_on(connection, [NewJob("a", "work")])
+            with psycopg.connect(bench.url) as connection:
+                await store.enqueue_on(connection, [NewJob(f"b{number}", "work")])
+        assert {job.id for job in (await store.list_jobs()).jobs} == {"b0", "b1"}
+
+    play(scenario)
+
+
+def test_our_own_side_is_asked_once(play, bench):
+    async def scenario(store):
+        identity = Identity(store._database)
+        with psycopg.connect(bench.url) as connection:
+            await identity.check(join(connection))
+            # From here on, reading our own side again would fail.
+            identity._database = None
+            await identity.check(join(connection))
+
+    play(scenario)
+
+
+def test_an_account_without_any_rights_may_be_asked(play, bench):
+    async def scenario(store):
+        connection = await asyncpg.connect(bench.url)
+        transaction = connection.transaction()
+        await transaction.start()
+        role = f"plain_{secrets.token_hex(8)}"
+        await connection.execute(f"CREATE ROLE {role}")
+        await connection.execute(f"SET LOCAL ROLE {role}")
+        await Identity(store._database).check(join(connection))
+        assert await connection.fetchval("SELECT current_user") == role
+        await transaction.rollback()
+        await connection.close()
+
+    play(scenario)
+
+
+def test_a_reopened_store_still_knows_its_database(bench):
+    async def scenario():
+        store = PostgresStore(bench.url)
+        for name in ("a", "b"):
+            async with store:
+                with psycopg.connect(bench.url) as connection:
+                    await store.enqueue_on(connection, [NewJob(name, "work")])
+                assert await store.get(name) is not None
+
+    asyncio.run(scenario())

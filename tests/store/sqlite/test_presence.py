@@ -1,0 +1,123 @@
+"""A database that was deleted or replaced under us is noticed before anything is acknowledged."""
+
+import asyncio
+import shutil
+import sqlite3
+
+import pytest
+
+from holdfast.jobs.model import NewJob
+from holdfast.jobs.ports import StoreUnusable
+from holdfast.store.sqlite import presence
+from holdfast.store.sqlite.store import SQLiteStore
+
+
+def run(tmp_path, scenario):
+    async def main():
+        async with SQLiteStore(tmp_path / "a.db") as store:
+            await store.enqueue([NewJob("a", "work")])
+            assert await store.get("a") is not None
+            await scenario(store)
+
+    asyncio.run(main())
+
+
+def gone():
+    return pytest.raises(StoreUnusable, match="deleted, moved or replaced while it was open")
+
+
+@pytest.mark.parametrize(
+    "endings", [("",), ("", "-wal", "-shm"), ("-wal",)], ids=["database", "all", "log"]
+)
+def test_nothing_is_acknowledged_into_a_deleted_file(tmp_path, endings):
+    async def scenario(store):
+        for ending in endings:
+            store.path.with_name(f"a.db{ending}").unlink()
+        for name in ("b", "c"):
+            with gone():
+                await store.enqueue([NewJob(name, "work")])
+
+    run(tmp_path, scenario)
+
+
+def test_nothing_is_acknowledged_into_a_replaced_file(tmp_path):
+    async def scenario(store):
+        shutil.copy(store.path, tmp_path / "copy")
+        (tmp_path / "copy").replace(store.path)
+        with gone():
+            await store.enqueue([NewJob("b", "work")])
+
+    run(tmp_path, scenario)
+
+
+def test_nothing_is_read_from_a_deleted_file(tmp_path):
+    async def scenario(store):
+        store.path.unlink()
+        with gone():
+            await store.get("a")
+
+    run(tmp_path, scenario)
+
+
+def test_nothing_joins_a_transaction_on_a_deleted_file(tmp_path):
+    async def scenario(store):
+        callers = sqlite3.connect(store.path)
+        assert callers.execute("SELECT id FROM jobs").fetchall() == [("a",)]
+        store.path.unlink()
+        with gone():
+            await store.enqueue_on(callers, [NewJob("b", "work")])
+        callers.close()
+
+    run(tmp_path, scenario)
+
+
+def test_a_file_that_is_put_back_is_taken_again(tmp_path):
+    async def scenario(store):
+        store.path.rename(tmp_path / "elsewhere")
+        with gone():
+            await store.enqueue([NewJob("b", "work")])
+        (tmp_path / "elsewhere").rename(store.path)
+        await store.enqueue([NewJob("c", "work")])
+        assert await store.get("c") is not None
+
+    run(tmp_path, scenario)
+
+
+def test_what_cannot_be_told_is_left_to_sqlite(tmp_path, monkeypatch):
+    def out_of_order(_):
+        raise PermissionError
+
+    async def scenario(store):
+        monkeypatch.setattr(presence, "_file_at", out_of_order)
+        await store.enqueue([NewJob("b", "work")])
+
+    run(tmp_path, scenario)
+
+
+def test_a_file_that_vanishes_while_it_is_opened_is_told(tmp_path):
+    with gone():
+        presence.Presence(tmp_path / "a.db").learn()
+
+
+def test_a_process_that_changes_its_folder_finds_its_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    async def main():
+        async with SQLiteStore("a.db") as store:
+            monkeypatch.chdir("/")
+            await store.enqueue([NewJob("a", "work")])
+
+    asyncio.run(main())
+
+
+def test_a_file_made_anew_is_used_by_the_next_opening(tmp_path):
+    async def main():
+        async with SQLiteStore(tmp_path / "a.db") as store:
+            await store.enqueue([NewJob("a", "work")])
+        for file in tmp_path.iterdir():
+            file.unlink()
+        async with SQLiteStore(tmp_path / "a.db") as store:
+            await store.enqueue([NewJob("b", "work")])
+            assert await store.get("a") is None
+
+    asyncio.run(main())
