@@ -19,7 +19,7 @@ MYPY_PATHS := src $(wildcard apps/*/src tests benchmarks campaigns scripts)
 
 # Extras whose rooms or error types the tests meet; add one when its room appears.
 DEV_EXTRAS := postgres http rabbitmq gemini openai
-BENCH_EXTRAS := postgres
+BENCH_EXTRAS := postgres http
 # UV_FLAGS=--upgrade moves the pins; without it only what must change does.
 UV_FLAGS ?=
 COMPILE = $(PY) -m uv pip compile --quiet --no-config --universal --generate-hashes \

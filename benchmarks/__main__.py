@@ -15,6 +15,7 @@ SUITES = {
     "latency": "from enqueue to start on an idle worker",
     "growth": "what a claim costs over millions of rows",
     "leases": "what keeping 100 leases alive costs",
+    "uploads": "uploads beside a bare ASGI sink, and how soon a retry is answered",
 }
 
 

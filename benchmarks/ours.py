@@ -35,10 +35,10 @@ async def add(engine: Engine, jobs: int) -> float:
     return jobs / (time.perf_counter() - begin)
 
 
-async def drain(engine: Engine, jobs: int) -> float:
+async def drain(engine: Engine, jobs: int, concurrency: int = CONCURRENCY) -> float:
     """Work off `jobs` waiting ones; return how many a second were completed and recorded."""
     begin = time.perf_counter()
-    await engine.work(until_idle=True, concurrency=CONCURRENCY)
+    await engine.work(until_idle=True, concurrency=concurrency)
     seconds = time.perf_counter() - begin
     complete = sum(lane.complete for lane in (await engine.stats()).lanes)
     if complete != jobs:
@@ -46,12 +46,12 @@ async def drain(engine: Engine, jobs: int) -> float:
     return jobs / seconds
 
 
-def added_and_drained(url: str, jobs: int) -> tuple[float, float]:
+def added_and_drained(url: str, jobs: int, concurrency: int = CONCURRENCY) -> tuple[float, float]:
     """Return the rates of enqueueing and of draining `jobs` no-op jobs on an empty store."""
 
     async def run() -> tuple[float, float]:
         async with Engine(url, apps=[app]) as engine:
-            return await add(engine, jobs), await drain(engine, jobs)
+            return await add(engine, jobs), await drain(engine, jobs, concurrency)
 
     return asyncio.run(run())
 

@@ -25,7 +25,8 @@ from benchmarks.ours import BULK, CONCURRENCY, OURS, added_and_drained, fresh_da
 from holdfast.testing.postgres import PostgresMissing, PostgresServer
 
 # As it comes, 10 jobs a batch, and with the batch at which it was quickest here; both on uvloop,
-# which its own command runs on. Ours and the raw loop run on asyncio's.
+# which its own command runs on. Ours and the raw loop run on asyncio's. The goal is judged by the
+# latter: a default says what somebody chose, not what the design can do.
 DEFAULT_BATCH, BEST_BATCH = 10, 500
 PGQUEUER = f"PGQueuer (batches of {BEST_BATCH})"
 PGQUEUER_DEFAULT = f"PGQueuer (batches of {DEFAULT_BATCH}, its default)"
@@ -198,6 +199,8 @@ def both(server: PostgresServer) -> list[Row]:
             "PostgreSQL: drain no-op jobs, attempts and events recorded",
             ratios=rate_ratios(drained, OURS),
             goals=[Goal(PGQUEUER, 3), Goal(RAW, 0.5)],
+            note=f"{drained[OURS]:.0f} jobs a second in this run, up to {CONCURRENCY} at once; the "
+            f"goal is judged beside PGQueuer at its best, {BEST_BATCH} a batch, not at its default",
         ),
         # 50 000 a second beside the 31 000, 6 500 and 80 000 of the peers that the goal was
         # taken from.

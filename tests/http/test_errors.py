@@ -50,3 +50,20 @@ def test_an_error_of_ours_has_its_codes_status_and_line(serving):
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "EXPIRED")
     assert "internal" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "method, path, allowed",
+    [
+        ("PUT", "/api/dead-letters/retry", "DELETE, GET, POST"),
+        ("POST", "/api/jobs", "GET"),
+        ("DELETE", "/api/jobs/x/retry", "POST"),
+    ],
+)
+def test_what_cannot_be_asked_for_that_way_says_every_way_in_which_it_can(
+    serving, method, path, allowed
+):
+    answer = serving.client.request(method, path)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (405, "VALIDATION_ERROR")
+    assert answer.headers["allow"] == allowed

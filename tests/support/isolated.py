@@ -54,6 +54,28 @@ def die(ctx, args: str):
 
 
 @app.job(isolation="process", retry=ONE)
+def hang_up(ctx):
+    """Close the way to the parent, and live on."""
+    os.closerange(3, 100)
+    time.sleep(60)
+
+
+@app.job(isolation="process")
+def fork(ctx) -> int:
+    """Return once as the process that was started and once as a copy of it."""
+    return os.fork() and os.getpid()
+
+
+@app.job(isolation="process", retry=ONE)
+def chatter(ctx, args: int):
+    for step in range(args):
+        ctx.progress(step / args, f"step {step}")
+    ctx.progress(1.0, "the last")
+    while not ctx.cancel_requested:
+        time.sleep(0.01)
+
+
+@app.job(isolation="process", retry=ONE)
 def hog(ctx) -> int:
     return len(bytearray(2 * 1024**3))
 

@@ -19,6 +19,8 @@ from typing import Self
 
 _NAME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9][A-Za-z0-9._:~-]{0,199}")
 _DRAFTS = ".drafts"
+_AHEAD = 8 * 1024 * 1024
+"""Bytes that are written before they are made durable, so that the end need not wait for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Draft:
         self._path: Path | None = path
         self._fd = fd
         self._lock = threading.Lock()
+        self._durable = 0
         self.size = 0
         """Bytes written so far."""
 
@@ -63,6 +66,9 @@ class Draft:
                 written = os.write(self._fd, rest)
                 self.size += written
                 rest = rest[written:]
+            if self.size - self._durable >= _AHEAD:
+                os.fdatasync(self._fd)
+                self._durable = self.size
 
     def publish(self, name: str) -> None:
         """Let it appear under `name`, whole and durable.

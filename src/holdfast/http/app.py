@@ -7,7 +7,7 @@ from fastapi import FastAPI
 
 from holdfast.http.admin import AdminDoor
 from holdfast.http.admin import router as admin_router
-from holdfast.http.api import events, health, jobs, ops
+from holdfast.http.api import events, health, jobs, metrics, ops
 from holdfast.http.errors import ERROR_ANSWERS, add_error_handlers
 from holdfast.http.pages import add_pages
 from holdfast.http.plugins import ServedApp
@@ -58,7 +58,8 @@ def create_app(engine: Engine, apps: Iterable[ServedApp | App], settings: HttpSe
     )
     app.state.site = site
     add_error_handlers(app)
-    for router in (health.router, jobs.router, events.router, ops.router, admin_router):
+    rooms = (health, metrics, jobs, events, ops)
+    for router in (*(room.router for room in rooms), admin_router):
         app.include_router(router)
     streamed: set[str] = set()
     for each in served:

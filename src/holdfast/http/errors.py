@@ -1,7 +1,7 @@
 """Every error as `{"error": {"code", "message"}}`: a code of the table, a line for people."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
 
 from holdfast.errors import ERRORS, ErrorCode, HoldfastError
 from holdfast.jobs.downstream_control import UnknownDownstream
@@ -112,14 +113,34 @@ def as_api_error(request: Request, error: HoldfastError) -> ApiError:
     return ApiError(error.code)
 
 
-async def _on_http(_: Request, error: Exception) -> JSONResponse:
+async def _on_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     lines = {404: "There is nothing here.", 405: "This cannot be asked for that way."}
     line = lines.get(error.status_code, "The request cannot be understood.")
-    refusal = ApiError(
-        ErrorCode.VALIDATION_ERROR, line, status=error.status_code, headers=error.headers
-    )
+    headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+    if error.status_code == 405:
+        headers["allow"] = ", ".join(_methods(request))
+    refusal = ApiError(ErrorCode.VALIDATION_ERROR, line, status=error.status_code, headers=headers)
     return answer_error(refusal)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return all methods that the path may be asked with; the route that refused knows its own."""
+    return sorted(
+        {
+            method
+            for route in _each(request.app.router.routes)
+            if route.matches(request.scope)[0] is not Match.NONE
+            for method in getattr(route, "methods", None) or ()
+        }
+    )
+
+
+def _each(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
+    for route in routes:
+        # FastAPI may keep the routes of an included router in it, or take them out of it.
+        inner = getattr(route, "original_router", None)
+        yield from _each(inner.routes) if inner is not None else (route,)
 
 
 async def _on_validation(_: Request, error: Exception) -> JSONResponse:

@@ -1,8 +1,9 @@
 """What the ops routes take and answer with."""
 
 from datetime import datetime
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from holdfast.errors import ErrorCode
 from holdfast.http.errors import ErrorDetail
@@ -115,14 +116,24 @@ class DeadLettersAnswer(Model):
     next_cursor: str | None
 
 
+def _storable(text: str) -> str:
+    """Refuse what no database holds: a zero byte, or half of a character."""
+    if any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("this is no text that can be stored")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+
+
 class DeadLetterFilter(Model):
     """Which dead letters; what is left out does not narrow the choice."""
 
-    kind: str | None = Field(default=None, min_length=1, max_length=200)
-    id: str | None = Field(default=None, min_length=1, max_length=200)
+    kind: Text | None = Field(default=None, min_length=1, max_length=200)
+    id: Text | None = Field(default=None, min_length=1, max_length=200)
     error_code: ErrorCode | None = None
-    error_text: str | None = Field(default=None, max_length=500)
-    error_group: str | None = Field(default=None, max_length=500)
+    error_text: Text | None = Field(default=None, max_length=500)
+    error_group: Text | None = Field(default=None, max_length=500)
 
     def as_filter(self) -> JobFilter:
         """Return it as the engine takes it."""
@@ -139,8 +150,11 @@ class RequeueOrder(Model):
     """What to put back in the queue, and how quickly."""
 
     filter: DeadLetterFilter = Field(default_factory=DeadLetterFilter)
-    dry_run: bool = False
-    rate_per_second: float | None = Field(default=None, ge=0.001, le=1e6, allow_inf_nan=False)
+    # Taken as they are: a slip such as "dryRun": 0 must not put thousands of jobs back.
+    dry_run: bool = Field(default=False, strict=True)
+    rate_per_second: float | None = Field(
+        default=None, ge=0.001, le=1e6, allow_inf_nan=False, strict=True
+    )
 
 
 class RequeueAnswer(Model):

@@ -20,7 +20,7 @@ from tests.apps.conversion.witnesses import (
 ENOUGH = 0.98
 LARGEST = 460_000
 
-PDFTOTEXT_IS_WRONG = {
+SECOND_WITNESS = {
     "mlrisc-IR.pdf": "it parts words: 'Oth er fa c ets' (67 words in all)",
     "mltexdoc.pdf": "it parts the letters of TeX's logo, which are set lower: 'MLTE X'",
     "RJournal_6_111-122-2014.pdf": "it parts small capitals, 'C ONTRIBUTED', and all formulas",
@@ -65,7 +65,7 @@ def look(gateway, path: Path) -> Finding:
     if seen is None:
         return Finding(path.name)
     share = against_pdftotext(ours, seen)
-    if share >= ENOUGH or path.name not in PDFTOTEXT_IS_WRONG:
+    if share >= ENOUGH or path.name not in SECOND_WITNESS:
         return Finding(path.name, share=share)
     theirs = words_of(mutool(path))
     excused = agreement(ours, theirs) >= ENOUGH or share >= against_pdftotext(theirs, seen)

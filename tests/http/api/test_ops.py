@@ -54,6 +54,7 @@ def test_a_downstream_that_nobody_knows_is_not_found(serving):
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "VALIDATION_ERROR")
     assert serving.admin().post("/api/downstreams/mill/explode").status_code == 422
+    assert serving.admin().post("/api/downstreams/%00/reset").status_code == 404
 
 
 def failed_jobs(serving, count):
@@ -102,10 +103,30 @@ def test_a_paced_run_goes_on_in_the_background_and_can_be_stopped(serving):
 
 @pytest.mark.parametrize(
     "order",
-    [{"ratePerSecond": 0}, {"ratePerSecond": -1}, {"filter": {"errorCode": "NONE"}}, [], "x"],
+    [
+        {"ratePerSecond": 0},
+        {"ratePerSecond": -1},
+        {"ratePerSecond": "1"},
+        {"dryRun": 0},
+        {"dryRun": "no"},
+        {"filter": {"errorCode": "NONE"}},
+        {"filter": {"errorText": "a\0b"}},
+        [],
+        "x",
+    ],
 )
 def test_an_order_that_makes_no_sense_is_refused(serving, order):
     answer = serving.admin().post("/api/dead-letters/retry", json=order)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
+
+
+def test_half_a_character_is_refused(serving):
+    answer = serving.admin().post(
+        "/api/dead-letters/retry",
+        content='{"filter": {"kind": "\\ud800"}}',
+        headers={"content-type": "application/json"},
+    )
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
 

@@ -15,6 +15,7 @@ from holdfast.http import ErrorOut, JobAnswer, JobOut, Owner, Site
 from holdfast_conversion.artifacts import StorageError, pdf_name, result_name, storing
 from holdfast_conversion.gateway.parting import PartingResponse
 from holdfast_conversion.pages.routes import add_page_routes
+from holdfast_conversion.streaming import Room
 from holdfast_conversion.upload import Form, Limits, UploadRefused, receive
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class UploadDesk:
         self._conversion = conversion
         self._files = conversion.files
         self._site = site
+        self._room = Room()
 
     @property
     def _engine(self) -> Engine:
@@ -134,6 +136,7 @@ class UploadDesk:
             stall_seconds=settings.stall_seconds,
             total_seconds=settings.upload_seconds,
             declared=int(declared) if declared.isascii() and declared.isdigit() else None,
+            room=self._room,
         )
 
     async def _draft(self) -> Draft:

@@ -4,7 +4,6 @@ The form is parsed piece by piece; of the file there is never more in memory tha
 """
 
 import asyncio
-import hashlib
 import re
 import unicodedata
 from collections.abc import AsyncIterator, Callable
@@ -18,11 +17,11 @@ from starlette.requests import ClientDisconnect
 from holdfast import ErrorCode, HoldfastError, Permanent
 from holdfast.errors import ERRORS
 from holdfast.files import Draft
-from holdfast_conversion.artifacts import StorageError, storing
+from holdfast_conversion.artifacts import StorageError
 from holdfast_conversion.gateway.formats import MAGIC, MAGIC_WITHIN, Mapping
+from holdfast_conversion.streaming import LARGEST_BATCH, Room, Storing
 
 DEFAULT_MAPPING = Mapping.LAYOUT
-_PIECE = 256 * 1024
 _LONGEST_FIELD = 200
 _MOST_PARTS = 20
 _FORM_BYTES = 256 * 1024
@@ -70,6 +69,7 @@ class Limits:
     total_seconds: float
     declared: int | None = None
     """What Content-Length says, if anything."""
+    room: Room = field(default_factory=Room)
 
 
 async def receive(
@@ -81,19 +81,22 @@ async def receive(
         UploadRefused: it cannot be taken in; the rest was not read.
         ClientDisconnect: whoever sent it is gone.
     """
-    reader = _Reader(draft, form, limits)
+    file, room = Storing(draft), limits.room
+    reader = _Reader(file, form, limits)
     parser = _parser(content_type, reader)
     try:
-        async with asyncio.timeout(limits.total_seconds):
-            async for piece in _not_stalling(body, limits.stall_seconds):
-                for start in range(0, len(piece), _PIECE):
-                    parser.write(piece[start : start + _PIECE])
-                    if reader.waiting >= _PIECE:
-                        await asyncio.to_thread(reader.flush)
-        parser.finalize()
-        if not reader.ended:
-            raise FormParserError("no final boundary")
-        await asyncio.to_thread(reader.finish)
+        with room.place():
+            async with asyncio.timeout(limits.total_seconds):
+                async for piece in _not_stalling(body, limits.stall_seconds):
+                    for start in range(0, len(piece), LARGEST_BATCH):
+                        parser.write(piece[start : start + LARGEST_BATCH])
+                        if file.waiting >= room.batch_bytes:
+                            await file.go_on()
+            parser.finalize()
+            if not reader.ended:
+                raise FormParserError("no final boundary")
+            reader.judge()
+            form.sha256 = await file.finish()
     except FormParserError:
         raise _malformed("The upload ended too soon, or is no form.") from None
     except TimeoutError:
@@ -101,6 +104,8 @@ async def receive(
         raise UploadRefused(ErrorCode.TIMEOUT, line, status=408, recorded=False) from None
     except (StorageError, Permanent) as error:
         raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
+    finally:
+        await file.settle()
 
 
 async def _not_stalling(body: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
@@ -151,21 +156,14 @@ class _Part:
 class _Reader:
     """What a parser tells, put where it belongs."""
 
-    def __init__(self, draft: Draft, form: Form, limits: Limits) -> None:
-        self._draft = draft
+    def __init__(self, file: Storing, form: Form, limits: Limits) -> None:
+        self._file = file
         self._form = form
         self._limits = limits
         self._part = _Part()
         self._parts = 0
-        self._digest = hashlib.sha256()
         self._head = b""
-        self._pending = bytearray()
         self.ended = False
-
-    @property
-    def waiting(self) -> int:
-        """Bytes of the file that are not written yet."""
-        return len(self._pending)
 
     # -- what the parser tells -----------------------------------------------------------------
 
@@ -217,7 +215,8 @@ class _Reader:
             self._head += data[start:end][: MAGIC_WITHIN - len(self._head)]
             if len(self._head) == MAGIC_WITHIN:
                 self._check_magic()
-        self._pending += data[start:end]
+        whole = start == 0 and end == len(data)
+        self._file.add(data if whole else memoryview(data)[start:end])
 
     def on_part_end(self) -> None:
         part = self._part
@@ -241,22 +240,12 @@ class _Reader:
         self._form.has_file = True
         self._form.filename = clean_filename(name or b"")
 
-    def flush(self) -> None:
-        """Write and hash what is waiting; blocks."""
-        if self._pending:
-            self._digest.update(self._pending)
-            with storing():
-                self._draft.write(self._pending)
-            self._pending.clear()
-
-    def finish(self) -> None:
-        """Write the rest, and judge the whole; blocks."""
+    def judge(self) -> None:
+        """Judge the whole, now that all of it is known."""
         if not self._form.has_file:
             raise _malformed("The form has no field 'file'.")
         if len(self._head) < MAGIC_WITHIN:
             self._check_magic()
-        self.flush()
-        self._form.sha256 = self._digest.hexdigest()
 
     def _check_magic(self) -> None:
         if not self._head:

@@ -24,6 +24,7 @@ from holdfast.http.ops_schemas import (
 )
 from holdfast.http.site import Site, site_of
 from holdfast.jobs.dead_letters import Requeued
+from holdfast.jobs.downstream_control import UnknownDownstream
 
 router = APIRouter(prefix="/api", tags=["ops"])
 _ADMIN = [Depends(require_admin)]
@@ -84,6 +85,8 @@ async def list_downstreams(request: Request, admin: IsAdmin) -> DownstreamsAnswe
 async def move_downstream(request: Request, name: str, move: Move) -> DownstreamAnswer:
     """Reset a breaker, hold a downstream's jobs, or let them go."""
     engine = site_of(request).engine
+    if "\0" in name:  # no database holds that
+        raise UnknownDownstream(name)
     record = await getattr(engine.downstreams, move.value)(name)
     now = await engine.store.ping()
     return DownstreamAnswer(downstream=DownstreamOut.of(record, now, whole=True))

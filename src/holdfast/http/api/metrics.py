@@ -1,0 +1,127 @@
+"""The store's counters as Prometheus reads them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from fastapi import APIRouter, Request
+from fastapi.responses import PlainTextResponse
+
+from holdfast.http.ops_schemas import LaneOut
+from holdfast.http.site import site_of
+from holdfast.jobs.circuits import DownstreamRecord
+from holdfast.jobs.views import Stats
+from holdfast.resilience.breaker.transitions import CircuitState
+
+_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_STANDINGS = tuple(
+    name for name in LaneOut.model_fields if name not in {"queue", "downstream", "kind"}
+)
+
+router = APIRouter(tags=["health"])
+
+
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={200: {"description": "Samples.", "content": {"text/plain": {}}}},
+)
+async def metrics(request: Request) -> PlainTextResponse:
+    """Tell the store's counters and the state of every breaker."""
+    engine = site_of(request).engine
+    stats = await engine.stats()
+    records, now = await engine.downstreams.list(), await engine.store.ping()
+    lines = [*_of_jobs(stats, now), *_of_downstreams(records, now)]
+    return PlainTextResponse("\n".join([*lines, ""]), media_type=_TYPE)
+
+
+def _of_jobs(stats: Stats, now: float) -> Iterator[str]:
+    yield from _family(
+        "holdfast_jobs",
+        "gauge",
+        "Jobs, by lane and where they stand; ready and scheduled are the queued ones.",
+        (
+            (
+                {
+                    "queue": lane.queue,
+                    "downstream": lane.downstream or "",
+                    "kind": lane.kind,
+                    "status": standing,
+                },
+                getattr(lane, standing),
+            )
+            for lane in stats.lanes
+            for standing in _STANDINGS
+        ),
+    )
+    yield from _family(
+        "holdfast_jobs_finished_total",
+        "counter",
+        "Jobs that ever ended, by how and after how many attempts.",
+        (
+            ({"kind": one.kind, "status": one.status, "attempts": str(one.attempts)}, one.count)
+            for one in stats.outcomes
+        ),
+    )
+    yield from _family(
+        "holdfast_dead_letters", "gauge", "Jobs that wait for a person.", [({}, stats.dead_letters)]
+    )
+    yield from _family(
+        "holdfast_oldest_ready_seconds",
+        "gauge",
+        "How long the job has waited that is ready longest, by queue.",
+        (
+            ({"queue": queue}, max(0.0, now - at))
+            for queue, at in stats.oldest_ready_at.items()
+            if at is not None
+        ),
+    )
+    yield from _family(
+        "holdfast_events_total",
+        "counter",
+        "What has happened to jobs beside their ends: retries by hand, rescues, refused writes.",
+        (({"event": name}, count) for name, count in sorted(stats.totals.items())),
+    )
+
+
+def _of_downstreams(records: Iterable[DownstreamRecord], now: float) -> Iterator[str]:
+    known = list(records)
+    yield from _family(
+        "holdfast_downstream_state",
+        "gauge",
+        "1 for the state that a downstream's breaker is in.",
+        (
+            ({"downstream": one.name, "state": state}, int(one.state_at(now) is state))
+            for one in known
+            for state in CircuitState
+        ),
+    )
+    yield from _family(
+        "holdfast_downstream_trips_total",
+        "counter",
+        "How often a downstream's breaker has opened.",
+        (({"downstream": one.name}, one.trips) for one in known),
+    )
+    yield from _family(
+        "holdfast_downstream_open_seconds_total",
+        "counter",
+        "How long a downstream's breaker was open, until it closed last.",
+        (({"downstream": one.name}, one.open_seconds) for one in known),
+    )
+
+
+def _family(
+    name: str, kind: str, meaning: str, samples: Iterable[tuple[Mapping[str, str], float]]
+) -> Iterator[str]:
+    yield f"# HELP {name} {meaning}"
+    yield f"# TYPE {name} {kind}"
+    for labels, value in samples:
+        yield sample(name, labels, value)
+
+
+def sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    """Return one line of the exposition format."""
+    shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    return f"{name}{{{shown}}} {value:.15g}" if shown else f"{name} {value:.15g}"
+
+
+def _escaped(text: str) -> str:
+    return str(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

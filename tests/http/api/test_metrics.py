@@ -1,0 +1,70 @@
+"""What Prometheus reads."""
+
+import re
+
+from tests.http.serving import Order
+
+LINE = re.compile(r"^(?P<name>[a-z_]+)(\{(?P<labels>[^}]*)\})? (?P<value>-?[0-9.e+]+)$")
+
+
+def scraped(serving):
+    """Return the samples by name and labels, each line held against the format."""
+    answer = serving.client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    samples, described = {}, set()
+    for line in answer.text.splitlines():
+        if line.startswith("# "):
+            described.add(line.split()[2])
+            continue
+        found = LINE.match(line)
+        assert found, line
+        assert found["name"] in described
+        samples[found["name"], found["labels"] or ""] = float(found["value"])
+    assert answer.text.endswith("\n")
+    return samples
+
+
+def test_jobs_are_told_by_where_they_stand_and_how_they_ended(serving):
+    serving.enqueue()
+    serving.work()
+    serving.enqueue(Order(fails="GW_4XX"))
+    serving.work()
+    serving.enqueue()
+
+    samples = scraped(serving)
+
+    lane = 'queue="default",downstream="mill",kind="demo.grind"'
+    assert samples["holdfast_jobs", f'{lane},status="complete"'] == 1
+    assert samples["holdfast_jobs", f'{lane},status="failed"'] == 1
+    assert samples["holdfast_jobs", f'{lane},status="ready"'] == 1
+    ended = 'kind="demo.grind",status="complete",attempts="1"'
+    assert samples["holdfast_jobs_finished_total", ended] == 1
+    assert samples["holdfast_dead_letters", ""] == 1
+    assert 0 <= samples["holdfast_oldest_ready_seconds", 'queue="default"'] < 60
+
+
+def test_every_downstream_tells_the_state_of_its_breaker(serving):
+    serving.admin().post("/api/downstreams/mill/hold")
+
+    samples = scraped(serving)
+
+    assert samples["holdfast_downstream_state", 'downstream="mill",state="OPEN"'] == 1
+    assert samples["holdfast_downstream_state", 'downstream="mill",state="CLOSED"'] == 0
+    assert samples["holdfast_downstream_trips_total", 'downstream="mill"'] >= 0
+
+
+def test_named_sums_are_told_by_name(serving):
+    job_id = serving.enqueue(Order(fails="GW_4XX"))
+    serving.work()
+    serving.client.post(f"/api/jobs/{job_id}/retry")
+
+    assert scraped(serving)["holdfast_events_total", 'event="manual_retries"'] == 1
+
+
+def test_a_label_cannot_break_out_of_its_quotes():
+    from holdfast.http.api.metrics import sample
+
+    line = sample("name", {"kind": 'a"b\\c\nd'}, 1)
+
+    assert line == 'name{kind="a\\"b\\\\c\\nd"} 1'
