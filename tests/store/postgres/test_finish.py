@@ -2,6 +2,7 @@
 
 import asyncio
 
+import asyncpg
 import pytest
 from tests.store.postgres.conftest import ANY, BROKEN, jobs
 
@@ -13,10 +14,12 @@ from holdfast.jobs.model import (
     Failed,
     Finished,
     JobStatus,
+    NewJob,
     Released,
     Retry,
 )
 from holdfast.jobs.ports import Refusal
+from holdfast.store.postgres.store import PostgresStore
 
 
 def test_a_tick_of_all_outcomes_at_once(play):
@@ -219,3 +222,31 @@ def test_a_job_handed_back_for_later_waits_until_then(play):
         assert len((await store.tick("w", claim=ANY, now=NOW + 8)).claims) == 1
 
     play(scenario)
+
+
+def test_a_completion_that_waited_for_a_heartbeat_is_in_the_history(postgres_url):
+    """The row that changed meanwhile is judged again; it must stay on the page of the others."""
+
+    async def scenario():
+        async with PostgresStore(postgres_url) as store:
+            await store.enqueue([NewJob("a", "work"), NewJob("b", "work")])
+            claims = (await store.tick("w", claim=ANY)).claims
+            heartbeat = await asyncpg.connect(postgres_url)
+            writing = heartbeat.transaction()
+            await writing.start()
+            await heartbeat.execute(
+                "UPDATE holdfast.jobs SET lease_expires_at = lease_expires_at + 1 WHERE id = 'a'"
+            )
+            done = [Finished(claim.lease, Completed()) for claim in claims]
+            ticking = asyncio.create_task(store.tick("w", done))
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            while not await heartbeat.fetchval(waiting):
+                await asyncio.sleep(0.01)
+            await writing.commit()
+            await heartbeat.close()
+            assert (await ticking).refused == ()
+            for job_id in ("a", "b"):
+                names = [event.name for event in await store.events(job_id)]
+                assert names == ["queued", "processing", "complete"]
+
+    asyncio.run(scenario())

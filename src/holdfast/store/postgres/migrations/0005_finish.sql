@@ -56,6 +56,9 @@ RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     done bigint[];
+    -- One page for all. Not a subquery of the UPDATE: where a heartbeat has just written to a job,
+    -- its row is judged again, and a subquery with it, which would give it a page of its own.
+    page_number bigint := nextval('holdfast.event_sequence');
 BEGIN
     WITH moved AS (
         UPDATE holdfast.jobs SET
@@ -63,8 +66,7 @@ BEGIN
             progress = NULL, progress_note = NULL, worker_id = NULL, lease_expires_at = NULL,
             permit_generation = NULL, permit_trial = NULL, cancel_requested = false,
             previous_event = last_event,
-            -- One page for all: a subquery without a row of its own runs once.
-            last_event = (SELECT nextval('holdfast.event_sequence'))
+            last_event = page_number
         FROM unnest(
             p_reports.seqs, p_reports.tokens, p_reports.workers, p_reports.outcomes,
             p_reports.results, p_reports.durations, p_reports.metas

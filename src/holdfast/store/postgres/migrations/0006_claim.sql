@@ -130,6 +130,7 @@ CREATE FUNCTION holdfast.take(
 LANGUAGE plpgsql AS $$
 DECLARE
     line holdfast.tick_line;
+    page_number bigint := nextval('holdfast.event_sequence');
 BEGIN
     WITH started AS (
         UPDATE holdfast.jobs SET
@@ -138,7 +139,7 @@ BEGIN
             started_at = coalesce(started_at, t), last_attempt_at = t,
             permit_generation = p_generations[array_position(p_lanes, lane)],
             previous_event = last_event,
-            last_event = (SELECT nextval('holdfast.event_sequence'))
+            last_event = page_number
         WHERE ctid = ANY (ARRAY(
             SELECT job.place
             FROM unnest(p_lanes, p_quotas) AS wanted (lane, quota)
