@@ -17,7 +17,7 @@ from tests.apps.conversion.service import TOKEN, Service, pdf
 from holdfast.testing.downstream import ScriptedDownstream, status
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = os.environ.get("EXAMPLES", "20")
+EXAMPLES = int(os.environ.get("EXAMPLES", "15"))
 # A file that is no PDF, or a cursor of another's making, fits the document and is refused; that is
 # all that this check would find.
 LEFT_OUT = "positive_data_acceptance"
@@ -34,15 +34,18 @@ def service(new_database, tmp_path_factory):
         yield it
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("operator", [True, False], ids=["an operator", "anybody"])
 def test_no_request_gets_a_5xx_or_an_answer_outside_the_schema(service, tmp_path, operator):
     client = service.browser()
     ids = some_jobs(service, client)
     headers = [f"Cookie: holdfast_session={client.cookies['holdfast_session']}"]
     headers += [f"Authorization: Bearer {TOKEN}"] if operator else []
+    # Who is no operator meets the same routes, most of which then answer alike.
+    examples = EXAMPLES if operator else max(1, EXAMPLES // 3)
     command = [
         *(sys.executable, "-m", "schemathesis.cli", "run", f"{service.url}/api/openapi.json"),
-        *("--generation-deterministic", "--max-examples", EXAMPLES, "--continue-on-failure"),
+        *("--generation-deterministic", "--max-examples", str(examples), "--continue-on-failure"),
         *("--checks", "all", "--exclude-checks", LEFT_OUT, "--exclude-path", STREAMS),
         *("--suppress-health-check", "all", "--warnings", "off", "--request-timeout", "30"),
         *("--no-color", *(word for header in headers for word in ("--header", header))),
@@ -52,7 +55,7 @@ def test_no_request_gets_a_5xx_or_an_answer_outside_the_schema(service, tmp_path
         capture_output=True,
         check=False,
         text=True,
-        timeout=110,
+        timeout=240,
         cwd=tmp_path,
         env={
             **environment(),

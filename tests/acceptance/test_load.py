@@ -30,6 +30,7 @@ def padded(words, size):
     return content + b"\n" * (size - len(content))
 
 
+@pytest.mark.timeout(300)
 def test_memory_stays_flat_while_twenty_uploads_of_50_mb_run_at_once(tmp_path):
     with Service(tmp_path, "--no-worker", GATEWAY_URL="http://127.0.0.1:9") as service:
         pid = service.process.pid

@@ -31,6 +31,7 @@ def absent():
     server.close()
 
 
+@pytest.mark.timeout(300)
 def test_while_the_gateway_is_away_jobs_wait_and_then_drain_by_themselves(build_house, absent):
     with build_house(GATEWAY_URL=absent.url, CIRCUIT_TIMEOUT="1200", **SETTINGS) as house:
         ids = [house.convert(pdf(f"waits {number}")) for number in range(JOBS)]

@@ -241,3 +241,15 @@ def test_no_draft_is_lost_to_one_who_sweeps_meanwhile(store):
         sweeper.join()
 
     assert len(names(store, "uploads")) == 300
+
+
+def test_a_large_file_is_made_durable_as_it_grows(store, monkeypatch):
+    synced, real = [], os.fdatasync
+    monkeypatch.setattr(os, "fdatasync", lambda fd: (synced.append(os.fstat(fd).st_size), real(fd)))
+    mebibyte = bytes(1024 * 1024)
+
+    with store.draft() as draft:
+        for _ in range(20):
+            draft.write(mebibyte)
+
+    assert synced == [8 * len(mebibyte), 16 * len(mebibyte)]

@@ -72,6 +72,7 @@ def look(gateway, path: Path) -> Finding:
     return Finding(path.name, share=share, excused=excused)
 
 
+@pytest.mark.timeout(600)  # the packages may have to be downloaded first
 def test_every_pdf_from_the_wild_agrees_with_pdftotext_or_is_refused_with_a_reason(gateway, corpus):
     with ThreadPoolExecutor(2) as threads:
         findings = list(threads.map(lambda path: look(gateway, path), corpus))

@@ -1,0 +1,123 @@
+"""What comes in is written while more comes, in memory that is shared."""
+
+import asyncio
+import errno
+import hashlib
+import threading
+
+import pytest
+
+from holdfast.files import ArtifactStore
+from holdfast_conversion.artifacts import StorageError
+from holdfast_conversion.streaming import LARGEST_BATCH, Room, Storing
+
+
+@pytest.fixture
+def draft(tmp_path):
+    store = ArtifactStore(tmp_path)
+    store.prepare()
+    with store.draft() as draft:
+        yield draft
+
+
+def test_the_more_uploads_there_are_the_less_each_may_gather():
+    room = Room()
+    sizes = [room.batch_bytes]
+    with room.place():
+        sizes.append(room.batch_bytes)
+        with room.place(), room.place(), room.place(), room.place(), room.place(), room.place():
+            sizes.append(room.batch_bytes)
+    sizes.append(room.batch_bytes)
+
+    alone, one, seven, again = sizes
+    assert alone == one == again == LARGEST_BATCH
+    assert seven < one
+
+
+def test_twenty_uploads_share_what_one_server_may_use():
+    room = Room()
+
+    def gathered(count):
+        with room.place():
+            return gathered(count - 1) if count > 1 else room.batch_bytes
+
+    assert 20 * 2 * gathered(20) <= 8 * 1024 * 1024
+    assert gathered(500) > 0
+
+
+def test_pieces_are_written_in_order_and_hashed(draft):
+    pieces = [bytes([number]) * 1000 for number in range(50)]
+
+    async def scenario():
+        storing = Storing(draft)
+        for number, piece in enumerate(pieces):
+            storing.add(memoryview(piece) if number % 2 else piece)
+            if number % 7 == 0:
+                await storing.go_on()
+                assert storing.waiting == 0
+        return await storing.finish()
+
+    whole = b"".join(pieces)
+    assert asyncio.run(scenario()) == hashlib.sha256(whole).hexdigest()
+    draft.publish("uploads/x.pdf")
+    assert draft.size == len(whole)
+
+
+def test_more_comes_in_while_a_batch_is_written(draft, monkeypatch):
+    writing, go = threading.Event(), threading.Event()
+    real = draft.write
+
+    def slow(piece):
+        writing.set()
+        assert go.wait(20)
+        real(piece)
+
+    monkeypatch.setattr(draft, "write", slow)
+
+    async def scenario():
+        storing = Storing(draft)
+        storing.add(b"first")
+        await storing.go_on()
+        await asyncio.to_thread(writing.wait, 20)
+        storing.add(b"second")  # nobody waits for the disk here
+        go.set()
+        return await storing.finish()
+
+    assert asyncio.run(scenario()) == hashlib.sha256(b"firstsecond").hexdigest()
+
+
+def test_a_disk_that_fails_is_told_of_with_the_next_batch(draft, monkeypatch):
+    def broken(_):
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(draft, "write", broken)
+
+    async def scenario():
+        storing = Storing(draft)
+        storing.add(b"x")
+        await storing.go_on()
+        with pytest.raises(StorageError):
+            await storing.go_on()
+        await storing.settle()
+
+    asyncio.run(scenario())
+
+
+def test_who_gives_up_waits_for_the_thread_and_hears_of_no_error(draft, monkeypatch):
+    done = []
+
+    def broken(_):
+        done.append(True)
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(draft, "write", broken)
+
+    async def scenario():
+        storing = Storing(draft)
+        await storing.settle()
+        storing.add(b"x")
+        await storing.go_on()
+        await storing.settle()
+        assert done == [True]
+
+    asyncio.run(scenario())
