@@ -61,5 +61,17 @@ def play(bench):
     return run
 
 
+async def somebody_waits(connection):
+    """Return once a session on the database of `connection` waits for a lock."""
+    async with asyncio.timeout(20):
+        while not await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        ):
+            # Inside a transaction the answer would stay what it was.
+            await connection.execute("SELECT pg_stat_clear_snapshot()")
+            await asyncio.sleep(0.01)
+
+
 def jobs(number, kind="work", prefix="job", **fields):
     return [NewJob(f"{prefix}-{n:05d}", kind, **fields) for n in range(number)]

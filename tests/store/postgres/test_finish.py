@@ -4,7 +4,7 @@ import asyncio
 
 import asyncpg
 import pytest
-from tests.store.postgres.conftest import ANY, BROKEN, jobs
+from tests.store.postgres.conftest import ANY, BROKEN, jobs, somebody_waits
 
 from holdfast.jobs.model import (
     AttemptOutcome,
@@ -239,9 +239,7 @@ def test_a_completion_that_waited_for_a_heartbeat_is_in_the_history(postgres_url
             )
             done = [Finished(claim.lease, Completed()) for claim in claims]
             ticking = asyncio.create_task(store.tick("w", done))
-            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-            while not await heartbeat.fetchval(waiting):
-                await asyncio.sleep(0.01)
+            await somebody_waits(heartbeat)
             await writing.commit()
             await heartbeat.close()
             assert (await ticking).refused == ()

@@ -102,6 +102,27 @@ def test_after_a_reconnect_it_listens_and_then_looks(bench):
     asyncio.run(scenario())
 
 
+def test_a_connection_that_breaks_before_it_listens_does_not_end_the_listening(bench, monkeypatch):
+    async def scenario():
+        async with bench.stores(2) as (worker, api):
+            connect, opened = worker._database.connect, []
+
+            async def breaks_once():
+                opened.append(await connect())
+                if len(opened) == 1:
+                    opened[0].terminate()
+                return opened[-1]
+
+            monkeypatch.setattr(worker._database, "connect", breaks_once)
+            await listening(worker)
+            assert len(opened) == 2
+            mark = (await worker.tick("w", claim=ANY)).mark
+            await api.enqueue([NewJob("a", "work")])
+            assert await worker.wait_for_work(mark, 20)
+
+    asyncio.run(scenario())
+
+
 def test_a_busy_process_tells_no_more_often_than_every_few_milliseconds(bench, monkeypatch):
     monkeypatch.setattr(notify, "_WORK_PAUSE", 0.2)
     monkeypatch.setattr(notify, "_CHANGES_PAUSE", 0.2)

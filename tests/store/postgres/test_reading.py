@@ -3,10 +3,11 @@
 import asyncio
 import json
 import random
+from dataclasses import replace
 
 import asyncpg
 import pytest
-from tests.store.postgres.conftest import ANY, BROKEN, jobs
+from tests.store.postgres.conftest import ANY, BROKEN, jobs, somebody_waits
 
 from holdfast.jobs.model import Completed, Failed, Finished, JobStatus, NewJob
 from holdfast.jobs.views import JobFilter
@@ -31,6 +32,30 @@ def test_an_event_waits_for_those_of_transactions_begun_before_it(bench):
             ids = [event.job_id for event in await store.changes_since(start)]
             assert ids == ["slow", "quick"]
             await slow.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_stream_begun_during_a_tick_shows_what_the_tick_does(bench):
+    """A number that is taken before it is announced would lie behind such a stream for good."""
+
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.enqueue(jobs(2))
+            claims = (await store.tick("w", claim=replace(ANY, limit=1))).claims
+            other = await asyncpg.connect(bench.url)
+            async with other.transaction():
+                await other.execute(
+                    "SELECT FROM holdfast.jobs WHERE id = $1 FOR UPDATE", claims[0].job_id
+                )
+                finished = [Finished(claim.lease, Completed()) for claim in claims]
+                ticking = asyncio.create_task(store.tick("w", finished, ANY))
+                await somebody_waits(other)
+                start = await store.last_sequence()
+            await ticking
+            await other.close()
+            names = [event.name for event in await store.changes_since(start)]
+            assert names == ["complete", "processing"]
 
     asyncio.run(scenario())
 

@@ -23,6 +23,7 @@ from holdfast.store.postgres.pool import Connection, Pool
 from holdfast.store.sql_files import load_queries
 
 __all__ = [
+    "DRIVER_ERRORS",
     "MINIMUM_VERSION",
     "SETTINGS",
     "SQL",
@@ -94,7 +95,8 @@ _MISTAKEN_OPTION = (
     asyncpg.CantChangeRuntimeParamError,
 )
 _BROKEN = (asyncpg.InterfaceError, asyncpg.InternalClientError)
-_DRIVER_ERRORS = (asyncpg.PostgresError, *_BROKEN, OSError, TimeoutError)
+DRIVER_ERRORS = (asyncpg.PostgresError, *_BROKEN, OSError, TimeoutError)
+"""Everything by which asyncpg says that something went wrong."""
 _COLLISIONS = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 
@@ -211,7 +213,7 @@ class Database:
                 raise
             finally:
                 pool.release(connection, whole=whole)
-        except _DRIVER_ERRORS as error:
+        except DRIVER_ERRORS as error:
             raise store_error(error, self.where) from error
 
     async def rows(self, query: str, **parameters: Any) -> list[Row]:

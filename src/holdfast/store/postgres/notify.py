@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.jobs.ports import StoreError
-from holdfast.store.postgres.connection import Database
+from holdfast.store.postgres.connection import DRIVER_ERRORS, Database
 
 CHANNEL = "holdfast"
 WORK = "work"
@@ -127,7 +127,7 @@ class Notifier:
     async def _listen(self) -> None:
         pause = _FIRST_RECONNECT
         while True:
-            with contextlib.suppress(StoreError, OSError):
+            with contextlib.suppress(StoreError, *DRIVER_ERRORS):
                 connection = await self._database.connect()
                 try:
                     await self._listen_on(connection)

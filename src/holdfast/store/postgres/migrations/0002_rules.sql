@@ -32,12 +32,25 @@ EXECUTE FUNCTION holdfast.refuse('history is append-only');
 -- number first says from where on: a shared advisory lock on the last number taken, held until it
 -- commits. The lowest such lock bounds what a reader may show, see holdfast.settled_sequence.
 -- Shared locks never wait for each other. 18502 is "HF".
-CREATE FUNCTION holdfast.announce_events() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM pg_advisory_xact_lock_shared(
+CREATE FUNCTION holdfast.announce() RETURNS void LANGUAGE sql VOLATILE AS $$
+    SELECT pg_advisory_xact_lock_shared(
         (18502::bigint << 48) | CASE WHEN is_called THEN last_value / 10000 ELSE 0 END
     )
-    FROM holdfast.event_sequence;
+    FROM holdfast.event_sequence
+$$;
+
+-- Take the number of a page that a statement is about to fill.
+CREATE FUNCTION holdfast.next_page() RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.announce();
+    RETURN nextval('holdfast.event_sequence');
+END
+$$;
+
+-- And for the statements that take a number a job.
+CREATE FUNCTION holdfast.announce_events() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.announce();
     RETURN NULL;
 END
 $$;

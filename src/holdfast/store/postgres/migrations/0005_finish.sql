@@ -58,7 +58,7 @@ DECLARE
     done bigint[];
     -- One page for all. Not a subquery of the UPDATE: where a heartbeat has just written to a job,
     -- its row is judged again, and a subquery with it, which would give it a page of its own.
-    page_number bigint := nextval('holdfast.event_sequence');
+    page_number bigint := holdfast.next_page();
 BEGIN
     WITH moved AS (
         UPDATE holdfast.jobs SET

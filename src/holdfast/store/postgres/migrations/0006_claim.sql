@@ -130,7 +130,7 @@ CREATE FUNCTION holdfast.take(
 LANGUAGE plpgsql AS $$
 DECLARE
     line holdfast.tick_line;
-    page_number bigint := nextval('holdfast.event_sequence');
+    page_number bigint := holdfast.next_page();
 BEGIN
     WITH started AS (
         UPDATE holdfast.jobs SET
