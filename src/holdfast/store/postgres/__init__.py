@@ -13,7 +13,12 @@ Locks, in the order in which they are taken
     as deltas and folded by one process at a time. A deadlock that happens in spite of all this is
     tried again.
 
+History in pages
+    All jobs that one statement moves alike share one row of `history`, an element of its arrays
+    each; the view `events` shows a row a line. A job names the page of its newest line, and each
+    line the page of the one before it.
+
 Changes without gaps
-    See `holdfast.announce_events` in the migrations: an event is shown only once no transaction
-    under way can still commit one with a lower sequence.
+    See `holdfast.announce` in the migrations: an event is shown only once no transaction under way
+    can still commit one with a lower sequence. So a number is announced before it is taken.
 """

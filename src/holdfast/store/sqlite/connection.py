@@ -11,7 +11,7 @@ import apsw
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.ports import StoreBusy, StoreError, StoreFull, StoreUnavailable, StoreUnusable
-from holdfast.store.sqlite.forks import watch
+from holdfast.store.sqlite.forks import check_not_inherited, unwatch, watch
 from holdfast.store.sqlite.locks import lock_by_open_file
 
 MINIMUM_VERSION = (3, 51, 3)
@@ -55,16 +55,23 @@ def connect(path: Path, *, busy_timeout: float, read_only: bool = False) -> apsw
         else (apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     )
     lock_by_open_file()
-    watch(path)
+    check_not_inherited(path)
     with translated(path):
         connection = apsw.Connection(str(path), flags=flags, statementcachesize=_STATEMENTS)
         try:
+            watch(connection, path)
             _wait_for_locks(connection, busy_timeout)
             _configure(connection, read_only)
         except apsw.Error:
-            connection.close()
+            disconnect(connection)
             raise
     return connection
+
+
+def disconnect(connection: apsw.Connection) -> None:
+    """Close what `connect` opened."""
+    connection.close()
+    unwatch(connection)
 
 
 def _configure(connection: apsw.Connection, read_only: bool) -> None:

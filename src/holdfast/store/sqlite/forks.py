@@ -22,24 +22,32 @@ from holdfast.jobs.ports import StoreUnusable
 from holdfast.store.sqlite.locks import locked_descriptors
 
 _FIXED = 0x10  # MAP_FIXED of Linux
-_opened: set[str] = set()
+_opened: dict[int, str] = {}
 _inherited: set[str] = set()
 
 
-def watch(path: Path) -> None:
-    """Have children that are forked from now on let go of the database at `path`.
+def check_not_inherited(path: Path) -> None:
+    """Refuse a database that was open in the process of which this one is a fork.
 
     Raises:
-        StoreUnusable: this is such a child, and its parent had it open.
+        StoreUnusable: it was.
     """
-    real = os.path.realpath(path)
-    if real in _inherited:
+    if os.path.realpath(path) in _inherited:
         raise StoreUnusable(
             f"{path}: it was open when this process was forked from another, and cannot be opened "
             "again here: start the process with spawn, or open the engine only in the child"
         )
-    _opened.add(real)
+
+
+def watch(connection: apsw.Connection, path: Path) -> None:
+    """Have children let go of `connection`, one to `path`, that are forked from now on."""
+    _opened[id(connection)] = os.path.realpath(path)
     _let_go_in_children()
+
+
+def unwatch(connection: apsw.Connection) -> None:
+    """Forget `connection`: it is closed."""
+    _opened.pop(id(connection), None)
 
 
 @cache
@@ -48,12 +56,13 @@ def _let_go_in_children() -> None:
 
 
 def _let_go() -> None:
-    ours = {name: real for real in _opened for name in (real, f"{real}-shm")}
+    ours = {name: real for real in _opened.values() for name in (real, f"{real}-shm")}
     files = {descriptor: _file_of(descriptor) for descriptor in locked_descriptors}
     held = {descriptor: ours[name] for descriptor, name in files.items() if name in ours}
     if not held:
         return
     _inherited.update(held.values())
+    _opened.clear()
     # They would be closed when they are freed.
     for connection in apsw.connections():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))

@@ -9,6 +9,10 @@ means exactly that: both in one process, on one file.
 Linux has locks that belong to the open file instead (`F_OFD_SETLK`). They exclude POSIX locks, also
 those of the same process, and closing another descriptor leaves them alone. So our library is told
 to make its lock calls through a function that asks for those.
+
+No other call may be replaced by one of Python's: apsw keeps the interpreter's lock while it closes,
+and `close` is called under a mutex that all connections share. Two that close at once would wait
+for each other for ever.
 """
 
 import ctypes
@@ -26,7 +30,7 @@ _BY_OPEN_FILE = {
     fcntl.F_GETLK: getattr(fcntl, "F_OFD_GETLK", 0),
 }
 locked_descriptors: set[int] = set()
-"""What our SQLite has open and has ever locked."""
+"""What our SQLite has ever locked; by now a number may be another file's."""
 
 # Where a function with three plain arguments can stand in for one with a variable number.
 _MACHINES = frozenset({"x86_64", "aarch64"})
@@ -52,19 +56,14 @@ def lock_by_open_file() -> bool:
     """
     if sys.platform != "linux" or platform.machine() not in _MACHINES or not _kernel_can():
         return False
-    vfs = apsw.VFS("holdfast-locks", base="unix", makedefault=False)
-    try:
-        return _replace(vfs, "fcntl", _lock_function()) and _replace(
-            vfs, "close", _close_function()
-        )
-    finally:
-        vfs.unregister()
-
-
-def _replace(vfs: apsw.VFS, name: str, function: "ctypes._FuncPointer") -> bool:
+    function = _lock_function()
     # Connections may outlive every module at the end of the process; so must what they call.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
-    return vfs.xSetSystemCall(name, ctypes.cast(function, ctypes.c_void_p).value or 0)
+    vfs = apsw.VFS("holdfast-locks", base="unix", makedefault=False)
+    try:
+        return vfs.xSetSystemCall("fcntl", ctypes.cast(function, ctypes.c_void_p).value or 0)
+    finally:
+        vfs.unregister()
 
 
 def _kernel_can() -> bool:
@@ -96,16 +95,3 @@ def _lock_function() -> "ctypes._FuncPointer":
         return int(system(descriptor, wanted, argument))
 
     return signature(lock)
-
-
-def _close_function() -> "ctypes._FuncPointer":
-    signature = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, use_errno=True)
-    system = signature(("close", ctypes.CDLL(None, use_errno=True)))
-    descriptors = locked_descriptors
-
-    def close(descriptor: int) -> int:
-        # Before, for at once after it the number may be somebody else's.
-        descriptors.discard(descriptor)
-        return int(system(descriptor))
-
-    return signature(close)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import apsw
 
 from holdfast.jobs.ports import StoreClosed
-from holdfast.store.sqlite.connection import connect, store_error
+from holdfast.store.sqlite.connection import connect, disconnect, store_error
 from holdfast.store.sqlite.presence import Presence
 from holdfast.store.sqlite.transaction import SQL, Row
 
@@ -82,5 +82,5 @@ class Readers:
             return  # to close them is the parent's affair, see `forks`
         with self._lock:
             for db in self._all:
-                db.close()
+                disconnect(db)
             self._all.clear()

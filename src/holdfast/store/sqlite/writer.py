@@ -20,7 +20,7 @@ import apsw
 
 from holdfast.clock import Clock
 from holdfast.jobs.ports import StoreClosed
-from holdfast.store.sqlite.connection import connect, store_error
+from holdfast.store.sqlite.connection import connect, disconnect, store_error
 from holdfast.store.sqlite.migrations import migrate
 from holdfast.store.sqlite.presence import Presence
 from holdfast.store.sqlite.transaction import Claimed, Misremembered, Transaction
@@ -130,7 +130,7 @@ class Writer:
         except BaseException as error:
             self._refuse_all(error)
         finally:
-            db.close()
+            disconnect(db)
 
     def _refuse_all(self, error: BaseException) -> None:
         """Answer everybody who waits, and who comes later, that the writer is gone."""
