@@ -65,9 +65,13 @@ def test_a_worker_waits_until_the_trouble_is_over_and_loses_nothing(tmp_path, tr
     assert found["refused_and_there"] == []
     assert found["integrity"] == "ok"
     # A heartbeat may cross a report on its way, and says so: that is no word on the trouble.
-    lost, back = (line for line in found["lines"] if "lost its lease" not in line)
-    assert "does not answer" in lost
-    assert "answers again" in back
+    lines = [line for line in found["lines"] if "lost its lease" not in line]
+    # On a disk that is full a small write may still find room now and then: one pair for each time
+    # that the store was away, and not a line for each of the many writes that were refused.
+    assert len(lines) == 2 or (trouble == "disk" and len(lines) <= 10)
+    assert all("does not answer" in line for line in lines[::2])
+    assert all("answers again" in line for line in lines[1::2])
+    assert len(lines) % 2 == 0
 
 
 async def report_progress(path):

@@ -160,7 +160,6 @@ async def survive(store, trouble):
 
     await until(has_lasted, running)
     assert told.of(StoreLost)
-    assert not told.of(StoreBack)
     trouble.end()
     await told.wait(StoreBack)
     for _ in range(20):
