@@ -6,11 +6,10 @@ import os
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Union
-from urllib.parse import quote
 
 from holdfast import bootstrap
 from holdfast.cli.apps import find_workable
-from holdfast.cli.working import worker_options
+from holdfast.cli.working import database_address, worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.app import App
 from holdfast.settings import Environment, Settings
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 def migrate(database: str | None = None) -> int:
     """Bring the schema of `database` up to date, and say its version."""
-    url = _address(database, Settings.load(Environment(os.environ)))
+    url = database_address(Settings.load(Environment(os.environ)), database)
     version = asyncio.run(bootstrap.migrate(url))
     print(f"the schema is up to date at version {version}")
     return 0
@@ -44,7 +43,7 @@ def work(
     settings = Settings.load(Environment(os.environ))
     options = worker_options(settings, concurrency)
     found = find_workable(apps, os.environ)
-    url = _address(database, settings)
+    url = database_address(settings, database)
 
     async def run() -> None:
         declared = [app if isinstance(app, App) else app.app for app in found]
@@ -65,15 +64,3 @@ def _companions(apps: Sequence[Union[App, "ServedApp"]]) -> AbstractAsyncContext
     from holdfast.cli.companions import Companions
 
     return Companions(wanted, SYSTEM_CLOCK)
-
-
-def _address(database: str | None, settings: Settings) -> str:
-    """Return the database's address; a folder is made for the default one alone.
-
-    Any other must be there, lest a typo make a new one.
-    """
-    named = database or settings.database_url
-    if named is not None:
-        return named
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return f"sqlite:///{quote(str(settings.data_dir / 'holdfast.db'))}"

@@ -11,14 +11,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote
 
 import uvicorn
 
 from holdfast import bootstrap
 from holdfast.cli.apps import find_apps
 from holdfast.cli.companions import Companions
-from holdfast.cli.working import worker_options
+from holdfast.cli.working import database_address, worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.http import HttpSettings, ServedApp, Site, create_app
 from holdfast.jobs.signals import stop_on_signals
@@ -78,7 +77,7 @@ class _Service:
         self._working: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        url = self._settings.database_url or default_database(self._settings.data_dir)
+        url = database_address(self._settings)
         companions = Companions(
             [each for app in self._apps for each in app.companions()], SYSTEM_CLOCK
         )
@@ -196,11 +195,6 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
                 raise CannotListen(line) from None
             raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}") from None
         yield listener
-
-
-def default_database(folder: Path) -> str:
-    """Return the address of the database below `folder`."""
-    return f"sqlite:///{quote(str(folder / 'holdfast.db'))}"
 
 
 def kept_secret(path: Path) -> str:

@@ -1,5 +1,7 @@
 """How the commands that run jobs work, from the settings."""
 
+from urllib.parse import quote
+
 from holdfast.jobs.options import MaintenanceOptions, WorkerOptions
 from holdfast.settings import Settings
 
@@ -18,3 +20,15 @@ def worker_options(settings: Settings, concurrency: int | None = None) -> Worker
             rescue_every=min(chores.rescue_every, lease / 2),
         ),
     )
+
+
+def database_address(settings: Settings, named: str | None = None) -> str:
+    """Return the database's address; a folder is made for the default one alone.
+
+    Any other must be there, lest a typo make a new one. `named` goes before the settings'.
+    """
+    named = named or settings.database_url
+    if named is not None:
+        return named
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return f"sqlite:///{quote(str(settings.data_dir / 'holdfast.db'))}"
