@@ -1,8 +1,10 @@
 """Jobs for child processes, which find them by importing this module."""
 
 import asyncio
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -54,9 +56,15 @@ def die(ctx, args: str):
 
 
 @app.job(isolation="process", retry=ONE)
-def hang_up(ctx):
-    """Close the way to the parent, and live on."""
-    os.closerange(3, 65536)  # its number is that of the parent, which may have many open
+def hang_up(ctx, args: str):
+    """Take the way to the parent away from this process: for writing, or altogether."""
+    if args == "close":
+        # A thread of the child may wait in a read of it, which keeps it open until the child ends.
+        os.closerange(3, 65536)
+        return
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(entry.name))) as one:
+            one.shutdown(socket.SHUT_WR)
     time.sleep(60)
 
 

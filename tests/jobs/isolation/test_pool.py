@@ -130,13 +130,14 @@ def test_a_childs_death_is_the_attempts_failure_and_never_the_workers(tmp_path, 
     asyncio.run(go())
 
 
-def test_a_child_that_closes_its_pipe_is_not_blamed_for_memory(tmp_path):
+@pytest.mark.parametrize("how, says", [("shut", "closed its pipe"), ("close", "ended itself")])
+def test_a_child_that_closes_its_pipe_is_not_blamed_for_memory(tmp_path, how, says):
     async def go():
         async with alone(tmp_path, isolated.hang_up) as it:
-            await it.enqueue(isolated.hang_up, "h")
+            await it.enqueue(isolated.hang_up, "h", arguments=f'"{how}"')
             await it.run()
             error = (await it.store.get("h")).error
-            assert error.code is ErrorCode.UNKNOWN
+            assert (error.code, says in error.message) == (ErrorCode.UNKNOWN, True)
 
     asyncio.run(go())
 
