@@ -13,8 +13,10 @@ from holdfast.store.postgres.store import PostgresStore
 from holdfast.testing.postgres import PostgresServer
 
 OURS = "holdfast"
-CONCURRENCY = 250
-"""Attempts that run at once, and so what a tick writes and claims; raw loops batch as many."""
+BATCH = 500
+"""Jobs that one tick claims, which is the default; raw loops claim as many."""
+CONCURRENCY = 2 * BATCH
+"""Attempts that run at once: one half runs while the store works for the other."""
 BULK = 1000
 """Jobs in one call that enqueues many; peers are given as many in one of theirs."""
 

@@ -21,7 +21,7 @@ from pgqueuer.queries import Queries
 from pgqueuer.types import QueueExecutionMode
 
 from benchmarks.measure import Goal, Row, best_rates, rate_ratios, sized
-from benchmarks.ours import BULK, CONCURRENCY, OURS, added_and_drained, fresh_database
+from benchmarks.ours import BATCH, BULK, CONCURRENCY, OURS, added_and_drained, fresh_database
 from holdfast.testing.postgres import PostgresMissing, PostgresServer
 
 # As it comes, 10 jobs a batch, and with the batch at which it was quickest here; both on uvloop,
@@ -86,12 +86,12 @@ async def raw(url: str, jobs: int) -> Rates:
             many = min(BULK, jobs - start)
             await connection.execute(_RAW_INSERT, ["nothing"] * many, ["null"] * many)
         added = time.perf_counter()
-        done, batch = 0, await connection.fetch(_RAW_CLAIM, CONCURRENCY)
+        done, batch = 0, await connection.fetch(_RAW_CLAIM, BATCH)
         while batch:
             async with connection.transaction():
                 await connection.execute(_RAW_COMPLETE, [row["id"] for row in batch])
                 done += len(batch)
-                batch = await connection.fetch(_RAW_CLAIM, CONCURRENCY)
+                batch = await connection.fetch(_RAW_CLAIM, BATCH)
         ended = time.perf_counter()
     finally:
         await connection.close()

@@ -156,8 +156,9 @@ class _Service:
             "LEASE_MS": str(_LEASE_MS),
             "LEASE_EXTEND_MS": "400",
             "ARTIFACT_TTL_MS": "10000000",
-            # A job whose worker dies every time is given up in the end, as it must be.
-            "RETRY_MAX_ATTEMPTS": str(kills + 1),
+            # A job whose worker dies every time is given up in the end, as it must be. The default
+            # of 3 bears 2 kills.
+            "RETRY_MAX_ATTEMPTS": str(max(3, kills + 1)),
             "RETRY_BASE_DELAY": "50",
             "RETRY_MAX_DELAY": "200",
         }

@@ -104,7 +104,14 @@ class Enqueuing(Protocol):
 
 
 class Working(Protocol):
-    """Serve a worker."""
+    """Serve a worker.
+
+    Attributes:
+        ticks_apart: whether a tick is worked on by another process, so that handlers can run on
+            this one's processor meanwhile.
+    """
+
+    ticks_apart: bool
 
     async def tick(
         self,

@@ -3,14 +3,17 @@
 One loop ticks the store: a tick writes everything that has finished since the last one and claims
 as many jobs as there are free slots, in a single transaction. While a tick is on its way other
 attempts finish, and the next one takes them all: the busier the worker, the larger the batch, and
-on an idle worker an attempt is reported at once. Between ticks the loop sleeps until an attempt
-ends, the store hints at work, or `poll_interval` is over.
+on an idle worker an attempt is reported at once. Where slots are left and another process does the
+store's work, the next tick is sent before what the last one brought is started, so that both work
+at once. Between ticks the loop sleeps until an attempt ends, the store hints at work, or
+`poll_interval` is over.
 
 Where the store goes away the worker waits for it. What has finished stays in memory and is
 reported again; a report that had got through already is refused, which harms nobody.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -75,10 +78,9 @@ class Worker:
         self._listeners = tuple(listeners)
         self._id = options.worker_id or made_up_id()
         self._limits = {name: kind.concurrency for name, kind in self._kinds.items()}
-        self._queues = options.queues or tuple(
-            sorted({kind.queue for kind in self._kinds.values()})
-        )
-        if unknown := set(options.queues) - {kind.queue for kind in self._kinds.values()}:
+        known = {kind.queue for kind in self._kinds.values()}
+        self._queues = options.queues or tuple(sorted(known))
+        if unknown := set(options.queues) - known:
             _log.warning("%s: no kind that it knows is in queue %s", self._id, sorted(unknown))
         self._wake = asyncio.Event()
         self._outage = Outage(self._id, clock, self._listeners)
@@ -106,6 +108,7 @@ class Worker:
         self._waiter: asyncio.Task[None] | None = None
         self._waits_until = 0.0
         self._sent: tuple[asyncio.Task[TickResult], tuple[Run, ...], float] | None = None
+        self._claimed: tuple[Sequence[Claim], float] = ((), 0.0)
         self._due = True
         self._stops = 0
         self._failures = 0
@@ -184,11 +187,13 @@ class Worker:
     async def _serve(self, until_idle: bool) -> None:
         runs, options = self._runs, self._options
         while not self._stops:
-            free = min(options.concurrency - len(runs.running), options.batch)
+            taken = len(runs.running) + len(self._claimed[0])
+            free = min(options.concurrency - taken, options.batch)
             stuck = self._notes_stuck()
             if not runs.done and not (self._due and free > 0):
                 if stuck and until_idle:
                     return
+                self._start_claimed()
                 await self._sleep()
                 continue
             self._due = False
@@ -198,7 +203,7 @@ class Worker:
             elif free > 0 and len(result.claims) >= free:
                 self._due = True
             else:
-                if until_idle and free > 0 and not runs.busy:
+                if until_idle and free > 0 and not (runs.busy or result.claims):
                     return
                 self._wait_for_work(result)
 
@@ -207,10 +212,15 @@ class Worker:
         request = None
         if free > 0:
             request = ClaimRequest(free, self._queues, self._limits, self._options.lease_seconds)
+        if not self._store.ticks_apart:
+            self._start_claimed()
         assert self._loop is not None
         batch, began = tuple(self._runs.done), self._clock.monotonic()
         answer = self._loop.create_task(self._reporter.tick(batch, request))
         self._sent = (answer, batch, began)
+        if self._claimed[0]:
+            await asyncio.sleep(0)  # it is on its way by then
+            self._start_claimed()
         # Not cancelled with this worker: what it has claimed by then must be handed back.
         await asyncio.wait((answer,))
         return self._take_answer()
@@ -221,18 +231,19 @@ class Worker:
         try:
             result = answer.result()
         except StoreUnavailable as error:
-            self._failures += 1
-            self._due = True
+            self._failures, self._due = self._failures + 1, True
             self._outage.lost("tick", error)
             return None
         self._failures = 0
         self._outage.back("tick")
         self._runs.reported(batch)
-        self._start(result.claims, began + self._options.lease_seconds)
+        self._claimed = (result.claims, began + self._options.lease_seconds)
         return result
 
-    def _start(self, claims: Sequence[Claim], held_until: float) -> None:
+    def _start_claimed(self) -> None:
+        """Start what the last tick brought."""
         assert self._loop is not None
+        (claims, held_until), self._claimed = self._claimed, ((), 0.0)
         create_task, execute, add = self._loop.create_task, self._executor.execute, self._runs.add
         for claim in claims:
             run = Run(claim, self._kinds[claim.kind], self._progress, self._clock, held_until)
@@ -261,7 +272,6 @@ class Worker:
 
     async def _pause(self) -> None:
         """Wait for a store that is away, a little longer each time, or until asked to stop."""
-        assert self._loop is not None
         until = self._clock.monotonic() + _BACKOFF.delay(self._failures, self._rng)
         while not self._stops and (left := until - self._clock.monotonic()) > 0:
             await self._sleep(left)
@@ -290,13 +300,10 @@ class Worker:
         self._wake.set()
 
     def _hear_from_thread(self, news: News) -> None:
-        loop = self._loop
-        try:
-            if loop is not None:
-                loop.call_soon_threadsafe(self._runs.hear, news)
-        except RuntimeError:
-            # The loop is closed, and nothing runs any more.
-            return
+        # A loop that is closed has nothing running any more.
+        with contextlib.suppress(RuntimeError):
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._runs.hear, news)
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -310,6 +317,7 @@ class Worker:
 
     async def _drain(self) -> None:
         """Finish or hand back what runs, within the limit; then report it all."""
+        self._start_claimed()
         if self._sent is not None:
             await self._wait_for_answer(self._sent[0])
         runs, now = self._runs, self._clock.monotonic()
@@ -339,6 +347,7 @@ class Worker:
         await asyncio.wait((answer,), timeout=_LAST_WORDS)
         if answer.done():
             self._take_answer()
+            self._start_claimed()
         else:
             answer.cancel()
 
@@ -378,13 +387,12 @@ class Worker:
         """Say whether nothing can run here any more, and say it aloud once."""
         before, self._stuck = self._stuck, self._runs.stuck(self._options.concurrency)
         if self._stuck and not before:
-            slots = self._options.concurrency
             _log.error(
                 "%s: all slots (%d) are taken by handlers that were asked to stop and do not end; "
                 "nothing runs until one does. Restart it, and declare what may hang with "
-                'isolation="process"', self._id, slots,
+                'isolation="process"', self._id, self._options.concurrency,
             )  # fmt: skip
-            self._tell(WorkerStuck(self._id, slots))
+            self._tell(WorkerStuck(self._id, self._options.concurrency))
         return self._stuck
 
     def _tell(self, event: Event) -> None:

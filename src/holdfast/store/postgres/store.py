@@ -62,6 +62,8 @@ class PostgresStore:
         timeout: seconds after which a statement without an answer counts as a server that is gone.
     """
 
+    ticks_apart = True
+
     def __init__(
         self,
         url: str,

@@ -51,6 +51,8 @@ class SQLiteStore:
         readers: threads that read.
     """
 
+    ticks_apart = False
+
     def __init__(
         self,
         path: str | Path,
