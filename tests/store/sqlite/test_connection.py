@@ -99,6 +99,16 @@ def test_a_locked_database_is_busy_and_recovers_by_itself(tmp_path):
     asyncio.run(scenario())
 
 
+def test_a_new_file_that_somebody_else_keeps_locked_is_busy(tmp_path):
+    other = apsw.Connection(str(tmp_path / "a.db"))
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreBusy):
+        connect(tmp_path / "a.db", busy_timeout=0.05)
+    other.execute("ROLLBACK")
+    connect(tmp_path / "a.db", busy_timeout=0.05).close()
+    other.close()
+
+
 def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path):
     async def scenario():
         async with SQLiteStore(tmp_path / "a.db", busy_timeout=30) as store:

@@ -118,5 +118,56 @@ def test_where_the_system_cannot_it_says_so(monkeypatch):
 
 
 def test_a_kernel_without_such_locks_is_noticed(monkeypatch):
-    monkeypatch.setitem(locks._BY_OPEN_FILE, locks.fcntl.F_SETLK, 9999)
+    monkeypatch.setattr(locks, "_WANTED", 9999)
     assert not locks._kernel_can()
+
+
+@pytest.mark.parametrize("call, answer", [("mmap", -1), ("mprotect", -1)])
+def test_a_system_that_lets_no_new_code_run_keeps_its_own_locks(monkeypatch, call, answer):
+    locks.lock_by_open_file.cache_clear()
+    library = locks.ctypes.CDLL(None)
+
+    class Strict:
+        """The system's library, which refuses one call."""
+
+        def __init__(self, *_, **__):
+            self.mmap, self.mprotect, self.fcntl = library.mmap, library.mprotect, library.fcntl
+            refusing = locks.ctypes.CFUNCTYPE(locks.ctypes.c_void_p)(lambda: answer)
+            setattr(self, call, refusing)
+
+    try:
+        monkeypatch.setattr(locks.ctypes, "CDLL", Strict)
+        assert not locks.lock_by_open_file()
+    finally:
+        monkeypatch.undo()
+        locks.lock_by_open_file.cache_clear()
+        assert locks.lock_by_open_file()
+
+
+_AT_ONCE = """
+import sys, threading
+from pathlib import Path
+from holdfast.store.sqlite.connection import connect, disconnect
+
+folder, ready, opened = Path(sys.argv[1]), threading.Barrier(3), []
+
+def open_and_close(number):
+    for turn in range(150):
+        ready.wait()
+        disconnect(connect(folder / f"{turn}.db", busy_timeout=30))
+        opened.append(number)
+
+threads = [threading.Thread(target=open_and_close, args=(number,)) for number in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(opened))
+"""
+
+
+def test_threads_that_open_and_close_a_new_file_at_once_never_wait_for_each_other(tmp_path):
+    # In a process of its own: threads that wait for each other for ever take all others with them.
+    command = [sys.executable, "-c", _AT_ONCE, str(tmp_path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=100)
+    assert done.stdout == "450\n"

@@ -60,6 +60,8 @@ def connect(path: Path, *, busy_timeout: float, read_only: bool = False) -> apsw
         connection = apsw.Connection(str(path), flags=flags, statementcachesize=_STATEMENTS)
         try:
             watch(connection, path)
+            if not read_only:
+                _keep_a_log(connection, busy_timeout)
             _wait_for_locks(connection, busy_timeout)
             _configure(connection, read_only)
         except apsw.Error:
@@ -81,12 +83,27 @@ def _configure(connection: apsw.Connection, read_only: bool) -> None:
     if read_only:
         connection.execute("PRAGMA query_only = ON").fetchall()
         return
-    mode = connection.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
-    if mode != "wal":
-        raise apsw.CantOpenError(f"the file system does not support WAL (journal mode is {mode})")
     connection.execute("PRAGMA synchronous = FULL").fetchall()
     connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}").fetchall()
     connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}").fetchall()
+
+
+def _keep_a_log(connection: apsw.Connection, busy_timeout: float) -> None:
+    """Switch to a write-ahead log, which a new file does not have.
+
+    Others may open the new file at the same time. A switch that waited for its lock would keep the
+    one that it has, and two would wait for each other: so each lets go and tries again.
+    """
+    until, rng, mode = SYSTEM_CLOCK.monotonic() + busy_timeout, random.Random(), ""
+    while not mode:
+        try:
+            mode = str(connection.execute("PRAGMA journal_mode = WAL").fetchall()[0][0])
+        except apsw.BusyError:
+            if SYSTEM_CLOCK.monotonic() >= until:
+                raise
+            SYSTEM_CLOCK.sleep(rng.uniform(_SHORTEST_WAIT, _LONGEST_WAIT))
+    if mode != "wal":
+        raise apsw.CantOpenError(f"the file system does not support WAL (journal mode is {mode})")
 
 
 def _wait_for_locks(connection: apsw.Connection, busy_timeout: float) -> None:

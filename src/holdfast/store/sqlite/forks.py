@@ -19,7 +19,6 @@ from pathlib import Path
 import apsw
 
 from holdfast.jobs.ports import StoreUnusable
-from holdfast.store.sqlite.locks import locked_descriptors
 
 _FIXED = 0x10  # MAP_FIXED of Linux
 _opened: dict[int, str] = {}
@@ -57,7 +56,7 @@ def _let_go_in_children() -> None:
 
 def _let_go() -> None:
     ours = {name: real for real in _opened.values() for name in (real, f"{real}-shm")}
-    files = {descriptor: _file_of(descriptor) for descriptor in locked_descriptors}
+    files = {descriptor: _file_of(descriptor) for descriptor in _descriptors()}
     held = {descriptor: ours[name] for descriptor, name in files.items() if name in ours}
     if not held:
         return
@@ -73,7 +72,12 @@ def _let_go() -> None:
     for descriptor in held:
         os.dup2(nothing, descriptor, inheritable=False)
     os.close(nothing)
-    locked_descriptors.difference_update(held)
+
+
+def _descriptors() -> list[int]:
+    if not _opened:
+        return []
+    return [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
 
 
 def _file_of(descriptor: int) -> str:
