@@ -104,14 +104,10 @@ class Enqueuing(Protocol):
 
 
 class Working(Protocol):
-    """Serve a worker.
-
-    Attributes:
-        ticks_apart: whether a tick is worked on by another process, so that handlers can run on
-            this one's processor meanwhile.
-    """
+    """Serve a worker."""
 
     ticks_apart: bool
+    """Whether another process works on a tick, so that this one is free meanwhile."""
 
     async def tick(
         self,

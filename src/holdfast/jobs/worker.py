@@ -219,7 +219,7 @@ class Worker:
         answer = self._loop.create_task(self._reporter.tick(batch, request))
         self._sent = (answer, batch, began)
         if self._claimed[0]:
-            await asyncio.sleep(0)  # it is on its way by then
+            await asyncio.wait((answer,), timeout=0)  # it is on its way by then
             self._start_claimed()
         # Not cancelled with this worker: what it has claimed by then must be handed back.
         await asyncio.wait((answer,))
