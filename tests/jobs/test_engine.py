@@ -353,7 +353,7 @@ def test_a_job_is_named_by_its_id_its_handle_or_what_was_read_of_it(tmp_path):
     use(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("wrong", [None, 7, b"id", ["id"], object()], ids=repr)
+@pytest.mark.parametrize("wrong", [None, 7, b"id", ["id"], object()])
 def test_what_names_no_job_is_a_type_error_everywhere(tmp_path, wrong):
     async def scenario(engine, jobs, seen):
         for use_it in (

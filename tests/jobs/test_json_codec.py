@@ -236,7 +236,9 @@ def test_a_check_of_the_class_itself_is_heard():
 
 
 @pytest.mark.parametrize(
-    "value", [object(), {1, object()}, lambda: None, 1j, "\ud800", [print]], ids=repr
+    "value",
+    [object(), {1, object()}, lambda: None, 1j, "\ud800", [print]],
+    ids=["object", "set", "function", "complex", "surrogate", "list"],
 )
 def test_what_is_no_json_is_refused(value):
     with pytest.raises(ValidationError, match="cannot be stored as JSON"):
