@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.cli.working import worker_options
+from holdfast.cli.working import database_address, prepare_data_dir, worker_options
 from holdfast.jobs.options import MaintenanceOptions
-from holdfast.settings import Environment, Settings
+from holdfast.settings import BadSetting, Environment, Settings
 
 
 def options(concurrency=None, **settings):
@@ -27,3 +27,34 @@ def test_a_dead_leader_is_waited_for_no_longer_than_a_dead_workers_jobs(lease, l
 
 def test_long_leases_leave_the_chores_as_they_are():
     assert options().maintenance == MaintenanceOptions()
+
+
+def test_the_default_database_has_its_folder_made_and_another_has_not(tmp_path):
+    settings = Settings(data_dir=tmp_path / "a b" / "c")
+
+    assert database_address(settings, "sqlite:///other.db") == "sqlite:///other.db"
+    assert not settings.data_dir.exists()
+    assert database_address(settings).endswith("/a%20b/c/holdfast.db")
+    assert settings.data_dir.is_dir()
+
+
+def test_what_is_no_folder_cannot_be_the_data_directory(tmp_path):
+    plain = tmp_path / "plain"
+    plain.write_text("a file")
+    with pytest.raises(BadSetting, match=r"HOLDFAST_DATA_DIR .*plain' .*: it is no folder"):
+        prepare_data_dir(plain)
+    with pytest.raises(BadSetting, match=r"HOLDFAST_DATA_DIR .*: Not a directory"):
+        prepare_data_dir(plain / "below")
+    (tmp_path / "files").symlink_to("nowhere")
+    with pytest.raises(BadSetting, match=r"HOLDFAST_DATA_DIR .*: .*files is no folder"):
+        prepare_data_dir(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "files").mkdir()
+    prepare_data_dir(tmp_path)
+    # Root may write everywhere, so that this cannot be had from the folder alone.
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+
+    with pytest.raises(BadSetting, match="cannot be used: it cannot be written to"):
+        prepare_data_dir(tmp_path)

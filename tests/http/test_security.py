@@ -1,9 +1,14 @@
 """What holds for every request."""
 
+import asyncio
+import json
+import socket
+
 import pytest
 from starlette.datastructures import Headers
+from tests.http.serving import SOON, TOKEN
 
-from holdfast.http.security import Allowance, is_from_here
+from holdfast.http.security import Allowance, BodyLimits, SecurityMiddleware, is_from_here
 from holdfast.testing import VirtualClock
 
 
@@ -99,5 +104,107 @@ def test_a_large_body_is_refused_whatever_it_declares(serve):
     declared = admin.post("/api/dead-letters/retry", content=b"x" * 1001)
     assert (declared.status_code, declared.json()["error"]["code"]) == (413, "TOO_LARGE")
     chunked = admin.post("/api/dead-letters/retry", content=iter([b"x" * 600] * 4))
-    assert chunked.status_code in {400, 413}
-    assert "error" in chunked.json()
+    assert (chunked.status_code, chunked.json()["error"]["code"]) == (413, "TOO_LARGE")
+
+
+def half_a_body(serving, path="/api/dead-letters/retry"):
+    """Open a connection, and send a body that does not end."""
+    host, port = serving.url.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)), timeout=SOON)
+    head = f"POST {path} HTTP/1.1\r\nhost: here\r\nauthorization: Bearer {TOKEN}\r\n"
+    connection.sendall(f"{head}content-length: 100\r\n\r\n{{".encode())
+    return connection
+
+
+def answer_on(connection):
+    with connection:
+        found = b""
+        while piece := connection.recv(65536):
+            found += piece
+    head, _, body = found.decode().partition("\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)["error"]
+
+
+def test_a_body_that_does_not_come_is_not_waited_for_for_good(serve):
+    serving = serve(body_seconds=0.5)
+
+    status, error = answer_on(half_a_body(serving))
+
+    assert (status, error["code"]) == (408, "TIMEOUT")
+    assert error["message"] == "The request took too long to arrive."
+
+
+def test_a_body_that_has_come_may_be_answered_late(serve):
+    serving = serve(body_seconds=0.3)
+    real = serving.engine.dead_letters.requeue
+
+    async def slowly(*given, **named):
+        await asyncio.sleep(0.6)
+        return await real(*given, **named)
+
+    serving.engine.dead_letters.requeue = slowly
+
+    assert serving.admin().post("/api/dead-letters/retry", json={}).status_code == 200
+
+
+def test_a_body_is_not_waited_for_while_the_server_stops(serving):
+    connection = half_a_body(serving)
+
+    async def stop():
+        serving.site.stopping.set()
+
+    serving.run(stop())
+
+    status, error = answer_on(connection)
+    assert (status, error["message"]) == (
+        503,
+        "The server is stopping; please send it again in a moment.",
+    )
+    assert answer_on(half_a_body(serving))[0] == 503
+
+
+def through_the_middleware(app, receive, send, *, stopping):
+    """Let `app` answer a request with a body."""
+    clock = VirtualClock()
+    limits = BodyLimits(100, SOON, frozenset(), stopping, clock)
+    headers = [(b"content-length", b"5")]
+    scope = {"type": "http", "path": "/", "method": "GET", "headers": headers}
+    middleware = SecurityMiddleware(app, Allowance(1, 1.0, clock), limits)
+    asyncio.run(middleware(scope, receive, send))
+
+
+def test_who_was_answered_already_is_only_cut_off():
+    """An app may read on after its answer, to let it be seen; that ends when the server stops."""
+    stopping, seen = asyncio.Event(), []
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 400, "headers": []})
+        seen.extend([await receive(), await receive()])
+
+    async def receive():
+        await asyncio.sleep(SOON)
+
+    async def send(message):
+        stopping.set()
+
+    through_the_middleware(app, receive, send, stopping=stopping)
+
+    assert seen == [{"type": "http.disconnect"}] * 2
+
+
+def test_what_comes_after_a_body_is_handed_on_even_while_the_server_stops():
+    stopping, seen = asyncio.Event(), []
+    messages = [{"type": "http.request", "body": b"12345"}, {"type": "http.disconnect"}]
+
+    async def app(scope, receive, send):
+        seen.append(await receive())
+        stopping.set()
+        await asyncio.sleep(0)
+        seen.append(await receive())
+
+    async def receive():
+        return messages[len(seen)]
+
+    through_the_middleware(app, receive, None, stopping=stopping)
+
+    assert seen == messages

@@ -8,16 +8,15 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import uvicorn
 
 from holdfast import bootstrap
 from holdfast.cli.apps import find_apps
 from holdfast.cli.companions import Companions
-from holdfast.cli.working import database_address, worker_options
+from holdfast.cli.server import Server, uvicorn_server
+from holdfast.cli.working import database_address, prepare_data_dir, worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.http import HttpSettings, ServedApp, Site, create_app
 from holdfast.jobs.signals import stop_on_signals
@@ -25,7 +24,6 @@ from holdfast.jobs.worker import Worker
 from holdfast.settings import BadSetting, Environment, Settings, unknown_names
 
 _log = logging.getLogger("holdfast.serve")
-_CLOSING_SECONDS = 5
 
 
 class CannotListen(BadSetting):
@@ -53,7 +51,7 @@ def serve(
         settings = replace(settings, database_url=database)
     # The port first: a second start on it must not touch anything of the first.
     with listening(host, settings.port) as listener:
-        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        prepare_data_dir(settings.data_dir)
         served = find_apps(apps, environment)
         asyncio.run(_Service(settings, served, listener, worker=worker).run())
     return 0
@@ -90,13 +88,14 @@ class _Service:
                     return
                 http = replace(self._http_settings(), ready=(companions.missing, self._idle))
                 app = create_app(engine, self._apps, http)
-                await self._serve(engine, uvicorn_server(app), app.state.site)
+                site = app.state.site
+                await self._serve(engine, uvicorn_server(app, site.stopping), site)
 
-    async def _serve(self, engine: bootstrap.Engine, server: "Server", site: Site) -> None:
+    async def _serve(self, engine: bootstrap.Engine, server: Server, site: Site) -> None:
         serving = asyncio.create_task(server.serve(sockets=[self._listener]))
+        options = worker_options(self._settings)
         if self._wants_worker:
-            options = worker_options(self._settings)
-            self._worker = Worker(engine.store, engine.kinds, options, clock=engine.clock)
+            self._worker = engine.worker(options)
             self._working = asyncio.create_task(self._worker.run())
         stopping = asyncio.create_task(self._stop.wait())
         await _started(server, serving)
@@ -107,6 +106,7 @@ class _Service:
         site.stopping.set()
         server.should_exit = True
         if self._worker is not None:
+            _say_what_is_finished(self._worker.running, options.shutdown_seconds)
             self._worker.stop()
         stopping.cancel()
         failures = await asyncio.gather(
@@ -144,30 +144,11 @@ class _Service:
         print(f"To operate it, open {address}{site.admin.new_link()} (works once)", flush=True)
 
 
-class Server(uvicorn.Server):
-    """uvicorn's server, which leaves the signals to us."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Do nothing."""
-        yield
-
-
-def uvicorn_server(app: Callable[..., object]) -> Server:
-    """Return a server for `app`."""
-    return Server(
-        uvicorn.Config(
-            app,
-            http="h11",
-            ws="none",
-            lifespan="on",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=_CLOSING_SECONDS,
-        )
-    )
+def _say_what_is_finished(running: int, seconds: float) -> None:
+    if running:
+        jobs = "1 job is" if running == 1 else f"{running} jobs are"
+        line = f"stopping: {jobs} finishing (up to {seconds:g} s); Ctrl-C again stops now"
+        print(line, flush=True)
 
 
 async def _started(server: Server, serving: "asyncio.Task[None]") -> None:

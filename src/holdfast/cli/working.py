@@ -1,9 +1,14 @@
 """How the commands that run jobs work, from the settings."""
 
+import os
+from pathlib import Path
 from urllib.parse import quote
 
 from holdfast.jobs.options import MaintenanceOptions, WorkerOptions
-from holdfast.settings import Settings
+from holdfast.settings import BadSetting, Settings
+
+FILES = "files"
+"""The folder below the data directory that apps keep files in."""
 
 
 def worker_options(settings: Settings, concurrency: int | None = None) -> WorkerOptions:
@@ -26,9 +31,36 @@ def database_address(settings: Settings, named: str | None = None) -> str:
     """Return the database's address; a folder is made for the default one alone.
 
     Any other must be there, lest a typo make a new one. `named` goes before the settings'.
+
+    Raises:
+        BadSetting: the folder cannot be made or used.
     """
     named = named or settings.database_url
     if named is not None:
         return named
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    prepare_data_dir(settings.data_dir)
     return f"sqlite:///{quote(str(settings.data_dir / 'holdfast.db'))}"
+
+
+def prepare_data_dir(folder: Path) -> None:
+    """Make the folder that data are kept in where it is not there.
+
+    Raises:
+        BadSetting: it cannot be made, is none, or cannot be written to.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        raise _unusable(folder, "it is no folder") from None
+    except OSError as error:
+        raise _unusable(folder, error.strerror or str(error)) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _unusable(folder, "it cannot be written to")
+    # Apps keep theirs below it; they would find out when the server has half started.
+    files = folder / FILES
+    if os.path.lexists(files) and not files.is_dir():
+        raise _unusable(folder, f"{files} is no folder")
+
+
+def _unusable(folder: Path, reason: str) -> BadSetting:
+    return BadSetting(f"HOLDFAST_DATA_DIR {str(folder)!r} cannot be used: {reason}")

@@ -5,9 +5,9 @@ walks through one. What people see in a browser is put together under `pages/`.
 """
 
 from holdfast.http.app import create_app
-from holdfast.http.errors import ApiError, ErrorOut, answer_error
+from holdfast.http.errors import ApiError, answer_error
 from holdfast.http.plugins import Companion, Download, JobFacts, PagePart, ServedApp
-from holdfast.http.schemas import JobAnswer, JobOut
+from holdfast.http.schemas import ErrorOut, JobAnswer, JobOut
 from holdfast.http.sessions import Owner
 from holdfast.http.site import HttpSettings, Site, site_of
 

@@ -13,7 +13,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
 from holdfast.clock import Clock
-from holdfast.http.errors import ERROR_ANSWERS, forbidden
+from holdfast.errors import ErrorCode
+from holdfast.http.errors import ApiError, forbidden
+from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.sessions import Signer, set_cookie
 
 COOKIE = "holdfast_admin"
@@ -21,6 +23,7 @@ ENTER = "/admin/enter"
 _LIFETIME = 12 * 3600
 """Seconds that the cookie opens anything."""
 _MOST_LINKS = 100
+_NO_LINK = "This link was used already, or is not of this server. Each start prints a new one."
 
 
 class AdminDoor:
@@ -96,6 +99,6 @@ async def enter(request: Request, token: str = "") -> Response:
     """Take a one-time link, and go to the front page."""
     door: AdminDoor = request.app.state.site.admin
     if not door.use_link(token):
-        raise forbidden()
+        raise ApiError(ErrorCode.FORBIDDEN, _NO_LINK)
     headers = {"set-cookie": door.header(), "cache-control": "no-store"}
     return RedirectResponse("/", 303, headers)

@@ -8,10 +8,11 @@ from fastapi import FastAPI
 from holdfast.http.admin import AdminDoor
 from holdfast.http.admin import router as admin_router
 from holdfast.http.api import events, health, jobs, metrics, ops
-from holdfast.http.errors import ERROR_ANSWERS, add_error_handlers
+from holdfast.http.errors import add_error_handlers
 from holdfast.http.pages import add_pages
 from holdfast.http.plugins import ServedApp
-from holdfast.http.security import Allowance, SecurityMiddleware
+from holdfast.http.schemas import ERROR_ANSWERS
+from holdfast.http.security import Allowance, BodyLimits, SecurityMiddleware
 from holdfast.http.sessions import SessionMiddleware, Sessions
 from holdfast.http.site import HttpSettings, Site
 from holdfast.http.streams import Streams
@@ -78,8 +79,13 @@ def create_app(engine: Engine, apps: Iterable[ServedApp | App], settings: HttpSe
     app.add_middleware(
         SecurityMiddleware,
         allowance=allowance,
-        body_bytes=settings.body_bytes,
-        streamed=frozenset(streamed),
+        limits=BodyLimits(
+            settings.body_bytes,
+            settings.body_seconds,
+            frozenset(streamed),
+            site.stopping,
+            engine.clock,
+        ),
     )
     app.add_middleware(SessionMiddleware, sessions=site.sessions)
     return app

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
@@ -14,8 +14,11 @@ from starlette.routing import BaseRoute, Match
 from holdfast.errors import ERRORS, ErrorCode, HoldfastError
 from holdfast.jobs.downstream_control import UnknownDownstream
 from holdfast.jobs.ports import StoreUnavailable
-from holdfast.jobs.refusals import InvalidState, UnknownJob
+from holdfast.jobs.refusals import InvalidState, TwinInPlace, UnknownJob
 
+TWIN_LINE = "The same file is in another row."
+"""What is said where a job cannot be retried because a later one has taken its place."""
+_LONGEST_NAME = 40
 _log = logging.getLogger("holdfast.http")
 
 
@@ -24,12 +27,6 @@ class ErrorDetail(BaseModel):
 
     code: ErrorCode
     message: str
-
-
-class ErrorOut(BaseModel):
-    """The body of every error."""
-
-    error: ErrorDetail
 
 
 class ApiError(HoldfastError):
@@ -70,11 +67,19 @@ def answer_error(error: ApiError) -> JSONResponse:
     return JSONResponse(body, error.status, error.headers)
 
 
-ERROR_ANSWERS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorOut, "description": "Refused; the message says why."}
-    for status in (400, 403, 404, 405, 409, 413, 422, 429, 500, 503)
-}
-"""What OpenAPI says of every route's errors."""
+def answer_refusal(request: Request, error: ApiError) -> Response:
+    """Return `error` as an answer: a page where a browser asked for one, else JSON."""
+    page = request.app.state.site.refusal_page
+    if page is None or not _wants_page(request):
+        return answer_error(error)
+    answer: Response = page(request, error)
+    return answer
+
+
+def _wants_page(request: Request) -> bool:
+    # Programs that take anything say so as */*; browsers name what they want to show.
+    accepted = request.headers.get("accept", "")
+    return "text/html" in accepted and not request.url.path.startswith("/api/")
 
 
 def add_error_handlers(app: FastAPI) -> None:
@@ -85,9 +90,9 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _on_unexpected)
 
 
-async def _on_own(request: Request, error: Exception) -> JSONResponse:
+async def _on_own(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoldfastError)
-    return answer_error(as_api_error(request, error))
+    return answer_refusal(request, as_api_error(request, error))
 
 
 def as_api_error(request: Request, error: HoldfastError) -> ApiError:
@@ -96,6 +101,8 @@ def as_api_error(request: Request, error: HoldfastError) -> ApiError:
         return error
     if isinstance(error, UnknownJob):
         return forbidden()
+    if isinstance(error, TwinInPlace):
+        return ApiError(ErrorCode.INVALID_STATE, TWIN_LINE)
     if isinstance(error, InvalidState):
         return ApiError(ErrorCode.INVALID_STATE)
     if isinstance(error, UnknownDownstream):
@@ -113,15 +120,18 @@ def as_api_error(request: Request, error: HoldfastError) -> ApiError:
     return ApiError(error.code)
 
 
-async def _on_http(request: Request, error: Exception) -> JSONResponse:
+async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, HoldfastError):
+        # FastAPI calls whatever ends the reading of a body an error in it.
+        return await _on_own(request, error.__cause__)
     lines = {404: "There is nothing here.", 405: "This cannot be asked for that way."}
     line = lines.get(error.status_code, "The request cannot be understood.")
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
     if error.status_code == 405:
         headers["allow"] = ", ".join(_methods(request))
     refusal = ApiError(ErrorCode.VALIDATION_ERROR, line, status=error.status_code, headers=headers)
-    return answer_error(refusal)
+    return answer_refusal(request, refusal)
 
 
 def _methods(request: Request) -> list[str]:
@@ -143,14 +153,18 @@ def _each(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
         yield from _each(inner.routes) if inner is not None else (route,)
 
 
-async def _on_validation(_: Request, error: Exception) -> JSONResponse:
+async def _on_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    fields = {str(problem["loc"][-1]) for problem in error.errors() if problem.get("loc")}
-    shown = ", ".join(sorted(name for name in fields if name.isidentifier() and len(name) < 40))
-    line = f"The request cannot be understood{': ' + shown if shown else ''}."
-    return answer_error(ApiError(ErrorCode.VALIDATION_ERROR, line))
+    wrong: set[str] = set()
+    for problem in error.errors():
+        name = str(problem["loc"][-1]) if problem.get("loc") else ""
+        if name.isidentifier() and len(name) < _LONGEST_NAME:
+            unknown = problem["type"] == "extra_forbidden"
+            wrong.add(f"there is no field {name}" if unknown else name)
+    line = f"The request cannot be understood{': ' + ', '.join(sorted(wrong)) if wrong else ''}."
+    return answer_refusal(request, ApiError(ErrorCode.VALIDATION_ERROR, line))
 
 
-async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
+async def _on_unexpected(request: Request, error: Exception) -> Response:
     _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return answer_error(ApiError(ErrorCode.UNKNOWN))
+    return answer_refusal(request, ApiError(ErrorCode.UNKNOWN))

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from holdfast.errors import ErrorCode
 from holdfast.http.errors import ErrorDetail
-from holdfast.http.schemas import Model, moment
+from holdfast.http.schemas import Model, Ordered, moment
 from holdfast.jobs.circuits import DownstreamRecord
 from holdfast.jobs.dead_letters import Requeued
 from holdfast.jobs.views import DeadLetter, DeadLetterGroup, JobFilter, Stats
@@ -126,7 +126,7 @@ def _storable(text: str) -> str:
 Text = Annotated[str, AfterValidator(_storable)]
 
 
-class DeadLetterFilter(Model):
+class DeadLetterFilter(Ordered):
     """Which dead letters; what is left out does not narrow the choice."""
 
     kind: Text | None = Field(default=None, min_length=1, max_length=200)
@@ -146,7 +146,14 @@ class DeadLetterFilter(Model):
         )
 
 
-class RequeueOrder(Model):
+class DeadLetterQuery(DeadLetterFilter):
+    """Which dead letters, and where to go on from."""
+
+    cursor: str | None = Field(default=None, max_length=500)
+    limit: int = Field(default=50, ge=1, le=200)
+
+
+class RequeueOrder(Ordered):
     """What to put back in the queue, and how quickly."""
 
     filter: DeadLetterFilter = Field(default_factory=DeadLetterFilter)

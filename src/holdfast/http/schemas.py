@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from holdfast.errors import ErrorCode
@@ -22,6 +22,12 @@ class Model(BaseModel):
     def as_json(self) -> dict[str, Any]:
         """Return it as it goes over the wire."""
         return self.model_dump(mode="json", by_alias=True)
+
+
+class Ordered(Model):
+    """What a request asks for: a field that there is not is a slip, and never passed over."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 def moment(seconds: float | None) -> datetime | None:
@@ -91,6 +97,22 @@ class JobOut(Model):
             held=job.held,
             cancel_requested=job.cancel_requested,
         )
+
+
+class ErrorOut(BaseModel):
+    """The body of every error."""
+
+    error: ErrorDetail
+    job: JobOut | None = Field(
+        default=None, description="The record of an upload that was refused; else left out."
+    )
+
+
+ERROR_ANSWERS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorOut, "description": "Refused; the message says why."}
+    for status in (400, 403, 404, 405, 408, 409, 413, 422, 429, 500, 503)
+}
+"""What OpenAPI says of every route's errors."""
 
 
 class JobAnswer(Model):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fastapi import Request
+from fastapi import Request, Response
 
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
@@ -16,6 +16,7 @@ from holdfast.jobs.model import Job
 
 if TYPE_CHECKING:
     from holdfast.http.admin import AdminDoor
+    from holdfast.http.api.ops import PacedRun
     from holdfast.http.sessions import Sessions
     from holdfast.http.streams import Streams
 
@@ -35,6 +36,7 @@ class HttpSettings:
         streams_at_once: live streams that a session may have open.
         stream_beat: between two signs of life on a stream.
         body_bytes: the largest body that a route takes which does not read it piece by piece.
+        body_seconds: in which such a body must have come.
         ready: asked by `/readyz`; each returns None, or a line that says what is missing.
     """
 
@@ -46,6 +48,7 @@ class HttpSettings:
     streams_at_once: int = 20
     stream_beat: float = 15.0
     body_bytes: int = 1024 * 1024
+    body_seconds: float = 30.0
     ready: tuple[Callable[[], str | None], ...] = ()
 
 
@@ -60,9 +63,11 @@ class Site:
     admin: "AdminDoor"
     streams: "Streams"
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the server is about to stop: streams end."""
-    paced_run: object = None
+    """Set when the server is about to stop: streams end, and no more of a body is waited for."""
+    paced_run: "PacedRun | None" = None
     """The requeue of dead letters that goes on, see `api.ops`."""
+    refusal_page: Callable[[Request, ApiError], Response] | None = None
+    """What refuses with a page, for browsers; None where there are no pages."""
 
     @property
     def clock(self) -> Clock:

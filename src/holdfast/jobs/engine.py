@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from weakref import WeakSet
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import ErrorCode
@@ -22,7 +23,7 @@ from holdfast.jobs.looking import JobId, Looking, id_of
 from holdfast.jobs.model import Job, JobError, JobStatus
 from holdfast.jobs.options import WorkerOptions
 from holdfast.jobs.ports import Change, Store
-from holdfast.jobs.refusals import InvalidState, UnknownJob
+from holdfast.jobs.refusals import InvalidState, TwinInPlace, UnknownJob
 from holdfast.jobs.registry import Registry
 from holdfast.jobs.requests import JobHandle, JobRequest, RequestOptions
 
@@ -64,7 +65,7 @@ class Engine(Looking):
     ) -> None:
         super().__init__(store, Registry(apps), clock)
         self._listeners = tuple(listeners)
-        self._workers: set[Worker] = set()
+        self._workers: WeakSet[Worker] = WeakSet()
         self._enqueuer = Enqueuer(
             store, self.registry, clock, payload_limit=payload_limit, joining=joining
         )
@@ -195,8 +196,9 @@ class Engine(Looking):
     async def cancel(self, job: JobId) -> Job:
         """Cancel a job; one that is running is asked to stop, and says `cancel_requested`.
 
-        A handler that `work` of this engine runs is asked at once; one in another process when its
-        worker's next heartbeat finds out, within `WorkerOptions.extend_every` (30 s by default).
+        A handler that a worker of this engine runs is asked at once; one in another process when
+        its worker's next heartbeat finds out, within `WorkerOptions.extend_every` (by default
+        30 s).
 
         Raises:
             UnknownJob: there is no such job.
@@ -241,7 +243,7 @@ class Engine(Looking):
         if change is Change.MISSING or found is None:
             raise UnknownJob(id_of(job))
         if change is Change.TWIN:
-            raise InvalidState(
+            raise TwinInPlace(
                 f"job {found.id} cannot be {done}: another job of {found.kind} with the dedup key "
                 f"{found.dedup_key!r} is unfinished or complete"
             )
@@ -272,7 +274,6 @@ class Engine(Looking):
                 handed back in time, at a second signal handed back at once. Main thread only.
         """
         from holdfast.jobs.signals import stop_on_signals as stopping
-        from holdfast.jobs.worker import Worker
 
         chosen = options or WorkerOptions()
         if concurrency is not None:
@@ -280,10 +281,23 @@ class Engine(Looking):
         if queues is not None:
             names = (queues,) if isinstance(queues, str) else tuple(queues)
             chosen = replace(chosen, queues=names)
-        worker = Worker(self.store, self.kinds, chosen, clock=self.clock, listeners=self._listeners)
+        worker = self.worker(chosen)
+        with stopping(worker.stop) if stop_on_signals else nullcontext():
+            await worker.run(until_idle=until_idle)
+
+    def worker(self, options: WorkerOptions | None = None) -> "Worker":
+        """Return a worker for the jobs of its apps, for who runs and stops it by hand.
+
+        It hears of what `cancel` of this engine cancels at once.
+        """
+        from holdfast.jobs.worker import Worker
+
+        worker = Worker(
+            self.store,
+            self.kinds,
+            options or WorkerOptions(),
+            clock=self.clock,
+            listeners=self._listeners,
+        )
         self._workers.add(worker)
-        try:
-            with stopping(worker.stop) if stop_on_signals else nullcontext():
-                await worker.run(until_idle=until_idle)
-        finally:
-            self._workers.discard(worker)
+        return worker

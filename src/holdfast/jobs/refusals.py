@@ -35,6 +35,10 @@ class InvalidState(HoldfastError):
     code = ErrorCode.INVALID_STATE
 
 
+class TwinInPlace(InvalidState):
+    """Another job with the same `dedup_key` is unfinished or complete."""
+
+
 class NotReady(HoldfastError):
     """The job is not finished, so it has no result."""
 

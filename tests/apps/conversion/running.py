@@ -96,3 +96,9 @@ def start(
     """Return a gateway with these settings, not yet started."""
     values = [json.dumps(part) for part in (settings, limits, caps or {})]
     return Running([sys.executable, "-c", _START, *values])
+
+
+def ticks(pid: int) -> int:
+    """Return the computing time of a process, as a rule in hundredths of a second."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

@@ -35,7 +35,9 @@ def code_of(answer):
 
 
 def left_behind(service):
-    return service.files(".drafts"), len(service.files("uploads"))
+    """Return how many uploads are kept; fail where a draft is, though no conversion writes it."""
+    service.until(lambda: service.files(".drafts") == [])
+    return len(service.files("uploads"))
 
 
 # -- the happy path --------------------------------------------------------------------------------

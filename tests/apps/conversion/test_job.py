@@ -4,14 +4,16 @@ import asyncio
 import errno
 import hashlib
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from holdfast import Engine, ErrorCode, Exponential, JobStatus, Permanent, WorkerOptions
 from holdfast.files import Draft
 from holdfast.testing.downstream import ScriptedDownstream, close_early, hang, ok, reset, status
-from holdfast_conversion.app import Conversion, ConvertArgs, Converted
+from holdfast_conversion.app import Conversion
 from holdfast_conversion.artifacts import pdf_name, xml_name
+from holdfast_conversion.model import ConvertArgs, Converted
 from holdfast_conversion.settings import ConversionSettings
 
 PDF, XML = b"%PDF-1.4 something", b'<?xml version="1.0"?><document/>'
@@ -107,7 +109,7 @@ def test_the_result_is_published_under_the_token_of_its_attempt(world, gateway):
     assert codes(attempts) == [ErrorCode.GW_5XX, None]
 
 
-@pytest.mark.parametrize("refused", [400, 404, 406, 413, 415, 422])
+@pytest.mark.parametrize("refused", [400, 406, 413, 415, 422])
 def test_a_refusal_is_final_and_tells_the_gateways_reason(world, gateway, refused):
     gateway.script(status(refused, json={"error": {"code": "X", "message": "No such thing."}}))
 
@@ -119,7 +121,7 @@ def test_a_refusal_is_final_and_tells_the_gateways_reason(world, gateway, refuse
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>", b'{"error": 1}', b"x" * 9999, b'{"error":{"message":"a\\nb"}}']
+    "body", [b"[" * 4000, b"<html>", b'{"error": 1}', b"x" * 9999, b'{"error":{"message":"a\\nb"}}']
 )
 def test_a_reason_that_is_not_fit_to_show_is_not_shown(world, gateway, body):
     gateway.script(status(400, body))
@@ -192,6 +194,28 @@ def test_a_wait_that_the_gateway_asks_for_is_kept(world, gateway):
 
     assert job.status is JobStatus.COMPLETE
     assert attempts[0].retry_after >= 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [30 * 86_400, "9" * 20, datetime.now(UTC) + timedelta(days=400)],
+    ids=["seconds", "more seconds", "a date"],
+)
+@pytest.mark.parametrize("code", [408, 429, 503])
+def test_no_more_than_an_hour_is_waited_however_long_the_gateway_asks_for(
+    world, gateway, asked, code
+):
+    gateway.script(status(code, retry_after=asked))
+
+    async def scenario(engine):
+        handle = await world.put(engine)
+        await engine.work(until_idle=True)
+        return await engine.get(handle), await engine.attempts(handle)
+
+    job, attempts = world.run(scenario)
+
+    assert job.status is JobStatus.QUEUED
+    assert [each.retry_after for each in attempts] == [3600.0]
 
 
 def test_a_pdf_that_is_gone_is_final(world, gateway):

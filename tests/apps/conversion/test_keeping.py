@@ -7,9 +7,10 @@ import pytest
 from holdfast import Engine, ErrorCode
 from holdfast.http import HttpSettings, create_app
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
-from holdfast_conversion.app import Conversion, ConvertArgs
+from holdfast_conversion.app import Conversion
 from holdfast_conversion.artifacts import pdf_name, xml_name
 from holdfast_conversion.keeping import delete_files, sweep
+from holdfast_conversion.model import ConvertArgs
 from holdfast_conversion.settings import ConversionSettings
 
 TTL = 3600.0

@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from tests.apps.conversion.running import environment
+from tests.apps.conversion.pdf_writer import document, paragraph
+from tests.apps.conversion.running import environment, ticks
 from tests.apps.conversion.service import Service, pdf
 from tests.support.processes import children_of, is_alive
 
@@ -90,7 +91,27 @@ def test_a_gateway_that_dies_is_started_again(tmp_path):
         job_id = service.upload(pdf("meanwhile")).json()["job"]["id"]
 
         assert service.wait(job_id)["status"] == "complete"
-        assert service.client.get("/readyz").status_code == 200
+        # It answers a little before it has told the service that it does.
+        service.until(lambda: service.client.get("/readyz").status_code == 200)
+
+
+def test_a_conversion_whose_reader_is_killed_is_tried_again_and_ends_complete(tmp_path):
+    page = paragraph(40, 780, ["words to take time with, and more"] * 60, 9)
+    with Service(tmp_path) as service:
+        # Once one file is done, every reader has started and rests.
+        service.wait(service.upload(pdf("first")).json()["job"]["id"])
+        (gateway,) = children_of(service.process.pid)
+        at_rest = {reader: ticks(reader) for reader in children_of(gateway)}
+        job_id = service.upload(document(*[page] * 150), "layout").json()["job"]["id"]
+        busy = service.until(
+            lambda: next((pid for pid, rest in at_rest.items() if ticks(pid) > rest + 5), None)
+        )
+        # As Linux does where memory runs out.
+        os.kill(busy, signal.SIGKILL)
+
+        job = service.wait(job_id, seconds=90)
+        assert (job["status"], job["attemptCount"]) == ("complete", 2)
+        assert is_alive(gateway)
 
 
 def test_a_gateway_does_not_outlive_a_service_that_is_killed(tmp_path):

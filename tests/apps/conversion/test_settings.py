@@ -73,3 +73,12 @@ def test_the_built_in_gateway_runs_beside_the_service_unless_another_is_named(tm
     assert companion.arguments[0] == "--port"
     assert companion.arguments[-1] == "--chaos"
     assert create({"GATEWAY_URL": "http://g:1"}).companions() == ()
+
+
+@pytest.mark.parametrize("days, listed", [(1, 7), (30, 30)])
+def test_a_job_is_listed_for_a_week_and_no_shorter_than_its_files_are_kept(tmp_path, days, listed):
+    files = {"HOLDFAST_DATA_DIR": str(tmp_path), "ARTIFACT_TTL_MS": str(days * 86_400_000)}
+    (kind,) = create(files).app.kinds
+
+    kept = kind.retention
+    assert kept.complete_for == kept.failed_for == kept.cancelled_for == listed * 86_400

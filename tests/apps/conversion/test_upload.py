@@ -150,6 +150,34 @@ def test_the_limit_is_named_as_people_say_it(store):
     assert (shown_size(2048), shown_size(10)) == ("2 kB", "10 bytes")
 
 
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_what_stands_around_the_form_counts_too(store, where):
+    form = form_of(b"%PDF-1.4")
+    junk = [b"\r\n" * 32_000] * 50
+    sent, taken = [*junk, form] if where == "before" else [form, *junk], []
+
+    async def counted():
+        for part in sent:
+            taken.append(len(part))
+            yield part
+
+    async def scenario():
+        with store.draft() as draft:
+            await receive(counted(), KIND, draft, Form(), LIMITS)
+
+    with pytest.raises(UploadRefused) as found:
+        asyncio.run(scenario())
+
+    assert (found.value.code, found.value.status) == (ErrorCode.TOO_LARGE, 413)
+    assert sum(taken) < 100_000 + 400_000
+
+
+def test_a_little_around_the_form_does_no_harm(store):
+    _, content = read(store, b"\r\n", form_of(b"%PDF-1.4"), b"\r\nan epilogue")
+
+    assert content == b"%PDF-1.4"
+
+
 def test_an_unknown_mapping_that_is_very_long_is_no_mapping(store):
     error = refused(store, form_of(PDF, mapping=b"x" * 1000))
 

@@ -1,5 +1,7 @@
 """Alive and ready."""
 
+import pytest
+
 from holdfast.jobs.ports import StoreUnavailable
 
 
@@ -25,3 +27,14 @@ def test_what_is_missing_is_named(serve):
 
     assert answer.status_code == 503
     assert answer.json()["missing"] == ["no worker runs", "the database does not answer"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_probe_may_ask_for_the_head_alone(serving, path):
+    whole, head = serving.client.get(path), serving.client.head(path)
+
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == whole.headers["content-length"]
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert serving.client.put(path).headers["allow"] == "GET, HEAD"
+    assert "head" not in serving.client.get("/api/openapi.json").json()["paths"][path]

@@ -195,6 +195,9 @@ def test_a_result_is_downloaded_as_a_file_that_no_browser_opens(serve):
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert "sandbox" in answer.headers["content-security-policy"]
     assert answer.headers["content-disposition"] == attachment('a "ü".xml')
+    head = serving.client.head(f"/api/jobs/{job_id}/download")
+    assert (head.status_code, head.content) == (200, b"")
+    assert {**head.headers, "date": ""} == {**answer.headers, "date": ""}
     Files.content = None
     try:
         assert error_of(serving.client.get(f"/api/jobs/{job_id}/download")) == (404, "EXPIRED")
@@ -230,3 +233,10 @@ def test_the_api_describes_itself(serving):
         "/api/downstreams", "/api/dead-letters", "/api/stats", "/healthz", "/readyz",
     }  # fmt: skip
     assert json.dumps(document).count("ErrorOut") > 10
+
+
+def test_an_error_may_bring_the_record_of_a_refused_upload(serving):
+    schemas = serving.client.get("/api/openapi.json").json()["components"]["schemas"]
+
+    assert "JobOut" in json.dumps(schemas["ErrorOut"]["properties"]["job"])
+    assert schemas["ErrorOut"]["required"] == ["error"]

@@ -121,6 +121,38 @@ def test_an_order_that_makes_no_sense_is_refused(serving, order):
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
 
 
+@pytest.mark.parametrize(
+    "order, unknown",
+    [
+        ({"filter": {"kindd": "demo.grind"}}, "kindd"),
+        ({"dryrun": True}, "dryrun"),
+        ({"ratepersecond": 1}, "ratepersecond"),
+    ],
+)
+def test_a_slip_in_an_order_puts_nothing_back(serving, order, unknown):
+    (job_id,) = failed_jobs(serving, 1)
+
+    answer = serving.admin().post("/api/dead-letters/retry", json=order)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
+    line = f"The request cannot be understood: there is no field {unknown}."
+    assert answer.json()["error"]["message"] == line
+    assert serving.client.get(f"/api/jobs/{job_id}").json()["job"]["status"] == "failed"
+
+
+def test_a_slip_in_a_question_for_dead_letters_does_not_answer_with_all(serving):
+    failed_jobs(serving, 1)
+    ask = serving.admin().get
+
+    answer = ask("/api/dead-letters", params={"errorcode": "GW_4XX"})
+
+    assert answer.status_code == 422
+    assert "there is no field errorcode" in answer.json()["error"]["message"]
+    assert len(ask("/api/dead-letters", params={"kind": "x"}).json()["deadLetters"]) == 0
+    found = ask("/api/dead-letters", params={"kind": "demo.grind", "limit": 1}).json()
+    assert len(found["deadLetters"]) == 1
+
+
 def test_half_a_character_is_refused(serving):
     answer = serving.admin().post(
         "/api/dead-letters/retry",

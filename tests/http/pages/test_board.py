@@ -5,6 +5,7 @@ from tests.http.pages.looking import Looked
 from tests.http.pages.press import Press
 from tests.http.serving import Order
 
+from holdfast import App, BreakerPolicy, Downstream, Exponential, RetryPolicy
 from holdfast.http.pages import board as board_module
 from holdfast.http.pages.board import View
 
@@ -188,6 +189,52 @@ def test_while_a_downstream_is_held_a_banner_says_so_and_rows_are_no_failures(se
     job_page = Looked(serving.client.get(f"/jobs/{job_id}"))
     assert job_page.texts("//*[@role='alert']") == ["Mill busy, paused. Will retry automatically."]
     serving.run(serving.engine.downstreams.release("mill"))
+    assert Looked(serving.client.get("/")).all("//*[@role='alert']") == []
+
+
+def mill_app(mode, error):
+    """Return an app whose mill breaks at the first failure, and stays so for an hour."""
+    app = App("demo")
+    breaker = BreakerPolicy(consecutive_failures=1, open_for=3600)
+    policy = RetryPolicy(max_attempts=3, backoff=Exponential(base=7200, cap=7200, jitter=0))
+
+    @app.job(retry=policy, downstream=Downstream("mill", breaker=breaker, mode=mode))
+    async def grind(ctx, args: Order) -> int:
+        raise error
+
+    return app
+
+
+def test_a_job_that_waits_for_its_retry_is_paused_while_the_breaker_is_open(serve):
+    serving = serve(served=mill_app("hold", ConnectionError("no mill")))
+    job_id = serving.enqueue()
+    serving.work()
+
+    page = Looked(serving.client.get("/"))
+
+    assert "Paused Attempt 1 of 3 Mill busy, paused. Will retry automatically." in page.row(job_id)
+    assert "1 of your jobs waits." in page.text("//*[@id='banners']")
+    assert page.all("//time[@data-until]") == []
+    assert page.buttons(job_id) == ["Cancel"]
+
+
+def test_while_jobs_fail_at_once_a_banner_says_so(serve):
+    serving = serve(served=mill_app("fail_fast", ConnectionError("no mill")))
+    assert Looked(serving.client.get("/")).all("//*[@role='alert']") == []
+    serving.enqueue()
+    serving.work()
+
+    page = Looked(serving.client.get("/"))
+
+    alert = "Mill does not answer: jobs fail at once for now."
+    assert page.texts("//*[@role='alert']") == [alert]
+    assert "What has failed can be retried later." in page.text("//*[@id='banners']")
+    refused = serving.enqueue()
+    serving.work()
+    assert "Failed" in Looked(serving.client.get("/")).row(refused)
+    job_page = Looked(serving.client.get(f"/jobs/{refused}"))
+    assert job_page.texts("//*[@role='alert']") == [alert]
+    serving.run(serving.engine.downstreams.reset("mill"))
     assert Looked(serving.client.get("/")).all("//*[@role='alert']") == []
 
 

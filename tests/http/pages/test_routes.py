@@ -132,6 +132,40 @@ def test_a_form_that_comes_too_late_says_why_on_the_page_it_was_on(serving):
     assert status_of(serving, job_id) is JobStatus.COMPLETE
 
 
+def test_retry_now_promises_nothing_while_the_downstream_is_held(serving):
+    job_id = serving.enqueue(run_at=serving.engine.clock.wall() + 3600)
+    serving.run(serving.engine.downstreams.hold("mill"))
+
+    answer = serving.client.post(f"/jobs/{job_id}/retry-now", follow_redirects=False)
+
+    assert answer.headers["location"] == "/?note=paused"
+    page = Looked(serving.client.get("/?note=paused"))
+    line = "It waits until what it needs is back; then it begins by itself."
+    assert page.text("//*[@id='toast']") == line
+    other = serving.enqueue(run_at=serving.engine.clock.wall() + 3600)
+    answer = serving.client.post(f"/api/jobs/{other}/retry-now").json()
+    assert answer["message"] == "Its next attempt begins when the mill is back."
+    assert answer["job"]["held"] is True
+
+
+def test_a_job_whose_place_a_later_one_has_taken_says_so_when_it_is_retried(serving):
+    first = serving.enqueue(Order(fails="GW_4XX"), dedup_key="same")
+    serving.work()
+    serving.enqueue(dedup_key="same")
+    page = Looked(serving.client.get("/"))
+
+    answer = submit(serving, page, f"/jobs/{first}/retry")
+
+    back = Looked(serving.client.get(answer.headers["location"]))
+    assert back.text("//*[@id='toast']") == "The same file is in another row."
+    refused = serving.client.post(f"/api/jobs/{first}/retry")
+    assert refused.status_code == 409
+    assert refused.json()["error"] == {
+        "code": "INVALID_STATE",
+        "message": "The same file is in another row.",
+    }
+
+
 @pytest.mark.parametrize("move", ["retry", "retry-now", "cancel"])
 def test_a_job_that_is_anothers_or_none_is_refused_alike(serving, move):
     job_id = serving.enqueue()
@@ -299,3 +333,72 @@ def test_pages_are_not_in_the_programs_document(serving):
     assert "/api/jobs/{job_id}/retry-now" in paths
     programs = ("/api/", "/healthz", "/readyz", "/metrics")
     assert not [path for path in paths if not path.startswith(programs)]
+
+
+# -- browsers and programs -------------------------------------------------------------------------
+
+BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize(
+    "method, path, status, heading",
+    [
+        ("GET", "/nothing/here", 404, "Not found."),
+        ("GET", "/admin/enter?token=used", 403, "That is not possible."),
+        ("DELETE", "/", 405, "That is not possible."),
+    ],
+)
+def test_a_browser_is_refused_with_a_page_and_everybody_else_with_json(
+    serving, method, path, status, heading
+):
+    page = Looked(serving.client.request(method, path, headers=BROWSER), status)
+    answer = serving.client.request(method, path)
+
+    assert page.text("//h1") == heading
+    assert page.one("//a[@class='button']").get("href") == "/"
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"] in page.text("//main")
+
+
+def test_a_used_link_says_where_another_comes_from(serving):
+    line = serving.client.get("/admin/enter?token=x").json()["error"]["message"]
+
+    assert line == (
+        "This link was used already, or is not of this server. Each start prints a new one."
+    )
+
+
+def test_a_form_that_is_sent_too_often_is_refused_with_a_page(serve):
+    serving = serve(writes_at_once=1, writes_per_second=0.01)
+    serving.owner()
+    serving.client.post("/theme", headers=BROWSER)
+
+    page = Looked(serving.client.post("/theme", headers=BROWSER), 429)
+
+    assert page.text("//h1") == "Too quickly."
+    assert int(page.answer.headers["retry-after"]) > 1
+    assert serving.client.post("/theme").json()["error"]["code"] == "RATE_LIMITED"
+
+
+def test_what_is_for_programs_is_json_even_for_a_browser(serving):
+    for path in ("/api/nothing", "/api/jobs/x"):
+        assert "error" in serving.client.get(path, headers=BROWSER).json()
+
+
+def test_a_bug_is_a_page_for_a_browser_too(serving):
+    async def fail(*_, **__):
+        raise RuntimeError("/secret/path")
+
+    serving.engine.list = fail
+
+    page = Looked(serving.client.get("/", headers=BROWSER), 500)
+
+    assert page.text("//h1") == "Something went wrong."
+    assert "secret" not in page.answer.text
+
+
+def test_the_head_of_the_front_page_can_be_asked_for(serving):
+    answer = serving.client.head("/")
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"

@@ -61,6 +61,25 @@ def test_retry_now_is_not_offered_where_it_could_not_be_done():
     assert not row(attempt_count=1, ready_at=NOW).can_expedite
 
 
+@pytest.mark.parametrize("tried", [{"attempt_count": 1}, {"last_attempt_at": NOW - 1}])
+def test_a_job_that_was_tried_is_held_while_its_downstream_is_whatever_its_own_time_is(tried):
+    held = row(ready_at=NOW + 10, paused=True, **tried)
+
+    assert (held.look, held.label, held.until) == (Look.HELD, "Paused", None)
+    assert held.line == "Mill busy, paused. Will retry automatically."
+    waiting = row(ready_at=NOW + 10, **tried)
+    assert (waiting.label, waiting.until_words) == ("Waiting to retry", "next retry in")
+    assert waiting.can_expedite
+
+
+def test_a_time_of_somebodys_choice_is_told_even_while_the_downstream_is_held():
+    scheduled = row(ready_at=NOW + 10, paused=True)
+
+    assert (scheduled.label, scheduled.until) == ("Scheduled", NOW + 10)
+    assert row(paused=True).look is Look.HELD
+    assert row(status=JobStatus.PROCESSING, attempt_count=1, paused=True).look is Look.RUNNING
+
+
 def test_a_held_job_is_no_failure_and_says_what_happens_next():
     held = row(held=True, attempt_count=1, last_error="It broke.")
 

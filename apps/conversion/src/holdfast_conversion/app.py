@@ -5,7 +5,7 @@ import hashlib
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, BinaryIO
 from xml.parsers import expat
 
@@ -13,6 +13,7 @@ from fastapi import APIRouter
 
 from holdfast import (
     App,
+    Clock,
     Downstream,
     ErrorCode,
     Job,
@@ -20,21 +21,26 @@ from holdfast import (
     JobStatus,
     Permanent,
     Retention,
+    SystemClock,
 )
 from holdfast.files import ArtifactStore
 from holdfast.http import Companion, Download, JobFacts, PagePart, ServedApp, Site
 from holdfast_conversion import keeping
 from holdfast_conversion.artifacts import (
     StorageError,
+    has_expired,
     meta_of,
     pdf_name,
     result_name,
     storing,
     xml_name,
 )
+from holdfast_conversion.desk import UploadDesk
 from holdfast_conversion.gateway.settings import GatewaySettings
 from holdfast_conversion.gateway_client import GatewayClient, not_xml
+from holdfast_conversion.model import ConvertArgs, Converted
 from holdfast_conversion.pages import conversion_page
+from holdfast_conversion.routes import upload_routes
 from holdfast_conversion.settings import ConversionSettings
 
 _PIECE = 256 * 1024
@@ -45,26 +51,8 @@ _FILE_SECONDS = 30.0
 _PROBE_SECONDS = 10.0
 """Between two questions whether an open gateway is well; a breaker that is open for less asks more.
 """
-_WEEK = 7 * 86_400.0
-
-
-@dataclass(frozen=True, slots=True)
-class ConvertArgs:
-    """What to convert: the artifact `source` of `bytes` bytes, by `mapping`."""
-
-    source: str
-    mapping: str
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """What came of it: the artifact `file`, and its size and SHA-256."""
-
-    file: str
-    bytes: int
-    sha256: str
+_LISTED_FOR = 7 * 86_400.0
+"""Seconds that finished jobs are listed, or as long as their files are kept where that is more."""
 
 
 def create(environment: Mapping[str, str]) -> "Conversion":
@@ -89,6 +77,7 @@ class Conversion(ServedApp):
         assert settings.gateway_url is not None
         self.settings = settings
         self.files = ArtifactStore(settings.files)
+        self._clock: Clock = SystemClock()
         self.gateway = GatewayClient(settings.gateway_url, settings.gateway_timeout)
         self.convert = self._declare()
 
@@ -105,10 +94,11 @@ class Conversion(ServedApp):
             probe=self.gateway.check,
             probe_every=min(_PROBE_SECONDS, policy.breaker.open_for / 6),
         )
+        listed_for = max(_LISTED_FOR, self.settings.artifact_ttl)
         retention = Retention(
-            complete_for=_WEEK,
-            failed_for=_WEEK,
-            cancelled_for=_WEEK,
+            complete_for=listed_for,
+            failed_for=listed_for,
+            cancelled_for=listed_for,
             on_deleted=lambda deleted: keeping.delete_files(files, deleted.id, deleted.result),
         )
 
@@ -131,7 +121,7 @@ class Conversion(ServedApp):
         @convert.before_retry
         def check(job: Job) -> None:
             """Refuse where the PDF is gone."""
-            if files.find(pdf_name(job.id)) is None:
+            if self._is_over(job) or files.find(pdf_name(job.id)) is None:
                 raise Permanent(ErrorCode.FILE_NOT_FOUND)
 
         return convert
@@ -182,9 +172,8 @@ class Conversion(ServedApp):
 
     def routes(self, site: Site) -> APIRouter:
         """Return the upload, by script and by form."""
-        from holdfast_conversion.routes import upload_routes
-
-        return upload_routes(self, site)
+        self._clock = site.clock
+        return upload_routes(UploadDesk(self.settings, self.files, self.convert, site))
 
     def page(self) -> PagePart:
         """Return what stands above the rows: where files are dropped."""
@@ -206,19 +195,19 @@ class Conversion(ServedApp):
     def facts(self, job: Job, now: float) -> JobFacts:
         """Return what the rows of the page show."""
         meta = meta_of(job)
-        expires_at = (job.finished_at or now) + self.settings.artifact_ttl
+        there = not has_expired(job, now, self.settings.artifact_ttl)
         return JobFacts(
             filename=meta.get("filename"),
             mapping=meta.get("mapping"),
             bytes=meta.get("bytes"),
-            can_download=job.status is JobStatus.COMPLETE and now < expires_at,
-            can_retry=job.status is JobStatus.FAILED
-            and bool(meta.get("stored"))
-            and now < expires_at,
+            can_download=job.status is JobStatus.COMPLETE and there,
+            can_retry=job.status is JobStatus.FAILED and bool(meta.get("stored")) and there,
         )
 
     def download(self, job: Job) -> Download | None:
-        """Open the XML."""
+        """Open the XML; None where it is gone, or its time is over and it goes any moment."""
+        if self._is_over(job):
+            return None
         name = result_name(job.result)
         try:
             file = self.files.open(name) if name is not None else None
@@ -231,6 +220,9 @@ class Conversion(ServedApp):
         stem = str(meta_of(job).get("filename") or "document.pdf")
         stem = stem[:-4] if stem.lower().endswith(".pdf") else stem
         return Download(file, size, f"{stem}.xml", "application/xml")
+
+    def _is_over(self, job: Job) -> bool:
+        return has_expired(job, self._clock.wall(), self.settings.artifact_ttl)
 
 
 def _existing(files: ArtifactStore, job_id: str, token: int) -> Converted | None:

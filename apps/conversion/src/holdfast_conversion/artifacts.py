@@ -59,6 +59,14 @@ def result_name(text: str | None) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def has_expired(job: Job, now: float, ttl: float) -> bool:
+    """Say whether a finished job's files have been kept for `ttl` seconds, so that they may go.
+
+    This alone decides, not whether somebody has cleared up yet; `now` is epoch seconds.
+    """
+    return job.finished_at is not None and now >= job.finished_at + ttl
+
+
 def meta_of(job: Job) -> dict[str, Any]:
     """Return what was noted of a job for pages."""
     value = json.loads(job.meta) if job.meta else None

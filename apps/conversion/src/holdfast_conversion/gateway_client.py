@@ -10,19 +10,25 @@ from typing import Any
 
 import httpx
 
-from holdfast import ErrorCode, HoldfastError, Permanent
+from holdfast import Clock, ErrorCode, HoldfastError, Permanent, SystemClock
 from holdfast.errors import ERRORS
+from holdfast.resilience.retry_after import retry_after
 
 _CONNECT_SECONDS = 5.0
 _LONGEST_REASON = 200
 _MOST_REASON_BYTES = 4096
+_LONGEST_WAIT = 3600.0
+"""Seconds that a gateway may ask to be left alone. Whoever uploaded a file waits for it: what asks
+for more is taken for a mistake, and to be asked once an hour is a burden to no gateway."""
+_WRONG_ADDRESS = frozenset({401, 403, 404, 405})
+"""No answers about a file: whoever answers so is no converter, or not one for us."""
 _XML_TYPES = frozenset({"application/xml", "text/xml"})
 
 
 class GatewayError(HoldfastError):
-    """The gateway did not convert a file, and may do so next time."""
+    """The gateway did not convert a file, and may do so next time, `retry_after` seconds later."""
 
-    def __init__(self, code: ErrorCode, retry_after: str | None = None) -> None:
+    def __init__(self, code: ErrorCode, retry_after: float | None = None) -> None:
         super().__init__(ERRORS[code].message)
         self.code = code
         self.retry_after = retry_after
@@ -31,9 +37,10 @@ class GatewayError(HoldfastError):
 class GatewayClient:
     """Speak with the gateway at `url`; a call that takes longer than `timeout` seconds is cut."""
 
-    def __init__(self, url: str, timeout: float) -> None:
+    def __init__(self, url: str, timeout: float, clock: Clock | None = None) -> None:
         self.url = url
         self._timeout = timeout
+        self._clock = clock or SystemClock()
 
     async def check(self) -> None:
         """Ask whether the gateway is well.
@@ -73,7 +80,7 @@ class GatewayClient:
                 )
                 answer = await client.send(request, stream=True)
                 try:
-                    await _check(answer)
+                    await _check(answer, self._clock)
                     yield answer.aiter_bytes()
                 finally:
                     await answer.aclose()
@@ -98,7 +105,7 @@ def not_xml() -> GatewayError:
     return GatewayError(ErrorCode.GW_5XX)
 
 
-async def _check(answer: httpx.Response) -> None:
+async def _check(answer: httpx.Response, clock: Clock) -> None:
     """Raise unless the answer is the XML that was asked for."""
     status = answer.status_code
     if status == 200:
@@ -107,11 +114,15 @@ async def _check(answer: httpx.Response) -> None:
             raise not_xml()
         return
     cause = httpx.HTTPStatusError(f"HTTP {status}", request=answer.request, response=answer)
-    wait = answer.headers.get("retry-after")
+    asked = retry_after(cause, wall_now=clock.wall())
+    wait = None if asked is None else min(asked, _LONGEST_WAIT)
     if status == 408:
         raise GatewayError(ErrorCode.GW_TIMEOUT, wait) from cause
     if status == 429:
         raise GatewayError(ErrorCode.RATE_LIMITED, wait) from cause
+    if status in _WRONG_ADDRESS:
+        line = f"No converter answers at its address (HTTP {status}); check GATEWAY_URL."
+        raise Permanent(ErrorCode.GW_4XX, line) from cause
     if 400 <= status < 500:
         raise Permanent(ErrorCode.GW_4XX, _refusal(await _reason(answer))) from cause
     raise GatewayError(ErrorCode.GW_5XX, wait) from cause
@@ -133,7 +144,7 @@ async def _reason(answer: httpx.Response) -> str:
                 return ""
         body: Any = json.loads(data)
         line = body["error"]["message"]
-    except (httpx.RequestError, ValueError, KeyError, TypeError):
+    except (httpx.RequestError, ValueError, KeyError, TypeError, RecursionError):
         return ""
     if not isinstance(line, str) or not line.isprintable() or len(line) > _LONGEST_REASON:
         return ""

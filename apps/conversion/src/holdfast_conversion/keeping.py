@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from holdfast import Job, JobStatus
 from holdfast.files import Artifact, ArtifactStore
 from holdfast.http import Site
-from holdfast_conversion.artifacts import job_of, pdf_name, result_name
+from holdfast_conversion.artifacts import has_expired, job_of, pdf_name, result_name
 
 _log = logging.getLogger("holdfast.conversion")
 _EVERY = 60.0
@@ -81,7 +81,7 @@ def _is_needed(job: Job | None, name: str, now: float, ttl: float) -> bool:
         return False
     if not job.status.finished:
         return True
-    if now >= (job.finished_at or now) + ttl:
+    if has_expired(job, now, ttl):
         return False
     if job.status is JobStatus.COMPLETE:
         return name == result_name(job.result)

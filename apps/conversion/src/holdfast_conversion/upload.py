@@ -19,6 +19,7 @@ from holdfast.errors import ERRORS
 from holdfast.files import Draft
 from holdfast_conversion.artifacts import StorageError
 from holdfast_conversion.gateway.formats import MAGIC, MAGIC_WITHIN, Mapping
+from holdfast_conversion.gateway.stalling import not_stalling
 from holdfast_conversion.streaming import LARGEST_BATCH, Room, Storing
 
 DEFAULT_MAPPING = Mapping.LAYOUT
@@ -71,6 +72,11 @@ class Limits:
     """What Content-Length says, if anything."""
     room: Room = field(default_factory=Room)
 
+    @property
+    def most_in_all(self) -> int:
+        """Bytes of the whole form, its file with it."""
+        return self.most_bytes + _FORM_BYTES
+
 
 async def receive(
     body: AsyncIterator[bytes], content_type: str, draft: Draft, form: Form, limits: Limits
@@ -82,12 +88,16 @@ async def receive(
         ClientDisconnect: whoever sent it is gone.
     """
     file, room = Storing(draft), limits.room
-    reader = _Reader(file, form, limits)
+    reader, read = _Reader(file, form, limits), 0
     parser = _parser(content_type, reader)
     try:
         with room.place():
             async with asyncio.timeout(limits.total_seconds):
-                async for piece in _not_stalling(body, limits.stall_seconds):
+                async for piece in not_stalling(body, limits.stall_seconds):
+                    read += len(piece)
+                    if read > limits.most_in_all:
+                        # What stands before and after the fields is not told to the reader.
+                        raise reader.too_large()
                     for start in range(0, len(piece), LARGEST_BATCH):
                         parser.write(piece[start : start + LARGEST_BATCH])
                         if file.waiting >= room.batch_bytes:
@@ -106,15 +116,6 @@ async def receive(
         raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
     finally:
         await file.settle()
-
-
-async def _not_stalling(body: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    while True:
-        async with asyncio.timeout(seconds):
-            piece = await anext(body, None)
-        if piece is None:
-            return
-        yield piece
 
 
 def _parser(content_type: str, reader: "_Reader") -> MultipartParser:
@@ -192,9 +193,9 @@ class _Reader:
 
     def on_headers_finished(self) -> None:
         limits = self._limits
-        doomed = limits.declared is not None and (limits.declared > limits.most_bytes + _FORM_BYTES)
+        doomed = limits.declared is not None and limits.declared > limits.most_in_all
         if self._part.is_file and doomed:
-            raise self._too_large()
+            raise self.too_large()
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
         part = self._part
@@ -210,7 +211,7 @@ class _Reader:
         form = self._form
         form.bytes += end - start
         if form.bytes > self._limits.most_bytes:
-            raise self._too_large()
+            raise self.too_large()
         if len(self._head) < MAGIC_WITHIN:
             self._head += data[start:end][: MAGIC_WITHIN - len(self._head)]
             if len(self._head) == MAGIC_WITHIN:
@@ -253,7 +254,8 @@ class _Reader:
         if MAGIC not in self._head:
             raise UploadRefused(ErrorCode.NOT_PDF, recorded=True)
 
-    def _too_large(self) -> UploadRefused:
+    def too_large(self) -> UploadRefused:
+        """Return the refusal of what is larger than allowed."""
         line = too_large_line(self._limits.most_bytes)
         return UploadRefused(ErrorCode.TOO_LARGE, line, recorded=True)
 

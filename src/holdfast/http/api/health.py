@@ -14,12 +14,14 @@ _PATIENCE = 2.0
 router = APIRouter(tags=["health"])
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz")
 async def alive() -> dict[str, str]:
     """Tell that the process is alive."""
     return {"status": "ok"}
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz")
 async def ready(request: Request) -> JSONResponse:
     """Tell whether work is taken in and done."""

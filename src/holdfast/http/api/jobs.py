@@ -93,7 +93,10 @@ async def retry_job_now(request: Request, owner: Owner, job_id: str) -> ChangedA
     """Begin the next attempt of a job that waits for it; nothing else about it changes."""
     site = site_of(request)
     job = await site.engine.retry_now((await site.own_job(job_id, owner)).id)
-    return ChangedAnswer(message="Its next attempt begins now.", job=job_out(site, job))
+    message = "Its next attempt begins now."
+    if job.held:
+        message = f"Its next attempt begins when the {job.downstream} is back."
+    return ChangedAnswer(message=message, job=job_out(site, job))
 
 
 @router.post("/{job_id}/cancel")
@@ -105,6 +108,7 @@ async def cancel_job(request: Request, owner: Owner, job_id: str) -> ChangedAnsw
     return ChangedAnswer(message=message, job=job_out(site, job))
 
 
+@router.head("/{job_id}/download", include_in_schema=False)
 @router.get(
     "/{job_id}/download",
     response_class=Response,
@@ -123,6 +127,9 @@ async def download(request: Request, owner: Owner, job_id: str) -> Response:
     found = None if app is None else await asyncio.to_thread(app.download, job)
     if found is None:
         raise ApiError(ErrorCode.EXPIRED)
+    if request.method == "HEAD":
+        found.file.close()
+        return Response(media_type=found.media_type, headers=_headers(found))
     return StreamingResponse(
         _pieces(found.file), media_type=found.media_type, headers=_headers(found)
     )

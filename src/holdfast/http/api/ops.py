@@ -10,9 +10,9 @@ from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.http.admin import IsAdmin, require_admin
 from holdfast.http.errors import ApiError, forbidden
 from holdfast.http.ops_schemas import (
-    DeadLetterFilter,
     DeadLetterGroupOut,
     DeadLetterOut,
+    DeadLetterQuery,
     DeadLettersAnswer,
     DiscardAnswer,
     DownstreamAnswer,
@@ -95,14 +95,14 @@ async def move_downstream(request: Request, name: str, move: Move) -> Downstream
 @router.get("/dead-letters", dependencies=_ADMIN)
 async def list_dead_letters(
     request: Request,
-    where: Annotated[DeadLetterFilter, Query()],
-    cursor: Annotated[str | None, Query(max_length=500)] = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    asked: Annotated[DeadLetterQuery, Query()],
 ) -> DeadLettersAnswer:
     """List the jobs that wait for a person."""
     dead = site_of(request).engine.dead_letters
     try:
-        letters, following = await dead.list(where.as_filter(), cursor=cursor or None, limit=limit)
+        letters, following = await dead.list(
+            asked.as_filter(), cursor=asked.cursor or None, limit=asked.limit
+        )
     except HoldfastError:
         raise
     except ValueError:
@@ -167,6 +167,6 @@ async def stats(request: Request) -> StatsAnswer:
 
 def _run_of(request: Request) -> PacedRun:
     site = site_of(request)
-    if not isinstance(site.paced_run, PacedRun):
+    if site.paced_run is None:
         site.paced_run = PacedRun()
     return site.paced_run

@@ -15,5 +15,6 @@ from holdfast.http.site import Site
 def add_pages(app: FastAPI, site: Site) -> None:
     """Add the pages and their files to `app`."""
     frame = Frame(site)
+    site.refusal_page = frame.refuse
     app.include_router(page_routes(frame))
     app.include_router(frame.assets.routes())

@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 
 from holdfast.errors import HoldfastError
 from holdfast.http.pages.frame import Frame
-from holdfast.http.pages.rows import Row, last_error_of, row_of, shown_name
+from holdfast.http.pages.rows import Row, is_held, last_error_of, row_of, shown_name
+from holdfast.jobs.circuits import HoldMode
 from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.views import JobFilter, Page
 from holdfast.resilience.breaker.transitions import CircuitState
@@ -61,11 +62,22 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A downstream that is not called at the moment, or is tried again."""
+    """A downstream that is not called at the moment, or is tried again.
+
+    Args:
+        trying: it is tried again.
+        failing: its jobs are not held but failed at once.
+    """
 
     name: str
     shown: str
     trying: bool
+    failing: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether its jobs wait."""
+        return not (self.trying or self.failing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +111,14 @@ async def read_board(frame: Frame, owner: str, view: View) -> Board:
         _read_page(frame, owner, view),
         read_held(frame, now),
     )
+    paused = _paused(held)
     return Board(
         view=view,
         rows=await rows_of(frame, page.jobs, now, held),
         choices=_choices(frame, newest.jobs, view),
         total=len(newest.jobs),
         is_all=newest.next_cursor is None,
-        waiting=sum(job.held for job in newest.jobs),
+        waiting=sum(is_held(job, now, paused=job.downstream in paused) for job in newest.jobs),
         held=held,
         newer=View(view.status).path() if view.cursor else None,
         older=View(view.status, page.next_cursor).path() if page.next_cursor else None,
@@ -115,7 +128,7 @@ async def read_board(frame: Frame, owner: str, view: View) -> Board:
 
 async def rows_of(frame: Frame, jobs: Iterable[Job], now: float, held: Iterable[Held]) -> list[Row]:
     """Return `jobs` as rows; those that wait for another attempt say why."""
-    paused = {each.name for each in held if not each.trying}
+    paused = _paused(held)
     rows = (_row(frame, job, now, paused=job.downstream in paused) for job in jobs)
     return list(await asyncio.gather(*rows))
 
@@ -124,10 +137,17 @@ async def read_held(frame: Frame, now: float) -> list[Held]:
     """Return the downstreams that are not called as ever."""
     found = []
     for record in await frame.site.engine.downstreams.list():
-        trying = record.state_at(now) is CircuitState.HALF_OPEN
-        if trying or record.holds_at(now):
-            found.append(Held(record.name, shown_name(record.name), trying))
+        state, settings = record.state_at(now), record.settings
+        trying = state is CircuitState.HALF_OPEN
+        fails_fast = settings.breaker is not None and settings.mode is HoldMode.FAIL_FAST
+        failing = fails_fast and state is CircuitState.OPEN and not record.holds_at(now)
+        if trying or failing or record.holds_at(now):
+            found.append(Held(record.name, shown_name(record.name), trying, failing))
     return found
+
+
+def _paused(held: Iterable[Held]) -> frozenset[str | None]:
+    return frozenset(each.name for each in held if each.holds)
 
 
 async def _read_page(frame: Frame, owner: str, view: View) -> tuple[View, Page]:

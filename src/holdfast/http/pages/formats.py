@@ -58,6 +58,5 @@ def clock_time(moment: float) -> str:
 
 
 def _short(number: float) -> str:
-    return (
-        f"{number:.0f}" if number >= 99.95 else f"{number:.1f}" if number >= 10 else f"{number:.2g}"
-    )
+    """Return two or three figures, without a zero after the point; the browser does the same."""
+    return f"{number:.0f}" if number >= 99.95 else f"{number:.{3 if number >= 10 else 2}g}"

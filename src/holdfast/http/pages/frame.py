@@ -1,14 +1,16 @@
 """What every page is put together from: the site, the apps' parts, templates and files."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
 from jinja2.loaders import BaseLoader, FileSystemLoader
 from starlette.requests import Request
 
+from holdfast.http.errors import ApiError
 from holdfast.http.pages import formats
 from holdfast.http.pages.assets import Assets, common_assets
 from holdfast.http.pages.rows import STATUS_WORDS
@@ -88,6 +90,19 @@ class Frame:
     ) -> HTMLResponse:
         """Answer `request` with a rendered page."""
         return HTMLResponse(self.text(request, template, **values), status, _HEADERS)
+
+    def refuse(self, request: Request, refusal: ApiError) -> Response:
+        """Answer `request` with a page that says why not."""
+        line, status = str(refusal), refusal.status
+        answer = self.answer(request, "refused.html", status, line=line, refused_with=status)
+        answer.headers.update(refusal.headers)
+        return saying(answer, line)
+
+
+def saying(answer: Response, line: str) -> Response:
+    """Let the page say `line`: it stands outside of what htmx puts in its place."""
+    answer.headers["hx-trigger"] = json.dumps({"holdfast:say": {"text": line}})
+    return answer
 
 
 def is_partial(request: Request) -> bool:

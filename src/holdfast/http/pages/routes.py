@@ -1,7 +1,6 @@
 """The pages' routes: rows, one job, and what can be done to it by a form."""
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -13,19 +12,22 @@ from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 
 from holdfast.errors import ERRORS, ErrorCode, HoldfastError
-from holdfast.http.errors import as_api_error
+from holdfast.http.errors import TWIN_LINE, as_api_error
 from holdfast.http.pages.board import View, read_board, read_held, rows_of
-from holdfast.http.pages.frame import THEME_COOKIE, THEMES, Frame, is_partial
+from holdfast.http.pages.frame import THEME_COOKIE, THEMES, Frame, is_partial, saying
 from holdfast.http.pages.timeline import lines_of, steps_of
 from holdfast.http.sessions import Owner, set_cookie
 from holdfast.jobs.model import Job
 from holdfast.jobs.ports import StoreUnavailable
+from holdfast.jobs.refusals import TwinInPlace
 
 _YEAR = 365 * 86_400
 _JOB_PATH = re.compile(r"/jobs/[\w%.~-]+")
 _NOTES = {
     "retried": "Back in the queue; its attempts are counted anew.",
     "expedited": "Its next attempt begins now.",
+    "paused": "It waits until what it needs is back; then it begins by itself.",
+    "in-place": TWIN_LINE,
     "cancelled": "Cancelled.",
     "stopping": "Asked to stop.",
 }
@@ -59,7 +61,7 @@ def page_routes(frame: Frame) -> APIRouter:
     """Return the routes of all pages."""
     desk = _Desk(frame)
     router = APIRouter(include_in_schema=False, route_class=_page_route(frame))
-    router.add_api_route("/", desk.front, methods=["GET"])
+    router.add_api_route("/", desk.front, methods=["GET", "HEAD"])
     router.add_api_route("/jobs/{job_id}", desk.job, methods=["GET"])
     router.add_api_route("/jobs/{job_id}/retry", desk.retry, methods=["POST"])
     router.add_api_route("/jobs/{job_id}/retry-now", desk.retry_now, methods=["POST"])
@@ -92,7 +94,7 @@ class _Desk:
         partial = is_partial(request)
         template = "board.html" if partial else "front.html"
         answer = self._frame.answer(request, template, board=board, sequence=sequence, note=line)
-        return _saying(answer, line) if partial and line else answer
+        return saying(answer, line) if partial and line else answer
 
     async def job(self, request: Request, owner: Owner, job_id: str, note: Text = None) -> Response:
         """Show one job and its history."""
@@ -119,7 +121,7 @@ class _Desk:
             sequence=sequence,
             note=line,
         )
-        return _saying(answer, line) if partial and line else answer
+        return saying(answer, line) if partial and line else answer
 
     # -- doing ---------------------------------------------------------------------------------
 
@@ -136,8 +138,7 @@ class _Desk:
         """Begin the next attempt of a job that waits for it."""
 
         async def move(job: Job) -> str:
-            await self._engine.retry_now(job.id)
-            return "expedited"
+            return "paused" if (await self._engine.retry_now(job.id)).held else "expedited"
 
         return await self._do(move, owner, job_id, back)
 
@@ -158,7 +159,7 @@ class _Desk:
             raise
         except HoldfastError as error:
             # What the row shows by now says more than a page that refuses.
-            note = str(error.code)
+            note = "in-place" if isinstance(error, TwinInPlace) else str(error.code)
         return RedirectResponse(back.path(job, note), 303)
 
     async def theme(self, theme: Field = "", back: Field = "") -> Response:
@@ -178,12 +179,6 @@ class _Desk:
         return _NOTES.get(key) or self._frame.note(key)
 
 
-def _saying(answer: Response, line: str) -> Response:
-    """Let the page say `line`: it stands outside of what htmx puts in its place."""
-    answer.headers["hx-trigger"] = json.dumps({"holdfast:say": {"text": line}})
-    return answer
-
-
 def _page_route(frame: Frame) -> type[APIRoute]:
     """Return a kind of route whose refusals are pages."""
 
@@ -195,10 +190,7 @@ def _page_route(frame: Frame) -> type[APIRoute]:
                 try:
                     return await handle(request)
                 except HoldfastError as error:
-                    refusal = as_api_error(request, error)
-                answer = frame.answer(request, "refused.html", refusal.status, line=str(refusal))
-                answer.headers.update(refusal.headers)
-                return _saying(answer, str(refusal))
+                    return frame.refuse(request, as_api_error(request, error))
 
             return handle_or_refuse
 

@@ -89,7 +89,7 @@ def row_of(
         paused: its downstream is held, so that nothing can be tried now.
         last_error: what went wrong in its last attempt, for a job that waits for another.
     """
-    look = _look(job, now)
+    look = _look(job, now, paused=paused)
     until = job.ready_at if look is Look.WAITING else None
     return Row(
         id=job.id,
@@ -101,12 +101,12 @@ def row_of(
         label=_label(job, look, words),
         attempts=_attempts(job, look),
         until=until,
-        until_words="next retry in" if job.attempt_count else "starts in",
+        until_words="next retry in" if _was_tried(job) else "starts in",
         line=_line(job, facts, look, last_error),
         progress=job.progress if look is Look.RUNNING else None,
         can_download=facts.can_download,
         can_retry=facts.can_retry,
-        can_expedite=until is not None and job.attempt_count > 0 and not paused,
+        can_expedite=until is not None and _was_tried(job) and not paused,
         can_cancel=not job.status.finished and not job.cancel_requested,
     )
 
@@ -129,12 +129,30 @@ def last_error_of(attempts: tuple[Attempt, ...]) -> str | None:
     return None
 
 
-def _look(job: Job, now: float) -> Look:
-    if job.held:
+def is_held(job: Job, now: float, *, paused: bool) -> bool:
+    """Say whether `job` waits for its downstream; `paused` says that this is held.
+
+    One that was tried waits for it even before its time has come: that is some time after the
+    downstream is tried again. One that is to run at a time of somebody's choice waits for that.
+    """
+    if job.held or job.status is not JobStatus.QUEUED:
+        return job.held
+    return paused and (_was_tried(job) or not _comes_later(job, now))
+
+
+def _was_tried(job: Job) -> bool:
+    # An attempt that was a trial call is not counted.
+    return job.attempt_count > 0 or job.last_attempt_at is not None
+
+
+def _comes_later(job: Job, now: float) -> bool:
+    return job.status is JobStatus.QUEUED and job.ready_at is not None and job.ready_at > now
+
+
+def _look(job: Job, now: float, *, paused: bool) -> Look:
+    if is_held(job, now, paused=paused):
         return Look.HELD
-    if job.status is JobStatus.QUEUED and job.ready_at is not None and job.ready_at > now:
-        return Look.WAITING
-    return _LOOKS[job.status]
+    return Look.WAITING if _comes_later(job, now) else _LOOKS[job.status]
 
 
 def _label(job: Job, look: Look, words: Mapping[JobStatus, str]) -> str:
@@ -143,7 +161,7 @@ def _label(job: Job, look: Look, words: Mapping[JobStatus, str]) -> str:
     if look is Look.HELD:
         return "Paused"
     if look is Look.WAITING:
-        return "Waiting to retry" if job.attempt_count else "Scheduled"
+        return "Waiting to retry" if _was_tried(job) else "Scheduled"
     return words.get(job.status) or STATUS_WORDS[job.status]
 
 

@@ -129,6 +129,9 @@ def test_what_is_on_can_be_looked_at(chaotic):
         {"mode": "fail", "share": 2},
         {"mode": "fail", "share": True},
         {"mode": "fail", "requests": 0},
+        {"mode": "fail", "requests": 1.5},
+        {"mode": "fail", "requests": "2"},
+        {"mode": "fail", "status": 500.7},
         {"mode": "fail", "forever": 1},
         {"mode": "slow", "delay": "long"},
         {"mode": "vanish"},
@@ -143,6 +146,7 @@ def test_a_fault_that_makes_no_sense_is_refused(chaotic, fault):
 def test_a_command_that_is_no_json_or_too_long_is_refused(chaotic):
     assert chaotic.client.put("/chaos", content=b"{").status_code == 400
     assert chaotic.client.put("/chaos", content=b" " * 5000).status_code == 400
+    assert chaotic.client.put("/chaos", content=b"[" * 4000).status_code == 400
 
 
 def test_a_page_with_another_name_cannot_ask_for_faults(chaotic):

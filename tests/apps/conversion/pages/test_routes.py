@@ -135,6 +135,24 @@ def test_each_sample_is_another_file(serving):
     assert all("sample-" in row and "metadata" in row for row in rows)
 
 
+def test_a_script_is_told_what_became_of_its_sample(serving, monkeypatch):
+    json = {"accept": "application/json"}
+    answer = serving.client.post("/sample", headers=json, data={"mapping": "text"})
+
+    assert answer.status_code == 201
+    assert answer.json()["job"]["mapping"] == "text"
+
+    def broken(*_):
+        raise OSError(errno.EIO, "broken", "/a/secret/path")
+
+    monkeypatch.setattr("holdfast.files.artifacts.Draft.write", broken)
+    answer = serving.client.post("/sample", headers=json)
+    assert (answer.status_code, answer.json()) == (
+        500,
+        {"error": {"code": "IO_ERROR", "message": "The file could not be read or stored."}},
+    )
+
+
 def test_a_sample_of_no_mapping_is_of_the_first(serving):
     _, (row,) = shown(serving, serving.client.post("/sample", data={"mapping": "<x>"}))
 

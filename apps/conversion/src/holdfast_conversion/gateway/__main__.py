@@ -17,8 +17,9 @@ import urllib.request
 from collections.abc import Sequence
 
 from holdfast import Clock, SystemClock
+from holdfast.settings import BadSetting, Environment
 from holdfast_conversion.gateway.chaos import Mode
-from holdfast_conversion.gateway.settings import BadSetting, GatewaySettings, whole_number
+from holdfast_conversion.gateway.settings import GatewaySettings
 
 EXIT_USAGE = 2
 EXIT_FAILED = 1
@@ -96,7 +97,7 @@ def _settings(words: list[str]) -> GatewaySettings:
         format="gateway: %(message)s",
         stream=sys.stderr,
     )
-    size = whole_number(os.environ, "MAX_UPLOAD_BYTES", defaults.max_upload_bytes)
+    size = Environment(os.environ).whole("MAX_UPLOAD_BYTES", defaults.max_upload_bytes)
     return GatewaySettings(
         host=options.host,
         port=options.port,
@@ -148,7 +149,7 @@ def _line_of(error: urllib.error.HTTPError) -> str:
         return "this gateway was not started with --chaos"
     try:
         return str(json.loads(error.read())["error"]["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return f"HTTP {error.code}"
 
 

@@ -77,10 +77,10 @@ class Answers:
             task.exception()  # it has been seen, even where the caller is gone
 
     def _settle(self, key: str, task: "asyncio.Task[ScratchFile]") -> None:
-        """Keep a result or a final refusal; what may go better next time is forgotten."""
+        """Keep a result, or a refusal that would come again; the rest may go better next time."""
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        final = error is None or (isinstance(error, Refusal) and error.meaning.is_final)
-        if not final:
+        kept = error is None or (isinstance(error, Refusal) and error.is_kept)
+        if not kept:
             self._entries.pop(key, None)
         elif key in self._entries:
             self._entries[key].expires = self._clock.monotonic() + self._keep

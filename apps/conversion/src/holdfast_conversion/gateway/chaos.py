@@ -78,7 +78,7 @@ def parse(fields: object) -> Fault:
         share=_number(fields, "share", 0.0, 1.0, 1.0),
         seconds=_number_or_none(fields, "seconds", _LONGEST_SECONDS),
         requests=_whole_or_none(fields, "requests", _MOST_REQUESTS),
-        status=int(_number(fields, "status", 500, 599, 500)),
+        status=_whole(fields, "status", 500, 599, 500),
         delay=_number(fields, "delay", 0.0, _LONGEST_SECONDS, 5.0),
     )
     if mode is Mode.VANISH and fault.seconds is None:
@@ -153,5 +153,12 @@ def _number_or_none(fields: Mapping[str, Any], name: str, high: float) -> float 
     return None if fields.get(name) is None else _number(fields, name, 0.0, high, 0.0)
 
 
+def _whole(fields: Mapping[str, Any], name: str, low: int, high: int, default: int) -> int:
+    value = _number(fields, name, low, high, default)
+    if value != int(value):
+        raise BadFault(f"{name} must be a whole number from {low} to {high}")
+    return int(value)
+
+
 def _whole_or_none(fields: Mapping[str, Any], name: str, high: int) -> int | None:
-    return None if fields.get(name) is None else int(_number(fields, name, 1, high, 1))
+    return None if fields.get(name) is None else _whole(fields, name, 1, high, 1)

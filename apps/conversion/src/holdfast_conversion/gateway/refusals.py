@@ -16,6 +16,8 @@ class Reason(StrEnum):
     DAMAGED = "DAMAGED"
     ENCRYPTED = "ENCRYPTED"
     CRASHED = "CRASHED"
+    KILLED = "KILLED"
+    KILLED_AGAIN = "KILLED_AGAIN"
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
     OUT_OF_CPU = "OUT_OF_CPU"
     TOO_MANY_PAGES = "TOO_MANY_PAGES"
@@ -44,7 +46,7 @@ class Meaning:
 
     @property
     def is_final(self) -> bool:
-        """Whether the same request would be refused again."""
+        """Whether a caller need not ask again by itself."""
         return self.status < 500 and self.status != 408
 
 
@@ -59,6 +61,12 @@ def _table() -> Mapping[Reason, Meaning]:
             400,
             code.PARSE_ERROR,
             "This PDF cannot be read: it breaks the reader, which was ended safely.",
+        ),
+        Reason.KILLED: (503, code.GW_UNAVAILABLE, "The conversion was stopped; try again."),
+        Reason.KILLED_AGAIN: (
+            400,
+            code.PARSE_ERROR,
+            "This PDF cannot be read: the system ended its reader again and again.",
         ),
         Reason.OUT_OF_MEMORY: (
             400,
@@ -104,6 +112,10 @@ MEANINGS: Mapping[Reason, Meaning] = _table()
 """Every `Reason` with what it is on the wire."""
 
 
+_BY_CHANCE = frozenset({Reason.CRASHED, Reason.KILLED_AGAIN})
+"""What the file need not be to blame for: who asks again gets another try and not the same word."""
+
+
 class Refusal(Exception):
     """Say no, for a `reason`; `detail` is for the log and never for the wire."""
 
@@ -116,3 +128,8 @@ class Refusal(Exception):
     def meaning(self) -> Meaning:
         """What the reason is on the wire."""
         return MEANINGS[self.reason]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the same file would be refused for the same reason again."""
+        return self.meaning.is_final and self.reason not in _BY_CHANCE

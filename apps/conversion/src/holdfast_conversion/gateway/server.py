@@ -19,6 +19,7 @@ from holdfast_conversion.gateway.chaos import BadFault, Chaos, Mode, is_local, p
 from holdfast_conversion.gateway.children.pool import ChildPool
 from holdfast_conversion.gateway.faults import FaultyDoor
 from holdfast_conversion.gateway.formats import Mapping
+from holdfast_conversion.gateway.killings import Killings
 from holdfast_conversion.gateway.listening import Listener
 from holdfast_conversion.gateway.parting import PartingResponse
 from holdfast_conversion.gateway.refusals import Reason, Refusal
@@ -75,6 +76,7 @@ class Gateway:
         self.settings = settings
         self.pool = pool
         self.answers = Answers(settings.keep_seconds, clock)
+        self.killings = Killings()
         self.busy = 0
 
     @contextlib.contextmanager
@@ -107,16 +109,18 @@ class Gateway:
                 most_bytes=self.settings.max_upload_bytes,
                 stall_seconds=self.settings.stall_seconds,
             )
+            fingerprint = f"{body.sha256} {wanted}"
 
             async def work() -> ScratchFile:
                 try:
                     target = ScratchFile()
                 except OSError as error:
                     raise Refusal(Reason.STORAGE, str(error.strerror)) from None
-                await self.pool.convert(body.file.fd, wanted, target.fd)
+                with self.killings.counted(fingerprint):
+                    await self.pool.convert(body.file.fd, wanted, target.fd)
                 return target
 
-            return await self.answers.result(key, f"{body.sha256} {wanted}", work)
+            return await self.answers.result(key, fingerprint, work)
 
 
 def create_app(
@@ -199,7 +203,7 @@ async def _chaos(request: Request) -> Response:
     elif request.method == "PUT":
         try:
             fault = parse(json.loads(await _command(request)))
-        except (BadFault, ValueError) as error:
+        except (BadFault, ValueError, RecursionError) as error:
             line = str(error) if isinstance(error, BadFault) else "The fault must be JSON."
             return _error(400, ErrorCode.VALIDATION_ERROR, line)
         if fault.mode is Mode.VANISH:

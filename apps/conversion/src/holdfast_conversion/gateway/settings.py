@@ -1,16 +1,11 @@
-"""How the gateway runs: what may be set, and what a bad value is answered with."""
+"""How the gateway runs: what may be set."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast_conversion.gateway.formats import Caps
 
 MEBIBYTE = 1024 * 1024
-
-
-class BadSetting(ValueError):
-    """A value cannot be used; the message names it in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +49,3 @@ class GatewaySettings:
     keep_seconds: float = 600.0
     chaos: bool = False
     limits: Limits = field(default_factory=Limits)
-
-
-def whole_number(environment: Mapping[str, str], name: str, default: int) -> int:
-    """Return the setting `name` as a whole number above zero.
-
-    Raises:
-        BadSetting: it is none.
-    """
-    text = environment.get(name, "").strip()
-    if not text:
-        return default
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise BadSetting(f"{name} must be a whole number above 0, not {text!r}")
-    return value

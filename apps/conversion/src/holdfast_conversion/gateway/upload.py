@@ -1,6 +1,5 @@
 """Take a body as it comes: onto disk, counted and hashed, and no further than allowed."""
 
-import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from starlette.requests import ClientDisconnect
 from holdfast_conversion.gateway.formats import MAGIC_WITHIN, check_magic
 from holdfast_conversion.gateway.refusals import Reason, Refusal
 from holdfast_conversion.gateway.scratch import ScratchFile
+from holdfast_conversion.gateway.stalling import not_stalling
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,10 @@ async def receive(
     try:
         file = ScratchFile()
         return Upload(file, await _copy(body, file, most_bytes, stall_seconds))
+    except TimeoutError:
+        raise Refusal(Reason.BODY_SLOW) from None
+    except ClientDisconnect:
+        raise Refusal(Reason.BODY_CUT) from None
     except OSError as error:
         raise Refusal(Reason.STORAGE, str(error.strerror)) from None
 
@@ -41,7 +45,7 @@ async def _copy(
     body: AsyncIterator[bytes], file: ScratchFile, most_bytes: int, stall_seconds: float
 ) -> str:
     digest, size, head, checked = hashlib.sha256(), 0, b"", False
-    async for chunk in _not_stalling(body, stall_seconds):
+    async for chunk in not_stalling(body, stall_seconds):
         size += len(chunk)
         if size > most_bytes:
             raise Refusal(Reason.BODY_TOO_LARGE, "counted")
@@ -56,17 +60,3 @@ async def _copy(
     if not checked:
         check_magic(head)
     return digest.hexdigest()
-
-
-async def _not_stalling(body: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    while True:
-        try:
-            async with asyncio.timeout(seconds):
-                chunk = await anext(body, None)
-        except TimeoutError:
-            raise Refusal(Reason.BODY_SLOW) from None
-        except ClientDisconnect:
-            raise Refusal(Reason.BODY_CUT) from None
-        if chunk is None:
-            return
-        yield chunk

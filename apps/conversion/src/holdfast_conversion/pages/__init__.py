@@ -1,15 +1,12 @@
 """The service's part of the front page: what is taken in, and in which words it is spoken of."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast import JobStatus
 from holdfast.http import PagePart
 from holdfast_conversion.gateway.formats import Mapping
+from holdfast_conversion.settings import ConversionSettings
 from holdfast_conversion.upload import DEFAULT_MAPPING, shown_size, too_large_line
-
-if TYPE_CHECKING:
-    from holdfast_conversion.settings import ConversionSettings
 
 _GIVES = {
     Mapping.LAYOUT: "Pages, blocks, lines and words, each with its place",
@@ -23,7 +20,7 @@ _NOTES = {
 }
 
 
-def conversion_page(settings: "ConversionSettings") -> PagePart:
+def conversion_page(settings: ConversionSettings) -> PagePart:
     """Return the part for a service that is set up like this."""
     return PagePart(
         title="Convert PDFs to XML",

@@ -1,25 +1,23 @@
-"""What the page's forms post to where no script runs: an upload, and the sample."""
+"""What the page's forms post to: an upload where no script runs, and the sample."""
 
 import hashlib
 import secrets
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
-from fastapi.responses import RedirectResponse
+from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.requests import ClientDisconnect
 
 from holdfast.http import Owner
+from holdfast_conversion.desk import UploadDesk
 from holdfast_conversion.gateway.formats import Mapping
 from holdfast_conversion.gateway.parting import PartingResponse
 from holdfast_conversion.pages.sample import sample_pdf
 from holdfast_conversion.upload import DEFAULT_MAPPING, UploadRefused
 from holdfast_conversion.upload import Form as UploadForm
 
-if TYPE_CHECKING:
-    from holdfast_conversion.routes import UploadDesk
 
-
-def add_page_routes(router: APIRouter, desk: "UploadDesk") -> None:
+def add_page_routes(router: APIRouter, desk: UploadDesk) -> None:
     """Add the routes to `router`; each goes back to the front page with a note."""
 
     @router.post("/upload", tags=["streamed"], include_in_schema=False)
@@ -37,8 +35,11 @@ def add_page_routes(router: APIRouter, desk: "UploadDesk") -> None:
         return RedirectResponse(_front("uploaded" if created else "twin"), 303)
 
     @router.post("/sample", include_in_schema=False)
-    async def sample(owner: Owner, mapping: Annotated[str, Form()] = DEFAULT_MAPPING) -> Response:
-        """Convert a sample; each is another file."""
+    async def sample(
+        request: Request, owner: Owner, mapping: Annotated[str, Form()] = DEFAULT_MAPPING
+    ) -> Response:
+        """Convert a sample; each is another file. A script that asks for JSON gets no redirect."""
+        scripted = "application/json" in request.headers.get("accept", "")
         number = secrets.token_hex(3)
         content = sample_pdf(number)
         chosen = mapping if mapping in list(Mapping) else DEFAULT_MAPPING
@@ -50,9 +51,14 @@ def add_page_routes(router: APIRouter, desk: "UploadDesk") -> None:
             has_file=True,
         )
         try:
-            await desk.take_in_bytes(content, form, owner)
+            job, _ = await desk.take_in_bytes(content, form, owner)
         except UploadRefused as refused:
+            if scripted:
+                error = {"code": refused.code, "message": str(refused)}
+                return JSONResponse({"error": error}, refused.status)
             return RedirectResponse(_front(str(refused.code)), 303)
+        if scripted:
+            return JSONResponse({"job": desk.shown(job)}, 201)
         return RedirectResponse(_front("sample"), 303)
 
 

@@ -1,6 +1,5 @@
 """Children under attack by files, limits and signals: the server stays, the file is answered."""
 
-import contextlib
 import os
 import signal
 import threading
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from lxml import etree
 from tests.apps.conversion.hostile import BUILDERS, decompression_bomb, endless_pages
 from tests.apps.conversion.pdf_writer import Text, document, paragraph
+from tests.apps.conversion.running import ticks
 
 HELLO = document([Text(72, 700, "Hello")])
 ANSWERS = {200, 400, 413}
@@ -79,30 +79,57 @@ def test_a_child_that_stands_still_is_ended_and_the_caller_may_try_again(start_g
         pytest.fail("no child took its place")
 
 
+def killed(killing, number, **headers):
+    """Send the one child a signal while it converts a long file; return the answer to that."""
+    (child,) = killing.children()
+    at_rest = ticks(child)
+    answers = []
+    asking = threading.Thread(
+        target=lambda: answers.append(killing.convert(LONG, "layout", **headers))
+    )
+    asking.start()
+    # One that is not busy yet may not have taken the file, and then another does.
+    while ticks(child) < at_rest + 5:
+        time.sleep(0.005)
+    os.kill(child, number)
+    asking.join()
+    assert "<p>Hello</p>" in killing.convert(HELLO).text
+    assert child not in killing.children()
+    return answers[0]
+
+
 @pytest.mark.parametrize(
     "number, expected",
     [
         (signal.SIGSEGV, (400, "PARSE_ERROR")),
-        (signal.SIGKILL, (400, "PARSE_ERROR")),
         (signal.SIGABRT, (400, "PARSE_ERROR")),
         (signal.SIGXCPU, (400, "TIMEOUT")),
         (signal.SIGTERM, (503, "GW_UNAVAILABLE")),
+        (signal.SIGKILL, (503, "GW_UNAVAILABLE")),
     ],
 )
 def test_a_child_that_dies_over_a_file_is_an_answer_about_that_file(killing, number, expected):
-    before = set(killing.children())
-    answers = []
-    asking = threading.Thread(target=lambda: answers.append(killing.convert(LONG, "layout")))
-    asking.start()
-    while killing.health()["idle"] > 0:
-        time.sleep(0.005)
-    for child in before:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, number)
-    asking.join()
-    assert code_of(answers[0]) == expected
-    assert "<p>Hello</p>" in killing.convert(HELLO).text
-    assert before.isdisjoint(killing.children())
+    assert code_of(killed(killing, number)) == expected
+
+
+def test_a_file_whose_child_is_killed_again_and_again_is_refused_until_it_is_not(start_gateway):
+    one = start_gateway({"children": 1})
+    key = {"idempotency_key": "a-job"}
+
+    answers = [killed(one, signal.SIGKILL, **key) for _ in range(4)]
+
+    assert [answer.status_code for answer in answers] == [503, 503, 400, 400]
+    assert "retry-after" in answers[0].headers
+    assert code_of(answers[2]) == (400, "PARSE_ERROR")
+    assert "again and again" in answers[2].json()["error"]["message"]
+    assert one.convert(LONG, "layout", **key).status_code == 200
+
+
+def test_a_crash_is_tried_again_for_who_asks_again(killing):
+    key = {"idempotency_key": "crashed"}
+
+    assert code_of(killed(killing, signal.SIGSEGV, **key)) == (400, "PARSE_ERROR")
+    assert killing.convert(LONG, "layout", **key).status_code == 200
 
 
 LONG = document(*[paragraph(40, 780, ["words to take time with, and more"] * 60, 9)] * 150)

@@ -86,7 +86,7 @@ class ChildProcess:
         try:
             async with asyncio.timeout(_START_SECONDS):
                 fields = _fields(await self._receive())
-        except (TimeoutError, OSError, ValueError) as error:
+        except (TimeoutError, OSError, ValueError, RecursionError) as error:
             self.kill()
             raise ChildLost(f"a child process did not start: {error!r}") from None
         self.confined = fields.get("confined") is True
@@ -139,7 +139,7 @@ class ChildProcess:
         try:
             fields = _fields(answer)
             reason = None if fields["reason"] is None else Reason(fields["reason"])
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, RecursionError):
             raise Refusal(Reason.CRASHED, "the child spoke nonsense") from None
         if reason is not None and reason not in _FROM_CHILD:
             raise Refusal(Reason.CRASHED, f"the child claimed {reason}")
@@ -159,6 +159,9 @@ class ChildProcess:
         if status == -signal.SIGTERM:
             # Nothing in a file sends this one: somebody wanted the child gone.
             return Refusal(Reason.STOPPED, name)
+        if status == -signal.SIGKILL:
+            # Whom we kill is judged elsewhere: this was Linux, where memory runs out, or a person.
+            return Refusal(Reason.KILLED, name)
         return Refusal(Reason.CRASHED, name)
 
 

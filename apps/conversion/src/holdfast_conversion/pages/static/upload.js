@@ -1,6 +1,7 @@
 // Uploads with a bar. Without this module the form posts one file and comes back.
 
 const AT_ONCE = 3;
+const NOT_TAKEN = "The server could not take it in.";
 const form = document.getElementById("upload");
 const input = document.getElementById("file");
 const template = document.getElementById("upload-item");
@@ -102,7 +103,7 @@ class Upload {
     } else if (response?.job) {
       this.handOver(response);
     } else {
-      this.refuse(response?.error?.message ?? "The server could not take it in.");
+      this.refuse(response?.error?.message ?? NOT_TAKEN);
     }
   }
 
@@ -155,6 +156,20 @@ function take(files) {
   }
 }
 
+// Returns why there is none, or nothing.
+async function convertSample() {
+  const body = new URLSearchParams({ mapping: chosenMapping() });
+  const headers = { accept: "application/json" };
+  try {
+    const answer = await fetch("/sample", { method: "POST", body, headers });
+    if (answer.ok) return "";
+    const told = await answer.json().catch(() => null);
+    return told?.error?.message ?? NOT_TAKEN;
+  } catch {
+    return "The connection was lost, so no sample was converted.";
+  }
+}
+
 const isFiles = (event) => event.dataTransfer?.types.includes("Files");
 const dragging = (on) => document.documentElement.classList.toggle("dragging", on);
 
@@ -183,9 +198,9 @@ if (form) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (event.submitter?.id !== "sample") return;
-    const body = new URLSearchParams({ mapping: chosenMapping() });
-    await fetch("/sample", { method: "POST", body, redirect: "manual" });
-    refresh();
+    const refusal = await convertSample();
+    if (refusal) say(refusal, false);
+    else refresh();
   });
   document.addEventListener("htmx:after:swap", () => handedOver.forEach((upload) => upload.settle()));
   window.addEventListener("beforeunload", (event) => {

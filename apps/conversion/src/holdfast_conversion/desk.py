@@ -1,0 +1,201 @@
+"""Where uploads are taken in: a file comes, is made durable, and a job is made of it."""
+
+import asyncio
+import json
+import secrets
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse
+from starlette.requests import ClientDisconnect
+
+from holdfast import Engine, ErrorCode, Job, JobStatus, Permanent
+from holdfast.files import ArtifactStore, Draft
+from holdfast.http import JobOut, Owner, Site
+from holdfast_conversion.artifacts import (
+    StorageError,
+    has_expired,
+    pdf_name,
+    result_name,
+    storing,
+)
+from holdfast_conversion.gateway.parting import PartingResponse
+from holdfast_conversion.model import ConvertArgs
+from holdfast_conversion.settings import ConversionSettings
+from holdfast_conversion.streaming import Room
+from holdfast_conversion.upload import Form, Limits, UploadRefused, receive
+
+_MOST_TWINS = 1000
+_UNFINISHED_SECONDS = 60.0
+"""A rejection that was half recorded when its process died is ended by its deadline."""
+
+
+class UploadDesk:
+    """Take uploads in.
+
+    Args:
+        settings: how large they may be, how long they may take, how long results are kept.
+        files: where they are put.
+        convert: the job that is made of each.
+        site: the server that they come to.
+    """
+
+    def __init__(
+        self, settings: ConversionSettings, files: ArtifactStore, convert: Any, site: Site
+    ) -> None:
+        self._settings = settings
+        self._files = files
+        self._convert = convert
+        self._site = site
+        self._room = Room()
+
+    @property
+    def _engine(self) -> Engine:
+        return self._site.engine  # type: ignore[return-value]  # opened by address or not
+
+    async def upload(self, request: Request, owner: Owner) -> Response:
+        """Take in a PDF to convert; the same file and mapping again find the first job."""
+        form = Form()
+        try:
+            job, created = await self.take_in(request, form, owner)
+        except UploadRefused as refused:
+            return await self._refuse(request, refused, form, owner)
+        except ClientDisconnect:
+            # Nobody is there to read it.
+            return Response(status_code=400)
+        body = {"job": self.shown(job)}
+        if created:
+            return JSONResponse(body, 201, {"location": f"/api/jobs/{job.id}"})
+        return JSONResponse({**body, "deduplicated": True}, 200)
+
+    async def take_in(self, request: Request, form: Form, owner: str) -> tuple[Job, bool]:
+        """Receive the form of `request`; return its job, and whether it is a new one.
+
+        Raises:
+            UploadRefused: it cannot be taken in; `form` says what is known of it.
+            ClientDisconnect: whoever sent it is gone.
+        """
+        with await self._draft() as draft:
+            await receive(
+                request.stream(),
+                request.headers.get("content-type", ""),
+                draft,
+                form,
+                self._limits(request),
+            )
+            return await self._enqueue(draft, form, owner)
+
+    async def take_in_bytes(self, content: bytes, form: Form, owner: str) -> tuple[Job, bool]:
+        """Take in a file of our own that `form` describes.
+
+        Raises:
+            UploadRefused: it cannot be stored.
+        """
+        with await self._draft() as draft:
+            try:
+                with storing():
+                    await asyncio.to_thread(draft.write, content)
+            except (StorageError, Permanent) as error:
+                raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
+            return await self._enqueue(draft, form, owner)
+
+    def _limits(self, request: Request) -> Limits:
+        settings = self._settings
+        declared = request.headers.get("content-length", "")
+        return Limits(
+            most_bytes=settings.max_upload_bytes,
+            stall_seconds=settings.stall_seconds,
+            total_seconds=settings.upload_seconds,
+            declared=int(declared) if declared.isascii() and declared.isdigit() else None,
+            room=self._room,
+        )
+
+    async def _draft(self) -> Draft:
+        try:
+            with storing():
+                return await asyncio.to_thread(self._files.draft)
+        except (StorageError, Permanent) as error:
+            raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
+
+    # -- the job -------------------------------------------------------------------------------
+
+    async def _enqueue(self, draft: Draft, form: Form, owner: str) -> tuple[Job, bool]:
+        """Make the file durable, then the job; the file goes again where a twin was there."""
+        job_id = self._new_id()
+        name = pdf_name(job_id)
+        try:
+            with storing():
+                await asyncio.to_thread(draft.publish, name)
+        except (StorageError, Permanent) as error:
+            raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
+        args = ConvertArgs(name, form.mapping, form.bytes, form.sha256)
+        for key in _keys(owner, form):
+            # Where the database goes away meanwhile the job may be there all the same, so the file
+            # stays; it is cleared up later if no job speaks of it.
+            handle = await self._engine.enqueue(
+                self._convert,
+                args,
+                id=job_id,
+                dedup_key=key,
+                owner=owner,
+                meta={**_meta(form), "stored": True},
+            )
+            job = await self._engine.get(handle.id)
+            if job is not None and (handle.created or self._is_of_use(job)):
+                break
+        else:
+            await asyncio.to_thread(self._files.delete, name)
+            raise UploadRefused(ErrorCode.UNKNOWN, recorded=False)
+        if not handle.created:
+            await asyncio.to_thread(self._files.delete, name)
+        return job, handle.created
+
+    def _is_of_use(self, job: Job) -> bool:
+        """Say whether a twin serves who uploads again: its result is there, or is still to come."""
+        if job.status is not JobStatus.COMPLETE:
+            # It may have failed meanwhile; and one that was asked to stop will bring no result.
+            return not job.status.finished and not job.cancel_requested
+        name = result_name(job.result)
+        over = has_expired(job, self._site.clock.wall(), self._settings.artifact_ttl)
+        return not over and name is not None and self._files.find(name) is not None
+
+    def _new_id(self) -> str:
+        # Grows with time, as the engine's own do.
+        return f"{int(self._site.clock.wall() * 1000):012x}{secrets.token_hex(10)}"
+
+    def shown(self, job: Job) -> dict[str, Any]:
+        """Return a job as its owner sees it, for JSON."""
+        return JobOut.of(job, self._site.facts(job)).as_json()
+
+    # -- refusals ------------------------------------------------------------------------------
+
+    async def _refuse(
+        self, request: Request, refused: UploadRefused, form: Form, owner: str
+    ) -> Response:
+        body: dict[str, Any] = {"error": {"code": refused.code, "message": str(refused)}}
+        if refused.recorded:
+            job = await self.record(refused, form, owner)
+            body["job"] = self.shown(job)
+        return PartingResponse(refused.status, json.dumps(body).encode(), {}, request)
+
+    async def record(self, refused: UploadRefused, form: Form, owner: str) -> Job:
+        """Keep a refusal as a failed job, for its owner to see."""
+        handle = await self._engine.enqueue(
+            self._convert,
+            ConvertArgs("", form.mapping, form.bytes, ""),
+            owner=owner,
+            meta=_meta(form),
+            deadline=_UNFINISHED_SECONDS,
+            uploaded=True,
+        )
+        return await self._engine.reject(handle, refused.code, str(refused))
+
+
+def _meta(form: Form) -> dict[str, Any]:
+    return {"filename": form.filename, "mapping": str(form.mapping), "bytes": form.bytes}
+
+
+def _keys(owner: str, form: Form) -> list[str]:
+    """Return the keys by which twins are found: the first, then what follows one of no use."""
+    first = f"{owner}:{form.sha256}:{form.mapping}:{form.bytes}"
+    return [first, *(f"{first}:{number}" for number in range(2, _MOST_TWINS))]

@@ -1,0 +1,42 @@
+"""How often in a row a conversion was killed: by chance, or because of its file?"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from holdfast_conversion.gateway.refusals import Reason, Refusal
+
+_MOST_IN_A_ROW = 3
+"""Where memory is short, Linux kills whoever is there, so once says nothing of a file. This often
+means that the file itself takes what there is; a caller's own three attempts find it out."""
+_MOST_FILES = 1024
+
+
+class Killings:
+    """Count by fingerprint; the files that were killed longest ago are forgotten first."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[str, int] = OrderedDict()
+
+    @contextmanager
+    def counted(self, fingerprint: str) -> Iterator[None]:
+        """Count the conversion in the block if it is killed; one that comes to its end clears it.
+
+        Raises:
+            Refusal: as the block does, but `KILLED_AGAIN` where it was killed too often.
+        """
+        try:
+            yield
+        except Refusal as refusal:
+            if refusal.meaning.is_final:
+                self._counts.pop(fingerprint, None)
+            if refusal.reason is not Reason.KILLED:
+                raise
+            count = self._counts.pop(fingerprint, 0) + 1
+            self._counts[fingerprint] = count
+            if len(self._counts) > _MOST_FILES:
+                self._counts.popitem(last=False)
+            if count >= _MOST_IN_A_ROW:
+                raise Refusal(Reason.KILLED_AGAIN, f"{count} times") from None
+            raise
+        self._counts.pop(fingerprint, None)

@@ -1,0 +1,18 @@
+"""Bodies that stand still are not waited for."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+
+async def not_stalling(body: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """Yield the pieces of `body`.
+
+    Raises:
+        TimeoutError: the next one did not come within `seconds`.
+    """
+    while True:
+        async with asyncio.timeout(seconds):
+            piece = await anext(body, None)
+        if piece is None:
+            return
+        yield piece

@@ -1,0 +1,72 @@
+"""Files whose conversions are killed, counted."""
+
+import pytest
+
+from holdfast_conversion.gateway.killings import Killings
+from holdfast_conversion.gateway.refusals import Reason, Refusal
+
+
+def end(killings, file, reason):
+    """End a conversion for `reason`, None is well; return why it is refused in the end."""
+    try:
+        with killings.counted(file):
+            if reason is not None:
+                raise Refusal(reason)
+    except Refusal as refusal:
+        return refusal.reason
+    return None
+
+
+def test_the_third_in_a_row_is_the_files_doing():
+    killings = Killings()
+
+    ends = [end(killings, "a", Reason.KILLED) for _ in range(4)]
+
+    assert ends == [Reason.KILLED] * 2 + [Reason.KILLED_AGAIN] * 2
+    assert end(killings, "b", Reason.KILLED) is Reason.KILLED
+
+
+@pytest.mark.parametrize("between", [None, Reason.DAMAGED, Reason.CRASHED])
+def test_a_conversion_that_comes_to_its_end_begins_the_count_anew(between):
+    killings = Killings()
+    ends = [end(killings, "a", each) for each in (Reason.KILLED, Reason.KILLED, between)]
+
+    assert ends == [Reason.KILLED, Reason.KILLED, between]
+    assert end(killings, "a", Reason.KILLED) is Reason.KILLED
+
+
+@pytest.mark.parametrize("between", [Reason.BUSY, Reason.STOPPED, Reason.SLOW])
+def test_one_that_never_came_to_its_end_does_not(between):
+    killings = Killings()
+    for each in (Reason.KILLED, Reason.KILLED, between):
+        end(killings, "a", each)
+
+    assert end(killings, "a", Reason.KILLED) is Reason.KILLED_AGAIN
+
+
+def test_no_more_files_are_remembered_than_there_is_room_for():
+    killings = Killings()
+    for _ in range(2):
+        end(killings, "first", Reason.KILLED)
+    for number in range(1024):
+        end(killings, str(number), Reason.KILLED)
+
+    assert end(killings, "first", Reason.KILLED) is Reason.KILLED
+    assert end(killings, "1023", Reason.KILLED) is Reason.KILLED
+    assert end(killings, "1023", Reason.KILLED) is Reason.KILLED_AGAIN
+
+
+@pytest.mark.parametrize(
+    "reason, kept",
+    [
+        (Reason.DAMAGED, True),
+        (Reason.OUT_OF_MEMORY, True),
+        (Reason.CRASHED, False),
+        (Reason.KILLED, False),
+        (Reason.KILLED_AGAIN, False),
+        (Reason.BODY_SLOW, False),
+        (Reason.BUSY, False),
+    ],
+)
+def test_only_what_the_file_is_to_blame_for_is_kept_as_an_answer(reason, kept):
+    assert Refusal(reason).is_kept is kept

@@ -1,0 +1,34 @@
+"""Calls of the gateway, where the answer is not about a file; the rest is met in test_job.py."""
+
+import asyncio
+
+import pytest
+
+from holdfast import ErrorCode, Permanent
+from holdfast.testing.downstream import ScriptedDownstream, status
+from holdfast_conversion.gateway_client import GatewayClient
+
+
+def refused(url):
+    async def pdf():
+        yield b"%PDF"
+
+    async def scenario():
+        async with GatewayClient(url, 20.0).convert(pdf(), 4, "text", "a-key"):
+            pytest.fail("it was not refused")
+
+    with pytest.raises(Permanent) as found:
+        asyncio.run(scenario())
+    return found.value
+
+
+@pytest.mark.parametrize("answer", [401, 403, 404, 405])
+def test_an_answer_that_is_not_about_the_file_says_what_to_check(answer):
+    with ScriptedDownstream() as gateway:
+        gateway.script(status(answer, json={"error": {"code": "X", "message": "No such thing."}}))
+
+        error = refused(gateway.url)
+
+    assert error.code is ErrorCode.GW_4XX
+    line = f"No converter answers at its address (HTTP {answer}); check GATEWAY_URL."
+    assert str(error) == line

@@ -1,0 +1,256 @@
+"""`holdfast serve` with an app of a few lines; tests/apps serves a real one."""
+
+import asyncio
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.apps.conversion.running import environment
+
+from holdfast import Engine
+from holdfast.bootstrap import load_app
+
+SOON = 60.0
+MODULE = """
+    import asyncio
+    import os
+    from pathlib import Path
+
+    from fastapi import APIRouter, Request
+
+    from holdfast import App, JobContext
+    from holdfast.http import ServedApp
+
+    app = App("letters")
+
+    @app.job()
+    async def wait(ctx: JobContext, marker: str) -> None:
+        Path(marker).touch()
+        await asyncio.sleep(600)
+
+    class Letters(ServedApp):
+        def routes(self, site):
+            router = APIRouter()
+
+            @router.post("/api/letters", tags=["streamed"])
+            async def take(request: Request) -> int:
+                size = 0
+                async for piece in request.stream():
+                    size += len(piece)
+                    Path("taking").touch()
+                return size
+
+            @router.get("/api/stuck")
+            async def stuck() -> None:
+                Path("stuck").touch()
+                await asyncio.sleep(600)
+
+            return router
+
+    served = Letters(app)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "letters_served.py").write_text(textwrap.dedent(MODULE))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield tmp_path
+    sys.modules.pop("letters_served", None)
+
+
+def command(*words, **settings):
+    """Return what starts a command in the folder of the test."""
+    return {
+        "args": [sys.executable, "-m", "holdfast", *words],
+        "env": {**environment(), "PORT": "0", "HOLDFAST_DATA_DIR": "data", **settings},
+        "text": True,
+    }
+
+
+class Running:
+    """A server that runs; `told` is what it has said so far."""
+
+    def __init__(self, **settings):
+        self.told = []
+        self._lines = queue.Queue()
+        self.process = subprocess.Popen(
+            **command("serve", "letters_served:served", **settings),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def __enter__(self):
+        self.url = self.wait_for("Holdfast is at ").split()[-1]
+        self.client = httpx.Client(base_url=self.url, timeout=SOON, trust_env=False)
+        return self
+
+    def __exit__(self, *_):
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join()
+
+    def _read(self):
+        with self.process.stdout:
+            for line in self.process.stdout:
+                self.told.append(line.rstrip())
+                self._lines.put(line.rstrip())
+        self._lines.put(None)
+
+    def wait_for(self, beginning):
+        while (line := self._lines.get(timeout=SOON)) is not None:
+            if line.startswith(beginning):
+                return line
+        raise AssertionError(f"{beginning!r} was not said:\n" + "\n".join(self.told))
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+
+    def ended(self):
+        """Wait for its end; return the exit code and all that was said."""
+        code = self.process.wait(SOON)
+        self._reader.join(SOON)
+        return code, "\n".join(self.told)
+
+    def connect(self):
+        host, port = self.url.removeprefix("http://").split(":")
+        return socket.create_connection((host, int(port)), timeout=SOON)
+
+    def status_of(self, job_id):
+        return self.client.get(f"/api/jobs/{job_id}").json()["job"]["status"]
+
+    def start_waiting(self):
+        """Let a job of the client's run that does not end by itself."""
+        self.client.get("/api/jobs")
+        owner = self.client.cookies["holdfast_session"].split(".")[0]
+
+        async def enqueue():
+            url = "sqlite:///data/holdfast.db"
+            async with Engine(url, apps=[load_app("letters_served:app")]) as engine:
+                return (await engine.enqueue("letters.wait", "running", owner=owner)).id
+
+        job_id = asyncio.run(enqueue())
+        until_there("running")
+        return job_id
+
+
+def until_there(name):
+    end = time.monotonic() + SOON
+    while not Path(name).exists():
+        assert time.monotonic() < end, f"{name} did not come"
+        time.sleep(0.02)
+
+
+def answer_of(connection):
+    found = b""
+    while piece := connection.recv(65536):
+        found += piece
+    return found.decode()
+
+
+def test_a_cancelled_job_stops_long_before_the_next_heartbeat(folder):
+    with Running(LEASE_MS="1800000", LEASE_EXTEND_MS="900000") as server:
+        job_id = server.start_waiting()
+
+        answer = server.client.post(f"/api/jobs/{job_id}/cancel")
+
+        assert answer.json()["message"] == "The job was asked to stop."
+        end = time.monotonic() + SOON
+        while server.status_of(job_id) != "cancelled":
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+# -- stopping --------------------------------------------------------------------------------------
+
+
+def test_who_stops_it_is_told_what_is_waited_for_and_how_to_wait_no_longer(folder):
+    with Running() as server:
+        server.start_waiting()
+
+        server.interrupt()
+
+        line = server.wait_for("stopping: ")
+        assert line == "stopping: 1 job is finishing (up to 30 s); Ctrl-C again stops now"
+        server.interrupt()
+        code, said = server.ended()
+        assert code == 0
+        assert "Traceback" not in said
+
+
+def test_without_a_running_job_nothing_is_said_of_any(folder):
+    with Running() as server:
+        server.interrupt()
+
+        code, said = server.ended()
+        assert code == 0
+        assert "stopping" not in said
+
+
+def test_a_half_upload_ends_when_the_server_stops(folder):
+    with Running() as server, server.connect() as connection:
+        connection.sendall(
+            b"POST /api/letters HTTP/1.1\r\nhost: here\r\ncontent-length: 1000\r\n\r\nhalf"
+        )
+        until_there("taking")
+
+        server.interrupt()
+
+        answer = answer_of(connection)
+        assert answer.startswith("HTTP/1.1 503")
+        assert "The server is stopping" in answer
+        code, said = server.ended()
+        assert code == 0
+        assert "Traceback" not in said
+
+
+def test_a_request_that_is_cut_off_at_the_end_leaves_no_traceback(folder):
+    with Running() as server, server.connect() as connection:
+        connection.sendall(b"GET /api/stuck HTTP/1.1\r\nhost: here\r\n\r\n")
+        until_there("stuck")
+
+        server.interrupt()
+
+        code, said = server.ended()
+        assert code == 0
+        assert "Traceback" not in said
+
+
+# -- the data directory ----------------------------------------------------------------------------
+
+
+def refusal(*words, **settings):
+    started = command(*words, "letters_served:served", **settings)
+    done = subprocess.run(**started, capture_output=True, check=False, timeout=SOON)
+    assert done.returncode == 1, done.stderr
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("name", ["serve", "worker"])
+def test_a_data_directory_that_cannot_be_used_is_one_line(folder, name):
+    (folder / "plain").write_text("a file")
+    (folder / "half").mkdir()
+    (folder / "half/files").write_text("a file")
+
+    def line(data):
+        return refusal(name, HOLDFAST_DATA_DIR=data)
+
+    begins = "holdfast: HOLDFAST_DATA_DIR "
+    assert line("/proc/x") == f"{begins}'/proc/x' cannot be used: No such file or directory"
+    assert line("plain") == f"{begins}'plain' cannot be used: it is no folder"
+    assert line("plain/x") == f"{begins}'plain/x' cannot be used: Not a directory"
+    assert line("half") == f"{begins}'half' cannot be used: half/files is no folder"

@@ -1,0 +1,108 @@
+"""uvicorn as it is run here."""
+
+import asyncio
+import contextlib
+import socket
+
+import pytest
+
+from holdfast.cli import server as server_module
+from holdfast.cli.server import uvicorn_server
+
+SOON = 60.0
+HEAD = b"GET / HTTP/1.1\r\nhost: here\r\n"
+
+
+async def slow_app(scope, receive, send):
+    """Take longer to answer than a head may take to come."""
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    await asyncio.sleep(3)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def talk(port, *pieces, then=b""):
+    """Send `pieces`, and `then` again and again; return what comes until the connection ends."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def go_on():
+        while then:
+            writer.write(then)
+            await asyncio.sleep(0.1)
+
+    for piece in pieces:
+        writer.write(piece)
+    sending = asyncio.create_task(go_on())
+    found = b""
+    with contextlib.suppress(ConnectionError):
+        found = await asyncio.wait_for(reader.read(), SOON)
+    sending.cancel()
+    writer.close()
+    return found
+
+
+def test_who_does_not_send_a_whole_head_is_not_waited_for_for_good(monkeypatch):
+    monkeypatch.setattr(server_module, "HEADER_SECONDS", 2.0)
+
+    async def run():
+        server = uvicorn_server(slow_app, asyncio.Event())
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            port = listener.getsockname()[1]
+            answers = await asyncio.gather(
+                talk(port),
+                talk(port, b"GET / HT"),
+                talk(port, HEAD, then=b"x-a: b\r\n"),
+                talk(port, HEAD, b"connection: close\r\n\r\n"),
+                talk(port, HEAD + b"\r\n" + HEAD),
+            )
+            server.should_exit = True
+            await serving
+            return answers
+
+    silent, begun, dripping, whole, second = asyncio.run(run())
+    assert (silent, begun, dripping) == (b"", b"", b"")
+    assert whole.startswith(b"HTTP/1.1 200")
+    assert second.count(b"HTTP/1.1 200") == 1
+
+
+def test_the_next_head_on_a_connection_is_not_waited_for_for_good_either(monkeypatch):
+    monkeypatch.setattr(server_module, "HEADER_SECONDS", 2.0)
+
+    async def run():
+        server = uvicorn_server(slow_app, asyncio.Event())
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.write(HEAD + b"\r\n")
+            first = await asyncio.wait_for(reader.readuntil(b"0\r\n\r\n"), SOON)
+            writer.write(HEAD)
+            rest = await asyncio.wait_for(reader.read(), SOON)
+            writer.close()
+            server.should_exit = True
+            await serving
+            return first, rest
+
+    first, rest = asyncio.run(run())
+    assert first.startswith(b"HTTP/1.1 200")
+    assert rest == b""
+
+
+def test_only_while_stopping_is_a_request_cut_off_without_a_word():
+    async def cut_off(scope, receive, send):
+        raise asyncio.CancelledError
+
+    async def run():
+        stopping = asyncio.Event()
+        app = uvicorn_server(cut_off, stopping).config.app
+        with pytest.raises(asyncio.CancelledError):
+            await app({"type": "http"}, None, None)
+        stopping.set()
+        await app({"type": "http"}, None, None)
+
+    asyncio.run(run())
