@@ -49,7 +49,7 @@ check: $(READY) ## Lint, format, types and import directions
 
 test: check ## The gate: check, then every test under the coverage floor
 	@$(MAKE) --no-print-directory $(TEST_ASSETS) || true
-	@$(PY) -m tests.support.browser || true
+	@$(PY) -m tests.support.machine || true
 	@$(PY) -m pytest -n 2 --cov --cov-report=term
 
 fmt: $(READY) ## Format, and mend what lint can mend by itself

@@ -1,7 +1,7 @@
 """Chromium for tests: found, or Debian's package installed, and driven by Playwright.
 
 Looked for in this order: the path in `HOLDFAST_TEST_CHROMIUM`, an installed browser, Debian's
-package where `apt-get` and root are there. `python -m tests.support.browser` does that beforehand,
+package where `apt-get` and root are there. `python -m tests.support.machine` does that beforehand,
 so that no test's time runs out meanwhile.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,10 +116,3 @@ def pytest_terminal_summary(terminalreporter) -> None:
     }
     for reason in sorted(reasons):
         terminalreporter.write_line(f"BROWSER TESTS WERE SKIPPED: {reason}", red=True, bold=True)
-
-
-if __name__ == "__main__":
-    try:
-        find_chromium()
-    except BrowserMissing as error:
-        sys.exit(f"tests: {error}")

@@ -51,17 +51,25 @@ def find_binaries(*, install: bool = True) -> Path:
     """
     found = _installed_binaries()
     if found is None and install and os.geteuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"]
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(  # noqa: S603 - Debian's own tool
-            command, env=environment, capture_output=True, check=False, timeout=600
-        )
-        found = _installed_binaries()
+        found = _from_debian()
     if found is None:
         raise PostgresMissing(
             f"no PostgreSQL: set {ENVIRONMENT}, or install the server (Debian: postgresql)"
         )
     return found
+
+
+def _from_debian() -> Path | None:
+    install = ["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"]
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    # A fresh machine's list of packages is empty or old.
+    for command in (install, ["apt-get", "update"], install):
+        subprocess.run(  # noqa: S603 - Debian's own tool
+            command, env=environment, capture_output=True, check=False, timeout=600
+        )
+        if found := _installed_binaries():
+            return found
+    return None
 
 
 def _installed_binaries() -> Path | None:
