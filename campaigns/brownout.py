@@ -90,14 +90,16 @@ async def _run(
     most, found = judge_permits(lines, TRIALS)
     outcome.findings += found
     claims = Counter(line.job for line in lines if line.what == "claim")
-    released = sum(line.detail == "released" for line in lines if line.what == "report")
+    reports = Counter(line.detail for line in lines if line.what == "report" and line.accepted)
+    released, uncounted = reports["released"], reports["uncounted"]
     counted = sum(job.attempt_count for job in stored.values())
     outcome.expect(
-        counted + released == claims.total(),
-        f"{counted} attempts counted and {released} given back, {claims.total()} claimed",
+        counted + released + uncounted == claims.total(),
+        f"{counted} attempts counted, {released + uncounted} given back, {claims.total()} claimed",
     )
     outcome.expect(
-        weather.calls == counted, f"{weather.calls} calls made, {counted} attempts counted"
+        weather.calls == counted + uncounted,
+        f"{weather.calls} calls made, {counted} attempts counted and {uncounted} as trials",
     )
     load = weather.calls / enqueued
     outcome.expect(load <= _RETRY_LOAD, f"{load:.2f} calls a job, {_RETRY_LOAD} are allowed")
@@ -109,6 +111,7 @@ async def _run(
         "jobs": enqueued,
         "calls": weather.calls,
         "calls_a_job": round(load, 3),
+        "failed_trials": uncounted,
         "opened": record.trips,
         "trials_alive_at_most": most,
         "trial_calls": TRIALS,

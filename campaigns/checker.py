@@ -115,9 +115,7 @@ def _oddity(stored: Stored, lines: Sequence[Line], accepted: Sequence[int]) -> s
         return f"complete after {stored.completions} completions and attempts {stored.outcomes}"
     if not set(outcomes[:-1]) <= _BETWEEN:
         return f"attempts {stored.outcomes}"
-    numbers = [number for number, _ in stored.outcomes]
-    counted = "released" not in outcomes
-    if counted and (numbers != [*range(1, len(numbers) + 1)] or stored.token != numbers[-1]):
+    if "released" not in outcomes and not _counted_on(stored, lines):
         return f"attempts were not counted on: {stored.outcomes}, token {stored.token}"
     if accepted and accepted[0] != stored.token:
         return f"token {accepted[0]} was told that it completed, {stored.token} is stored"
@@ -169,3 +167,13 @@ def stale_writes(lines: Sequence[Line]) -> Staleness:
         elif line.accepted is False:
             staleness.refused[name] += 1
     return staleness
+
+
+def _counted_on(stored: Stored, lines: Sequence[Line]) -> bool:
+    """Say whether attempts have their numbers: one after the other, but those given back again."""
+    given_back = {line.token for line in lines if line.detail == "uncounted" and line.accepted}
+    expected, number = [], 1
+    for token in range(1, len(stored.outcomes) + 1):
+        expected.append(number)
+        number += token not in given_back
+    return [made for made, _ in stored.outcomes] == expected and stored.token == len(expected)

@@ -59,6 +59,13 @@ _NAMES: dict[type[Outcome], str] = {
 }
 
 
+def _name(outcome: Outcome) -> str:
+    # A trial that failed: a retry like others, but its attempt does not count.
+    if isinstance(outcome, Retry) and not outcome.counted:
+        return "uncounted"
+    return _NAMES[type(outcome)]
+
+
 class CrashPoint:
     """Die, as by `kill -9`, when a point is passed for the n-th time; by default never."""
 
@@ -171,7 +178,7 @@ class WatchedStore:
                     began,
                     time.monotonic(),
                     os.getpid(),
-                    _NAMES[type(each.outcome)],
+                    _name(each.outcome),
                 )
             )
         return lines

@@ -68,6 +68,14 @@ def test_a_refused_completion_is_no_duplicate():
     assert verdict({"a": TWICE}, lines) == {Verdict.OK: 1}
 
 
+def test_a_trial_that_failed_gives_its_number_back_and_no_other_attempt_does():
+    after_a_trial = replace(TWICE, outcomes=((1, "retry"), (1, "complete")))
+    told = (*RUN_AGAIN, report(1, 2.0, detail="uncounted"))
+    assert verdict({"a": after_a_trial}, told) == {Verdict.OK: 1}
+    counted = (*RUN_AGAIN, report(1, 2.0, detail="retry"))
+    assert verdict({"a": after_a_trial}, counted) == {Verdict.UNEXPECTED: 1}
+
+
 @pytest.mark.parametrize(
     "stored, lines",
     [
