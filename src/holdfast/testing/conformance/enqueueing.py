@@ -138,6 +138,18 @@ async def twins_within_one_bulk_are_found(world: World) -> None:
 
 
 @fact
+async def a_job_that_is_not_created_keeps_no_key_from_those_after_it(world: World) -> None:
+    """A bulk whose first job has an id that is taken creates the next one of its key."""
+    await world.store.enqueue([NewJob("a", "work")], now=world.now)
+    first, second, third = await world.store.enqueue(
+        [NewJob(name, "work", dedup_key="k") for name in ("a", "b", "c")], now=world.now
+    )
+    assert (first.id, first.created) == ("a", False)
+    assert (second.id, second.created) == ("b", True)
+    assert (third.id, third.created) == ("b", False)
+
+
+@fact
 async def concurrent_callers_create_one_twin(world: World) -> None:
     """Twenty callers on two handles, one job."""
     second = await world.open_second()

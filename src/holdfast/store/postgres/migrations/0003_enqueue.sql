@@ -103,27 +103,30 @@ DECLARE
     twins text[];
 BEGIN
     LOOP
-        -- First of its id, first of its key, and nothing stored stands in its place.
-        SELECT array_agg(given.number) INTO wanted
+        -- First of its id, then first of its key among those whose id is free, and nothing stored
+        -- stands in its place.
+        SELECT array_agg(named.number) INTO wanted
         FROM (
             SELECT
-                given.id, coalesce(given.kind, p_jobs.kinds[1]) AS kind, given.dedup_key,
-                given.number,
-                row_number() OVER (PARTITION BY given.id ORDER BY given.number) AS of_id,
+                given.kind, given.dedup_key, given.number,
                 row_number() OVER (
-                    PARTITION BY coalesce(given.kind, p_jobs.kinds[1]), given.dedup_key
-                    ORDER BY given.number
+                    PARTITION BY given.kind, given.dedup_key ORDER BY given.number
                 ) AS of_key
-            FROM unnest(p_jobs.ids, p_jobs.kinds, p_jobs.dedup_keys)
-                WITH ORDINALITY AS given (id, kind, dedup_key, number)
-        ) AS given
-        WHERE of_id = 1
-            AND (of_key = 1 OR dedup_key IS NULL)
-            AND NOT EXISTS (SELECT FROM holdfast.ids WHERE ids.id = given.id)
+            FROM (
+                SELECT
+                    given.id, coalesce(given.kind, p_jobs.kinds[1]) AS kind, given.dedup_key,
+                    given.number,
+                    row_number() OVER (PARTITION BY given.id ORDER BY given.number) AS of_id
+                FROM unnest(p_jobs.ids, p_jobs.kinds, p_jobs.dedup_keys)
+                    WITH ORDINALITY AS given (id, kind, dedup_key, number)
+            ) AS given
+            WHERE of_id = 1 AND NOT EXISTS (SELECT FROM holdfast.ids WHERE ids.id = given.id)
+        ) AS named
+        WHERE (of_key = 1 OR dedup_key IS NULL)
             AND NOT EXISTS (
                 SELECT FROM holdfast.jobs
-                WHERE jobs.kind = given.kind
-                    AND jobs.dedup_key = given.dedup_key
+                WHERE jobs.kind = named.kind
+                    AND jobs.dedup_key = named.dedup_key
                     AND jobs.dedup_key IS NOT NULL
                     AND jobs.status NOT IN ('failed', 'cancelled')
             );
