@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 
+import httpx
 import pytest
 
 from holdfast.cli import server as server_module
@@ -91,6 +92,12 @@ def test_the_next_head_on_a_connection_is_not_waited_for_for_good_either(monkeyp
     first, rest = asyncio.run(run())
     assert first.startswith(b"HTTP/1.1 200")
     assert rest == b""
+
+
+def test_an_idle_connection_is_kept_longer_than_clients_keep_theirs():
+    server = uvicorn_server(slow_app, asyncio.Event())
+
+    assert server.config.timeout_keep_alive > 2 * httpx.Limits().keepalive_expiry
 
 
 def test_only_while_stopping_is_a_request_cut_off_without_a_word():

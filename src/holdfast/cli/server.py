@@ -12,6 +12,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 30.0
 """The time in which a connection must have brought the whole head of its next request."""
+IDLE_SECONDS = 30
+"""How long an idle connection is kept. Clients let go after 5 s or so; a server that does so too
+closes some at the very moment they are used again, and that request is lost."""
 _CLOSING_SECONDS = 5
 
 
@@ -36,6 +39,7 @@ def uvicorn_server(app: ASGIApp, stopping: asyncio.Event) -> Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
+            timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=_CLOSING_SECONDS,
         )
     )

@@ -41,7 +41,7 @@ def test_twenty_uploads_share_what_one_server_may_use():
         with room.place():
             return gathered(count - 1) if count > 1 else room.batch_bytes
 
-    assert 20 * 2 * gathered(20) <= 8 * 1024 * 1024
+    assert 20 * 2 * gathered(20) <= 3 * 1024 * 1024
     assert gathered(500) > 0
 
 

@@ -11,7 +11,7 @@ from holdfast_conversion.artifacts import storing
 LARGEST_BATCH = 1024 * 1024
 """Bytes that are handed at the most to the thread that writes them: each time costs a wake-up."""
 _SMALLEST_BATCH = 64 * 1024
-_SHARED_BYTES = 8 * 1024 * 1024
+_SHARED_BYTES = 2 * 1024 * 1024
 
 
 class Room:

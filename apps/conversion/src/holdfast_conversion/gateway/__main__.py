@@ -24,6 +24,8 @@ from holdfast_conversion.gateway.settings import GatewaySettings
 EXIT_USAGE = 2
 EXIT_FAILED = 1
 _SHUTDOWN_SECONDS = 5
+_IDLE_SECONDS = 30
+"""Longer than clients keep an idle connection, so that none is closed as it is used again."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,6 +66,7 @@ def serve(settings: GatewaySettings, clock: Clock | None = None) -> int:
         log_level="warning",
         access_log=False,
         server_header=False,
+        timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
     server = AnnouncingServer(config, listener, " (faults at /chaos)" if settings.chaos else "")
