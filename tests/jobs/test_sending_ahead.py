@@ -1,4 +1,4 @@
-"""A worker whose store ticks in another process: its next tick goes out before handlers start."""
+"""A worker whose store ticks in another process: ticks go out while handlers and the store work."""
 
 import asyncio
 from contextlib import suppress
@@ -6,52 +6,86 @@ from contextlib import suppress
 import pytest
 from tests.support.workers import SOON, rig
 
+from holdfast import RetryLater
 from holdfast.jobs.app import App
+from holdfast.jobs.events import StoreLost
+from holdfast.jobs.ports import StoreUnavailable
 
 JOBS = ("a", "b", "c", "d")
 
 
 class Elsewhere:
-    """A store in front of another that notes its ticks, and says where they are worked on."""
+    """A store in front of another: notes its ticks, and keeps answers back for as long as told.
 
-    def __init__(self, store, noted, *, apart):
+    `noted` has a pair for each tick: how many runs it reports, how many jobs it asks for.
+    """
+
+    def __init__(self, store, *, apart=True):
         self._store = store
-        self._noted = noted
         self.ticks_apart = apart
-        self.on_second_tick = lambda: None
+        self.noted = []
+        self.on_tick = {}
+        self.lost = set()
+        self._kept = {}
 
     def __getattr__(self, name):
         return getattr(self._store, name)
 
-    async def tick(self, *args, **kwargs):
-        self._noted.append("tick")
-        if self._noted.count("tick") == 2:
-            self.on_second_tick()
-        return await self._store.tick(*args, **kwargs)
+    def keep(self, *numbers):
+        """Keep back the answers to ticks of these numbers, from 1."""
+        self._kept.update((number, asyncio.Event()) for number in numbers)
+
+    def let_go(self, number):
+        self._kept[number].set()
+
+    async def tick(self, worker_id, finished=(), claim=None, **rest):
+        self.noted.append((len(finished), 0 if claim is None else claim.limit))
+        number = len(self.noted)
+        self.on_tick.get(number, lambda: None)()
+        answer = await self._store.tick(worker_id, finished, claim, **rest)
+        if number in self._kept:
+            await self._kept[number].wait()
+        if number in self.lost:
+            raise StoreUnavailable("its answer is lost")
+        return answer
+
+    async def until(self, ticks):
+        """Wait until so many ticks were sent, and whoever could send another had its turn."""
+        async with asyncio.timeout(SOON):
+            while len(self.noted) < ticks:
+                await asyncio.sleep(0)
+        for _ in range(100):
+            await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize(
-    "apart, order",
-    [(True, ["tick", "tick", "job", "job"]), (False, ["tick", "job", "job", "tick"])],
-)
+def in_front(it, **how):
+    """Put a store in front of the one that a rig's worker ticks."""
+    store = Elsewhere(it.store, **how)
+    it.worker._store = it.worker._ticks._reporter._store = store
+    return store
+
+
+@pytest.mark.parametrize("apart, ticks_before_the_first_job", [(True, 2), (False, 1)])
 def test_a_tick_that_another_process_works_on_is_sent_before_what_was_claimed_starts(
-    tmp_path, apart, order
+    tmp_path, apart, ticks_before_the_first_job
 ):
-    app, noted = App("a"), []
+    app, ticks = App("a"), []
 
     @app.job()
     async def note(ctx):
-        noted.append("job")
+        ticks.append(len(store.noted))
 
     async def go():
+        nonlocal store
         async with rig(tmp_path, app, concurrency=4, batch=2, maintenance=None) as it:
             await it.enqueue(note, *JOBS)
-            it.worker._store = it.worker._reporter._store = Elsewhere(it.store, noted, apart=apart)
+            store = in_front(it, apart=apart)
             await it.run()
-            assert noted[:4] == order
-            assert noted.count("job") == len(JOBS)
+            assert ticks[0] == ticks_before_the_first_job
+            assert len(ticks) == len(JOBS)
             assert {await it.status(job) for job in JOBS} == {"complete"}
 
+    store = None
     asyncio.run(go())
 
 
@@ -65,15 +99,147 @@ def test_what_was_claimed_and_not_started_is_handed_back_by_a_cancelled_worker(t
     async def go():
         async with rig(tmp_path, app, concurrency=4, batch=2, maintenance=None) as it:
             await it.enqueue(note, *JOBS)
-            store = Elsewhere(it.store, noted, apart=True)
-            it.worker._store = it.worker._reporter._store = store
+            store = in_front(it)
             task = asyncio.create_task(it.worker.run())
-            store.on_second_tick = task.cancel
+            store.on_tick[2] = task.cancel
             async with asyncio.timeout(SOON):
                 with suppress(asyncio.CancelledError):
                     await task
-            assert "job" not in noted
+            assert not noted
             assert {await it.status(job) for job in JOBS} == {"queued"}
             assert [await it.outcomes(job) for job in JOBS] == [["released"]] * len(JOBS)
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    "apart, sent",
+    [
+        # The third reports the first batch and asks for the next while the second is on its way;
+        # more than two are never on their way, so the rest waits.
+        (True, [(0, 2), (0, 2), (2, 2)]),
+        (False, [(0, 2), (0, 2)]),
+    ],
+)
+def test_a_whole_batch_is_sent_while_another_is_on_its_way_and_no_third(tmp_path, apart, sent):
+    app = App("a")
+
+    @app.job()
+    async def nothing(ctx):
+        pass
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=8, batch=2, maintenance=None) as it:
+            jobs = [f"j{number}" for number in range(8)]
+            await it.enqueue(nothing, *jobs)
+            store = in_front(it, apart=apart)
+            store.keep(2, 3)
+            async with it.running():
+                await store.until(len(sent))
+                assert store.noted == sent
+                store.let_go(3)
+                store.let_go(2)
+                for job in jobs:
+                    await it.until(job, "complete")
+
+    asyncio.run(go())
+
+
+def test_less_than_a_batch_waits_for_the_tick_that_is_on_its_way(tmp_path):
+    app = App("a")
+    go_on = asyncio.Event()
+
+    @app.job()
+    async def quick(ctx):
+        pass
+
+    @app.job()
+    async def slow(ctx):
+        await go_on.wait()
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=4, batch=2, maintenance=None) as it:
+            await it.enqueue(quick, "quick", priority=1)
+            await it.enqueue(slow, "slow")
+            store = in_front(it)
+            store.keep(2)
+            async with it.running():
+                await store.until(2)
+                assert store.noted == [(0, 2), (0, 2)]
+                store.let_go(2)
+                await it.until("quick", "complete")
+                go_on.set()
+
+    asyncio.run(go())
+
+
+def test_reports_whose_answer_is_lost_are_sent_again_beside_the_tick_that_got_through(tmp_path):
+    app, runs = App("a"), []
+
+    @app.job()
+    async def note(ctx):
+        runs.append(ctx.job_id)
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=4, batch=2, maintenance=None) as it:
+            await it.enqueue(note, *JOBS)
+            store = in_front(it)
+            store.keep(2, 3)
+            store.lost.add(3)
+            task = asyncio.create_task(it.run())
+            await store.until(3)
+            store.let_go(3)
+            await it.told.wait(StoreLost)
+            store.let_go(2)
+            await task
+            assert sorted(runs) == list(JOBS)
+            assert {await it.status(job) for job in JOBS} == {"complete"}
+
+    asyncio.run(go())
+
+
+def test_what_is_put_back_while_another_tick_looks_in_vain_is_still_run_before_it_is_idle(tmp_path):
+    app, runs = App("a"), []
+
+    @app.job()
+    async def again(ctx):
+        runs.append(ctx.job_id)
+        if ctx.attempt == 1:
+            raise RetryLater(0)
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=4, batch=2, maintenance=None) as it:
+            await it.enqueue(again, "a", "b")
+            store = in_front(it)
+            store.keep(2)
+            task = asyncio.create_task(it.run())
+            # The second finds nothing, for the third, which reports, puts back what was claimed.
+            await store.until(3)
+            store.let_go(2)
+            await task
+            assert sorted(runs) == ["a", "a", "b", "b"]
+            assert {await it.status(job) for job in ("a", "b")} == {"complete"}
+
+    asyncio.run(go())
+
+
+def test_ticks_that_are_not_answered_are_given_up_and_their_reports_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.jobs.worker._LAST_WORDS", 0.05)
+    app = App("a")
+
+    @app.job()
+    async def nothing(ctx):
+        pass
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=4, batch=2, maintenance=None) as it:
+            await it.enqueue(nothing, *JOBS)
+            store = in_front(it)
+            store.keep(2, 3)
+            async with it.running():
+                await store.until(3)
+                it.worker.stop()
+            assert {await it.status(job) for job in ("a", "b")} == {"complete"}
+            assert store.noted[3] == (2, 0)
 
     asyncio.run(go())

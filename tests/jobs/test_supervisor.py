@@ -70,7 +70,7 @@ def test_a_run_takes_a_slot_until_it_ends_and_a_lease_until_it_is_reported():
     assert scene.runs.busy
     assert scene.runs.held
     assert scene.woken == 1
-    scene.runs.reported([run])
+    scene.runs.reported(scene.runs.take_done())
     assert not scene.runs.busy
     assert scene.runs.find(run.context) is None
 
@@ -163,7 +163,7 @@ def test_a_lease_that_its_own_report_may_have_ended_is_not_called_lost(caplog):
         assert not scene.told.of(LeaseLost)
         assert not run.lost
         assert not caplog.records
-        scene.runs.reported([run])
+        scene.runs.reported(scene.runs.take_done())
         assert not scene.runs.busy
 
     asyncio.run(go())

@@ -24,7 +24,7 @@ class Supervisor:
         running: runs whose handlers have not ended; each takes a slot.
         held: runs whose leases are ours, by job: not reported yet, or the report is not accepted
             yet.
-        done: runs with a report to write, in the order in which they ended.
+        done: runs with a report to send, in the order in which they ended.
 
     Args:
         cleanup_seconds: how long a run that was asked to stop may take to end.
@@ -87,9 +87,17 @@ class Supervisor:
             self._settle(run)
         self._wake()
 
+    def take_done(self) -> Sequence[Run]:
+        """Return `done`, which is empty after that: their reports are about to be sent."""
+        done, self.done = self.done, []
+        return done
+
+    def unreported(self, runs: Sequence[Run]) -> None:
+        """Put runs back whose reports were sent and did not get through."""
+        self.done[:0] = runs
+
     def reported(self, runs: Sequence[Run]) -> None:
-        """Note that the store has taken the reports of `runs`, the first of `done`."""
-        del self.done[: len(runs)]
+        """Note that the store has taken the reports of `runs`."""
         held = self.held
         for run in runs:
             job_id = run.claim.lease.job_id

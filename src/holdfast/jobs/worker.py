@@ -3,10 +3,9 @@
 One loop ticks the store: a tick writes everything that has finished since the last one and claims
 as many jobs as there are free slots, in a single transaction. While a tick is on its way other
 attempts finish, and the next one takes them all: the busier the worker, the larger the batch, and
-on an idle worker an attempt is reported at once. Where slots are left and another process does the
-store's work, the next tick is sent before what the last one brought is started, so that both work
-at once. Between ticks the loop sleeps until an attempt ends, the store hints at work, or
-`poll_interval` is over.
+on an idle worker an attempt is reported at once. Where another process does the store's work, both
+work at once: see `holdfast.jobs.ticks`. Between ticks the loop sleeps until an attempt ends, the
+store hints at work, or `poll_interval` is over.
 
 Where the store goes away the worker waits for it. What has finished stays in memory and is
 reported again; a report that had got through already is refused, which harms nobody.
@@ -30,18 +29,20 @@ from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.model import Claim
 from holdfast.jobs.options import WorkerOptions, made_up_id
 from holdfast.jobs.outage import Outage
-from holdfast.jobs.ports import ClaimRequest, Store, StoreUnavailable, TickResult
+from holdfast.jobs.ports import ClaimRequest, Store, StoreUnavailable
 from holdfast.jobs.progress import ProgressWriter
 from holdfast.jobs.reporting import Reporter
 from holdfast.jobs.supervisor import Supervisor
 from holdfast.jobs.threads import Threads
+from holdfast.jobs.ticks import Sent, Ticks
+from holdfast.jobs.waiting import Waiter
 from holdfast.resilience.backoff import Exponential
 
 _log = logging.getLogger("holdfast.worker")
 
 _BACKOFF = Exponential(base=0.1, multiplier=2, cap=5.0, jitter=0.2)
-_SHORTEST_WAIT = 0.005
-"""Seconds between two looks at the store where it promised work that then was not there."""
+_MOST_TICKS = 2
+"""Ticks on their way at once: one that the store works on, one that waits for it."""
 _PROGRESS_EVERY = 0.5
 """Seconds between two words on one attempt's progress."""
 _LAST_WORDS = 2.0
@@ -98,20 +99,21 @@ class Worker:
             store, clock=clock, every=_PROGRESS_EVERY, find=self._runs.find,
             on_refused=self._runs.lose,
         )  # fmt: skip
-        self._reporter = Reporter(store, self._id, self._listeners)
+        self._waiter = Waiter(
+            store, options.poll_interval, clock=clock, rng=self._rng, on_work=self._look_again
+        )
+        self._ticks = Ticks(Reporter(store, self._id, self._listeners), self._wake.set)
         self._heartbeat = Heartbeat(
             store.heartbeats, self._runs.held, lease_seconds=options.lease_seconds,
             extend_every=options.extend_every, clock=clock, outage=self._outage,
             tell=self._hear_from_thread,
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiter: asyncio.Task[None] | None = None
-        self._waits_until = 0.0
-        self._sent: tuple[asyncio.Task[TickResult], tuple[Run, ...], float] | None = None
-        self._claimed: tuple[Sequence[Claim], float] = ((), 0.0)
+        self._claimed: list[tuple[Claim, float]] = []
         self._due = True
         self._stops = 0
         self._failures = 0
+        self._rests_until = 0.0
         self._stuck = False
 
     # -- what others may ask -------------------------------------------------------------------
@@ -185,73 +187,101 @@ class Worker:
     # -- the loop ------------------------------------------------------------------------------
 
     async def _serve(self, until_idle: bool) -> None:
-        runs, options = self._runs, self._options
         while not self._stops:
-            taken = len(runs.running) + len(self._claimed[0])
-            free = min(options.concurrency - taken, options.batch)
-            stuck = self._notes_stuck()
-            if not runs.done and not (self._due and free > 0):
-                if stuck and until_idle:
-                    return
-                self._start_claimed()
-                await self._sleep()
-                continue
-            self._due = False
-            result = await self._tick(free)
-            if result is None:
-                await self._pause()
-            elif free > 0 and len(result.claims) >= free:
-                self._due = True
-            else:
-                if until_idle and free > 0 and not (runs.busy or result.claims):
-                    return
-                self._wait_for_work(result)
+            answered = self._take_answers()
+            if until_idle and answered is not None and self._found_nothing(answered):
+                return
+            stuck, free = self._notes_stuck(), self._free_slots()
+            rest = self._rests_until - self._clock.monotonic()
+            if rest <= 0 and self._is_worth_a_tick(free):
+                await self._send(free)
+            elif stuck and until_idle and not self._ticks:
+                return
+            self._start_claimed()
+            await self._sleep(rest if rest > 0 else None)
 
-    async def _tick(self, free: int) -> TickResult | None:
-        """Report and claim; None where the store could not be reached."""
+    def _free_slots(self) -> int:
+        """Return how many more jobs may be asked for."""
+        taken = len(self._runs.running) + len(self._claimed) + self._ticks.asked
+        return min(self._options.concurrency - taken, self._options.batch)
+
+    def _is_worth_a_tick(self, free: int) -> bool:
+        done, batch = len(self._runs.done), self._options.batch
+        if not self._ticks:
+            return done > 0 or (self._due and free > 0)
+        if not self._store.ticks_apart or len(self._ticks) >= _MOST_TICKS:
+            return False
+        return done >= batch or (self._due and free >= batch)
+
+    async def _send(self, free: int) -> None:
+        """Report and claim."""
         request = None
         if free > 0:
             request = ClaimRequest(free, self._queues, self._limits, self._options.lease_seconds)
+            self._due = False
         if not self._store.ticks_apart:
             self._start_claimed()
-        assert self._loop is not None
-        batch, began = tuple(self._runs.done), self._clock.monotonic()
-        answer = self._loop.create_task(self._reporter.tick(batch, request))
-        self._sent = (answer, batch, began)
-        if self._claimed[0]:
-            await asyncio.wait((answer,), timeout=0)  # it is on its way by then
-            self._start_claimed()
-        # Not cancelled with this worker: what it has claimed by then must be handed back.
-        await asyncio.wait((answer,))
-        return self._take_answer()
+        tick = self._ticks.send(self._runs.take_done(), request, self._clock.monotonic())
+        if self._claimed:  # it is on its way before they start
+            await asyncio.wait((tick.answer,), timeout=0)
 
-    def _take_answer(self) -> TickResult | None:
-        assert self._sent is not None
-        (answer, batch, began), self._sent = self._sent, None
+    def _take_answers(self) -> Sent | None:
+        """Take what was answered; return the last tick of those that got through."""
+        last = None
+        while (tick := self._ticks.next_answered()) is not None:
+            if self._take(tick):
+                last = tick
+        return last
+
+    def _take(self, tick: Sent) -> bool:
+        """Take the answer to a tick; False where the store could not be reached."""
         try:
-            result = answer.result()
-        except StoreUnavailable as error:
+            result = tick.answer.result()
+        except BaseException as error:
+            self._runs.unreported(tick.runs)
+            if not isinstance(error, StoreUnavailable):
+                raise
+            # A store that is away is waited for, a little longer each time.
             self._failures, self._due = self._failures + 1, True
+            seconds = _BACKOFF.delay(self._failures, self._rng)
+            self._rests_until = self._clock.monotonic() + seconds
             self._outage.lost("tick", error)
-            return None
+            return False
         self._failures = 0
         self._outage.back("tick")
-        self._runs.reported(batch)
-        self._claimed = (result.claims, began + self._options.lease_seconds)
-        return result
+        self._runs.reported(tick.runs)
+        held_until = tick.began + self._options.lease_seconds
+        self._claimed += [(claim, held_until) for claim in result.claims]
+        if tick.asked and len(result.claims) >= tick.asked:
+            self._due = True
+        else:
+            self._waiter.wait(result)
+        return True
+
+    def _found_nothing(self, tick: Sent) -> bool:
+        """Say whether nothing is ready, as the last tick found, and nothing is running here."""
+        if not tick.asked or self._ticks or self._claimed or self._runs.busy:
+            return False
+        # What one tick puts back another may have looked for in vain just before.
+        self._due = self._due or not tick.alone
+        return tick.alone
 
     def _start_claimed(self) -> None:
-        """Start what the last tick brought."""
+        """Start what was claimed."""
         assert self._loop is not None
-        (claims, held_until), self._claimed = self._claimed, ((), 0.0)
+        claimed, self._claimed = self._claimed, []
         create_task, execute, add = self._loop.create_task, self._executor.execute, self._runs.add
-        for claim in claims:
+        for claim, held_until in claimed:
             run = Run(claim, self._kinds[claim.kind], self._progress, self._clock, held_until)
             if self._stops:
                 # Claimed while the request to stop was on its way: handed back unstarted.
                 run.cut = CancelReason.SHUTDOWN
             add(run)
             run.task = create_task(execute(run), name=claim.kind)
+
+    def _look_again(self) -> None:
+        self._due = True
+        self._wake.set()
 
     def _ended(self, run: Run) -> None:
         self._progress.forget(run.context)
@@ -269,35 +299,6 @@ class Worker:
             except TimeoutError:
                 return
         self._wake.clear()
-
-    async def _pause(self) -> None:
-        """Wait for a store that is away, a little longer each time, or until asked to stop."""
-        until = self._clock.monotonic() + _BACKOFF.delay(self._failures, self._rng)
-        while not self._stops and (left := until - self._clock.monotonic()) > 0:
-            await self._sleep(left)
-
-    def _wait_for_work(self, result: TickResult) -> None:
-        assert self._loop is not None
-        seconds = self._options.poll_interval * (0.9 + 0.2 * self._rng.random())
-        if result.wake_at is not None:
-            seconds = min(seconds, max(_SHORTEST_WAIT, result.wake_at - result.now))
-        until = self._clock.monotonic() + seconds
-        if self._waiter is not None:
-            if self._waits_until <= until:
-                return
-            self._waiter.cancel()
-        self._waits_until = until
-        self._waiter = self._loop.create_task(self._wait(result.mark, seconds))
-
-    async def _wait(self, mark: int, seconds: float) -> None:
-        try:
-            await self._store.wait_for_work(mark, seconds)
-        except StoreUnavailable:
-            # The next tick will find out; it must not come at once, and again and again.
-            await self._clock.sleep_async(min(seconds, 1.0))
-        self._waiter = None
-        self._due = True
-        self._wake.set()
 
     def _hear_from_thread(self, news: News) -> None:
         # A loop that is closed has nothing running any more.
@@ -317,9 +318,10 @@ class Worker:
 
     async def _drain(self) -> None:
         """Finish or hand back what runs, within the limit; then report it all."""
+        for given_up in await self._ticks.settle(_LAST_WORDS):
+            self._runs.unreported(given_up.runs)
+        self._take_answers()
         self._start_claimed()
-        if self._sent is not None:
-            await self._wait_for_answer(self._sent[0])
         runs, now = self._runs, self._clock.monotonic()
         limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds
         cut_at, end_at = now + max(limit - cleanup, limit / 2), now + limit
@@ -334,7 +336,7 @@ class Worker:
             if now >= end_at:
                 runs.abandon_all()
             if runs.done:
-                if await self._tick(0) is None:
+                if not await self._report():
                     if now >= end_at + _LAST_WORDS:
                         return
                     await self._clock.sleep_async(0.1)
@@ -343,19 +345,18 @@ class Worker:
             else:
                 await self._sleep((end_at if now >= cut_at else cut_at) - now)
 
-    async def _wait_for_answer(self, answer: asyncio.Task[TickResult]) -> None:
-        await asyncio.wait((answer,), timeout=_LAST_WORDS)
-        if answer.done():
-            self._take_answer()
-            self._start_claimed()
-        else:
-            answer.cancel()
+    async def _report(self) -> bool:
+        """Report what is done; False where the store could not be reached."""
+        await self._send(0)
+        await self._ticks.settle()
+        self._take_answers()
+        return not self._failures
 
     async def _close(self, maintenance: asyncio.Task[None] | None) -> None:
-        for task in (maintenance, self._waiter):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        if maintenance is not None:
+            maintenance.cancel()
+            await asyncio.gather(maintenance, return_exceptions=True)
+        await self._waiter.close()
         self._runs.close()
         await self._progress.close()
         await self._children.close()
@@ -376,12 +377,11 @@ class Worker:
     def _start_maintenance(self) -> asyncio.Task[None] | None:
         if self._options.maintenance is None:
             return None
-        assert self._loop is not None
         maintenance = Maintenance(
             self._store, self._kinds, self._options.maintenance, holder=self._id,
             clock=self._clock, rng=self._rng, outage=self._outage, listeners=self._listeners,
         )  # fmt: skip
-        return self._loop.create_task(maintenance.run())
+        return asyncio.create_task(maintenance.run())
 
     def _notes_stuck(self) -> bool:
         """Say whether nothing can run here any more, and say it aloud once."""
