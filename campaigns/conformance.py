@@ -72,20 +72,13 @@ def _on_files(folder: Path) -> Callable[[Fact], Awaitable[None]]:
 def _on_databases(server: PostgresServer, template: str) -> Callable[[Fact], Awaitable[None]]:
     import asyncpg
 
+    from holdfast.testing.conformance import postgres
+
     async def check(fact: Fact) -> None:
         url = server.url(server.create_database(template))
 
         async def set_columns(job_id: str, columns: Mapping[str, Any]) -> None:
-            connection = await asyncpg.connect(url)
-            try:
-                names = ", ".join(f"{name} = ${n}" for n, name in enumerate(columns, start=2))
-                update = (
-                    f"UPDATE holdfast.jobs SET {names} "  # noqa: S608 - a fact's names
-                    "WHERE seq = (SELECT job FROM holdfast.ids WHERE id = $1)"
-                )
-                await connection.execute(update, job_id, *columns.values())
-            finally:
-                await connection.close()
+            await postgres.set_columns(url, job_id, columns)
 
         await _check(fact, url, set_columns, asyncpg.PostgresError)
 

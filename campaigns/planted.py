@@ -122,9 +122,24 @@ BUGS = (
         "finish does not check the token",
         "postgres",
         f"{_POSTGRES}/0005_finish.sql",
-        "            AND jobs.token = given.token\n            AND jobs.status = 'processing'\n"
-        "            AND (t > jobs.deadline_at)",
-        "            AND jobs.status = 'processing'\n            AND (t > jobs.deadline_at)",
+        "                AND token = p_reports.tokens[1]\n",
+        "",
+        also=(
+            (
+                "                AND jobs.token = coalesce(given.token, p_reports.tokens[1])\n"
+                "                AND jobs.status = 'processing'\n"
+                "                AND (t > jobs.deadline_at)",
+                "                AND jobs.status = 'processing'\n"
+                "                AND (t > jobs.deadline_at)",
+            ),
+        ),
+    ),
+    Bug(
+        "a claim is forgotten with the first of its jobs",
+        "postgres",
+        f"{_POSTGRES}/0004_moves.sql",
+        "WHERE page = ANY (p_pages) AND running = 0;",
+        "WHERE page = ANY (p_pages);",
     ),
     Bug(
         "progress does not check the token",

@@ -8,7 +8,7 @@ import pytest
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
 from holdfast.store.postgres.store import PostgresStore  # noqa: E402 - asserts are rewritten first
-from holdfast.testing.conformance import FACTS, Fact, World  # noqa: E402
+from holdfast.testing.conformance import FACTS, Fact, World, postgres  # noqa: E402
 
 # The latter is what a name that is none of the enumerated ones gets.
 VIOLATIONS = (asyncpg.CheckViolationError, asyncpg.InvalidTextRepresentationError)
@@ -24,18 +24,12 @@ async def check(fact: Fact, url: str) -> None:
         others.append(store)
         return store
 
+    tampered = False
+
     async def set_columns(job_id, columns):
-        connection = await asyncpg.connect(url)
-        try:
-            assignments = ", ".join(f"{name} = ${n}" for n, name in enumerate(columns, start=2))
-            await connection.execute(
-                f"UPDATE holdfast.jobs SET {assignments} "
-                "WHERE seq = (SELECT job FROM holdfast.ids WHERE id = $1)",
-                job_id,
-                *columns.values(),
-            )
-        finally:
-            await connection.close()
+        nonlocal tampered
+        tampered = True
+        await postgres.set_columns(url, job_id, columns)
 
     async with PostgresStore(url) as store:
         try:
@@ -43,6 +37,7 @@ async def check(fact: Fact, url: str) -> None:
         finally:
             for other in others:
                 await other.close()
+    assert tampered or not await postgres.leases_astray(url)
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.__name__)

@@ -272,8 +272,8 @@ def test_every_list_has_its_way_in(postgres_url, where, index):
     "query, parameters, index",
     [
         ("claim_heads", {"lanes": [1], "limit": 5}, "jobs_ready"),
-        ("claim_running", {"downstreams": ["a"], "kinds": ["b"]}, "jobs_leased"),
-        ("claim_trial_leases", {"downstream": "a", "generation": 1}, "jobs_leased"),
+        ("claim_running", {"downstreams": ["a"], "kinds": ["b"]}, "leases_by_lane"),
+        ("claim_trial_leases", {"downstream": "a", "generation": 1}, "jobs_on_trial"),
         ("claim_lanes", {"queues": ["a"], "kinds": ["b"], "now": 1.0}, "jobs_ready"),
         ("read_job", {"id": "a", "now": 1.0}, "ids_pkey"),
         ("read_events", {"id": "a"}, "history_pkey"),

@@ -33,7 +33,7 @@ def report_columns(finished: Sequence[Finished], seqs: Mapping[str, int]) -> dic
     return {
         "seqs": known,
         "ids": [lease.job_id for lease in leases] if None in known else None,
-        "tokens": [lease.token for lease in leases],
+        "tokens": shared([lease.token for lease in leases]),
         "workers": shared([lease.worker_id for lease in leases]),
         "outcomes": shared(outcomes),
         "results": sparse(results),

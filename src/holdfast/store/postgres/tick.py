@@ -85,6 +85,9 @@ class Ticker:
         now: float | None,
     ) -> TickResult:
         """Do one tick; its `mark` is for the caller to fill in."""
+        # In the order in which the database finds them, and everybody locks them.
+        seqs = self._seqs
+        finished = sorted(finished, key=lambda item: seqs.get(item.lease.job_id, 0))
         reports = downstreams.by_name(item.report for item in finished if item.report is not None)
         versions = await self._known.quiet_versions(reports) if reports else {}
         needs_care = self._needs_care and request is not None and request.limit > 0

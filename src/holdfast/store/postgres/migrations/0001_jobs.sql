@@ -38,7 +38,7 @@ CREATE TYPE holdfast.outcome AS ENUM (
 -- never missing and never varies in length comes first: the rest of a row is found by walking it.
 CREATE SEQUENCE holdfast.job_sequence AS bigint;
 CREATE TABLE holdfast.jobs (
-    -- A job is entered in this index when it comes, when it is claimed and when it finishes.
+    -- A job is entered in this index when it comes and when it is claimed.
     seq                bigint   DEFAULT nextval('holdfast.job_sequence')
         PRIMARY KEY WITH (fillfactor = 40),
     last_event         bigint   NOT NULL,
@@ -57,12 +57,18 @@ CREATE TABLE holdfast.jobs (
     finished_at        double precision,
     deadline_at        double precision,
     previous_event     bigint,
+    claimed_in         bigint,
     queued_at          double precision,
     started_at         double precision,
     last_attempt_at    double precision,
     permit_generation  bigint,
     permit_trial       bigint,
     progress           double precision,
+    -- What indexes look at in place of the status and the times above. Nothing here changes when a
+    -- job completes, so that its row stays where it is and no index is written to.
+    waits              boolean,
+    expires_at         double precision,
+    ended_badly_at     double precision,
     id                 text     NOT NULL,
     kind               text     COLLATE "C" NOT NULL,
     arguments          text     NOT NULL,
@@ -81,23 +87,26 @@ CREATE TABLE holdfast.jobs (
     CONSTRAINT columns_fit_the_status CHECK (
         num_nonnulls(worker_id, lease_expires_at) = CASE status WHEN 'processing' THEN 2 ELSE 0 END
         AND (permit_generation IS NULL OR worker_id IS NOT NULL)
-        AND (worker_id IS NULL OR (token >= 1 AND attempt_count >= 1))
+        AND (worker_id IS NULL OR (token >= 1 AND attempt_count >= 1 AND claimed_in IS NOT NULL))
         AND num_nonnulls(error_code, error_message, error_group)
             = CASE status WHEN 'failed' THEN 3 ELSE 0 END
         AND (dead_letter IS NULL OR error_code IS NOT NULL)
         AND (finished_at IS NOT NULL) = (status >= 'complete')
         AND (result IS NULL OR status = 'complete')
-        AND (NOT ready OR status = 'queued')
+        AND (NOT ready OR waits)
+        AND waits IS NOT DISTINCT FROM CASE WHEN status <= 'queued' THEN status = 'queued' END
+        AND expires_at IS NOT DISTINCT FROM CASE WHEN finished_at IS NULL THEN deadline_at END
+        AND ended_badly_at IS NOT DISTINCT FROM CASE WHEN status >= 'failed' THEN finished_at END
     ),
     CONSTRAINT numbers_are_sound CHECK (
         token >= 0 AND max_attempts >= 1 AND attempt_count BETWEEN 0 AND max_attempts
         AND progress BETWEEN 0 AND 1
     )
 ) WITH (
-    -- Room on the page for a second version of each row: a claim and then a completion find it
+    -- Room on the page for two more versions of each row: a claim and then a completion find it
     -- there, where they would else spread over the table. Dead versions are swept before they slow
     -- the claims.
-    fillfactor = 50,
+    fillfactor = 40,
     toast_tuple_target = 1024,
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 2000,
@@ -107,23 +116,21 @@ CREATE TABLE holdfast.jobs (
 
 -- Hot, and small for as long as work flows: each holds only rows in that state.
 CREATE INDEX jobs_ready ON holdfast.jobs (lane, priority DESC, ready_at, seq) WHERE ready;
-CREATE INDEX jobs_due ON holdfast.jobs (ready_at) WHERE status = 'queued' AND NOT ready;
-CREATE INDEX jobs_leased ON holdfast.jobs (lane, lease_expires_at)
-    WHERE lease_expires_at IS NOT NULL;
-CREATE INDEX jobs_deadline ON holdfast.jobs (deadline_at)
-    WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
-CREATE INDEX jobs_waiting ON holdfast.jobs (seq) WHERE status IN ('uploaded', 'queued');
+CREATE INDEX jobs_due ON holdfast.jobs (ready_at) WHERE waits AND NOT ready;
+CREATE INDEX jobs_waiting ON holdfast.jobs (seq) WHERE waits IS NOT NULL;
+CREATE INDEX jobs_expiring ON holdfast.jobs (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX jobs_on_trial ON holdfast.jobs (lane) WHERE permit_trial IS NOT NULL;
 -- Cold: written once when a job ends badly, read by retention and pages. For what ended well, which
 -- nearly all jobs do, there is holdfast.completed.
-CREATE INDEX jobs_ended ON holdfast.jobs (kind, status, finished_at, seq)
-    WHERE status IN ('failed', 'cancelled');
-CREATE INDEX jobs_ended_badly ON holdfast.jobs (seq) WHERE status IN ('failed', 'cancelled');
-CREATE INDEX jobs_dead ON holdfast.jobs (finished_at, seq) WHERE dead_letter IS NOT NULL;
-CREATE INDEX jobs_dead_alike ON holdfast.jobs (kind, error_code, error_group, finished_at, seq)
+CREATE INDEX jobs_ended ON holdfast.jobs (kind, (error_code IS NULL), ended_badly_at, seq)
+    WHERE ended_badly_at IS NOT NULL;
+CREATE INDEX jobs_ended_badly ON holdfast.jobs (seq) WHERE ended_badly_at IS NOT NULL;
+CREATE INDEX jobs_dead ON holdfast.jobs (ended_badly_at, seq) WHERE dead_letter IS NOT NULL;
+CREATE INDEX jobs_dead_alike ON holdfast.jobs (kind, error_code, error_group, ended_badly_at, seq)
     WHERE dead_letter IS NOT NULL;
 -- A twin is a job with the same key that is unfinished or complete.
 CREATE UNIQUE INDEX jobs_dedup ON holdfast.jobs (kind, dedup_key)
-    WHERE dedup_key IS NOT NULL AND status NOT IN ('failed', 'cancelled');
+    WHERE dedup_key IS NOT NULL AND ended_badly_at IS NULL;
 
 -- History, append-only, a page for all jobs that one statement moved alike: a page is one row, and
 -- each of its lines one element of its arrays. `sequence` is the number of its last line, those
@@ -179,6 +186,28 @@ CROSS JOIN LATERAL unnest(
 ) WITH ORDINALITY AS line (
     job, previous, attempt, token, worker, started_at, duration, meta, place
 );
+
+-- The jobs that run, by the page that tells of their claim (jobs.claimed_in) and by lane: how many of
+-- its jobs run still, and a time before which no lease among them runs out. An index over the jobs
+-- themselves would be written to once a job; this is once a claim.
+CREATE TABLE holdfast.leases (
+    page       bigint  NOT NULL,
+    lane       integer NOT NULL,
+    running    integer NOT NULL CHECK (running >= 0),
+    expires_at double precision NOT NULL,
+    PRIMARY KEY (page, lane)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+CREATE INDEX leases_by_lane ON holdfast.leases (lane);
+CREATE INDEX leases_by_time ON holdfast.leases (expires_at);
+
+-- The jobs that run.
+CREATE VIEW holdfast.running AS
+SELECT jobs.*
+FROM (SELECT DISTINCT page FROM holdfast.leases) AS claims
+JOIN holdfast.history ON history.sequence = claims.page
+CROSS JOIN LATERAL unnest(history.jobs) AS line (job)
+JOIN holdfast.jobs ON jobs.seq = line.job
+WHERE jobs.claimed_in = claims.page AND jobs.status = 'processing';
 
 -- Which pages tell of completed jobs of a kind, oldest first, for retention: one row a page, where
 -- an index over the jobs themselves would have one a job.

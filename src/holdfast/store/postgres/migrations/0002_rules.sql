@@ -32,11 +32,13 @@ EXECUTE FUNCTION holdfast.refuse('history is append-only');
 -- number first says from where on: a shared advisory lock on the last number taken, held until it
 -- commits. The lowest such lock bounds what a reader may show, see holdfast.settled_sequence.
 -- Shared locks never wait for each other. 18502 is "HF".
-CREATE FUNCTION holdfast.announce() RETURNS void LANGUAGE sql VOLATILE AS $$
-    SELECT pg_advisory_xact_lock_shared(
+CREATE FUNCTION holdfast.announce() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(
         (18502::bigint << 48) | CASE WHEN is_called THEN last_value / 10000 ELSE 0 END
     )
-    FROM holdfast.event_sequence
+    FROM holdfast.event_sequence;
+END
 $$;
 
 -- Take the number of a page that a statement is about to fill.

@@ -41,8 +41,9 @@ BEGIN
     -- In the order of dedup keys: two calls that share some never wait for each other in a ring.
     WITH created AS (
         INSERT INTO holdfast.jobs (
-            seq, last_event, id, lane, kind, status, ready, priority, ready_at, max_attempts,
-            created_at, queued_at, deadline_at, dedup_key, owner, meta, arguments
+            seq, last_event, id, lane, kind, status, waits, ready, priority, ready_at,
+            max_attempts, created_at, queued_at, deadline_at, expires_at, dedup_key, owner, meta,
+            arguments
         )
         SELECT
             seq,
@@ -51,9 +52,10 @@ BEGIN
                 WHEN 'queued' THEN (SELECT nextval('holdfast.event_sequence'))
                 ELSE (SELECT nextval('holdfast.event_sequence'))
             END,
-            id, lane, kind, status, status = 'queued' AND coalesce(run_at, 0) <= t, priority,
-            greatest(run_at, t), max_attempts, t, CASE WHEN status = 'queued' THEN t END,
-            deadline_at, dedup_key, owner, meta, arguments
+            id, lane, kind, status, status = 'queued',
+            status = 'queued' AND coalesce(run_at, 0) <= t, priority, greatest(run_at, t),
+            max_attempts, t, CASE WHEN status = 'queued' THEN t END, deadline_at, deadline_at,
+            dedup_key, owner, meta, arguments
         FROM (
             SELECT
                 nextval('holdfast.job_sequence') AS seq, id,
@@ -128,7 +130,7 @@ BEGIN
                 WHERE jobs.kind = named.kind
                     AND jobs.dedup_key = named.dedup_key
                     AND jobs.dedup_key IS NOT NULL
-                    AND jobs.status NOT IN ('failed', 'cancelled')
+                    AND jobs.ended_badly_at IS NULL
             );
         IF wanted IS NOT NULL THEN
             BEGIN
@@ -153,7 +155,7 @@ BEGIN
             ON others.kind = coalesce(given.kind, p_jobs.kinds[1])
             AND others.dedup_key = given.dedup_key
             AND others.dedup_key IS NOT NULL
-            AND others.status NOT IN ('failed', 'cancelled')
+            AND others.ended_badly_at IS NULL
         WHERE given.number <> ALL (made);
         -- A twin may have failed between the two looks; then its place is free.
         EXIT WHEN array_position(twins, NULL) IS NULL;

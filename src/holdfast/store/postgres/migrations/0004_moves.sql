@@ -20,9 +20,25 @@ CREATE TYPE holdfast.move AS (
     meta        text
 );
 
--- Move jobs that the caller has locked: the jobs, their history and what is counted.
+-- Note that jobs run no longer: a column of the claims that they were in, and one of their lanes.
+CREATE FUNCTION holdfast.leave_leases(p_pages bigint[], p_lanes integer[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE holdfast.leases SET running = running - ended.n
+    FROM (
+        SELECT page, lane, count(*) AS n
+        FROM unnest(p_pages, p_lanes) AS given (page, lane)
+        GROUP BY page, lane
+    ) AS ended
+    WHERE leases.page = ended.page AND leases.lane = ended.lane;
+    DELETE FROM holdfast.leases WHERE page = ANY (p_pages) AND running = 0;
+END
+$$;
+
+-- Move jobs that the caller has locked: the jobs, their history, their leases and what is counted.
 CREATE FUNCTION holdfast.move(p_moves holdfast.move[], t double precision) RETURNS void
-LANGUAGE sql VOLATILE AS $$
+LANGUAGE plpgsql AS $$
+BEGIN
     WITH leaving AS MATERIALIZED (
         SELECT
             given.*, jobs.lane, jobs.kind, jobs.status AS origin, jobs.ready AS was_ready,
@@ -32,10 +48,13 @@ LANGUAGE sql VOLATILE AS $$
     ), moved AS (
         UPDATE holdfast.jobs SET
             status = target,
+            waits = CASE WHEN target = 'queued' THEN true END,
             ready = target = 'queued' AND coalesce(leaving.ready_at, jobs.ready_at) <= t,
             ready_at = coalesce(leaving.ready_at, jobs.ready_at),
             queued_at = CASE WHEN target = 'queued' THEN t ELSE queued_at END,
             finished_at = CASE WHEN target <> 'queued' THEN t END,
+            ended_badly_at = CASE WHEN target <> 'queued' THEN t END,
+            expires_at = CASE WHEN target = 'queued' THEN deadline_at END,
             attempt_count = jobs.attempt_count - CASE WHEN gives_back THEN 1 ELSE 0 END,
             progress = CASE WHEN target <> 'queued' THEN progress END,
             progress_note = CASE WHEN target <> 'queued' THEN progress_note END,
@@ -78,7 +97,13 @@ LANGUAGE sql VOLATILE AS $$
                 'dead', kind, coalesce(code, ''), coalesce(moved.error_group, ''))
     ) AS counted (sign, family, a, b, c)
     WHERE sign <> 0
-    GROUP BY family, a, b, c
+    GROUP BY family, a, b, c;
+    PERFORM holdfast.leave_leases(array_agg(jobs.claimed_in), array_agg(jobs.lane))
+    FROM unnest(p_moves) AS given
+    JOIN holdfast.jobs ON jobs.seq = given.job
+    WHERE given.outcome IS NOT NULL
+    HAVING count(*) > 0;
+END
 $$;
 
 -- Write one line of history about a job that stays where it is; the caller has locked it.

@@ -31,8 +31,8 @@ CREATE TYPE holdfast.tick_line AS (
 );
 
 -- What a worker reports, a column an array. A job may be given by its seq, which spares looking up
--- its id. Those of workers and outcomes may hold one value for all reports, and those of what may be
--- missing may be NULL. An outcome is that of an attempt, or `uncounted`: a retry that gives back.
+-- its id. Those of tokens, workers and outcomes may hold one value for all reports, and those of what
+-- may be missing may be NULL. An outcome is that of an attempt, or `uncounted`: a retry that gives back.
 CREATE TYPE holdfast.reports AS (
     seqs      bigint[],
     ids       text[],
@@ -55,75 +55,128 @@ CREATE FUNCTION holdfast.complete(p_reports holdfast.reports, t double precision
 RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
+    page holdfast.history;
+    lanes integer[];
+    claims bigint[];
     done bigint[];
-    -- One page for all. Not a subquery of the UPDATE: where a heartbeat has just written to a job,
-    -- its row is judged again, and a subquery with it, which would give it a page of its own.
-    page_number bigint := holdfast.next_page();
+    -- Where only the job and the duration differ, the jobs are found without looking at reports.
+    uniform boolean := cardinality(p_reports.tokens) = 1
+        AND cardinality(p_reports.workers) = 1
+        AND p_reports.outcomes = '{complete}'
+        AND p_reports.durations IS NOT NULL
+        AND array_position(p_reports.durations, NULL) IS NULL
+        AND num_nonnulls(p_reports.results, p_reports.metas) = 0;
 BEGIN
-    WITH moved AS (
-        UPDATE holdfast.jobs SET
-            status = 'complete', result = given.result, finished_at = t,
-            progress = NULL, progress_note = NULL, worker_id = NULL, lease_expires_at = NULL,
-            permit_generation = NULL, permit_trial = NULL, cancel_requested = false,
-            previous_event = last_event,
-            last_event = page_number
-        FROM unnest(
-            p_reports.seqs, p_reports.tokens, p_reports.workers, p_reports.outcomes,
-            p_reports.results, p_reports.durations, p_reports.metas
-        ) WITH ORDINALITY AS given (job, token, worker_id, outcome, result, duration, meta, number)
-        WHERE coalesce(given.outcome, p_reports.outcomes[1]) = 'complete'
-            AND jobs.seq = given.job
-            AND jobs.token = given.token
-            AND jobs.status = 'processing'
-            AND (t > jobs.deadline_at) IS NOT TRUE
-        RETURNING
-            given.number, seq, lane, jobs.token, attempt_count, last_attempt_at, last_event,
-            previous_event, given.worker_id, given.meta,
-            coalesce(given.duration, greatest(0, t - last_attempt_at)) AS duration
-    ), page AS (
-        SELECT
-            min(last_event) AS sequence, array_agg(number) AS numbers, array_agg(seq) AS jobs,
-            array_agg(previous_event) AS previous, array_agg(attempt_count) AS attempts,
-            array_agg(token) AS tokens, array_agg(last_attempt_at) AS started_ats,
-            array_agg(duration) AS durations,
-            CASE WHEN cardinality(p_reports.workers) = 1
-                THEN p_reports.workers ELSE array_agg(worker_id)
-            END AS workers,
-            CASE WHEN p_reports.metas IS NOT NULL THEN array_agg(meta) END AS metas
-        FROM moved
-    ), told AS (
-        INSERT INTO holdfast.history (
-            sequence, at, name, outcome, workers, metas, jobs, previous, attempts, tokens,
-            started_ats, durations
+    -- One page for all. Not a subquery of an UPDATE: where a heartbeat has just written to a job,
+    -- its row is judged again, and a subquery with it, which would give it a page of its own.
+    page.sequence := holdfast.next_page();
+    page.workers := p_reports.workers;
+    IF uniform THEN
+        WITH moved AS (
+            UPDATE holdfast.jobs SET
+                status = 'complete', finished_at = t, expires_at = NULL, progress = NULL,
+                progress_note = NULL, worker_id = NULL, lease_expires_at = NULL,
+                permit_generation = NULL, permit_trial = NULL, cancel_requested = false,
+                previous_event = last_event, last_event = page.sequence
+            WHERE seq = ANY (p_reports.seqs)
+                AND token = p_reports.tokens[1]
+                AND status = 'processing'
+                AND (t > deadline_at) IS NOT TRUE
+            RETURNING seq, token, attempt_count, last_attempt_at, previous_event, lane, claimed_in
         )
         SELECT
-            sequence, t, 'complete', 'complete', workers, metas, jobs, previous, attempts, tokens,
-            started_ats, durations
-        FROM page
-        WHERE sequence IS NOT NULL
-    ), alike AS (
-        SELECT counts.last_event, counts.lane, lanes.kind, counts.attempt_count, counts.n
+            array_agg(seq), array_agg(token), array_agg(attempt_count),
+            array_agg(last_attempt_at), array_agg(previous_event), array_agg(lane),
+            array_agg(claimed_in)
+        INTO page.jobs, page.tokens, page.attempts, page.started_ats, page.previous, lanes, claims
+        FROM moved;
+        IF page.jobs = p_reports.seqs THEN
+            page.durations := p_reports.durations;
+            done := ARRAY(SELECT generate_series(1, cardinality(p_reports.seqs)));
+        ELSE
+            SELECT
+                array_agg(number ORDER BY place),
+                array_agg(p_reports.durations[number] ORDER BY place)
+            INTO done, page.durations
+            FROM (
+                SELECT min(both_sides.number) AS number, min(both_sides.place) AS place
+                FROM (
+                    SELECT job, number, NULL::bigint AS place
+                    FROM unnest(p_reports.seqs) WITH ORDINALITY AS given (job, number)
+                    UNION ALL
+                    SELECT job, NULL, place
+                    FROM unnest(page.jobs) WITH ORDINALITY AS moved (job, place)
+                ) AS both_sides
+                GROUP BY both_sides.job
+            ) AS matched
+            WHERE place IS NOT NULL;
+        END IF;
+    ELSE
+        WITH moved AS (
+            UPDATE holdfast.jobs SET
+                status = 'complete', result = given.result, finished_at = t, expires_at = NULL,
+                progress = NULL, progress_note = NULL, worker_id = NULL, lease_expires_at = NULL,
+                permit_generation = NULL, permit_trial = NULL, cancel_requested = false,
+                previous_event = last_event, last_event = page.sequence
+            FROM unnest(
+                p_reports.seqs, p_reports.tokens, p_reports.workers, p_reports.outcomes,
+                p_reports.results, p_reports.durations, p_reports.metas
+            ) WITH ORDINALITY AS given (
+                job, token, worker_id, outcome, result, duration, meta, number
+            )
+            WHERE coalesce(given.outcome, p_reports.outcomes[1]) = 'complete'
+                AND jobs.seq = given.job
+                AND jobs.token = coalesce(given.token, p_reports.tokens[1])
+                AND jobs.status = 'processing'
+                AND (t > jobs.deadline_at) IS NOT TRUE
+            RETURNING
+                given.number, seq, lane, claimed_in, jobs.token, attempt_count, last_attempt_at,
+                previous_event, given.meta,
+                coalesce(given.worker_id, p_reports.workers[1]) AS worker_id,
+                coalesce(given.duration, greatest(0, t - last_attempt_at)) AS duration
+        )
+        SELECT
+            array_agg(number), array_agg(seq), array_agg(token), array_agg(attempt_count),
+            array_agg(last_attempt_at), array_agg(previous_event), array_agg(lane),
+            array_agg(claimed_in), array_agg(duration),
+            CASE WHEN cardinality(p_reports.workers) = 1
+                THEN p_reports.workers ELSE array_agg(worker_id)
+            END,
+            CASE WHEN p_reports.metas IS NOT NULL THEN array_agg(meta) END
+        INTO
+            done, page.jobs, page.tokens, page.attempts, page.started_ats, page.previous, lanes,
+            claims, page.durations, page.workers, page.metas
+        FROM moved;
+    END IF;
+    IF page.jobs IS NULL THEN
+        RETURN '{}';
+    END IF;
+    page.at := t;
+    page.name := 'complete';
+    page.outcome := 'complete';
+    INSERT INTO holdfast.history SELECT page.*;
+    WITH alike AS (
+        SELECT counts.lane, lanes.kind, counts.attempt_count, counts.n
         FROM (
-            SELECT last_event, lane, attempt_count, count(*) AS n
-            FROM moved
-            GROUP BY last_event, lane, attempt_count
+            SELECT given.lane, given.attempt_count, count(*) AS n
+            FROM unnest(lanes, page.attempts) AS given (lane, attempt_count)
+            GROUP BY given.lane, given.attempt_count
         ) AS counts
         JOIN holdfast.lanes ON lanes.id = counts.lane
     ), kept AS (
-        INSERT INTO holdfast.completed (kind, page) SELECT DISTINCT kind, last_event FROM alike
-    ), counted AS (
-        INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
-        SELECT sign * n, family, a, b, c
-        FROM alike
-        CROSS JOIN LATERAL (
-            VALUES
-                (-1, 'lane', lane::text, 'processing', ''),
-                (1, 'lane', lane::text, 'complete', ''),
-                (1, 'outcome', kind, 'complete', attempt_count::text)
-        ) AS changes (sign, family, a, b, c)
+        INSERT INTO holdfast.completed (kind, page) SELECT DISTINCT kind, page.sequence FROM alike
     )
-    SELECT numbers INTO done FROM page;
-    RETURN coalesce(done, '{}');
+    INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
+    SELECT sign * n, family, a, b, c
+    FROM alike
+    CROSS JOIN LATERAL (
+        VALUES
+            (-1, 'lane', lane::text, 'processing', ''),
+            (1, 'lane', lane::text, 'complete', ''),
+            (1, 'outcome', kind, 'complete', attempt_count::text)
+    ) AS changes (sign, family, a, b, c);
+    PERFORM holdfast.leave_leases(claims, lanes);
+    RETURN done;
 END
 $$;
 
@@ -141,7 +194,7 @@ BEGIN
             WITH ORDINALITY AS given (job, token, outcome, number)
         LEFT JOIN holdfast.jobs
             ON jobs.seq = given.job
-            AND jobs.token = given.token
+            AND jobs.token = coalesce(given.token, p_reports.tokens[1])
             AND jobs.error_code = 'TIMEOUT'
             AND coalesce(given.outcome, p_reports.outcomes[1]) = 'complete'
         WHERE given.number <> ALL (done)
@@ -149,7 +202,8 @@ BEGIN
     LOOP
         IF line.what = 'late' THEN
             PERFORM holdfast.keep_late_result(
-                p_reports.seqs[line.number], p_reports.tokens[line.number],
+                p_reports.seqs[line.number],
+                coalesce(p_reports.tokens[line.number], p_reports.tokens[1]),
                 p_reports.results[line.number], t
             );
         ELSE
@@ -184,8 +238,9 @@ BEGIN
                 given.outcome <> 'cancelled' AND (t > jobs.deadline_at) IS TRUE AS past
             FROM (
                 SELECT
-                    number, job, token, coalesce(outcome, p_reports.outcomes[1]) AS outcome, code,
-                    message, error_group, reason, after, duration, meta
+                    number, job, coalesce(token, p_reports.tokens[1]) AS token,
+                    coalesce(outcome, p_reports.outcomes[1]) AS outcome, code, message,
+                    error_group, reason, after, duration, meta
                 FROM unnest(
                     p_reports.seqs, p_reports.tokens, p_reports.outcomes, p_reports.codes,
                     p_reports.messages, p_reports.groups, p_reports.reasons, p_reports.afters,
@@ -260,7 +315,8 @@ BEGIN
 
     FOREACH number IN ARRAY late LOOP
         PERFORM holdfast.keep_late_result(
-            p_reports.seqs[number], p_reports.tokens[number], p_reports.results[number], t
+            p_reports.seqs[number], coalesce(p_reports.tokens[number], p_reports.tokens[1]),
+            p_reports.results[number], t
         );
     END LOOP;
     RETURN QUERY SELECT * FROM holdfast.refuse_reports(p_reports, done, t);

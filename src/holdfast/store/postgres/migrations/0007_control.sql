@@ -99,10 +99,11 @@ BEGIN
     END IF;
     BEGIN
         UPDATE holdfast.jobs SET
-            status = 'queued', ready = true, ready_at = t, queued_at = t, attempt_count = 0,
-            manual_retry_count = manual_retry_count + 1, started_at = NULL,
-            last_attempt_at = NULL, finished_at = NULL,
+            status = 'queued', waits = true, ready = true, ready_at = t, queued_at = t,
+            attempt_count = 0, manual_retry_count = manual_retry_count + 1, started_at = NULL,
+            last_attempt_at = NULL, finished_at = NULL, ended_badly_at = NULL,
             deadline_at = CASE WHEN deadline_at < t THEN NULL ELSE deadline_at END,
+            expires_at = CASE WHEN deadline_at < t THEN NULL ELSE deadline_at END,
             progress = NULL, progress_note = NULL, error_code = NULL, error_message = NULL,
             error_group = NULL, dead_letter = NULL
         WHERE seq = job.seq;
@@ -249,6 +250,11 @@ BEGIN
         UPDATE holdfast.jobs SET lease_expires_at = t + p_lease
         FROM locked
         WHERE jobs.seq = locked.seq
+        RETURNING jobs.claimed_in
+    ), shortened AS (
+        UPDATE holdfast.leases SET expires_at = t + p_lease
+        FROM (SELECT DISTINCT claimed_in FROM extended) AS claims
+        WHERE leases.page = claims.claimed_in AND leases.expires_at > t + p_lease
     )
     SELECT held.id, held.token, held.cancel_requested FROM held;
     GET DIAGNOSTICS holding = ROW_COUNT;

@@ -1,51 +1,51 @@
 -- Chores, each on a bounded number of jobs, each safe to run twice at once; and reading history.
 
--- Take back jobs whose leases have run out. Leaps from lane to lane as holdfast.waiting_lanes does,
--- so that it matters how many lanes run jobs and not how many jobs run. `p_error` is code, message and group.
+-- Take back jobs whose leases have run out. `p_error` is code, message and group. A claim is looked at
+-- when the first of its leases may have run out; where a heartbeat has let them last longer, or
+-- there are more than `p_limit`, it is looked at again later.
 CREATE FUNCTION holdfast.rescue(p_limit integer, p_error text[], p_now double precision)
 RETURNS TABLE (id text, target text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     t double precision := holdfast.time_of(p_now);
+    pages bigint[];
+    lanes integer[];
     lost_ids text[];
     targets text[];
     moves holdfast.move[];
 BEGIN
-    WITH RECURSIVE leap (lane) AS (
-        (
-            SELECT jobs.lane FROM holdfast.jobs
-            WHERE jobs.lease_expires_at IS NOT NULL
-            ORDER BY jobs.lane DESC, jobs.lease_expires_at DESC
-            LIMIT 1
-        )
-        UNION ALL
-        SELECT (
-            SELECT jobs.lane FROM holdfast.jobs
-            WHERE jobs.lease_expires_at IS NOT NULL AND jobs.lane < leap.lane
-            ORDER BY jobs.lane DESC, jobs.lease_expires_at DESC
-            LIMIT 1
-        )
-        FROM leap
-        WHERE leap.lane IS NOT NULL
-    ), lost AS MATERIALIZED (
-        SELECT job.*
-        FROM leap
-        CROSS JOIN LATERAL (
-            SELECT
-                jobs.seq, jobs.id,
-                CASE
-                    WHEN jobs.cancel_requested THEN 'cancelled'
-                    WHEN jobs.attempt_count >= jobs.max_attempts THEN 'failed'
-                    ELSE 'queued'
-                END AS target
-            FROM holdfast.jobs
-            WHERE jobs.lane = leap.lane AND jobs.lease_expires_at <= t
-            ORDER BY jobs.lease_expires_at
-            LIMIT p_limit
-            FOR UPDATE SKIP LOCKED
-        ) AS job
+    -- Whoever reports has locked its job and may wait for a claim that is locked here; so no job is
+    -- waited for, and nothing is touched but what is locked by this first statement.
+    SELECT array_agg(page), array_agg(lane) INTO pages, lanes
+    FROM (
+        SELECT page, lane
+        FROM holdfast.leases
+        WHERE expires_at <= t
+        ORDER BY expires_at
+        LIMIT 1000
+        FOR UPDATE SKIP LOCKED
+    ) AS due;
+    IF pages IS NULL THEN
+        RETURN;
+    END IF;
+    WITH lost AS MATERIALIZED (
+        SELECT
+            jobs.seq, jobs.id,
+            CASE
+                WHEN jobs.cancel_requested THEN 'cancelled'
+                WHEN jobs.attempt_count >= jobs.max_attempts THEN 'failed'
+                ELSE 'queued'
+            END AS target
+        FROM unnest(pages, lanes) AS claim (page, lane)
+        JOIN holdfast.history ON history.sequence = claim.page
+        CROSS JOIN LATERAL unnest(history.jobs) AS line (job)
+        JOIN holdfast.jobs ON jobs.seq = line.job
+        WHERE jobs.lane = claim.lane
+            AND jobs.claimed_in = claim.page
+            AND jobs.lease_expires_at <= t
         LIMIT p_limit
+        FOR UPDATE OF jobs SKIP LOCKED
     )
     SELECT array_agg(lost.id), array_agg(lost.target), array_agg(ROW(
         lost.seq, lost.target,
@@ -58,8 +58,25 @@ BEGIN
     IF moves IS NOT NULL THEN
         PERFORM holdfast.move(moves, t);
         PERFORM holdfast.count_total('rescued', cardinality(moves));
-        RETURN QUERY SELECT * FROM unnest(lost_ids, targets);
     END IF;
+    WITH looked_at AS MATERIALIZED (
+        SELECT claim.page, claim.lane, min(jobs.lease_expires_at) AS soonest
+        FROM unnest(pages, lanes) AS claim (page, lane)
+        LEFT JOIN holdfast.history ON history.sequence = claim.page
+        LEFT JOIN LATERAL unnest(history.jobs) AS line (job) ON true
+        LEFT JOIN holdfast.jobs
+            ON jobs.seq = line.job AND jobs.lane = claim.lane AND jobs.claimed_in = claim.page
+        GROUP BY claim.page, claim.lane
+    ), kept AS (
+        UPDATE holdfast.leases SET expires_at = soonest
+        FROM looked_at
+        WHERE leases.page = looked_at.page AND leases.lane = looked_at.lane AND soonest IS NOT NULL
+    )
+    -- None of them runs: somebody has moved its jobs by hand.
+    DELETE FROM holdfast.leases
+    USING looked_at
+    WHERE leases.page = looked_at.page AND leases.lane = looked_at.lane AND soonest IS NULL;
+    RETURN QUERY SELECT * FROM unnest(lost_ids, targets);
 END
 $$;
 
@@ -75,8 +92,8 @@ BEGIN
     FROM (
         SELECT seq
         FROM holdfast.jobs
-        WHERE deadline_at < t AND finished_at IS NULL
-        ORDER BY deadline_at
+        WHERE expires_at < t
+        ORDER BY expires_at
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ) AS late;
@@ -104,9 +121,9 @@ BEGIN
         SELECT jobs.seq, jobs.finished_at
         FROM holdfast.jobs
         WHERE jobs.kind = p_kind
-            AND jobs.status = p_status::holdfast.status
-            AND jobs.status IN ('failed', 'cancelled')
-        ORDER BY jobs.finished_at, jobs.seq
+            AND (jobs.error_code IS NULL) = (p_status = 'cancelled')
+            AND jobs.ended_badly_at IS NOT NULL
+        ORDER BY jobs.ended_badly_at, jobs.seq
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED;
     END IF;

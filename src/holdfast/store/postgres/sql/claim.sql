@@ -15,9 +15,9 @@ FROM unnest(CAST(:kinds AS text[])) WITH ORDINALITY AS given (kind, place)
 ORDER BY place;
 
 -- name: claim_running
-SELECT lanes.downstream, lanes.kind, count(*)
+SELECT lanes.downstream, lanes.kind, sum(leases.running)
 FROM holdfast.lanes
-JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.lease_expires_at IS NOT NULL
+JOIN holdfast.leases ON leases.lane = lanes.id
 WHERE lanes.downstream = ANY (CAST(:downstreams AS text[]))
     OR lanes.kind = ANY (CAST(:kinds AS text[]))
 GROUP BY lanes.downstream, lanes.kind;
@@ -25,10 +25,8 @@ GROUP BY lanes.downstream, lanes.kind;
 -- name: claim_trial_leases
 SELECT jobs.permit_trial, jobs.lease_expires_at
 FROM holdfast.lanes
-JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.lease_expires_at IS NOT NULL
-WHERE lanes.downstream = :downstream
-    AND jobs.permit_generation = :generation
-    AND jobs.permit_trial IS NOT NULL;
+JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.permit_trial IS NOT NULL
+WHERE lanes.downstream = :downstream AND jobs.permit_generation = :generation;
 
 -- name: claim_rate_spent
 SELECT width, bucket, spent FROM holdfast.rate_spent WHERE downstream = :downstream;

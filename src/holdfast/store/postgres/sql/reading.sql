@@ -77,14 +77,14 @@ LIMIT :limit;
 SELECT {{job_columns}}
 FROM holdfast.jobs
 {{job_details}}
-WHERE jobs.status IN ('uploaded', 'queued') AND jobs.seq < :before AND {{job_filter}}
+WHERE jobs.waits IS NOT NULL AND jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
 -- The newest that wait and the newest that run. The latter are few, and all are looked at.
 -- name: read_jobs_unfinished
 WITH running AS MATERIALIZED (
-    SELECT * FROM holdfast.jobs WHERE lease_expires_at IS NOT NULL
+    SELECT * FROM holdfast.running
 )
 SELECT *
 FROM (
@@ -92,7 +92,7 @@ FROM (
         SELECT {{job_columns}}
         FROM holdfast.jobs
         {{job_details}}
-        WHERE jobs.status IN ('uploaded', 'queued') AND jobs.seq < :before AND {{job_filter}}
+        WHERE jobs.waits IS NOT NULL AND jobs.seq < :before AND {{job_filter}}
         ORDER BY jobs.seq DESC
         LIMIT :limit
     )
@@ -113,7 +113,7 @@ LIMIT :limit;
 SELECT {{job_columns}}
 FROM holdfast.jobs
 {{job_details}}
-WHERE jobs.status IN ('failed', 'cancelled') AND jobs.seq < :before AND {{job_filter}}
+WHERE jobs.ended_badly_at IS NOT NULL AND jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
@@ -122,9 +122,9 @@ SELECT {{job_columns}}
 FROM holdfast.jobs
 {{job_details}}
 WHERE jobs.dead_letter IS NOT NULL
-    AND (jobs.finished_at, jobs.seq) < (CAST(:before_at AS double precision), :before)
+    AND (jobs.ended_badly_at, jobs.seq) < (CAST(:before_at AS double precision), :before)
     AND {{job_filter}}
-ORDER BY jobs.finished_at DESC, jobs.seq DESC
+ORDER BY jobs.ended_badly_at DESC, jobs.seq DESC
 LIMIT :limit;
 
 -- name: read_dead_letter_groups
@@ -146,7 +146,7 @@ CROSS JOIN LATERAL (
         AND jobs.error_code = groups.code
         AND jobs.error_group = groups.message
         AND jobs.dead_letter IS NOT NULL
-    ORDER BY jobs.finished_at DESC, jobs.seq DESC
+    ORDER BY jobs.ended_badly_at DESC, jobs.seq DESC
     LIMIT 1
 ) AS newest
 ORDER BY groups.count DESC, groups.kind COLLATE "C", groups.message COLLATE "C";
