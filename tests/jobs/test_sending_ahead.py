@@ -223,6 +223,56 @@ def test_what_is_put_back_while_another_tick_looks_in_vain_is_still_run_before_i
     asyncio.run(go())
 
 
+@pytest.mark.parametrize("apart", [True, False])
+def test_of_many_short_jobs_the_first_are_over_before_the_last_start_and_all_are_reported_at_once(
+    tmp_path, apart
+):
+    app, most = App("a"), 0
+
+    @app.job()
+    async def note(ctx):
+        nonlocal most
+        most = max(most, it.worker.running)
+
+    async def go():
+        nonlocal it
+        options = {"concurrency": 200, "batch": 200, "maintenance": None}
+        async with rig(tmp_path, app, **options) as it:
+            await it.enqueue(note, *(f"j{number}" for number in range(200)))
+            store = in_front(it, apart=apart)
+            await it.run()
+            assert store.noted[:2] == [(0, 200), (200, 200)]
+            assert most <= 100
+
+    it = None
+    asyncio.run(go())
+
+
+def test_of_many_that_were_claimed_those_that_had_no_turn_are_handed_back_too(tmp_path):
+    app, runs = App("a"), []
+    jobs = [f"j{number}" for number in range(200)]
+
+    @app.job()
+    async def note(ctx):
+        runs.append(ctx.job_id)
+        it.worker.stop()
+
+    async def go():
+        nonlocal it
+        options = {"concurrency": 200, "batch": 200, "maintenance": None}
+        async with rig(tmp_path, app, **options) as it:
+            await it.enqueue(note, *jobs)
+            in_front(it)
+            async with asyncio.timeout(SOON):
+                await it.worker.run()
+            outcomes = {job: await it.outcomes(job) for job in jobs}
+            assert 0 < len(runs) < 200
+            assert outcomes == {job: ["complete" if job in runs else "released"] for job in jobs}
+
+    it = None
+    asyncio.run(go())
+
+
 def test_ticks_that_are_not_answered_are_given_up_and_their_reports_counted(tmp_path, monkeypatch):
     monkeypatch.setattr("holdfast.jobs.worker._LAST_WORDS", 0.05)
     app = App("a")

@@ -34,7 +34,7 @@ class Scene:
         self.woken = 0
         self.given_up = []
         self.runs = Supervisor(
-            clock=self.clock, cleanup_seconds=2.0, listeners=[self.told],
+            "w", 10, clock=self.clock, cleanup_seconds=2.0, listeners=[self.told],
             abandon=self._abandon, wake=self._wake,
         )  # fmt: skip
 

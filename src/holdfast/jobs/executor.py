@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import inspect
 import json
-import logging
 import math
 import os
 from collections.abc import Callable
@@ -52,9 +51,8 @@ from holdfast.jobs.ports import Store, StoreError
 from holdfast.jobs.signals import interrupts_here, runs_now
 from holdfast.jobs.threads import Call, Threads, end_copy
 
-_log = logging.getLogger("holdfast.worker")
-
 _NOTHING = object()
+_COMPLETED = Completed()
 
 
 class Stopper(Protocol):
@@ -187,7 +185,7 @@ class Executor:
                 await self._judged(run)
             else:
                 run.ended_at = self._clock.monotonic()
-                run.outcome = Completed(run.result)
+                run.outcome = _COMPLETED if run.result is None else Completed(run.result)
                 run.verdict = Verdict.SUCCESS
             self._reported(run)
         finally:
@@ -223,9 +221,14 @@ class Executor:
         return True
 
     async def _ran(self, run: Run) -> None:
-        process = os.getpid()
+        process, kind = os.getpid(), run.kind
         try:
-            await self._called(run)
+            if run.in_loop and kind.existing is None and run.claim.downstream is None:
+                # What `_called` would do, without a coroutine of its own.
+                value = await kind.handler.call(run.context, run.arguments)
+                run.result = kind.handler.results.encode(value)
+            else:
+                await self._called(run)
         except asyncio.CancelledError as error:
             self._note_cancelled(run, error)
         except BaseException as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from holdfast.clock import Clock
 from holdfast.events import Event, Listener, notify
 from holdfast.jobs.context import CancelReason, JobContext
-from holdfast.jobs.events import AttemptAbandoned, LeaseLost
+from holdfast.jobs.events import AttemptAbandoned, LeaseLost, WorkerStuck
 from holdfast.jobs.executor import Run
 from holdfast.jobs.heartbeat import News
 
@@ -25,8 +25,11 @@ class Supervisor:
         held: runs whose leases are ours, by job: not reported yet, or the report is not accepted
             yet.
         done: runs with a report to send, in the order in which they ended.
+        stuck: nothing could run here any more when `note_stuck` looked.
 
     Args:
+        worker_id: whose they are.
+        slots: how many may run at once.
         cleanup_seconds: how long a run that was asked to stop may take to end.
         abandon: judges and reports a run that does not end.
         wake: told that there is something to report or a slot to fill.
@@ -34,6 +37,8 @@ class Supervisor:
 
     def __init__(
         self,
+        worker_id: str,
+        slots: int,
         *,
         clock: Clock,
         cleanup_seconds: float,
@@ -44,6 +49,9 @@ class Supervisor:
         self.running: set[Run] = set()
         self.held: dict[str, Run] = {}
         self.done: list[Run] = []
+        self.stuck = False
+        self._worker_id = worker_id
+        self._slots = slots
         self._clock = clock
         self._cleanup_seconds = cleanup_seconds
         self._listeners = listeners
@@ -57,9 +65,17 @@ class Supervisor:
         """Whether an attempt of ours is not yet written down as ended."""
         return bool(self.held or self.done)
 
-    def stuck(self, slots: int) -> bool:
-        """Say whether runs that were given up, and do not end, take all of `slots`."""
-        return len(self.running) >= slots and all(run.abandoned for run in self.running)
+    def note_stuck(self) -> None:
+        """Look whether runs that were given up, and do not end, take all slots; say so once."""
+        running, slots, before = self.running, self._slots, self.stuck
+        self.stuck = len(running) >= slots and all(run.abandoned for run in running)
+        if self.stuck and not before:
+            _log.error(
+                "%s: all slots (%d) are taken by handlers that were asked to stop and do not end; "
+                "nothing runs until one does. Restart it, and declare what may hang with "
+                'isolation="process"', self._worker_id, slots,
+            )  # fmt: skip
+            self._tell(WorkerStuck(self._worker_id, slots))
 
     def add(self, run: Run) -> None:
         """Take care of a run from now on."""

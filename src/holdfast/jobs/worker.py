@@ -14,13 +14,15 @@ reported again; a report that had got through already is refused, which harms no
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from random import Random
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.events import Event, Listener, notify
+from holdfast.events import Listener, notify
 from holdfast.jobs.context import CancelReason
-from holdfast.jobs.events import WorkerStarted, WorkerStopped, WorkerStuck
+from holdfast.jobs.events import WorkerStarted, WorkerStopped
 from holdfast.jobs.executor import Executor, Run
 from holdfast.jobs.heartbeat import Heartbeat, News
 from holdfast.jobs.isolation.pool import ChildPool
@@ -41,6 +43,9 @@ from holdfast.resilience.backoff import Exponential
 _log = logging.getLogger("holdfast.worker")
 
 _BACKOFF = Exponential(base=0.1, multiplier=2, cap=5.0, jitter=0.2)
+_STARTED_AT_ONCE = 50
+"""Attempts that are started before others have their turn. Of many short ones at once none would
+be over before the next begins, and Python's collector would look at all of them again and again."""
 _MOST_TICKS = 2
 """Ticks on their way at once: one that the store works on, one that waits for it."""
 _PROGRESS_EVERY = 0.5
@@ -92,8 +97,8 @@ class Worker:
             on_ended=self._ended, on_interrupt=self._stop_now,
         )  # fmt: skip
         self._runs = Supervisor(
-            clock=clock, cleanup_seconds=options.cleanup_seconds, listeners=self._listeners,
-            abandon=self._executor.abandon, wake=self._wake.set,
+            self._id, options.concurrency, clock=clock, cleanup_seconds=options.cleanup_seconds,
+            listeners=self._listeners, abandon=self._executor.abandon, wake=self._wake.set,
         )  # fmt: skip
         self._progress = ProgressWriter(
             store, clock=clock, every=_PROGRESS_EVERY, find=self._runs.find,
@@ -109,12 +114,11 @@ class Worker:
             tell=self._hear_from_thread,
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._claimed: list[tuple[Claim, float]] = []
+        self._claimed: deque[tuple[Claim, float]] = deque()
         self._due = True
         self._stops = 0
         self._failures = 0
         self._rests_until = 0.0
-        self._stuck = False
 
     # -- what others may ask -------------------------------------------------------------------
 
@@ -134,7 +138,7 @@ class Worker:
 
         Handlers that were abandoned and do not end may have taken all slots.
         """
-        return not self._outage.lasts and not self._stuck
+        return not self._outage.lasts and not self._runs.stuck
 
     def stop(self) -> None:
         """Stop claiming, and finish or hand back what runs within `shutdown_seconds`.
@@ -172,7 +176,7 @@ class Worker:
         self._children.warm()
         self._heartbeat.start()
         maintenance = self._start_maintenance()
-        self._tell(WorkerStarted(self._id, self._options.concurrency))
+        notify(self._listeners, WorkerStarted(self._id, self._options.concurrency))
         try:
             try:
                 await self._serve(until_idle)
@@ -191,11 +195,12 @@ class Worker:
             answered = self._take_answers()
             if until_idle and answered is not None and self._found_nothing(answered):
                 return
-            stuck, free = self._notes_stuck(), self._free_slots()
+            self._runs.note_stuck()
+            free = self._free_slots()
             rest = self._rests_until - self._clock.monotonic()
             if rest <= 0 and self._is_worth_a_tick(free):
                 await self._send(free)
-            elif stuck and until_idle and not self._ticks:
+            elif until_idle and self._runs.stuck and not self._ticks:
                 return
             self._start_claimed()
             await self._sleep(rest if rest > 0 else None)
@@ -207,10 +212,11 @@ class Worker:
 
     def _is_worth_a_tick(self, free: int) -> bool:
         done, batch = len(self._runs.done), self._options.batch
-        if not self._ticks:
+        if not self._ticks and not self._claimed:
             return done > 0 or (self._due and free > 0)
-        if not self._store.ticks_apart or len(self._ticks) >= _MOST_TICKS:
+        if self._ticks and (not self._store.ticks_apart or len(self._ticks) >= _MOST_TICKS):
             return False
+        # What is about to start, or to be answered, soon makes more of it.
         return done >= batch or (self._due and free >= batch)
 
     async def _send(self, free: int) -> None:
@@ -251,7 +257,7 @@ class Worker:
         self._outage.back("tick")
         self._runs.reported(tick.runs)
         held_until = tick.began + self._options.lease_seconds
-        self._claimed += [(claim, held_until) for claim in result.claims]
+        self._claimed.extend(zip(result.claims, repeat(held_until), strict=False))
         if tick.asked and len(result.claims) >= tick.asked:
             self._due = True
         else:
@@ -266,18 +272,20 @@ class Worker:
         self._due = self._due or not tick.alone
         return tick.alone
 
-    def _start_claimed(self) -> None:
-        """Start what was claimed."""
+    def _start_claimed(self, most: int = _STARTED_AT_ONCE) -> None:
+        """Start what was claimed; more than `most` in later turns."""
         assert self._loop is not None
-        claimed, self._claimed = self._claimed, []
-        create_task, execute, add = self._loop.create_task, self._executor.execute, self._runs.add
-        for claim, held_until in claimed:
+        claimed, execute = self._claimed, self._executor.execute
+        for _ in range(min(len(claimed), most)):
+            claim, held_until = claimed.popleft()
             run = Run(claim, self._kinds[claim.kind], self._progress, self._clock, held_until)
             if self._stops:
                 # Claimed while the request to stop was on its way: handed back unstarted.
                 run.cut = CancelReason.SHUTDOWN
-            add(run)
-            run.task = create_task(execute(run), name=claim.kind)
+            self._runs.add(run)
+            run.task = self._loop.create_task(execute(run), name=claim.kind)
+        if claimed:
+            self._loop.call_soon(self._wake.set)  # after those have had their turn
 
     def _look_again(self) -> None:
         self._due = True
@@ -321,7 +329,7 @@ class Worker:
         for given_up in await self._ticks.settle(_LAST_WORDS):
             self._runs.unreported(given_up.runs)
         self._take_answers()
-        self._start_claimed()
+        self._start_claimed(len(self._claimed))
         runs, now = self._runs, self._clock.monotonic()
         limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds
         cut_at, end_at = now + max(limit - cleanup, limit / 2), now + limit
@@ -369,10 +377,8 @@ class Worker:
                 "%s: %d finished attempts could not be reported; they run again when their "
                 "leases have run out", self._id, len(self._runs.done),
             )  # fmt: skip
-        self._tell(WorkerStopped(self._id, len(self._runs.done)))
+        notify(self._listeners, WorkerStopped(self._id, len(self._runs.done)))
         self._loop = None
-
-    # -- small things --------------------------------------------------------------------------
 
     def _start_maintenance(self) -> asyncio.Task[None] | None:
         if self._options.maintenance is None:
@@ -382,19 +388,3 @@ class Worker:
             clock=self._clock, rng=self._rng, outage=self._outage, listeners=self._listeners,
         )  # fmt: skip
         return asyncio.create_task(maintenance.run())
-
-    def _notes_stuck(self) -> bool:
-        """Say whether nothing can run here any more, and say it aloud once."""
-        before, self._stuck = self._stuck, self._runs.stuck(self._options.concurrency)
-        if self._stuck and not before:
-            _log.error(
-                "%s: all slots (%d) are taken by handlers that were asked to stop and do not end; "
-                "nothing runs until one does. Restart it, and declare what may hang with "
-                'isolation="process"', self._id, self._options.concurrency,
-            )  # fmt: skip
-            self._tell(WorkerStuck(self._id, self._options.concurrency))
-        return self._stuck
-
-    def _tell(self, event: Event) -> None:
-        if self._listeners:
-            notify(self._listeners, event)
