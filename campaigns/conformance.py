@@ -72,13 +72,13 @@ def _on_files(folder: Path) -> Callable[[Fact], Awaitable[None]]:
 def _on_databases(server: PostgresServer, template: str) -> Callable[[Fact], Awaitable[None]]:
     import asyncpg
 
-    from holdfast.testing.conformance import postgres
+    from holdfast.testing import postgres_rows
 
     async def check(fact: Fact) -> None:
         url = server.url(server.create_database(template))
 
         async def set_columns(job_id: str, columns: Mapping[str, Any]) -> None:
-            await postgres.set_columns(url, job_id, columns)
+            await postgres_rows.set_columns(url, job_id, columns)
 
         await _check(fact, url, set_columns, asyncpg.PostgresError)
 

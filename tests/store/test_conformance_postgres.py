@@ -8,7 +8,8 @@ import pytest
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
 from holdfast.store.postgres.store import PostgresStore  # noqa: E402 - asserts are rewritten first
-from holdfast.testing.conformance import FACTS, Fact, World, postgres  # noqa: E402
+from holdfast.testing import postgres_rows  # noqa: E402
+from holdfast.testing.conformance import FACTS, Fact, World  # noqa: E402
 
 # The latter is what a name that is none of the enumerated ones gets.
 VIOLATIONS = (asyncpg.CheckViolationError, asyncpg.InvalidTextRepresentationError)
@@ -29,7 +30,7 @@ async def check(fact: Fact, url: str) -> None:
     async def set_columns(job_id, columns):
         nonlocal tampered
         tampered = True
-        await postgres.set_columns(url, job_id, columns)
+        await postgres_rows.set_columns(url, job_id, columns)
 
     async with PostgresStore(url) as store:
         try:
@@ -37,7 +38,7 @@ async def check(fact: Fact, url: str) -> None:
         finally:
             for other in others:
                 await other.close()
-    assert tampered or not await postgres.leases_astray(url)
+    assert tampered or not await postgres_rows.leases_astray(url)
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.__name__)

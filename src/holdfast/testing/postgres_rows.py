@@ -1,4 +1,4 @@
-"""What facts need of a PostgreSQL store's tables, past the store."""
+"""What tests need of a PostgreSQL store's tables, past the store."""
 
 from collections.abc import Mapping
 from typing import Any
