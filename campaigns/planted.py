@@ -159,8 +159,8 @@ BUGS = (
         "rescue takes leases that have not run out",
         "postgres",
         f"{_POSTGRES}/0008_maintenance.sql",
-        "AND jobs.lease_expires_at <= t",
-        "",
+        "                AND jobs.lease_expires_at <= t\n",
+        "                AND jobs.lease_expires_at IS NOT NULL\n",
     ),
     Bug(
         "two claims may see the same job",

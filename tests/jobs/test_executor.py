@@ -12,7 +12,7 @@ from holdfast.jobs.app import App
 from holdfast.jobs.circuits import Admission, CallReport, RefusedPermit, TrialPermit, Verdict
 from holdfast.jobs.context import CancelReason, JobCancelled
 from holdfast.jobs.downstream import Downstream
-from holdfast.jobs.executor import Executor, Run
+from holdfast.jobs.executor import Executor
 from holdfast.jobs.model import (
     Attempt,
     Cancelled,
@@ -24,6 +24,7 @@ from holdfast.jobs.model import (
     Retry,
 )
 from holdfast.jobs.ports import StoreUnavailable
+from holdfast.jobs.run import Run
 from holdfast.jobs.signals import stop_on_signals
 from holdfast.jobs.threads import Threads
 from holdfast.resilience.breaker.transitions import Permit

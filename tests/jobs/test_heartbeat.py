@@ -11,10 +11,10 @@ from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.app import App
 from holdfast.jobs.context import CancelReason
 from holdfast.jobs.events import JobClaimed, LeaseLost, StoreBack, StoreLost
-from holdfast.jobs.executor import Run
 from holdfast.jobs.heartbeat import Heartbeat, News
 from holdfast.jobs.outage import Outage
 from holdfast.jobs.ports import Extended, StoreUnavailable
+from holdfast.jobs.run import Run
 from holdfast.testing import VirtualClock
 
 

@@ -5,9 +5,9 @@ import asyncio
 from tests.support.workers import claim
 
 from holdfast.jobs.app import App
-from holdfast.jobs.executor import Run
 from holdfast.jobs.ports import StoreUnavailable
 from holdfast.jobs.progress import ProgressWriter
+from holdfast.jobs.run import Run
 from holdfast.testing import VirtualClock
 
 

@@ -17,7 +17,6 @@ from holdfast.jobs.events import (
     JobsTimedOut,
     WriteRefused,
 )
-from holdfast.jobs.executor import Run
 from holdfast.jobs.model import (
     Cancelled,
     Completed,
@@ -37,6 +36,7 @@ from holdfast.jobs.ports import (
     TickResult,
 )
 from holdfast.jobs.reporting import Reporter
+from holdfast.jobs.run import Run
 from holdfast.testing import VirtualClock
 
 ERROR = JobError(ErrorCode.GW_5XX, "no")

@@ -7,9 +7,9 @@ from tests.support.workers import Told, claim
 from holdfast.jobs.app import App
 from holdfast.jobs.context import CancelReason
 from holdfast.jobs.events import AttemptAbandoned, LeaseLost
-from holdfast.jobs.executor import Run
 from holdfast.jobs.heartbeat import News
 from holdfast.jobs.model import Completed, Finished
+from holdfast.jobs.run import Run
 from holdfast.jobs.supervisor import Supervisor
 from holdfast.testing import VirtualClock
 

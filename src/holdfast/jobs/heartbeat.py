@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from holdfast.clock import Clock
 from holdfast.jobs.context import CancelReason
-from holdfast.jobs.executor import Run
 from holdfast.jobs.outage import Outage
 from holdfast.jobs.ports import Extended, Heartbeats, StoreError
+from holdfast.jobs.run import Run
 from holdfast.resilience.backoff import Exponential
 
 _log = logging.getLogger("holdfast.worker")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from holdfast.clock import Clock
 from holdfast.jobs.context import JobContext
-from holdfast.jobs.executor import Run
 from holdfast.jobs.ports import StoreError, Working
+from holdfast.jobs.run import Run
 
 _log = logging.getLogger("holdfast.worker")
 

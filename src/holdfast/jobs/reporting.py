@@ -14,7 +14,6 @@ from holdfast.jobs.events import (
     JobsTimedOut,
     WriteRefused,
 )
-from holdfast.jobs.executor import Run
 from holdfast.jobs.judging import one_line
 from holdfast.jobs.model import (
     AttemptOutcome,
@@ -29,6 +28,7 @@ from holdfast.jobs.model import (
     Released,
 )
 from holdfast.jobs.ports import ClaimRequest, Refused, StoreError, TickResult, Working
+from holdfast.jobs.run import Run
 
 _log = logging.getLogger("holdfast.worker")
 

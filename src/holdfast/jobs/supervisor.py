@@ -11,8 +11,8 @@ from holdfast.clock import Clock
 from holdfast.events import Event, Listener, notify
 from holdfast.jobs.context import CancelReason, JobContext
 from holdfast.jobs.events import AttemptAbandoned, LeaseLost, WorkerStuck
-from holdfast.jobs.executor import Run
 from holdfast.jobs.heartbeat import News
+from holdfast.jobs.run import Run
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -24,7 +24,7 @@ class Supervisor:
         running: runs whose handlers have not ended; each takes a slot.
         held: runs whose leases are ours, by job: not reported yet, or the report is not accepted
             yet.
-        done: runs with a report to send, in the order in which they ended.
+        done: runs with a report to send, about in the order in which they ended.
         stuck: nothing could run here any more when `note_stuck` looked.
 
     Args:

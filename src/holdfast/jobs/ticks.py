@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from holdfast.jobs.executor import Run
 from holdfast.jobs.ports import ClaimRequest, TickResult
 from holdfast.jobs.reporting import Reporter
+from holdfast.jobs.run import Run
 
 
 @dataclass(slots=True, eq=False)
@@ -71,11 +71,16 @@ class Ticks:
                 return self._sent.pop(place)
         return None
 
-    async def settle(self, seconds: float | None = None) -> Sequence[Sent]:
-        """Wait until all are answered; return those that were given up after `seconds`."""
+    async def settle(self, seconds: float | None = None) -> None:
+        """Wait until all are answered, or for so many seconds.
+
+        None is cancelled with whoever waits: what it has claimed by then must be handed back.
+        """
         if self._sent:
-            # Not cancelled with whoever waits: what was claimed by then must be handed back.
             await asyncio.wait([tick.answer for tick in self._sent], timeout=seconds)
+
+    def give_up(self) -> Sequence[Sent]:
+        """Cancel those that are not answered, keep them no longer and return them."""
         late = [tick for tick in self._sent if not tick.answer.done()]
         for tick in late:
             self._sent.remove(tick)

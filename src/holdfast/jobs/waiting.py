@@ -42,7 +42,7 @@ class Waiter:
         if result.wake_at is not None:
             seconds = min(seconds, max(_SHORTEST_WAIT, result.wake_at - result.now))
         until = self._clock.monotonic() + seconds
-        if self._task is not None:
+        if self._task is not None and not self._task.done():
             if self._until <= until:
                 return
             self._task.cancel()

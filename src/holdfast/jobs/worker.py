@@ -16,24 +16,23 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 from random import Random
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener, notify
 from holdfast.jobs.context import CancelReason
 from holdfast.jobs.events import WorkerStarted, WorkerStopped
-from holdfast.jobs.executor import Executor, Run
+from holdfast.jobs.executor import Executor
 from holdfast.jobs.heartbeat import Heartbeat, News
 from holdfast.jobs.isolation.pool import ChildPool
 from holdfast.jobs.kinds import JobKind
 from holdfast.jobs.maintenance.leader import Maintenance
-from holdfast.jobs.model import Claim
 from holdfast.jobs.options import WorkerOptions, made_up_id
 from holdfast.jobs.outage import Outage
 from holdfast.jobs.ports import ClaimRequest, Store, StoreUnavailable
 from holdfast.jobs.progress import ProgressWriter
 from holdfast.jobs.reporting import Reporter
+from holdfast.jobs.run import Run
 from holdfast.jobs.supervisor import Supervisor
 from holdfast.jobs.threads import Threads
 from holdfast.jobs.ticks import Sent, Ticks
@@ -114,7 +113,7 @@ class Worker:
             tell=self._hear_from_thread,
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._claimed: deque[tuple[Claim, float]] = deque()
+        self._claimed: deque[Run] = deque()
         self._due = True
         self._stops = 0
         self._failures = 0
@@ -207,7 +206,7 @@ class Worker:
 
     def _free_slots(self) -> int:
         """Return how many more jobs may be asked for."""
-        taken = len(self._runs.running) + len(self._claimed) + self._ticks.asked
+        taken = len(self._runs.running) + self._ticks.asked
         return min(self._options.concurrency - taken, self._options.batch)
 
     def _is_worth_a_tick(self, free: int) -> bool:
@@ -245,7 +244,8 @@ class Worker:
             result = tick.answer.result()
         except BaseException as error:
             self._runs.unreported(tick.runs)
-            if not isinstance(error, StoreUnavailable):
+            # At the end everything else must still be reported, whatever became of this.
+            if not isinstance(error, StoreUnavailable) and not self._stops:
                 raise
             # A store that is away is waited for, a little longer each time.
             self._failures, self._due = self._failures + 1, True
@@ -257,7 +257,10 @@ class Worker:
         self._outage.back("tick")
         self._runs.reported(tick.runs)
         held_until = tick.began + self._options.lease_seconds
-        self._claimed.extend(zip(result.claims, repeat(held_until), strict=False))
+        for claim in result.claims:
+            run = Run(claim, self._kinds[claim.kind], self._progress, self._clock, held_until)
+            self._runs.add(run)
+            self._claimed.append(run)
         if tick.asked and len(result.claims) >= tick.asked:
             self._due = True
         else:
@@ -275,17 +278,17 @@ class Worker:
     def _start_claimed(self, most: int = _STARTED_AT_ONCE) -> None:
         """Start what was claimed; more than `most` in later turns."""
         assert self._loop is not None
-        claimed, execute = self._claimed, self._executor.execute
-        for _ in range(min(len(claimed), most)):
-            claim, held_until = claimed.popleft()
-            run = Run(claim, self._kinds[claim.kind], self._progress, self._clock, held_until)
-            if self._stops:
+        claimed, execute, now = self._claimed, self._executor.execute, self._clock.monotonic()
+        started = min(len(claimed), most)
+        for _ in range(started):
+            run = claimed.popleft()
+            if self._stops and run.cut is None:
                 # Claimed while the request to stop was on its way: handed back unstarted.
                 run.cut = CancelReason.SHUTDOWN
-            self._runs.add(run)
-            run.task = self._loop.create_task(execute(run), name=claim.kind)
-        if claimed:
-            self._loop.call_soon(self._wake.set)  # after those have had their turn
+            run.begin(now)
+            run.task = self._loop.create_task(execute(run), name=run.claim.kind)
+        if started:  # once those have had their turn, a tick may be worth it or more can start
+            self._loop.call_soon(self._wake.set)
 
     def _look_again(self) -> None:
         self._due = True
@@ -326,8 +329,8 @@ class Worker:
 
     async def _drain(self) -> None:
         """Finish or hand back what runs, within the limit; then report it all."""
-        for given_up in await self._ticks.settle(_LAST_WORDS):
-            self._runs.unreported(given_up.runs)
+        await self._ticks.settle(_LAST_WORDS)
+        self._give_up_ticks()
         self._take_answers()
         self._start_claimed(len(self._claimed))
         runs, now = self._runs, self._clock.monotonic()
@@ -353,6 +356,10 @@ class Worker:
             else:
                 await self._sleep((end_at if now >= cut_at else cut_at) - now)
 
+    def _give_up_ticks(self) -> None:
+        for tick in self._ticks.give_up():
+            self._runs.unreported(tick.runs)
+
     async def _report(self) -> bool:
         """Report what is done; False where the store could not be reached."""
         await self._send(0)
@@ -372,6 +379,7 @@ class Worker:
         self._heartbeat.stop()
         if not await asyncio.to_thread(self._heartbeat.join, 5.0):
             _log.warning("%s: the heartbeat does not end", self._id)
+        self._give_up_ticks()
         if self._runs.done:
             _log.error(
                 "%s: %d finished attempts could not be reported; they run again when their "

@@ -7,10 +7,10 @@ from tests.support import isolated
 from tests.support.workers import claim
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.executor import Run
 from holdfast.jobs.isolation import process
 from holdfast.jobs.isolation.limits import ChildLimits
 from holdfast.jobs.isolation.process import ChildProcess
+from holdfast.jobs.run import Run
 from holdfast.testing import VirtualClock
 
 

@@ -166,3 +166,55 @@ def test_a_completion_changes_nothing_that_an_index_looks_at(bench, play, result
         assert not changed & indexed
 
     play(scenario)
+
+
+def test_ticks_that_complete_and_retry_on_each_others_claims_do_not_wait_in_a_ring(bench):
+    """Each has jobs of both claims, and ends them in the other order."""
+    some = ClaimRequest(4, ("default",), {"work": None})
+
+    async def scenario():
+        # A ring would be broken after a second and tried again; here nobody breaks it.
+        ((name,),) = await fetch(bench.url, "SELECT current_database()")
+        await fetch(bench.url, f'ALTER DATABASE "{name}" SET deadlock_timeout = 60000')
+        async with bench.stores(2) as stores:
+            await stores[0].enqueue(jobs(8))
+            first, second = [(await stores[0].tick("w", claim=some)).claims for _ in range(2)]
+            watcher = await asyncpg.connect(bench.url)
+            async with watcher.transaction():
+                # Both ticks have completed one job by then, and wait for the other.
+                others = [second[0].job_id, first[1].job_id]
+                await watcher.execute(
+                    "SELECT FROM holdfast.jobs WHERE id = ANY ($1) FOR UPDATE", others
+                )
+                ticks = [
+                    asyncio.create_task(
+                        store.tick(
+                            "w",
+                            [
+                                Finished(ended[number].lease, Completed(), 1.0),
+                                Finished(again[number].lease, Released(), 1.0),
+                            ],
+                        )
+                    )
+                    for number, (store, ended, again) in enumerate(
+                        [(stores[0], first, second), (stores[1], second, first)]
+                    )
+                ]
+                async with asyncio.timeout(10):
+                    while await waiting(watcher) < 2:
+                        await asyncio.sleep(0.01)
+            async with asyncio.timeout(20):
+                await asyncio.gather(*ticks)
+            await watcher.close()
+            assert [running for running, _ in await leases(bench)] == [2, 2]
+            assert not await leases_astray(bench.url)
+
+    asyncio.run(scenario())
+
+
+async def waiting(connection):
+    """Return how many sessions wait for a lock."""
+    return await connection.fetchval(
+        "SELECT count(*) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )

@@ -1,5 +1,7 @@
 """A tick tells what it did, also where something beside it fails."""
 
+import asyncio
+
 import pytest
 from tests.store.postgres.conftest import ANY, jobs
 
@@ -8,6 +10,7 @@ from holdfast.jobs.model import Completed, Finished, JobStatus
 from holdfast.jobs.ports import StoreUnavailable, StoreUnusable
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.store.postgres.connection import check_server
+from holdfast.store.postgres.downstreams import KnownDownstreams
 
 
 def broken(database, method, query=None):
@@ -124,3 +127,17 @@ def test_a_server_that_is_too_old_is_refused():
     check_server((13, 0))
     with pytest.raises(StoreUnusable, match="PostgreSQL 12; 13 or newer is needed"):
         check_server((12, 9))
+
+
+def test_records_that_another_tick_forgets_meanwhile_are_none_that_are_known():
+    class Slow:
+        async def rows(self, *names, **parameters):
+            known.forget(["b"])
+            return []
+
+    async def scenario():
+        assert await known.quiet_versions({"b": []}) == {"b": None}
+        assert await known.quiet_versions({"a": [], "b": []}) == {"a": None, "b": None}
+
+    known = KnownDownstreams(Slow())
+    asyncio.run(scenario())

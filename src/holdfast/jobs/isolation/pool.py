@@ -9,12 +9,12 @@ from typing import Any
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.jobs.context import CancelReason
-from holdfast.jobs.executor import Run
 from holdfast.jobs.isolation.address import address_of
 from holdfast.jobs.isolation.limits import ChildOptions
 from holdfast.jobs.isolation.process import ChildFailed, ChildProcess
 from holdfast.jobs.judging import Trouble, of_code
 from holdfast.jobs.kinds import JobKind
+from holdfast.jobs.run import Run
 
 _log = logging.getLogger("holdfast.worker")
 

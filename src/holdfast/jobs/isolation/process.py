@@ -10,7 +10,6 @@ from dataclasses import asdict
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.context import CancelReason
-from holdfast.jobs.executor import Run
 from holdfast.jobs.isolation.address import Address
 from holdfast.jobs.isolation.frames import (
     BrokenFrame,
@@ -23,6 +22,7 @@ from holdfast.jobs.isolation.frames import (
 )
 from holdfast.jobs.isolation.limits import ChildLimits
 from holdfast.jobs.judging import Trouble, clean, of_code
+from holdfast.jobs.run import Run
 
 _LAST_BREATH = 1.0
 """Seconds that a child whose pipe is closed may take to end by itself."""

@@ -96,7 +96,7 @@ class KnownDownstreams:
         await self._load(name for name in reports if name not in self._records)
         versions: dict[str, int | None] = {}
         for name, its in reports.items():
-            record = self._records[name]
+            record = self._records.get(name)  # another tick may have forgotten it meanwhile
             if record is not None and judge(record, its, 0.0) is not record:
                 return None
             versions[name] = None if record is None else record.version

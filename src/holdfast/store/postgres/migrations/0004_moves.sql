@@ -21,6 +21,7 @@ CREATE TYPE holdfast.move AS (
 );
 
 -- Note that jobs run no longer: a column of the claims that they were in, and one of their lanes.
+-- Called once in a transaction, and after that it waits for no job: so nobody waits in a ring.
 CREATE FUNCTION holdfast.leave_leases(p_pages bigint[], p_lanes integer[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -29,6 +30,7 @@ BEGIN
         SELECT page, lane, count(*) AS n
         FROM unnest(p_pages, p_lanes) AS given (page, lane)
         GROUP BY page, lane
+        ORDER BY page, lane
     ) AS ended
     WHERE leases.page = ended.page AND leases.lane = ended.lane;
     DELETE FROM holdfast.leases WHERE page = ANY (p_pages) AND running = 0;
@@ -36,7 +38,13 @@ END
 $$;
 
 -- Move jobs that the caller has locked: the jobs, their history, their leases and what is counted.
-CREATE FUNCTION holdfast.move(p_moves holdfast.move[], t double precision) RETURNS void
+-- `p_pages` and `p_lanes` are of others that have just ended, see holdfast.leave_leases.
+CREATE FUNCTION holdfast.move(
+    p_moves holdfast.move[],
+    t double precision,
+    p_pages bigint[] DEFAULT '{}',
+    p_lanes integer[] DEFAULT '{}'
+) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     WITH leaving AS MATERIALIZED (
@@ -98,11 +106,14 @@ BEGIN
     ) AS counted (sign, family, a, b, c)
     WHERE sign <> 0
     GROUP BY family, a, b, c;
-    PERFORM holdfast.leave_leases(array_agg(jobs.claimed_in), array_agg(jobs.lane))
+    SELECT p_pages || array_agg(jobs.claimed_in), p_lanes || array_agg(jobs.lane)
+    INTO p_pages, p_lanes
     FROM unnest(p_moves) AS given
     JOIN holdfast.jobs ON jobs.seq = given.job
-    WHERE given.outcome IS NOT NULL
-    HAVING count(*) > 0;
+    WHERE given.outcome IS NOT NULL;
+    IF p_pages <> '{}' THEN
+        PERFORM holdfast.leave_leases(p_pages, p_lanes);
+    END IF;
 END
 $$;
 

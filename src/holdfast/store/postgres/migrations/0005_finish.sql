@@ -50,15 +50,18 @@ CREATE TYPE holdfast.reports AS (
 );
 
 -- Record what most reports are: complete, in time, of a job that is processing under their token.
--- Returns the positions of those that it took.
-CREATE FUNCTION holdfast.complete(p_reports holdfast.reports, t double precision)
-RETURNS bigint[]
+-- Returns the positions of those that it took, and the claims and lanes of their jobs, whose leases
+-- are left to the caller.
+CREATE FUNCTION holdfast.complete(
+    p_reports holdfast.reports,
+    t double precision,
+    OUT done bigint[],
+    OUT claims bigint[],
+    OUT lanes integer[]
+)
 LANGUAGE plpgsql AS $$
 DECLARE
     page holdfast.history;
-    lanes integer[];
-    claims bigint[];
-    done bigint[];
     -- Where only the job and the duration differ, the jobs are found without looking at reports.
     uniform boolean := cardinality(p_reports.tokens) = 1
         AND cardinality(p_reports.workers) = 1
@@ -149,7 +152,10 @@ BEGIN
         FROM moved;
     END IF;
     IF page.jobs IS NULL THEN
-        RETURN '{}';
+        done := '{}';
+        claims := '{}';
+        lanes := '{}';
+        RETURN;
     END IF;
     page.at := t;
     page.name := 'complete';
@@ -175,8 +181,6 @@ BEGIN
             (1, 'lane', lane::text, 'complete', ''),
             (1, 'outcome', kind, 'complete', attempt_count::text)
     ) AS changes (sign, family, a, b, c);
-    PERFORM holdfast.leave_leases(claims, lanes);
-    RETURN done;
 END
 $$;
 
@@ -216,9 +220,14 @@ $$;
 
 -- Record the other reports, those whose positions are not in `done`. One is accepted where its job is
 -- processing under its token. A passed deadline goes before what it says, and so does a request to
--- cancel before another try. The rest is refused.
+-- cancel before another try. The rest is refused. `p_pages` and `p_lanes` are those of holdfast.move.
 CREATE FUNCTION holdfast.finish_others(
-    p_reports holdfast.reports, done bigint[], p_timeout text[], t double precision
+    p_reports holdfast.reports,
+    done bigint[],
+    p_pages bigint[],
+    p_lanes integer[],
+    p_timeout text[],
+    t double precision
 ) RETURNS SETOF holdfast.tick_line
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -308,7 +317,7 @@ BEGIN
             RETURN NEXT line;
         END IF;
     END LOOP;
-    PERFORM holdfast.move(moves, t);
+    PERFORM holdfast.move(moves, t, p_pages, p_lanes);
     IF timed_out > 0 THEN
         PERFORM holdfast.count_total('timed_out', timed_out);
     END IF;

@@ -317,6 +317,8 @@ DECLARE
     line holdfast.tick_line;
     t double precision := holdfast.time_of(p_now);
     done bigint[];
+    claims bigint[];
+    lanes integer[];
 BEGIN
     line.what := 'now';
     line.at := t;
@@ -338,9 +340,12 @@ BEGIN
                 WITH ORDINALITY AS given (seq, id, number)
             LEFT JOIN holdfast.ids ON ids.id = given.id;
         END IF;
-        done := holdfast.complete(p_reports, t);
+        SELECT * INTO done, claims, lanes FROM holdfast.complete(p_reports, t);
         IF cardinality(done) < cardinality(p_reports.seqs) THEN
-            RETURN QUERY SELECT * FROM holdfast.finish_others(p_reports, done, p_timeout, t);
+            RETURN QUERY
+            SELECT * FROM holdfast.finish_others(p_reports, done, claims, lanes, p_timeout, t);
+        ELSE
+            PERFORM holdfast.leave_leases(claims, lanes);
         END IF;
     END IF;
     IF p_request.most IS NOT NULL THEN

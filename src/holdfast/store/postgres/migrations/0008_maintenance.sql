@@ -11,71 +11,73 @@ DECLARE
     t double precision := holdfast.time_of(p_now);
     pages bigint[];
     lanes integer[];
-    lost_ids text[];
-    targets text[];
-    moves holdfast.move[];
+    seqs bigint[];
+    looked_at integer := 0;
+    soonest double precision;
+    lost record;
+    lost_ids text[] := '{}';
+    targets text[] := '{}';
+    moves holdfast.move[] := '{}';
 BEGIN
     -- Whoever reports has locked its job and may wait for a claim that is locked here; so no job is
-    -- waited for, and nothing is touched but what is locked by this first statement.
+    -- waited for, and no claim is touched but those.
     SELECT array_agg(page), array_agg(lane) INTO pages, lanes
     FROM (
         SELECT page, lane
         FROM holdfast.leases
         WHERE expires_at <= t
         ORDER BY expires_at
-        LIMIT 1000
+        LIMIT 500
         FOR UPDATE SKIP LOCKED
     ) AS due;
-    IF pages IS NULL THEN
-        RETURN;
-    END IF;
-    WITH lost AS MATERIALIZED (
-        SELECT
-            jobs.seq, jobs.id,
-            CASE
-                WHEN jobs.cancel_requested THEN 'cancelled'
-                WHEN jobs.attempt_count >= jobs.max_attempts THEN 'failed'
-                ELSE 'queued'
-            END AS target
-        FROM unnest(pages, lanes) AS claim (page, lane)
-        JOIN holdfast.history ON history.sequence = claim.page
-        CROSS JOIN LATERAL unnest(history.jobs) AS line (job)
-        JOIN holdfast.jobs ON jobs.seq = line.job
-        WHERE jobs.lane = claim.lane
-            AND jobs.claimed_in = claim.page
-            AND jobs.lease_expires_at <= t
-        LIMIT p_limit
-        FOR UPDATE OF jobs SKIP LOCKED
-    )
-    SELECT array_agg(lost.id), array_agg(lost.target), array_agg(ROW(
-        lost.seq, lost.target,
-        CASE lost.target WHEN 'queued' THEN 'lease_lost' ELSE lost.target END,
-        'lease_lost', p_error[1], p_error[2], p_error[3], 'lease_lost',
-        CASE lost.target WHEN 'queued' THEN t END, NULL, false, NULL, NULL
-    )::holdfast.move)
-    INTO lost_ids, targets, moves
-    FROM lost;
-    IF moves IS NOT NULL THEN
+    WHILE looked_at < coalesce(cardinality(pages), 0) AND cardinality(moves) < p_limit LOOP
+        looked_at := looked_at + 1;
+        SELECT jobs INTO seqs FROM holdfast.history WHERE sequence = pages[looked_at];
+        FOR lost IN
+            SELECT
+                jobs.seq, jobs.id,
+                CASE
+                    WHEN jobs.cancel_requested THEN 'cancelled'
+                    WHEN jobs.attempt_count >= jobs.max_attempts THEN 'failed'
+                    ELSE 'queued'
+                END AS target
+            FROM holdfast.jobs
+            WHERE jobs.seq = ANY (seqs)
+                AND jobs.claimed_in = pages[looked_at]
+                AND jobs.lane = lanes[looked_at]
+                AND jobs.lease_expires_at <= t
+            LIMIT p_limit - cardinality(moves)
+            FOR UPDATE SKIP LOCKED
+        LOOP
+            lost_ids := lost_ids || lost.id;
+            targets := targets || lost.target;
+            moves := moves || ROW(
+                lost.seq, lost.target,
+                CASE lost.target WHEN 'queued' THEN 'lease_lost' ELSE lost.target END,
+                'lease_lost', p_error[1], p_error[2], p_error[3], 'lease_lost',
+                CASE lost.target WHEN 'queued' THEN t END, NULL, false, NULL, NULL
+            )::holdfast.move;
+        END LOOP;
+    END LOOP;
+    IF moves <> '{}' THEN
         PERFORM holdfast.move(moves, t);
         PERFORM holdfast.count_total('rescued', cardinality(moves));
     END IF;
-    WITH looked_at AS MATERIALIZED (
-        SELECT claim.page, claim.lane, min(jobs.lease_expires_at) AS soonest
-        FROM unnest(pages, lanes) AS claim (page, lane)
-        LEFT JOIN holdfast.history ON history.sequence = claim.page
-        LEFT JOIN LATERAL unnest(history.jobs) AS line (job) ON true
-        LEFT JOIN holdfast.jobs
-            ON jobs.seq = line.job AND jobs.lane = claim.lane AND jobs.claimed_in = claim.page
-        GROUP BY claim.page, claim.lane
-    ), kept AS (
-        UPDATE holdfast.leases SET expires_at = soonest
-        FROM looked_at
-        WHERE leases.page = looked_at.page AND leases.lane = looked_at.lane AND soonest IS NOT NULL
-    )
-    -- None of them runs: somebody has moved its jobs by hand.
-    DELETE FROM holdfast.leases
-    USING looked_at
-    WHERE leases.page = looked_at.page AND leases.lane = looked_at.lane AND soonest IS NULL;
+    FOR place IN 1..looked_at LOOP
+        SELECT jobs INTO seqs FROM holdfast.history WHERE sequence = pages[place];
+        SELECT min(jobs.lease_expires_at) INTO soonest
+        FROM holdfast.jobs
+        WHERE jobs.seq = ANY (seqs)
+            AND jobs.claimed_in = pages[place]
+            AND jobs.lane = lanes[place];
+        IF soonest IS NULL THEN
+            -- None of them runs, and if it is there still, somebody has moved its jobs by hand.
+            DELETE FROM holdfast.leases WHERE page = pages[place] AND lane = lanes[place];
+        ELSE
+            UPDATE holdfast.leases SET expires_at = soonest
+            WHERE page = pages[place] AND lane = lanes[place];
+        END IF;
+    END LOOP;
     RETURN QUERY SELECT * FROM unnest(lost_ids, targets);
 END
 $$;

@@ -1,6 +1,7 @@
 """A worker whose store ticks in another process: ticks go out while handlers and the store work."""
 
 import asyncio
+import time
 from contextlib import suppress
 
 import pytest
@@ -9,7 +10,7 @@ from tests.support.workers import SOON, rig
 from holdfast import RetryLater
 from holdfast.jobs.app import App
 from holdfast.jobs.events import StoreLost
-from holdfast.jobs.ports import StoreUnavailable
+from holdfast.jobs.ports import StoreError, StoreUnavailable
 
 JOBS = ("a", "b", "c", "d")
 
@@ -26,6 +27,7 @@ class Elsewhere:
         self.noted = []
         self.on_tick = {}
         self.lost = set()
+        self.broken = set()
         self._kept = {}
 
     def __getattr__(self, name):
@@ -42,9 +44,13 @@ class Elsewhere:
         self.noted.append((len(finished), 0 if claim is None else claim.limit))
         number = len(self.noted)
         self.on_tick.get(number, lambda: None)()
-        answer = await self._store.tick(worker_id, finished, claim, **rest)
+        answer = None
+        if number not in self.broken:
+            answer = await self._store.tick(worker_id, finished, claim, **rest)
         if number in self._kept:
             await self._kept[number].wait()
+        if number in self.broken:
+            raise StoreError("broken")
         if number in self.lost:
             raise StoreUnavailable("its answer is lost")
         return answer
@@ -232,7 +238,7 @@ def test_of_many_short_jobs_the_first_are_over_before_the_last_start_and_all_are
     @app.job()
     async def note(ctx):
         nonlocal most
-        most = max(most, it.worker.running)
+        most = max(most, len(asyncio.all_tasks()))
 
     async def go():
         nonlocal it
@@ -292,4 +298,116 @@ def test_ticks_that_are_not_answered_are_given_up_and_their_reports_counted(tmp_
             assert {await it.status(job) for job in ("a", "b")} == {"complete"}
             assert store.noted[3] == (2, 0)
 
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_slots_that_a_full_claim_left_free_are_filled_at_once(tmp_path, apart):
+    app, begun = App("a"), []
+    go_on = asyncio.Event()
+
+    @app.job()
+    async def long(ctx):
+        begun.append(ctx.job_id)
+        await go_on.wait()
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=6, batch=4, maintenance=None) as it:
+            await it.enqueue(long, *(f"j{number}" for number in range(8)))
+            in_front(it, apart=apart)
+            async with it.running():
+                async with asyncio.timeout(SOON):
+                    while len(begun) < 6:
+                        await asyncio.sleep(0.01)
+                go_on.set()
+                await it.until("j7", "complete")
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_what_ends_while_a_full_claim_is_on_its_way_is_reported_with_its_answer(tmp_path, apart):
+    app = App("a")
+    short, long = asyncio.Event(), asyncio.Event()
+
+    @app.job()
+    async def until_told(ctx, args: str):
+        await {"short": short, "long": long}[args].wait()
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=2, maintenance=None) as it:
+            await it.enqueue(until_told, "a", arguments='"short"')
+            store = in_front(it, apart=apart)
+            async with it.running():
+                await it.until("a", "processing")
+                ticks = len(store.noted)
+                store.keep(ticks + 1)
+                await it.enqueue(until_told, "b", arguments='"long"')
+                await store.until(ticks + 1)
+                short.set()
+                await asyncio.sleep(0)
+                store.let_go(ticks + 1)
+                await it.until("a", "complete")
+                assert await it.status("b") == "processing"
+                long.set()
+
+    asyncio.run(go())
+
+
+def test_two_ticks_that_fail_for_good_keep_nothing_from_being_handed_back(tmp_path):
+    app = App("a")
+    long_ones = [f"long{number}" for number in range(4)]
+    short_ones = [f"short{number:02}" for number in range(12)]
+
+    @app.job()
+    async def long(ctx):
+        await asyncio.Event().wait()
+
+    @app.job()
+    async def short(ctx):
+        pass
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=16, batch=4, maintenance=None) as it:
+            await it.enqueue(long, *long_ones, priority=1)
+            await it.enqueue(short, *short_ones)
+            store = in_front(it)
+            store.keep(3, 4)
+            store.broken.update((3, 4))
+            task = asyncio.create_task(it.worker.run())
+            await store.until(4)
+            assert store.noted[2:] == [(0, 4), (4, 4)]
+            store.let_go(3)
+            store.let_go(4)
+            async with asyncio.timeout(SOON):
+                with pytest.raises(StoreError, match="broken"):
+                    await task
+            assert not it.worker.running
+            statuses = [await it.status(job) for job in (*long_ones, *short_ones)]
+            assert statuses == ["queued"] * 4 + ["complete"] * 4 + ["queued"] * 8
+
+    asyncio.run(go())
+
+
+def test_leases_of_what_waits_for_its_turn_are_kept_while_the_loop_is_blocked(tmp_path):
+    app, runs, rescued = App("a"), [], []
+
+    @app.job()
+    async def work(ctx):
+        runs.append(ctx.job_id)
+        if len(runs) == 1:
+            time.sleep(2.0)  # noqa: ASYNC251 - it is what a bad handler does
+            rescued.append(await it.store.rescue())
+
+    async def go():
+        nonlocal it
+        options = {"concurrency": 60, "batch": 60, "lease_seconds": 1.0, "extend_every": 0.2}
+        async with rig(tmp_path, app, maintenance=None, **options) as it:
+            jobs = [f"j{number}" for number in range(60)]
+            await it.enqueue(work, *jobs)
+            await it.run()
+            assert rescued[0].requeued == ()
+            assert sorted(runs) == sorted(jobs)
+
+    it = None
     asyncio.run(go())
