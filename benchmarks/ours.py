@@ -15,8 +15,8 @@ from holdfast.testing.postgres import PostgresServer
 OURS = "holdfast"
 BATCH = 500
 """Jobs that one tick claims, which is the default; raw loops claim as many."""
-CONCURRENCY = 2 * BATCH
-"""Attempts that run at once: one half runs while the store works for the other."""
+CONCURRENCY = 3 * BATCH
+"""Attempts that run at once: a third runs while the store works for the others."""
 BULK = 1000
 """Jobs in one call that enqueues many; peers are given as many in one of theirs."""
 
