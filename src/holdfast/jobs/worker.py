@@ -43,8 +43,7 @@ _log = logging.getLogger("holdfast.worker")
 
 _BACKOFF = Exponential(base=0.1, multiplier=2, cap=5.0, jitter=0.2)
 _STARTED_AT_ONCE = 50
-"""Attempts that are started before others have their turn. Of many short ones at once none would
-be over before the next begins, and Python's collector would look at all of them again and again."""
+"""Attempts that are started before answers, and whatever else is on the loop, have their turn."""
 _MOST_TICKS = 2
 """Ticks on their way at once: one that the store works on, one that waits for it."""
 _PROGRESS_EVERY = 0.5
