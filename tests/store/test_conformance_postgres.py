@@ -8,7 +8,7 @@ import pytest
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
 from holdfast.store.postgres.store import PostgresStore  # noqa: E402 - asserts are rewritten first
-from holdfast.testing import postgres_rows  # noqa: E402
+from holdfast.testing import postgres_rows  # noqa: E402 - the same
 from holdfast.testing.conformance import FACTS, Fact, World  # noqa: E402
 
 # The latter is what a name that is none of the enumerated ones gets.

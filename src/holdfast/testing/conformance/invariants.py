@@ -144,6 +144,14 @@ async def a_lease_exists_only_while_processing(world: World) -> None:
 
 
 @fact
+async def a_job_is_ready_only_while_queued(world: World) -> None:
+    """Nobody else's can be claimed."""
+    for status in set(JobStatus) - {JobStatus.QUEUED}:
+        job_id = await _in(world, status)
+        assert await _refused(world, job_id, {"ready": True}), status
+
+
+@fact
 async def a_job_has_an_end_exactly_when_it_is_finished(world: World) -> None:
     """`finished_at` tells the truth."""
     for status in JobStatus:

@@ -65,7 +65,7 @@ CREATE TABLE holdfast.jobs (
     permit_trial       bigint,
     progress           double precision,
     -- What indexes look at in place of the status and the times above. Nothing here changes when a
-    -- job completes, so that its row stays where it is and no index is written to.
+    -- job without a deadline completes: its row stays where it is and no index is written to.
     waits              boolean,
     expires_at         double precision,
     ended_badly_at     double precision,
@@ -93,7 +93,7 @@ CREATE TABLE holdfast.jobs (
         AND (dead_letter IS NULL OR error_code IS NOT NULL)
         AND (finished_at IS NOT NULL) = (status >= 'complete')
         AND (result IS NULL OR status = 'complete')
-        AND (NOT ready OR waits)
+        AND (NOT ready OR status = 'queued')
         AND waits IS NOT DISTINCT FROM CASE WHEN status <= 'queued' THEN status = 'queued' END
         AND expires_at IS NOT DISTINCT FROM CASE WHEN finished_at IS NULL THEN deadline_at END
         AND ended_badly_at IS NOT DISTINCT FROM CASE WHEN status >= 'failed' THEN finished_at END
