@@ -1,8 +1,10 @@
 """The worker: claims what it can run, reports what it ran, stops when asked, outlives its store."""
 
 import asyncio
+import gc
 import logging
 import threading
+import weakref
 from contextlib import suppress
 from dataclasses import replace
 
@@ -1015,3 +1017,38 @@ def test_a_worker_that_does_not_run_hears_of_no_cancelling(tmp_path):
             assert it.worker.running == 0
 
     asyncio.run(go())
+
+
+@pytest.mark.parametrize("kind", ["in_loop", "in_thread"])
+def test_what_a_failed_handler_had_in_its_hands_is_let_go_without_the_collector(tmp_path, kind):
+    app, kept = App("a"), []
+
+    class Large:
+        pass
+
+    def fail():
+        large = Large()
+        kept.append(weakref.ref(large))
+        raise Permanent(ErrorCode.PARSE_ERROR, "not this one")
+
+    @app.job()
+    async def in_loop(ctx):
+        fail()
+
+    @app.job()
+    def in_thread(ctx):
+        fail()
+
+    async def go():
+        async with rig(tmp_path, app) as it:
+            await it.enqueue({"in_loop": in_loop, "in_thread": in_thread}[kind], "f")
+            await it.run()
+            assert await it.status("f") == "failed"
+            assert [each() for each in kept] == [None]
+
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(go())
+    finally:
+        gc.enable()

@@ -228,6 +228,7 @@ class Executor:
             return await call.future
         finally:
             run.call = None
+            del call  # this frame is part of an error's traceback, which the call's future holds
 
     async def _call_hook(self, run: Run, hook: Hook) -> Any:
         if hook.is_async:

@@ -48,6 +48,9 @@ class Call:
         try:
             return self._run(), None
         except BaseException as raised:
+            # The error holds this frame, and the call's future is about to hold the error: in such
+            # a circle all that the handler had in its hands would stay until the collector comes.
+            del self
             return None, raised
         finally:
             end_copy(process)
