@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from holdfast.bootstrap import Engine
+from holdfast.cli.working import rare_collections
 from holdfast.jobs.app import App
 from holdfast.jobs.context import JobContext
 from holdfast.jobs.requests import JobRequest
@@ -38,9 +39,13 @@ async def add(engine: Engine, jobs: int) -> float:
 
 
 async def drain(engine: Engine, jobs: int, concurrency: int = CONCURRENCY) -> float:
-    """Work off `jobs` waiting ones; return how many a second were completed and recorded."""
+    """Work off `jobs` waiting ones; return how many a second were completed and recorded.
+
+    As the command `holdfast worker` does it; peers run as their own commands do.
+    """
     begin = time.perf_counter()
-    await engine.work(until_idle=True, concurrency=concurrency)
+    with rare_collections():
+        await engine.work(until_idle=True, concurrency=concurrency)
     seconds = time.perf_counter() - begin
     complete = sum(lane.complete for lane in (await engine.stats()).lanes)
     if complete != jobs:

@@ -6,7 +6,8 @@ must run once, also those that run for longer than a lease lasts.
 """
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from campaigns.checker import judge
 from campaigns.fleet import Fleet, until

@@ -1,6 +1,7 @@
 """Migrating and working from the command line."""
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -26,6 +27,12 @@ MODULE = """
     @app.job()
     async def write(ctx: JobContext, text: str) -> str:
         return text.upper()
+
+    @app.job()
+    async def collections(ctx: JobContext) -> int:
+        import gc
+
+        return gc.get_threshold()[0]
 
     def create(environment):
         return app if environment["LETTERS"] == "loud" else None
@@ -72,6 +79,14 @@ def test_a_worker_runs_what_waits_and_stops_when_idle(folder):
     assert code == 0
     assert look(job_id).status is JobStatus.COMPLETE
     assert look(job_id).result == '"HELLO"'
+
+
+def test_a_worker_has_python_look_for_circles_of_objects_more_rarely(folder):
+    job_id = enqueue("letters.collections", None)
+
+    main(["worker", "letters_jobs:app", "--database", "sqlite:///work.db", "--until-idle"])
+
+    assert int(look(job_id).result) > gc.get_threshold()[0]
 
 
 def test_an_installed_app_is_named_as_its_package_names_it(folder, monkeypatch):

@@ -1,8 +1,15 @@
 """How the commands that run jobs work, from the settings."""
 
+import gc
+
 import pytest
 
-from holdfast.cli.working import database_address, prepare_data_dir, worker_options
+from holdfast.cli.working import (
+    database_address,
+    prepare_data_dir,
+    rare_collections,
+    worker_options,
+)
 from holdfast.jobs.options import MaintenanceOptions
 from holdfast.settings import BadSetting, Environment, Settings
 
@@ -58,3 +65,10 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch):
 
     with pytest.raises(BadSetting, match="cannot be used: it cannot be written to"):
         prepare_data_dir(tmp_path)
+
+
+def test_collections_are_rare_only_for_as_long_as_they_are_to_be():
+    before = gc.get_threshold()
+    with rare_collections():
+        assert gc.get_threshold()[0] > before[0]
+    assert gc.get_threshold() == before

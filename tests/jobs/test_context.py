@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from holdfast.errors import Category, ErrorCode
 from holdfast.jobs.app import App
@@ -51,7 +52,8 @@ CLAIM = Claim(
 
 def context(port=None, clock=None, *, timeout=None, **claim):
     kind = replace(send.kind, timeout=timeout)
-    return JobContext(replace(CLAIM, **claim), kind, port or Port(), clock or VirtualClock())
+    changed = structs.replace(CLAIM, **claim)
+    return JobContext(changed, kind, port or Port(), clock or VirtualClock())
 
 
 def test_it_says_which_attempt_of_which_job_it_is():

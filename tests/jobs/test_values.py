@@ -1,16 +1,16 @@
 """Values that are made for every job."""
 
-from dataclasses import fields, replace
+import gc
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.jobs.model import Claim, Completed, Enqueued, Finished, Lease, NewJob
 from holdfast.jobs.requests import JobHandle, JobRequest
-from holdfast.jobs.values import value
+from holdfast.jobs.values import Value
 
 
-@value
-class Pair:
+class Pair(Value, frozen=True):
     one: int
     other: str = "x"
 
@@ -35,9 +35,22 @@ def test_a_value_can_be_matched_by_position():
             assert (one, other) == (3, "z")
 
 
-@pytest.mark.parametrize(
-    "kind", [Claim, Completed, Enqueued, Finished, Lease, NewJob, JobHandle, JobRequest, Pair]
-)
-def test_values_made_for_every_job_have_slots_for_their_fields_and_no_dict(kind):
-    assert set(kind.__slots__) == {field.name for field in fields(kind)}
+VALUES = [Claim, Completed, Enqueued, Finished, Lease, NewJob, JobHandle, JobRequest]
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_value_made_for_every_job_cannot_be_changed_and_has_no_dict(kind):
+    assert kind.__struct_config__.frozen
     assert "__dict__" not in dir(kind)
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_the_collector_looks_at_no_value_but_one_that_holds_objects_of_callers(kind):
+    assert kind.__struct_config__.gc == (kind is JobRequest)
+
+
+def test_a_field_cannot_be_set_once_the_value_is_made():
+    pair = Pair(1)
+    with pytest.raises(AttributeError):
+        pair.one = 2  # type: ignore[misc]
+    assert not gc.is_tracked(pair)

@@ -4,6 +4,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from msgspec import structs
+
 from holdfast.jobs.circuits import Admission
 from holdfast.jobs.model import Claim, Lease, NewJob
 from holdfast.jobs.options import WorkerOptions
@@ -73,7 +75,7 @@ class Rig:
             id="job", kind=kind.name, queue=kind.queue, max_attempts=kind.policy.max_attempts,
             downstream=kind.downstream.name if kind.downstream is not None else None,
         )  # fmt: skip
-        jobs = [replace(job, id=job_id, **fields) for job_id in job_ids]
+        jobs = [structs.replace(job, id=job_id, **fields) for job_id in job_ids]
         await self.store.enqueue(jobs)
 
     async def run(self):
@@ -126,4 +128,4 @@ CLAIM = Claim(
 
 
 def claim(token=7, job_id="j1", **fields):
-    return replace(CLAIM, lease=Lease(job_id, token, "w", 0.0), **fields)
+    return structs.replace(CLAIM, lease=Lease(job_id, token, "w", 0.0), **fields)

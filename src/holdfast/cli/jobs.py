@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from holdfast import bootstrap
 from holdfast.cli.apps import find_workable
-from holdfast.cli.working import database_address, worker_options
+from holdfast.cli.working import database_address, rare_collections, worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.app import App
 from holdfast.settings import Environment, Settings
@@ -52,7 +52,8 @@ def work(
                 until_idle=until_idle, queues=queues, options=options, stop_on_signals=True
             )
 
-    asyncio.run(run())
+    with rare_collections():
+        asyncio.run(run())
     return 0
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.circuits import Admission, CallReport
-from holdfast.jobs.values import value
+from holdfast.jobs.values import Value
 from holdfast.resilience.breaker.transitions import Permit
 
 
@@ -118,8 +118,7 @@ class JobError:
     message: str
 
 
-@value
-class NewJob:
+class NewJob(Value, frozen=True):
     """What enqueue hands to a store, checked when it is made.
 
     Args:
@@ -164,16 +163,14 @@ class NewJob:
             raise ValueError(f"job {self.id!r}: priority must be from -32768 to 32767")
 
 
-@value
-class Enqueued:
+class Enqueued(Value, frozen=True):
     """What became of one `NewJob`: `id` is its own, or its twin's where `created` is False."""
 
     id: str
     created: bool
 
 
-@value
-class Lease:
+class Lease(Value, frozen=True):
     """The right to run one job until `expires_at`. `token` fences every write made under it."""
 
     job_id: str
@@ -182,8 +179,7 @@ class Lease:
     expires_at: float
 
 
-@value
-class Claim:
+class Claim(Value, frozen=True):
     """One attempt to run now: the lease, the permit of its downstream, and what a handler needs.
 
     `admission` is `REFUSED` only where the downstream is open in `fail_fast` mode: the job must
@@ -211,8 +207,7 @@ class Claim:
         return self.lease.job_id
 
 
-@value
-class Completed:
+class Completed(Value, frozen=True):
     """The attempt succeeded; `result` is JSON text or None. processing → complete."""
 
     result: str | None = None
@@ -262,8 +257,7 @@ Outcome = Completed | Retry | Failed | Released | Cancelled
 """What a worker reports about an attempt."""
 
 
-@value
-class Finished:
+class Finished(Value, frozen=True):
     """One attempt's report.
 
     Args:

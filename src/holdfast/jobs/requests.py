@@ -13,7 +13,7 @@ from holdfast.jobs.downstream import Downstream
 from holdfast.jobs.kinds import Codec, JobKind
 from holdfast.jobs.model import JobStatus, NewJob
 from holdfast.jobs.validation import NEVER_KEPT, ValidationError, shown
-from holdfast.jobs.values import value
+from holdfast.jobs.values import Value
 from holdfast.resilience import checks
 
 ArgsT = TypeVar("ArgsT")
@@ -40,8 +40,7 @@ class RequestOptions(TypedDict, total=False):
     uploaded: bool
 
 
-@value
-class JobRequest(Generic[ArgsT, ResultT]):
+class JobRequest(Value, Generic[ArgsT, ResultT], frozen=True, gc=True):
     """A job to be enqueued.
 
     Args:
@@ -79,8 +78,7 @@ class JobRequest(Generic[ArgsT, ResultT]):
         return self.job.kind.name if isinstance(self.job, JobFunction) else self.job
 
 
-@value
-class JobHandle(Generic[ResultT_co]):
+class JobHandle(Value, Generic[ResultT_co], frozen=True):
     """A job that was enqueued. Pass it to the engine wherever a job's id is asked for.
 
     `created` is False where a twin with the same `dedup_key`, or a job with the same `id`, was
