@@ -145,8 +145,8 @@ BUGS = (
         "progress does not check the token",
         "postgres",
         f"{_POSTGRES}/0007_control.sql",
-        "        AND jobs.token = p_token\n    RETURNING seq INTO moved",
-        "    RETURNING seq INTO moved",
+        " AND token = p_token\n    RETURNING seq INTO moved",
+        "\n    RETURNING seq INTO moved",
     ),
     Bug(
         "an attempt is not counted at the claim",

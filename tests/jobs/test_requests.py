@@ -10,8 +10,9 @@ from msgspec import structs
 from holdfast.errors import ErrorCode
 from holdfast.jobs.app import App
 from holdfast.jobs.downstream import Downstream
+from holdfast.jobs.ids import new_ids
 from holdfast.jobs.model import JobStatus, NewJob
-from holdfast.jobs.requests import JobHandle, JobRequest, needs_now, new_ids, prepare
+from holdfast.jobs.requests import JobHandle, JobRequest, needs_now, prepare
 from holdfast.jobs.validation import PayloadTooLarge, ValidationError
 from holdfast.resilience.policy import RetryPolicy
 
@@ -183,14 +184,6 @@ def test_a_payload_over_the_limit_is_refused(options):
     with pytest.raises(PayloadTooLarge, match=r"invoices.send: 10\d\d bytes") as caught:
         prepared(**options)
     assert caught.value.limit == LIMIT
-
-
-def test_new_ids_differ_and_grow_with_time():
-    earlier, later = new_ids(500, NOW), new_ids(500, NOW + 0.001)
-    assert len(set(earlier + later)) == 1000
-    assert max(earlier) < min(later)
-    assert {len(one) for one in earlier} == {32}
-    assert new_ids(0, NOW) == []
 
 
 def test_new_ids_are_ids_that_a_caller_might_have_chosen():

@@ -8,11 +8,12 @@ from typing import Any, Protocol
 from holdfast.clock import Clock
 from holdfast.jobs.app import JobFunction
 from holdfast.jobs.circuits import DownstreamSettings
+from holdfast.jobs.ids import new_ids
 from holdfast.jobs.kinds import JobKind
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.ports import Store, StoreError, StoreUnavailable
 from holdfast.jobs.registry import Registry
-from holdfast.jobs.requests import JobHandle, JobRequest, needs_now, new_ids, prepare
+from holdfast.jobs.requests import JobHandle, JobRequest, needs_now, prepare
 from holdfast.jobs.store_time import StoreTime
 from holdfast.jobs.validation import shown
 from holdfast.resilience import checks

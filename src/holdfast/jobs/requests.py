@@ -1,6 +1,5 @@
 """Ask for a job: what a caller may say of it, checked and turned into what a store takes in."""
 
-import os
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -88,16 +87,6 @@ class JobHandle(Value, Generic[ResultT_co], frozen=True):
     id: str
     kind: str
     created: bool
-
-
-def new_ids(count: int, wall: float) -> list[str]:
-    """Return `count` new ids: 12 hex digits of `wall` in milliseconds, 20 of chance.
-
-    They grow with time, so a database appends them to its indexes in order.
-    """
-    prefix = f"{int(wall * 1000):012x}"
-    chance = os.urandom(10 * count).hex()
-    return [prefix + chance[start : start + 20] for start in range(0, 20 * count, 20)]
 
 
 def needs_now(request: JobRequest[Any, Any], kind: JobKind) -> bool:

@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 from tests.store.postgres.conftest import ANY, jobs
 
+from holdfast.jobs.ids import new_ids
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.ports import StoreError
 
@@ -33,6 +34,40 @@ def test_a_bulk_with_taken_ids_creates_the_rest(play):
         assert lane.ready == 5
 
     play(scenario)
+
+
+@pytest.mark.parametrize(
+    "fields, rows, stems",
+    [({}, 0, 1), ({"owner": "ann"}, 5, 0), ({"dedup_key": "k"}, 1, 0)],
+    ids=str,
+)
+def test_ids_that_were_made_together_are_one_row_where_that_tells_enough(
+    bench, fields, rows, stems
+):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.enqueue([NewJob(one, "work", **fields) for one in new_ids(5, 0.0)])
+            connection = await asyncpg.connect(bench.url)
+            assert await connection.fetchval("SELECT count(*) FROM holdfast.ids") == rows
+            assert await connection.fetchval("SELECT count(*) FROM holdfast.stems") == stems
+            await connection.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_bulk_that_comes_again_while_it_is_being_created_is_created_once(bench):
+    """A caller whose connection broke asks again, and the first time may still be under way."""
+
+    async def scenario():
+        async with bench.stores(4, connections=2) as stores:
+            made = new_ids(200, 0.0)
+            bulk = [NewJob(one, "work") for one in made]
+            answers = await asyncio.gather(*(store.enqueue(bulk) for store in stores * 2))
+            assert sum(answer.created for some in answers for answer in some) == len(made)
+            assert {tuple(answer.id for answer in some) for some in answers} == {tuple(made)}
+            assert (await stores[0].stats()).lanes[0].ready == len(made)
+
+    asyncio.run(scenario())
 
 
 def test_a_bulk_with_keys_runs_in_its_own_order(play):

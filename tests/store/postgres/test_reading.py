@@ -228,7 +228,7 @@ def test_writers_fold_by_themselves_once_in_a_while(bench):
 WAYS = {
     JobFilter(): "jobs_pkey",
     JobFilter(owner="ann"): "ids_owned",
-    JobFilter(id="a"): "ids_pkey",
+    JobFilter(id="a"): "jobs_pkey",
     JobFilter(statuses=(JobStatus.FAILED,)): "jobs_ended_badly",
     JobFilter(error_text="x"): "jobs_ended_badly",
     JobFilter(statuses=(JobStatus.QUEUED,)): "jobs_waiting",
@@ -275,7 +275,7 @@ def test_every_list_has_its_way_in(postgres_url, where, index):
         ("claim_running", {"downstreams": ["a"], "kinds": ["b"]}, "leases_by_lane"),
         ("claim_trial_leases", {"downstream": "a", "generation": 1}, "jobs_on_trial"),
         ("claim_lanes", {"queues": ["a"], "kinds": ["b"], "now": 1.0}, "jobs_ready"),
-        ("read_job", {"id": "a", "now": 1.0}, "ids_pkey"),
+        ("read_job", {"id": "a", "now": 1.0}, "jobs_pkey"),
         ("read_events", {"id": "a"}, "history_pkey"),
         ("read_attempts", {"id": "a"}, "history_pkey"),
         ("read_oldest_ready", {}, "jobs_ready"),

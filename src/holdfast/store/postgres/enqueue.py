@@ -1,10 +1,13 @@
 """Take jobs in, on the store's own connection or inside a caller's transaction."""
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import asyncpg
 
+from holdfast.jobs.ids import in_a_row
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.ports import StoreError
 from holdfast.store.joining import join
@@ -20,10 +23,9 @@ async def enqueue(
     database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
 ) -> tuple[Enqueued, ...]:
     """Create `jobs` in a transaction of their own, in one round trip a page."""
-    if len(jobs) > PAGE:
-        return await _enqueue_pages(database, lanes, jobs, now)
-    if not jobs:
-        return ()
+    pages = _pages(jobs)
+    if len(pages) != 1:
+        return await _enqueue_pages(database, lanes, pages, now)
     given = await _columns(lanes, jobs)
     given |= {"notify": False, "now": now}
     # Most jobs have no twin and an id of their own: then nothing needs to be looked up first.
@@ -38,13 +40,13 @@ async def enqueue(
 
 
 async def _enqueue_pages(
-    database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
+    database: Database, lanes: Lanes, pages: Sequence[Sequence[NewJob]], now: float | None
 ) -> tuple[Enqueued, ...]:
-    columns = [await _columns(lanes, page) for page in _pages(jobs)]
+    columns = [await _columns(lanes, page) for page in pages]
 
     async def work(connection: Connection) -> tuple[Enqueued, ...]:
         answers: tuple[Enqueued, ...] = ()
-        for page, given in zip(_pages(jobs), columns, strict=True):
+        for page, given in zip(pages, columns, strict=True):
             found = await rows(connection, "enqueue", **given, notify=False, now=now, all_new=False)
             answers += _answers(page, found)
         return answers
@@ -77,7 +79,9 @@ async def enqueue_on(
 
 
 def _pages(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
-    return [jobs[start : start + PAGE] for start in range(0, len(jobs), PAGE)]
+    """Split `jobs` where a page of history is full or another status begins."""
+    alike = [list(group) for _, group in groupby(jobs, attrgetter("status"))]
+    return [group[start : start + PAGE] for group in alike for start in range(0, len(group), PAGE)]
 
 
 def check_texts(jobs: Sequence[NewJob]) -> None:
@@ -92,22 +96,36 @@ def check_texts(jobs: Sequence[NewJob]) -> None:
 
 
 async def _columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
+    """Return the columns of jobs of one status, as the functions in the database take them."""
+    numbers = None
+    if any([job.dedup_key is not None for job in jobs]):  # noqa: C419 - a list is quicker
+        # Everybody enters keys in this order, so that nobody waits in a ring.
+        keyed = sorted(enumerate(jobs, start=1), key=_dedup_order)
+        numbers, jobs = [number for number, _ in keyed], [job for _, job in keyed]
+    ids, owners = [job.id for job in jobs], sparse([job.owner for job in jobs])
     places = [(job.queue, job.downstream or "", job.kind) for job in jobs]
-    ids = await lanes.ids(set(places))
+    known = await lanes.ids(set(places))
     return {
-        "ids": [job.id for job in jobs],
-        "lanes": shared([ids[place] for place in places]),
+        "status": str(jobs[0].status),
+        "in_a_row": owners is None and in_a_row(ids),
+        "ids": ids,
+        "numbers": numbers,
+        "lanes": shared([known[place] for place in places]),
         "kinds": shared([job.kind for job in jobs]),
-        "statuses": shared([str(job.status) for job in jobs]),
         "arguments": shared([job.arguments for job in jobs]),
         "priorities": shared([job.priority for job in jobs]),
         "max_attempts": shared([job.max_attempts for job in jobs]),
         "run_ats": sparse([job.run_at for job in jobs]),
         "deadlines": sparse([job.deadline_at for job in jobs]),
         "dedup_keys": sparse([job.dedup_key for job in jobs]),
-        "owners": sparse([job.owner for job in jobs]),
+        "owners": owners,
         "metas": sparse([job.meta for job in jobs]),
     }
+
+
+def _dedup_order(numbered: tuple[int, NewJob]) -> tuple[str, str]:
+    _, job = numbered
+    return job.dedup_key or "", job.kind
 
 
 def _answers(jobs: Sequence[NewJob], found: Sequence[Any]) -> tuple[Enqueued, ...]:

@@ -5,6 +5,7 @@
 import asyncio
 
 from holdfast.errors import ErrorCode
+from holdfast.jobs.ids import new_ids
 from holdfast.jobs.model import (
     Completed,
     DeadLetterReason,
@@ -81,6 +82,51 @@ async def the_same_id_again_is_the_same_job(world: World) -> None:
     assert (again.id, again.created) == ("a", False)
     assert (await world.job("a")).arguments == "null"
     assert len(await world.store.events("a")) == 1
+
+
+@fact
+async def ids_that_were_made_together_are_each_found(world: World) -> None:
+    """And nothing that only looks like one of them."""
+    made = new_ids(5, world.now)
+    answers = await world.store.enqueue([NewJob(one, "work") for one in made], now=world.now)
+    assert [(answer.id, answer.created) for answer in answers] == [(one, True) for one in made]
+    assert [(await world.job(one)).id for one in made] == made
+    assert await world.store.get(made[1][:-6] + "x" * 6) is None
+    assert await world.store.get(new_ids(1, world.now)[0]) is None
+    assert ids(await world.claim()) == made
+
+
+@fact
+async def ids_that_were_made_together_again_are_the_same_jobs(world: World) -> None:
+    """However they come again: all of them, some among others, or one alone."""
+    made = new_ids(5, world.now)
+    for names, created in (
+        ([made[1]], [True]),
+        (made, [True, False, True, True, True]),
+        (made, [False] * 5),
+        (["a", made[2], "b"], [True, False, True]),
+        ([made[3]], [False]),
+        (made[:2], [False] * 2),
+    ):
+        answers = await world.store.enqueue([NewJob(one, "work") for one in names], now=world.now)
+        assert [(answer.id, answer.created) for answer in answers] == list(
+            zip(names, created, strict=True)
+        )
+    assert (await world.lane()).ready == 7
+
+
+@fact
+async def a_bulk_may_hold_jobs_of_both_statuses(world: World) -> None:
+    """They are answered, and wait, in its order."""
+    statuses = [JobStatus.UPLOADED, JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.UPLOADED]
+    made = new_ids(4, world.now)
+    jobs = [NewJob(one, "work", status=status) for one, status in zip(made, statuses, strict=True)]
+    answers = await world.store.enqueue(jobs, now=world.now)
+    assert [(answer.id, answer.created) for answer in answers] == [(one, True) for one in made]
+    assert [(await world.job(one)).status for one in made] == statuses
+    assert [str(event.name) for event in await world.store.events(made[3])] == ["uploaded"]
+    assert [job.id for job in (await world.store.list_jobs()).jobs] == made[::-1]
+    assert ids(await world.claim()) == made[1:3]
 
 
 @fact

@@ -25,6 +25,13 @@ CREATE TABLE holdfast.ids (
 );
 CREATE INDEX ids_owned ON holdfast.ids (owner, job) WHERE owner IS NOT NULL;
 
+-- The same for jobs that were enqueued together, of nobody, under ids that were made in a row (see
+-- holdfast.jobs.ids): one row for all of them. `job` is the one with the number 0000.
+CREATE TABLE holdfast.stems (
+    stem text   COLLATE "C" PRIMARY KEY,
+    job  bigint NOT NULL
+);
+
 -- The statuses of holdfast.jobs.model.JobStatus, those of a finished job last; and how an attempt
 -- can end.
 CREATE TYPE holdfast.status AS ENUM (
@@ -36,11 +43,10 @@ CREATE TYPE holdfast.outcome AS ENUM (
 
 -- Where a job stands. `last_event` is the newest page of its history, see holdfast.history. What is
 -- never missing and never varies in length comes first: the rest of a row is found by walking it.
-CREATE SEQUENCE holdfast.job_sequence AS bigint;
 CREATE TABLE holdfast.jobs (
-    -- A job is entered in this index when it comes and when it is claimed.
-    seq                bigint   DEFAULT nextval('holdfast.job_sequence')
-        PRIMARY KEY WITH (fillfactor = 40),
+    -- A number of the page that its history begins with. A job is entered in this index when it
+    -- comes and when it is claimed.
+    seq                bigint   PRIMARY KEY WITH (fillfactor = 40),
     last_event         bigint   NOT NULL,
     token              bigint   NOT NULL DEFAULT 0,
     created_at         double precision NOT NULL,

@@ -335,10 +335,10 @@ BEGIN
     END IF;
     IF p_reports.seqs <> '{}' THEN
         IF array_position(p_reports.seqs, NULL) IS NOT NULL THEN
-            SELECT array_agg(coalesce(given.seq, ids.job) ORDER BY number) INTO p_reports.seqs
+            SELECT array_agg(coalesce(seq, holdfast.job_of(id)) ORDER BY number)
+            INTO p_reports.seqs
             FROM unnest(p_reports.seqs, p_reports.ids)
-                WITH ORDINALITY AS given (seq, id, number)
-            LEFT JOIN holdfast.ids ON ids.id = given.id;
+                WITH ORDINALITY AS given (seq, id, number);
         END IF;
         SELECT * INTO done, claims, lanes FROM holdfast.complete(p_reports, t);
         IF cardinality(done) < cardinality(p_reports.seqs) THEN

@@ -4,11 +4,7 @@
 -- Lock a job by its id.
 CREATE FUNCTION holdfast.lock_job(p_id text) RETURNS holdfast.jobs
 LANGUAGE sql VOLATILE AS $$
-    SELECT jobs.*
-    FROM holdfast.ids
-    JOIN holdfast.jobs ON jobs.seq = ids.job
-    WHERE ids.id = p_id
-    FOR UPDATE OF jobs
+    SELECT * FROM holdfast.jobs WHERE seq = holdfast.job_of(p_id) FOR UPDATE
 $$;
 
 -- Let an uploaded job go: to the queue, or to failed, where `p_error` is code, message and group.
@@ -186,8 +182,7 @@ LANGUAGE sql VOLATILE AS $$
     INSERT INTO holdfast.counter_deltas (delta, family, a)
     SELECT count(*), 'total', 'refused_writes'
     FROM unnest(p_ids, p_tokens) AS given (id, token)
-    JOIN holdfast.ids ON ids.id = given.id
-    CROSS JOIN LATERAL holdfast.history_of(ARRAY[ids.job]) AS line
+    CROSS JOIN LATERAL holdfast.history_of(ARRAY[holdfast.job_of(given.id)]) AS line
     WHERE line.token = given.token AND line.outcome IN ('lease_lost', 'timeout')
     HAVING count(*) > 0
 $$;
@@ -205,11 +200,7 @@ DECLARE
     moved bigint;
 BEGIN
     UPDATE holdfast.jobs SET progress = p_progress, progress_note = p_note
-    FROM holdfast.ids
-    WHERE ids.id = p_id
-        AND jobs.seq = ids.job
-        AND jobs.status = 'processing'
-        AND jobs.token = p_token
+    WHERE seq = holdfast.job_of(p_id) AND status = 'processing' AND token = p_token
     RETURNING seq INTO moved;
     IF moved IS NULL THEN
         PERFORM holdfast.count_zombies(ARRAY[p_id], ARRAY[p_token]);
@@ -231,14 +222,14 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     t double precision := holdfast.time_of(p_now);
+    seqs bigint[] := ARRAY(SELECT holdfast.job_of(given.id) FROM unnest(p_ids) AS given (id));
     holding bigint;
 BEGIN
     RETURN QUERY
     WITH held AS MATERIALIZED (
         SELECT given.id, jobs.seq, jobs.token, jobs.cancel_requested
-        FROM unnest(p_ids, p_tokens) AS given (id, token)
-        JOIN holdfast.ids ON ids.id = given.id
-        JOIN holdfast.jobs ON jobs.seq = ids.job
+        FROM unnest(p_ids, p_tokens, seqs) AS given (id, token, seq)
+        JOIN holdfast.jobs ON jobs.seq = given.seq
         WHERE jobs.token = given.token AND jobs.status = 'processing'
     ), locked AS MATERIALIZED (
         SELECT jobs.seq

@@ -21,5 +21,5 @@ FROM holdfast.tick(
 
 -- name: finish_late
 SELECT holdfast.keep_late_result(
-    (SELECT job FROM holdfast.ids WHERE id = :id), :token, :result, holdfast.time_of(:now)
+    holdfast.job_of(:id), :token, :result, holdfast.time_of(:now)
 );

@@ -38,10 +38,9 @@ CROSS JOIN holdfast.time_of(CAST(:now AS double precision)) AS moment (at)
 
 -- name: read_job
 SELECT {{job_columns}}, jobs.arguments
-FROM holdfast.ids
-JOIN holdfast.jobs ON jobs.seq = ids.job
+FROM holdfast.jobs
 {{job_details}}
-WHERE ids.id = :id;
+WHERE jobs.seq = holdfast.job_of(:id);
 
 -- Ways into the same list: whichever index leaves the least to look at.
 -- name: read_jobs
@@ -54,10 +53,9 @@ LIMIT :limit;
 
 -- name: read_jobs_by_id
 SELECT {{job_columns}}
-FROM holdfast.ids
-JOIN holdfast.jobs ON jobs.seq = ids.job
+FROM holdfast.jobs
 {{job_details}}
-WHERE ids.id = :id AND jobs.seq < :before AND {{job_filter}}
+WHERE jobs.seq = holdfast.job_of(:id) AND jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
@@ -155,26 +153,23 @@ ORDER BY groups.count DESC, groups.kind COLLATE "C", groups.message COLLATE "C";
 SELECT
     line.sequence, jobs.id, jobs.kind, jobs.owner, line.name, line.at, line.attempt,
     line.duration, line.error_code, line.meta
-FROM holdfast.ids
-JOIN holdfast.jobs ON jobs.seq = ids.job
-CROSS JOIN LATERAL holdfast.history_of(ARRAY[ids.job]) AS line
-WHERE ids.id = :id
+FROM holdfast.jobs
+CROSS JOIN LATERAL holdfast.history_of(ARRAY[jobs.seq]) AS line
+WHERE jobs.seq = holdfast.job_of(:id)
 ORDER BY line.sequence;
 
 -- name: read_attempts
 SELECT
     line.attempt, line.token, line.worker_id, line.started_at, line.at, line.duration,
     line.outcome::text, line.error_code, line.error_message, line.retry_after, line.meta
-FROM holdfast.ids
-CROSS JOIN LATERAL holdfast.history_of(ARRAY[ids.job]) AS line
-WHERE ids.id = :id AND line.outcome IS NOT NULL
+FROM holdfast.history_of(ARRAY[holdfast.job_of(:id)]) AS line
+WHERE line.outcome IS NOT NULL
 UNION ALL
 SELECT
     jobs.attempt_count, jobs.token, jobs.worker_id, jobs.last_attempt_at, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL
-FROM holdfast.ids
-JOIN holdfast.jobs ON jobs.seq = ids.job
-WHERE ids.id = :id AND jobs.status = 'processing'
+FROM holdfast.jobs
+WHERE jobs.seq = holdfast.job_of(:id) AND jobs.status = 'processing'
 ORDER BY 2;
 
 -- name: read_changes
@@ -188,9 +183,8 @@ SELECT holdfast.settled_sequence();
 
 -- name: read_late_results
 SELECT late_results.token, late_results.received_at, late_results.result
-FROM holdfast.ids
-JOIN holdfast.late_results ON late_results.job = ids.job
-WHERE ids.id = :id
+FROM holdfast.late_results
+WHERE late_results.job = holdfast.job_of(:id)
 ORDER BY late_results.token;
 
 -- name: read_lanes
