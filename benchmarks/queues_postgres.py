@@ -202,13 +202,14 @@ def both(server: PostgresServer) -> list[Row]:
             note=f"{drained[OURS]:.0f} jobs a second in this run, up to {CONCURRENCY} at once; the "
             f"goal is judged beside PGQueuer at its best, {BEST_BATCH} a batch, not at its default",
         ),
-        # 50 000 a second beside the 31 000, 6 500 and 80 000 of the peers that the goal was
-        # taken from.
+        # The goal is 50 000 a second where PGQueuer, the quickest queue, did 31 000. The others of
+        # that measurement, Procrastinate's 6 500 and a raw insert's 80 000, are shown and are no
+        # goals: beside PGQueuer both are 1.5 to 2 times as quick here as they were there.
         Row(
             f"PostgreSQL: bulk enqueue, {BULK} jobs a call",
             ratios=rate_ratios(adds, OURS),
-            goals=[Goal("PGQueuer", 1.6), Goal(PROCRASTINATE, 7.7), Goal(RAW_INSERT, 0.62)],
-            note=f"{adds[OURS]:.0f} jobs a second in this run",
+            goals=[Goal("PGQueuer", 1.6)],
+            note=f"{adds[OURS]:.0f} jobs a second in this run; the goal names 50000",
         ),
     ]
 

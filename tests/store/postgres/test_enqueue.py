@@ -181,6 +181,20 @@ def test_more_jobs_than_a_page_of_history_holds_are_created_together(play, short
     play(scenario)
 
 
+@pytest.mark.parametrize("taken", [(), (2,), (0, 5, 6)], ids=str)
+def test_pages_with_taken_ids_create_the_rest(play, short_pages, taken):
+    async def scenario(store):
+        given = [NewJob(one, "work") for one in new_ids(7, 0.0)]
+        for number in taken:
+            await store.enqueue([given[number]])
+        answers = await store.enqueue(given)
+        assert [answer.id for answer in answers] == [job.id for job in given]
+        assert [n for n, answer in enumerate(answers) if not answer.created] == list(taken)
+        assert all([await store.get(job.id) is not None for job in given])
+
+    play(scenario)
+
+
 def test_a_fault_in_the_last_page_leaves_nothing_behind(play, short_pages):
     async def scenario(store):
         with pytest.raises((ValueError, StoreError)):

@@ -18,40 +18,41 @@ from holdfast.store.postgres.values import PAGE, check_text, shared, sparse
 
 _TEXTS = ("id", "kind", "queue", "arguments", "downstream", "dedup_key", "owner", "meta")
 
+_Page = tuple[Sequence[NewJob], dict[str, Any]]
+"""Jobs that one statement creates, and their columns."""
+
 
 async def enqueue(
     database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
 ) -> tuple[Enqueued, ...]:
     """Create `jobs` in a transaction of their own, in one round trip a page."""
-    pages = _pages(jobs)
-    if len(pages) != 1:
-        return await _enqueue_pages(database, lanes, pages, now)
-    given = await _columns(lanes, jobs)
-    given |= {"notify": False, "now": now}
+    pages = [(page, await _columns(lanes, page)) for page in _pages(jobs)]
     # Most jobs have no twin and an id of their own: then nothing needs to be looked up first.
-    if given["dedup_keys"] is None:
+    if all(columns["dedup_keys"] is None for _, columns in pages):
         try:
-            return _answers(jobs, await database.write("enqueue", **given, all_new=True))
+            return await _create(database, pages, now, all_new=True)
         except StoreError as error:
             if not isinstance(error.__cause__, asyncpg.UniqueViolationError):
                 check_texts(jobs)
                 raise
-    return _answers(jobs, await database.write("enqueue", **given, all_new=False))
+    return await _create(database, pages, now, all_new=False)
 
 
-async def _enqueue_pages(
-    database: Database, lanes: Lanes, pages: Sequence[Sequence[NewJob]], now: float | None
+async def _create(
+    database: Database, pages: Sequence[_Page], now: float | None, *, all_new: bool
 ) -> tuple[Enqueued, ...]:
-    columns = [await _columns(lanes, page) for page in pages]
+    how = {"notify": False, "now": now, "all_new": all_new}
+    if len(pages) == 1:
+        ((jobs, columns),) = pages
+        return _answers(jobs, await database.write("enqueue", **columns, **how))
 
     async def work(connection: Connection) -> tuple[Enqueued, ...]:
         answers: tuple[Enqueued, ...] = ()
-        for page, given in zip(pages, columns, strict=True):
-            found = await rows(connection, "enqueue", **given, notify=False, now=now, all_new=False)
-            answers += _answers(page, found)
+        for jobs, columns in pages:
+            answers += _answers(jobs, await rows(connection, "enqueue", **columns, **how))
         return answers
 
-    return await database.transaction(work)
+    return await database.transaction(work) if pages else ()
 
 
 async def enqueue_on(
