@@ -72,3 +72,15 @@ def test_collections_are_rare_only_for_as_long_as_they_are_to_be():
     with rare_collections():
         assert gc.get_threshold()[0] > before[0]
     assert gc.get_threshold() == before
+
+
+@pytest.mark.parametrize("said", [(0, 0, 0), (50_000, 5, 5)], ids=str)
+def test_collections_that_are_rarer_already_stay_so(said):
+    before = gc.get_threshold()
+    gc.set_threshold(*said)
+    try:
+        with rare_collections():
+            assert gc.get_threshold() == said
+        assert gc.get_threshold() == said
+    finally:
+        gc.set_threshold(*before)

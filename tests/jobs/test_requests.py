@@ -1,11 +1,10 @@
 """Asking for a job: what may be said of it, times, ids, and what is refused before it is stored."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from msgspec import structs
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.app import App
@@ -197,4 +196,4 @@ def test_a_request_names_its_kind():
 
 def test_a_handle_says_whether_the_job_is_new():
     handle: JobHandle[str] = JobHandle("j1", "invoices.send", created=False)
-    assert structs.replace(handle, created=True) != handle
+    assert replace(handle, created=True) != handle

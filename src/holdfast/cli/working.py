@@ -23,11 +23,13 @@ def rare_collections() -> Iterator[None]:
     """Let Python look for circles of objects that nobody holds more rarely.
 
     A worker has thousands of jobs in its hands, which are no such circles, and would be made to go
-    through them all again and again: a seventh of what it does for a job that does nothing. In a
-    program of somebody else's that is not for us to decide.
+    through them all again and again: a tenth of what it does for a job that does nothing. In a
+    program of somebody else's that is not for us to decide, nor where an app has said it to be
+    rarer still, or never.
     """
     before = gc.get_threshold()
-    gc.set_threshold(*_COLLECTIONS)
+    if 0 < before[0] < _COLLECTIONS[0]:
+        gc.set_threshold(*_COLLECTIONS)
     try:
         yield
     finally:

@@ -31,8 +31,8 @@ def new_ids(count: int, wall: float) -> list[str]:
 
 
 def in_a_row(ids: Sequence[str]) -> bool:
-    """Say whether `ids` have a stem in common and are numbered from 0000 on, two at the least."""
-    if not 2 <= len(ids) <= IN_A_ROW or set(map(len, ids)) != {_LENGTH}:
+    """Say whether `ids` have a stem in common and are numbered from 0000 on."""
+    if not 1 <= len(ids) <= IN_A_ROW or set(map(len, ids)) != {_LENGTH}:
         return False
     stem = ids[0][:_STEM]
     return [one[: _STEM + 4] for one in ids] == [stem + number for number in _numbers()[: len(ids)]]

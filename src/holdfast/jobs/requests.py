@@ -12,7 +12,7 @@ from holdfast.jobs.downstream import Downstream
 from holdfast.jobs.kinds import Codec, JobKind
 from holdfast.jobs.model import JobStatus, NewJob
 from holdfast.jobs.validation import NEVER_KEPT, ValidationError, shown
-from holdfast.jobs.values import Value
+from holdfast.jobs.values import value
 from holdfast.resilience import checks
 
 ArgsT = TypeVar("ArgsT")
@@ -39,7 +39,8 @@ class RequestOptions(TypedDict, total=False):
     uploaded: bool
 
 
-class JobRequest(Value, Generic[ArgsT, ResultT], frozen=True, gc=True):
+@value
+class JobRequest(Generic[ArgsT, ResultT]):
     """A job to be enqueued.
 
     Args:
@@ -77,7 +78,8 @@ class JobRequest(Value, Generic[ArgsT, ResultT], frozen=True, gc=True):
         return self.job.kind.name if isinstance(self.job, JobFunction) else self.job
 
 
-class JobHandle(Value, Generic[ResultT_co], frozen=True):
+@value
+class JobHandle(Generic[ResultT_co]):
     """A job that was enqueued. Pass it to the engine wherever a job's id is asked for.
 
     `created` is False where a twin with the same `dedup_key`, or a job with the same `id`, was

@@ -5,11 +5,11 @@ from collections import Counter
 
 import asyncpg
 import pytest
-from tests.store.postgres.conftest import ANY, jobs
+from tests.store.postgres.conftest import ANY, jobs, somebody_waits
 
 from holdfast.jobs.ids import new_ids
-from holdfast.jobs.model import NewJob
-from holdfast.jobs.ports import StoreError
+from holdfast.jobs.model import JobStatus, NewJob
+from holdfast.jobs.ports import RetentionRule, StoreError
 
 
 @pytest.mark.parametrize("text", ["\x00", "\ud800"])
@@ -37,19 +37,21 @@ def test_a_bulk_with_taken_ids_creates_the_rest(play):
 
 
 @pytest.mark.parametrize(
-    "fields, rows, stems",
-    [({}, 0, 1), ({"owner": "ann"}, 5, 0), ({"dedup_key": "k"}, 1, 0)],
+    "fields, created, rows",
+    [({}, 5, 0), ({"owner": "ann"}, 5, 5), ({"dedup_key": "k"}, 1, 1)],
     ids=str,
 )
 def test_ids_that_were_made_together_are_one_row_where_that_tells_enough(
-    bench, fields, rows, stems
+    bench, fields, created, rows
 ):
     async def scenario():
         async with bench.stores(1) as (store,):
-            await store.enqueue([NewJob(one, "work", **fields) for one in new_ids(5, 0.0)])
+            bulk = [NewJob(one, "work", **fields) for one in new_ids(5, 0.0)]
+            answers = await store.enqueue(bulk)
+            assert sum(answer.created for answer in answers) == created
             connection = await asyncpg.connect(bench.url)
             assert await connection.fetchval("SELECT count(*) FROM holdfast.ids") == rows
-            assert await connection.fetchval("SELECT count(*) FROM holdfast.stems") == stems
+            assert await connection.fetchval("SELECT count(*) FROM holdfast.stems") == 1
             await connection.close()
 
     asyncio.run(scenario())
@@ -68,6 +70,94 @@ def test_a_bulk_that_comes_again_while_it_is_being_created_is_created_once(bench
             assert (await stores[0].stats()).lanes[0].ready == len(made)
 
     asyncio.run(scenario())
+
+
+FORMED = [f"invoices-2026-11-16-eu{number:04d}.total" for number in range(4)]
+"""Ids of a caller's that have the form of made ones."""
+
+
+@pytest.mark.parametrize("first", ["bulk", "one"])
+@pytest.mark.parametrize("names", [new_ids(4, 0.0), FORMED], ids=["made", "formed"])
+def test_an_id_is_created_once_whichever_way_it_comes_first(bench, names, first):
+    """A bulk, and one of its ids alone: the second waits until the first is committed."""
+
+    async def scenario():
+        bulk, one = [NewJob(name, "work") for name in names], [NewJob(names[2], "work")]
+        before, after = (bulk, one) if first == "bulk" else (one, bulk)
+        async with bench.stores(1) as (store,):
+            connection = await asyncpg.connect(bench.url)
+            transaction = connection.transaction()
+            await transaction.start()
+            assert all(answer.created for answer in await store.enqueue_on(connection, before))
+            task = asyncio.create_task(store.enqueue(after))
+            await somebody_waits(connection)
+            await transaction.commit()
+            await connection.close()
+            created = {answer.id: answer.created for answer in await task}
+            assert created == {job.id: job not in before for job in after}
+            assert sorted(job.id for job in (await store.list_jobs()).jobs) == sorted(names)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
+@pytest.mark.parametrize("again", [slice(0, 4), slice(1, 3)], ids=["all", "some"])
+def test_a_transaction_that_cannot_see_a_bulk_does_not_create_it_again(bench, isolation, again):
+    async def scenario():
+        bulk = [NewJob(name, "work") for name in FORMED]
+        async with bench.stores(1) as (store,):
+            connection = await asyncpg.connect(bench.url)
+            transaction = connection.transaction(isolation=isolation)
+            await transaction.start()
+            await connection.fetch("SELECT FROM holdfast.jobs")
+            await store.enqueue(bulk)
+            with pytest.raises(asyncpg.PostgresError, match=r"serialize|unique"):
+                await store.enqueue_on(connection, bulk[again])
+            await connection.close()
+            assert len((await store.list_jobs()).jobs) == len(bulk)
+
+    asyncio.run(scenario())
+
+
+def test_ids_that_come_again_while_they_are_deleted_are_found_and_there_once(bench):
+    async def scenario():
+        async with bench.stores(3, connections=2) as stores:
+            rule = RetentionRule("work", JobStatus.COMPLETE, max_count=0)
+            for _ in range(15):
+                bulk = [NewJob(name, "work") for name in new_ids(6, 0.0)]
+                await stores[0].enqueue(bulk)
+                await bench.drain(stores[0], "w")
+                await asyncio.gather(
+                    stores[0].delete_finished(rule, limit=4),
+                    stores[1].enqueue(bulk),
+                    stores[2].enqueue(bulk[2:4]),
+                )
+                await stores[0].enqueue(bulk)
+                stored = [job.id for job in (await stores[0].list_jobs()).jobs]
+                assert sorted(stored) == [job.id for job in bulk]
+                assert all([await stores[0].get(job.id) is not None for job in bulk])
+                await bench.drain(stores[0], "w")
+                while await stores[0].delete_finished(rule):
+                    pass
+
+    asyncio.run(scenario())
+
+
+def test_a_large_bulk_of_both_statuses_is_one_statement(play):
+    async def scenario(store):
+        both = [JobStatus.QUEUED, JobStatus.UPLOADED]
+        bulk = [
+            NewJob(name, "work", status=both[place % 2])
+            for place, name in enumerate(new_ids(5000, 0.0))
+        ]
+        assert all(answer.created for answer in await store.enqueue(bulk))
+        (lane,) = (await store.stats()).lanes
+        assert (lane.ready, lane.uploaded) == (2500, 2500)
+        assert len(await store.changes_since(0, limit=9000)) == 5000
+        claims = (await store.tick("w", claim=ANY)).claims
+        assert [claim.job_id for claim in claims] == [job.id for job in bulk[: 2 * ANY.limit : 2]]
+
+    play(scenario)
 
 
 def test_a_bulk_with_keys_runs_in_its_own_order(play):

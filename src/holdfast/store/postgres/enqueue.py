@@ -1,8 +1,6 @@
 """Take jobs in, on the store's own connection or inside a caller's transaction."""
 
 from collections.abc import Sequence
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 import asyncpg
@@ -80,9 +78,7 @@ async def enqueue_on(
 
 
 def _pages(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
-    """Split `jobs` where a page of history is full or another status begins."""
-    alike = [list(group) for _, group in groupby(jobs, attrgetter("status"))]
-    return [group[start : start + PAGE] for group in alike for start in range(0, len(group), PAGE)]
+    return [jobs[start : start + PAGE] for start in range(0, len(jobs), PAGE)]
 
 
 def check_texts(jobs: Sequence[NewJob]) -> None:
@@ -97,9 +93,9 @@ def check_texts(jobs: Sequence[NewJob]) -> None:
 
 
 async def _columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
-    """Return the columns of jobs of one status, as the functions in the database take them."""
+    """Return `jobs` as the functions in the database take them."""
     numbers = None
-    if any([job.dedup_key is not None for job in jobs]):  # noqa: C419 - a list is quicker
+    if len(jobs) > 1 and any([job.dedup_key is not None for job in jobs]):  # noqa: C419 - quicker
         # Everybody enters keys in this order, so that nobody waits in a ring.
         keyed = sorted(enumerate(jobs, start=1), key=_dedup_order)
         numbers, jobs = [number for number, _ in keyed], [job for _, job in keyed]
@@ -107,12 +103,12 @@ async def _columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
     places = [(job.queue, job.downstream or "", job.kind) for job in jobs]
     known = await lanes.ids(set(places))
     return {
-        "status": str(jobs[0].status),
-        "in_a_row": owners is None and in_a_row(ids),
         "ids": ids,
+        "in_a_row": numbers is None and owners is None and in_a_row(ids),
         "numbers": numbers,
         "lanes": shared([known[place] for place in places]),
         "kinds": shared([job.kind for job in jobs]),
+        "statuses": shared([str(job.status) for job in jobs]),
         "arguments": shared([job.arguments for job in jobs]),
         "priorities": shared([job.priority for job in jobs]),
         "max_attempts": shared([job.max_attempts for job in jobs]),

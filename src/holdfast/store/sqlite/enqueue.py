@@ -30,8 +30,28 @@ def enqueue_with(execute: Execute, jobs: Sequence[NewJob], now: float) -> tuple[
     `execute` may belong to any SQLite connection on this database, at version 3.38 or newer:
     whoever owns it decides whether the transaction is committed, and with it the jobs.
     """
-    if not jobs:
-        return ()
+    answers: tuple[Enqueued, ...] = ()
+    for part in _parts(jobs):
+        answers += _enqueue_part(execute, part, now)
+    return answers
+
+
+def _parts(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
+    """Split `jobs` where an id comes again, for it hangs on what became of the first."""
+    if len({job.id for job in jobs}) == len(jobs):
+        return [jobs] if jobs else []
+    parts: list[list[NewJob]] = [[]]
+    seen: set[str] = set()
+    for job in jobs:
+        if job.id in seen:
+            parts.append([])
+            seen.clear()
+        parts[-1].append(job)
+        seen.add(job.id)
+    return list(parts)
+
+
+def _enqueue_part(execute: Execute, jobs: Sequence[NewJob], now: float) -> tuple[Enqueued, ...]:
     places = [(job.queue, job.downstream or "", job.kind) for job in jobs]
     lanes = _lane_ids(execute, set(places))
     rows = [_row(job, lanes[place], now) for job, place in zip(jobs, places, strict=True)]
@@ -85,10 +105,7 @@ def _row(job: NewJob, lane: int, now: float) -> Row:
 
 
 def _answers(jobs: Sequence[NewJob], rows: Sequence[Row], newest: int) -> tuple[Enqueued, ...]:
-    answered: set[str] = set()
-    answers = []
-    for job, (_, own, twin) in zip(jobs, rows, strict=True):
-        created = own is not None and own > newest and job.id not in answered
-        answers.append(Enqueued(job.id if own is not None else twin, created))
-        answered.add(job.id)
-    return tuple(answers)
+    return tuple(
+        Enqueued(job.id if own is not None else twin, own is not None and own > newest)
+        for job, (_, own, twin) in zip(jobs, rows, strict=True)
+    )

@@ -196,6 +196,24 @@ async def a_job_that_is_not_created_keeps_no_key_from_those_after_it(world: Worl
 
 
 @fact
+async def an_id_that_comes_again_in_a_bulk_is_created_where_the_first_was_not(
+    world: World,
+) -> None:
+    """The first of them has a twin; the second one is the job that was asked for, as it was."""
+    await world.add("first", dedup_key="k")
+    jobs = [NewJob("x", "work", arguments="1", dedup_key="k"), NewJob("x", "work", arguments="2")]
+    answers = await world.store.enqueue([*jobs, jobs[1]], now=world.now)
+    assert [(answer.id, answer.created) for answer in answers] == [
+        ("first", False),
+        ("x", True),
+        ("x", False),
+    ]
+    job = await world.job("x")
+    assert (job.arguments, job.dedup_key) == ("2", None)
+    assert (await world.lane()).ready == 2
+
+
+@fact
 async def concurrent_callers_create_one_twin(world: World) -> None:
     """Twenty callers on two handles, one job."""
     second = await world.open_second()

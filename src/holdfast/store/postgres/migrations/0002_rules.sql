@@ -56,5 +56,5 @@ BEGIN
     RETURN NULL;
 END
 $$;
-CREATE TRIGGER events_are_announced BEFORE INSERT OR UPDATE OF last_event ON holdfast.jobs
+CREATE TRIGGER events_are_announced BEFORE UPDATE OF last_event ON holdfast.jobs
 FOR EACH STATEMENT EXECUTE FUNCTION holdfast.announce_events();

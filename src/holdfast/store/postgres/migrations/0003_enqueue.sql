@@ -14,35 +14,44 @@ LANGUAGE sql IMMUTABLE AS $$
     END
 $$;
 
+-- Whether an id can have its place in a row, see holdfast.stems. (A regular expression costs as much
+-- as to write the job.)
+CREATE FUNCTION holdfast.has_a_stem(p_id text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT length(p_id) = 32 AND translate(substr(p_id, 23, 4), '0123456789', '') = ''
+$$;
+
 -- The job that has an id; NULL where none has.
 CREATE FUNCTION holdfast.job_of(p_id text) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    found bigint;
+    place bigint;
 BEGIN
-    SELECT job INTO found FROM holdfast.ids WHERE id = p_id;
-    IF found IS NULL AND p_id ~ '^.{22}[0-9]{4}.{6}$' THEN
-        SELECT jobs.seq INTO found
+    IF holdfast.has_a_stem(p_id) THEN
+        SELECT job + substr(p_id, 23, 4)::integer INTO place
         FROM holdfast.stems
-        JOIN holdfast.jobs ON jobs.seq = stems.job + substr(p_id, 23, 4)::integer
-        WHERE stems.stem = left(p_id, 22) AND jobs.id = p_id;
+        WHERE stem = left(p_id, 22);
+        PERFORM FROM holdfast.jobs WHERE seq = place AND id = p_id;
+        IF FOUND THEN
+            RETURN place;
+        END IF;
     END IF;
-    RETURN found;
+    RETURN (SELECT job FROM holdfast.ids WHERE id = p_id);
 END
 $$;
 
 -- Jobs to be created, a column an array. One of what no job can miss may hold one value for all of
 -- them, but for the ids; one of what a job can miss may be NULL. Where there are dedup keys the jobs
 -- come in their order, so that two calls that share some never wait for each other in a ring, and
--- `numbers` are the places, from 1, that they were given in. `in_a_row` says that their ids were
--- made in a row, from 0000 on.
+-- `numbers` are the places, from 1, that they were given in. `in_a_row` says that their ids need no
+-- row each, see holdfast.stems.
 CREATE TYPE holdfast.new_jobs AS (
-    status       holdfast.status,
-    in_a_row     boolean,
     ids          text[],
+    in_a_row     boolean,
     numbers      integer[],
     lanes        integer[],
     kinds        text[],
+    statuses     holdfast.status[],
     arguments    text[],
     priorities   smallint[],
     max_attempts integer[],
@@ -53,87 +62,113 @@ CREATE TYPE holdfast.new_jobs AS (
     metas        text[]
 );
 
--- Enter the ids of new jobs, and fail where one is taken. The job with number 1 has `p_first` + 1. An
--- id that was entered the other way is looked for, and nobody can be entering it just now: one that
--- was made is known to nobody before it is committed.
+-- Enter the ids of jobs that are about to be created, and fail where one is taken. `p_first` is the
+-- job before the first. An id that can have its place in a row is entered by its stem in any case:
+-- so whoever enters it in another way waits for this, and sees it after that.
 CREATE FUNCTION holdfast.enter_ids(
     p_jobs holdfast.new_jobs, wanted integer[], p_first bigint
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    stems text[];
+    common text := left(p_jobs.ids[1], 22);
+    formed text[];
+    taken boolean;
 BEGIN
-    IF wanted IS NULL AND p_jobs.in_a_row THEN
-        stems := ARRAY[left(p_jobs.ids[1], 22)];
-        PERFORM FROM holdfast.ids WHERE id > stems[1] AND id < stems[1] || ':';
-    ELSIF wanted IS NULL THEN
-        PERFORM FROM holdfast.stems WHERE stem = ANY (ARRAY(
-            SELECT left(id, 22) FROM unnest(p_jobs.ids) AS given (id) WHERE length(id) = 32
-        ));
-    END IF;
-    IF wanted IS NULL AND FOUND THEN
-        RAISE unique_violation;
-    END IF;
-    IF stems IS NOT NULL THEN
-        INSERT INTO holdfast.stems VALUES (stems[1], p_first + 1);
+    IF p_jobs.in_a_row AND wanted IS NULL THEN
+        INSERT INTO holdfast.stems (stem, job) VALUES (common, p_first + 1);
+        taken := EXISTS (SELECT FROM holdfast.ids WHERE id > common AND id < common || ':');
     ELSE
+        formed := ARRAY(
+            SELECT id
+            FROM unnest(p_jobs.ids, p_jobs.numbers) WITH ORDINALITY AS given (id, number, place)
+            WHERE holdfast.has_a_stem(id)
+                AND (wanted IS NULL OR coalesce(number, place) IN (SELECT unnest(wanted)))
+        );
+        WITH entered AS (
+            INSERT INTO holdfast.stems (stem, job)
+            SELECT DISTINCT left(id, 22) AS stem, p_first + 1
+            FROM unnest(formed) AS given (id)
+            ORDER BY stem
+            ON CONFLICT (stem) DO UPDATE SET job = stems.job
+            RETURNING job
+        )
+        SELECT bool_or(job <> p_first + 1) INTO taken FROM entered;
+        IF taken THEN
+            taken := EXISTS (
+                SELECT FROM unnest(formed) AS given (id) WHERE holdfast.job_of(id) IS NOT NULL
+            );
+        END IF;
         INSERT INTO holdfast.ids (id, job, owner)
         SELECT id, p_first + coalesce(number, place), owner
         FROM unnest(p_jobs.ids, p_jobs.numbers, p_jobs.owners)
             WITH ORDINALITY AS given (id, number, owner, place)
-        WHERE wanted IS NULL OR coalesce(number, place) = ANY (wanted);
+        WHERE wanted IS NULL OR coalesce(number, place) IN (SELECT unnest(wanted));
+    END IF;
+    IF taken THEN
+        RAISE unique_violation USING MESSAGE = 'an id is taken';
     END IF;
 END
 $$;
 
 -- Create the jobs whose numbers are `wanted`; NULL means all. Fails where an id is taken or a twin
--- exists. Their history begins with a page of their own, and they are numbered as its lines are.
+-- exists. Their numbers are those of the page that their history begins with; jobs of another
+-- status than the first have theirs on another page.
 CREATE FUNCTION holdfast.create_jobs(
     p_jobs holdfast.new_jobs, wanted integer[], t double precision
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     page bigint := holdfast.next_page();
+    other bigint := CASE WHEN cardinality(p_jobs.statuses) > 1 THEN holdfast.next_page() END;
     first bigint := page - cardinality(p_jobs.ids);
-    queued boolean := p_jobs.status = 'queued';
+    usual holdfast.status := p_jobs.statuses[1];
 BEGIN
+    PERFORM holdfast.enter_ids(p_jobs, wanted, first);
     INSERT INTO holdfast.jobs (
         seq, last_event, id, lane, kind, status, waits, ready, priority, ready_at, max_attempts,
         created_at, queued_at, deadline_at, expires_at, dedup_key, owner, meta, arguments
     )
     SELECT
-        first + coalesce(number, place), page, id, coalesce(lane, p_jobs.lanes[1]),
-        coalesce(kind, p_jobs.kinds[1]), p_jobs.status, queued,
-        queued AND coalesce(run_at, 0) <= t, coalesce(priority, p_jobs.priorities[1]),
-        greatest(run_at, t), coalesce(given.max_attempts, p_jobs.max_attempts[1]), t,
-        CASE WHEN queued THEN t END, deadline_at, deadline_at, dedup_key, owner, meta,
-        coalesce(given.arguments, p_jobs.arguments[1])
-    FROM unnest(
-        p_jobs.ids, p_jobs.numbers, p_jobs.lanes, p_jobs.kinds, p_jobs.arguments,
-        p_jobs.priorities, p_jobs.max_attempts, p_jobs.run_ats, p_jobs.deadlines,
-        p_jobs.dedup_keys, p_jobs.owners, p_jobs.metas
-    ) WITH ORDINALITY AS given (
-        id, number, lane, kind, arguments, priority, max_attempts, run_at, deadline_at, dedup_key,
-        owner, meta, place
-    )
-    WHERE wanted IS NULL OR coalesce(number, place) = ANY (wanted);
-    PERFORM holdfast.enter_ids(p_jobs, wanted, first);
-    INSERT INTO holdfast.history (sequence, at, name, jobs)
-    VALUES (page, t, p_jobs.status, ARRAY(
-        SELECT first + number
-        FROM generate_series(1, cardinality(p_jobs.ids)) AS given (number)
-        WHERE wanted IS NULL OR number = ANY (wanted)
-    ));
-    INSERT INTO holdfast.counter_deltas (delta, family, a, b)
-    SELECT count(*), 'lane', lane, holdfast.place_of(p_jobs.status, ready)
+        first + number, CASE WHEN status = usual THEN page ELSE other END, id, lane, kind, status,
+        status = 'queued', status = 'queued' AND coalesce(run_at, 0) <= t, priority,
+        greatest(run_at, t), max_attempts, t, CASE WHEN status = 'queued' THEN t END,
+        deadline_at, deadline_at, dedup_key, owner, meta, arguments
     FROM (
         SELECT
-            coalesce(lane, p_jobs.lanes[1]) AS lane, queued AND coalesce(run_at, 0) <= t AS ready
-        FROM unnest(p_jobs.ids, p_jobs.numbers, p_jobs.lanes, p_jobs.run_ats)
-            WITH ORDINALITY AS given (id, number, lane, run_at, place)
-        WHERE wanted IS NULL OR coalesce(number, place) = ANY (wanted)
-    ) AS fresh
-    GROUP BY lane, ready;
+            id, coalesce(number, place) AS number, coalesce(lane, p_jobs.lanes[1]) AS lane,
+            coalesce(kind, p_jobs.kinds[1]) AS kind, coalesce(given.status, usual) AS status,
+            coalesce(given.arguments, p_jobs.arguments[1]) AS arguments,
+            coalesce(priority, p_jobs.priorities[1]) AS priority,
+            coalesce(given.max_attempts, p_jobs.max_attempts[1]) AS max_attempts,
+            run_at, deadline_at, dedup_key, owner, meta
+        FROM unnest(
+            p_jobs.ids, p_jobs.numbers, p_jobs.lanes, p_jobs.kinds, p_jobs.statuses,
+            p_jobs.arguments, p_jobs.priorities, p_jobs.max_attempts, p_jobs.run_ats,
+            p_jobs.deadlines, p_jobs.dedup_keys, p_jobs.owners, p_jobs.metas
+        ) WITH ORDINALITY AS given (
+            id, number, lane, kind, status, arguments, priority, max_attempts, run_at,
+            deadline_at, dedup_key, owner, meta, place
+        )
+        WHERE wanted IS NULL OR coalesce(number, place) IN (SELECT unnest(wanted))
+    ) AS fresh;
+    WITH fresh AS MATERIALIZED (
+        SELECT
+            coalesce(number, place) AS number, coalesce(lane, p_jobs.lanes[1]) AS lane,
+            coalesce(status, usual) AS status, coalesce(run_at, 0) <= t AS due
+        FROM unnest(p_jobs.ids, p_jobs.numbers, p_jobs.lanes, p_jobs.statuses, p_jobs.run_ats)
+            WITH ORDINALITY AS given (id, number, lane, status, run_at, place)
+        WHERE wanted IS NULL OR coalesce(number, place) IN (SELECT unnest(wanted))
+    ), told AS (
+        INSERT INTO holdfast.history (sequence, at, name, jobs)
+        SELECT
+            CASE WHEN status = usual THEN page ELSE other END, t, status, array_agg(first + number)
+        FROM fresh
+        GROUP BY status
+    )
+    INSERT INTO holdfast.counter_deltas (delta, family, a, b)
+    SELECT count(*), 'lane', lane, holdfast.place_of(status, status = 'queued' AND due)
+    FROM fresh
+    GROUP BY lane, status, due;
 END
 $$;
 
@@ -144,10 +179,11 @@ RETURNS TABLE (number integer, twin text)
 LANGUAGE plpgsql AS $$
 DECLARE
     wanted integer[];
-    made integer[] := '{}';
+    answered integer[] := '{}';
     refused integer := 0;
-    places integer[];
-    twins text[];
+    found record;
+    places integer[] := '{}';
+    twins text[] := '{}';
 BEGIN
     LOOP
         -- First of its id, then first of its key among those whose id is free, and nothing stored
@@ -162,12 +198,13 @@ BEGIN
             FROM (
                 SELECT
                     given.id, coalesce(given.kind, p_jobs.kinds[1]) AS kind, given.dedup_key,
-                    coalesce(given.number, given.place)::integer AS number,
+                    coalesce(given.number, place)::integer AS number,
                     row_number() OVER (
-                        PARTITION BY given.id ORDER BY coalesce(given.number, given.place)
+                        PARTITION BY given.id ORDER BY coalesce(given.number, place)
                     ) AS of_id
                 FROM unnest(p_jobs.ids, p_jobs.numbers, p_jobs.kinds, p_jobs.dedup_keys)
                     WITH ORDINALITY AS given (id, number, kind, dedup_key, place)
+                WHERE coalesce(given.number, place) NOT IN (SELECT unnest(answered))
             ) AS given
             WHERE of_id = 1 AND holdfast.job_of(given.id) IS NULL
         ) AS named
@@ -181,8 +218,12 @@ BEGIN
             );
         IF wanted IS NOT NULL THEN
             BEGIN
-                PERFORM holdfast.create_jobs(p_jobs, wanted, t);
-                made := made || wanted;
+                PERFORM holdfast.create_jobs(
+                    p_jobs,
+                    CASE WHEN cardinality(wanted) < cardinality(p_jobs.ids) THEN wanted END,
+                    t
+                );
+                answered := answered || wanted;
             EXCEPTION WHEN unique_violation THEN
                 -- Another caller was first; it has committed by now, so look again. A transaction
                 -- that cannot see what others commit would look in vain.
@@ -193,25 +234,33 @@ BEGIN
                 CONTINUE;
             END;
         END IF;
-        SELECT array_agg(given.number), array_agg(coalesce(own.id, others.id))
-        INTO places, twins
+        EXIT WHEN cardinality(answered) = cardinality(p_jobs.ids);
+        SELECT array_agg(stood.number) AS places, array_agg(stood.twin) AS twins INTO found
         FROM (
             SELECT
-                given.id, coalesce(given.kind, p_jobs.kinds[1]) AS kind, given.dedup_key,
-                coalesce(given.number, given.place)::integer AS number,
-                holdfast.job_of(given.id) AS job
-            FROM unnest(p_jobs.ids, p_jobs.numbers, p_jobs.kinds, p_jobs.dedup_keys)
-                WITH ORDINALITY AS given (id, number, kind, dedup_key, place)
-            WHERE coalesce(given.number, given.place) <> ALL (made)
-        ) AS given
-        LEFT JOIN holdfast.jobs AS own ON own.seq = given.job
-        LEFT JOIN holdfast.jobs AS others
-            ON others.kind = given.kind
-            AND others.dedup_key = given.dedup_key
-            AND others.dedup_key IS NOT NULL
-            AND others.ended_badly_at IS NULL;
-        -- A twin may have failed between the two looks; then its place is free.
-        EXIT WHEN array_position(twins, NULL) IS NULL;
+                given.number,
+                CASE WHEN holdfast.job_of(given.id) IS NULL THEN jobs.id ELSE given.id END AS twin
+            FROM (
+                SELECT
+                    given.id, coalesce(given.kind, p_jobs.kinds[1]) AS kind, given.dedup_key,
+                    coalesce(given.number, place)::integer AS number
+                FROM unnest(p_jobs.ids, p_jobs.numbers, p_jobs.kinds, p_jobs.dedup_keys)
+                    WITH ORDINALITY AS given (id, number, kind, dedup_key, place)
+                WHERE coalesce(given.number, place) NOT IN (SELECT unnest(answered))
+            ) AS given
+            LEFT JOIN holdfast.jobs
+                ON jobs.kind = given.kind
+                AND jobs.dedup_key = given.dedup_key
+                AND jobs.dedup_key IS NOT NULL
+                AND jobs.ended_badly_at IS NULL
+        ) AS stood
+        WHERE stood.twin IS NOT NULL;
+        places := places || found.places;
+        twins := twins || found.twins;
+        answered := answered || found.places;
+        -- Who is without an answer: a twin has failed between the two looks, or the one before it
+        -- with the same id was not created. Then its place is free.
+        EXIT WHEN cardinality(answered) = cardinality(p_jobs.ids);
     END LOOP;
     RETURN QUERY SELECT * FROM unnest(places, twins);
 END
@@ -219,11 +268,13 @@ $$;
 
 -- Create jobs, all or none, at most as many as a page of history has lines. `p_notify` wakes workers
 -- with the commit; `p_all_new` says that nothing is likely to stand in the way, and fails where
--- something does.
+-- something does. Whatever a planner thinks of our tables, on a caller's connection too their rows
+-- are found by index.
 CREATE FUNCTION holdfast.enqueue(
     p_jobs holdfast.new_jobs, p_all_new boolean, p_notify boolean, p_now double precision
 ) RETURNS TABLE (number integer, twin text)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
 BEGIN

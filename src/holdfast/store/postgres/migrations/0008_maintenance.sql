@@ -202,7 +202,7 @@ BEGIN
         UNION ALL
         SELECT count(*), 'total', 'deleted', '', '' FROM gone
     ), unnamed AS (
-        DELETE FROM holdfast.ids USING gone WHERE ids.id = gone.id
+        DELETE FROM holdfast.ids USING gone WHERE ids.id = gone.id AND ids.job = gone.seq
     )
     SELECT gone.id, gone.owner, gone.meta, gone.result
     FROM gone

@@ -4,9 +4,10 @@
 SELECT number, twin
 FROM holdfast.enqueue(
     ROW(
-        CAST(CAST(:status AS text) AS holdfast.status), CAST(:in_a_row AS boolean),
-        CAST(:ids AS text[]), CAST(:numbers AS integer[]), CAST(:lanes AS integer[]),
-        CAST(:kinds AS text[]), CAST(:arguments AS text[]), CAST(:priorities AS smallint[]),
+        CAST(:ids AS text[]), CAST(:in_a_row AS boolean), CAST(:numbers AS integer[]),
+        CAST(:lanes AS integer[]), CAST(:kinds AS text[]),
+        CAST(CAST(:statuses AS text[]) AS holdfast.status[]),
+        CAST(:arguments AS text[]), CAST(:priorities AS smallint[]),
         CAST(:max_attempts AS integer[]), CAST(:run_ats AS double precision[]),
         CAST(:deadlines AS double precision[]), CAST(:dedup_keys AS text[]),
         CAST(:owners AS text[]), CAST(:metas AS text[])
