@@ -116,6 +116,20 @@ async def ids_that_were_made_together_again_are_the_same_jobs(world: World) -> N
 
 
 @fact
+async def ids_that_only_look_like_those_made_together_are_other_jobs(world: World) -> None:
+    """They differ from them at the end, and come as a bulk too, with keys and without."""
+    made = new_ids(3, world.now)
+    others = [one[:-6] + "others" for one in made]
+    again = [one[:-6] + "again!" for one in made]
+    for names in (made, others, again):
+        jobs = [NewJob(one, "work", dedup_key=one if names is again else None) for one in names]
+        answers = await world.store.enqueue(jobs, now=world.now)
+        assert [(answer.id, answer.created) for answer in answers] == [(one, True) for one in names]
+    assert ids(await world.claim()) == made + others + again
+    assert [(await world.job(one)).id for one in made + others + again] == made + others + again
+
+
+@fact
 async def a_bulk_may_hold_jobs_of_both_statuses(world: World) -> None:
     """They are answered, and wait, in its order."""
     statuses = [JobStatus.UPLOADED, JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.UPLOADED]

@@ -181,6 +181,7 @@ DECLARE
     wanted integer[];
     answered integer[] := '{}';
     refused integer := 0;
+    whole boolean;
     found record;
     places integer[] := '{}';
     twins text[] := '{}';
@@ -218,11 +219,9 @@ BEGIN
             );
         IF wanted IS NOT NULL THEN
             BEGIN
-                PERFORM holdfast.create_jobs(
-                    p_jobs,
-                    CASE WHEN cardinality(wanted) < cardinality(p_jobs.ids) THEN wanted END,
-                    t
-                );
+                -- All of them, as if nothing were in the way; but their stem may be, see enter_ids.
+                whole := refused = 0 AND cardinality(wanted) = cardinality(p_jobs.ids);
+                PERFORM holdfast.create_jobs(p_jobs, CASE WHEN NOT whole THEN wanted END, t);
                 answered := answered || wanted;
             EXCEPTION WHEN unique_violation THEN
                 -- Another caller was first; it has committed by now, so look again. A transaction
