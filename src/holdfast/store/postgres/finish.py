@@ -21,6 +21,7 @@ from holdfast.store.text import clean, clean_or_none
 
 _Columns = tuple[str, str | None, str | None, str | None, str | None, str | None, float | None]
 _COMPLETE = "complete"
+_PLAIN = Completed()
 _COMPLETED: _Columns = (_COMPLETE, None, None, None, None, None, None)
 
 
@@ -28,7 +29,7 @@ def report_columns(finished: Sequence[Finished], seqs: Mapping[str, int]) -> dic
     """Return the reports as the arrays that `tick` takes; `seqs` are known ones, by job id."""
     leases = [item.lease for item in finished]
     known = [seqs.get(lease.job_id) for lease in leases]
-    told = [_columns(item.outcome) for item in finished]
+    told = _told([item.outcome for item in finished])
     outcomes, results, codes, messages, groups, reasons, afters = map(list, zip(*told, strict=True))
     return {
         "seqs": known,
@@ -63,6 +64,12 @@ NO_REPORTS: dict[str, Any] = {
     "metas": None,
 }
 """The columns of no reports."""
+
+
+def _told(outcomes: Sequence[Outcome]) -> Sequence[_Columns]:
+    if outcomes[0] == _PLAIN and outcomes.count(outcomes[0]) == len(outcomes):
+        return [_COMPLETED]  # as nearly all are: one value will do for all, see `shared`
+    return [_columns(outcome) for outcome in outcomes]
 
 
 def _columns(outcome: Outcome) -> _Columns:
