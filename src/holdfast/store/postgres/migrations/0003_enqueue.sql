@@ -151,6 +151,18 @@ BEGIN
         )
         WHERE wanted IS NULL OR coalesce(number, place) IN (SELECT unnest(wanted))
     ) AS fresh;
+    -- All alike, as most bulks are: then nobody needs to be counted.
+    IF wanted IS NULL AND p_jobs.run_ats IS NULL
+        AND cardinality(p_jobs.lanes) = 1 AND cardinality(p_jobs.statuses) = 1
+    THEN
+        INSERT INTO holdfast.history (sequence, at, name, jobs)
+        VALUES (page, t, usual, ARRAY(SELECT generate_series(first + 1, page)));
+        INSERT INTO holdfast.counter_deltas (delta, family, a, b)
+        VALUES (
+            page - first, 'lane', p_jobs.lanes[1], holdfast.place_of(usual, usual = 'queued')
+        );
+        RETURN;
+    END IF;
     WITH fresh AS MATERIALIZED (
         SELECT
             coalesce(number, place) AS number, coalesce(lane, p_jobs.lanes[1]) AS lane,
