@@ -95,7 +95,7 @@ def check_texts(jobs: Sequence[NewJob]) -> None:
 async def _columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
     """Return `jobs` as the functions in the database take them."""
     numbers = None
-    if len(jobs) > 1 and any([job.dedup_key is not None for job in jobs]):  # noqa: C419 - quicker
+    if len(jobs) > 1 and sparse([job.dedup_key for job in jobs]) is not None:
         # Everybody enters keys in this order, so that nobody waits in a ring.
         keyed = sorted(enumerate(jobs, start=1), key=_dedup_order)
         numbers, jobs = [number for number, _ in keyed], [job for _, job in keyed]
