@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from benchmarks.measure import Row, percentile, sized
 from holdfast.bootstrap import JoinableStore, open_store
-from holdfast.jobs.circuits import DownstreamSettings
-from holdfast.jobs.downstream_control import DownstreamControl
-from holdfast.jobs.ids import new_ids
+from holdfast.jobs.client.downstream_control import DownstreamControl
+from holdfast.jobs.client.ids import new_ids
+from holdfast.jobs.downstreams.record import DownstreamSettings
 from holdfast.jobs.model import Claim, Completed, Finished, NewJob
-from holdfast.jobs.ports import ClaimRequest
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.testing.postgres import PostgresMissing, PostgresServer

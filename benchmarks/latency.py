@@ -26,8 +26,8 @@ from pgqueuer.queries import Queries
 from benchmarks.measure import Row, percentile, ratios_to_ours, sized
 from benchmarks.ours import OURS, fresh_database, working
 from holdfast.bootstrap import Engine
-from holdfast.jobs.app import App
-from holdfast.jobs.context import JobContext
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.context import JobContext
 from holdfast.testing.postgres import PostgresMissing, PostgresServer
 
 HUEY = "Huey (as it comes, polling)"

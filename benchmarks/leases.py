@@ -17,13 +17,13 @@ from pathlib import Path
 from benchmarks.measure import Row, sized
 from benchmarks.ours import fresh_database
 from holdfast.bootstrap import Engine
-from holdfast.jobs.app import App
-from holdfast.jobs.context import JobContext
+from holdfast.jobs.client.requests import JobRequest
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.model import JobStatus, Lease
-from holdfast.jobs.options import WorkerOptions
-from holdfast.jobs.ports import ClaimRequest
-from holdfast.jobs.requests import JobRequest
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast.jobs.views import JobFilter
+from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.testing.postgres import PostgresMissing, PostgresServer
 
 LEASES = 100

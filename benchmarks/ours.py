@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager, contextmanager
 
 from holdfast.bootstrap import Engine
 from holdfast.cli.working import rare_collections
-from holdfast.jobs.app import App
-from holdfast.jobs.context import JobContext
-from holdfast.jobs.requests import JobRequest
+from holdfast.jobs.client.requests import JobRequest
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.context import JobContext
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.testing.postgres import PostgresServer
 

@@ -18,7 +18,7 @@ from campaigns.ledger import Ledger, Line
 from campaigns.places import count, place, read_all
 from campaigns.plan import Outcome, Plan
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.ports import Store
+from holdfast.jobs.store_port import Store
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.testing.downstream import Exchange, ScriptedDownstream
 

@@ -15,7 +15,7 @@ from campaigns.kill import new_jobs
 from campaigns.ledger import Ledger
 from campaigns.places import count, place, read_all
 from campaigns.plan import Outcome, Plan
-from holdfast.jobs.ports import Store
+from holdfast.jobs.store_port import Store
 
 HOUR = 3600.0
 LEASE = 4.0

@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 
 from holdfast.bootstrap import migrate, open_store
-from holdfast.jobs.ports import Store
+from holdfast.jobs.store_port import Store
 from holdfast.testing.conformance import FACTS, Fact, World
 from holdfast.testing.postgres import PostgresServer
 

@@ -14,14 +14,14 @@ from campaigns.fleet import until
 from campaigns.places import Place, count, place
 from campaigns.plan import Outcome, Plan, say
 from holdfast.bootstrap import migrate, open_store
-from holdfast.jobs.app import App
-from holdfast.jobs.context import JobContext
-from holdfast.jobs.downstream import Downstream
-from holdfast.jobs.downstream_control import DownstreamControl
+from holdfast.jobs.client.downstream_control import DownstreamControl
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.context import JobContext
+from holdfast.jobs.declare.downstream import Downstream
 from holdfast.jobs.model import Claim, Completed, Finished, NewJob
-from holdfast.jobs.options import WorkerOptions
-from holdfast.jobs.ports import ClaimRequest, Store
-from holdfast.jobs.worker import Worker
+from holdfast.jobs.store_port import ClaimRequest, Store
+from holdfast.jobs.worker.options import WorkerOptions
+from holdfast.jobs.worker.worker import Worker
 from holdfast.resilience.policy import BreakerPolicy
 
 RATIO = 1.3

@@ -10,9 +10,9 @@ from urllib.request import urlopen
 from campaigns.ledger import ADDRESS, LedgerClient, Line
 from campaigns.watched import CRASH, CrashPoint
 from holdfast.errors import ErrorCode, Permanent
-from holdfast.jobs.app import App
-from holdfast.jobs.context import JobContext
-from holdfast.jobs.downstream import Downstream
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.context import JobContext
+from holdfast.jobs.declare.downstream import Downstream
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 

@@ -19,7 +19,7 @@ from campaigns.places import count, place, read_all
 from campaigns.plan import Outcome, Plan, say
 from campaigns.watched import POINTS
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.ports import Store
+from holdfast.jobs.store_port import Store
 
 _DRAIN = 120.0
 """Seconds in which what is left must be finished once the killing is over."""

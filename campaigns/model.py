@@ -28,7 +28,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.ports import ClaimRequest, Store
+from holdfast.jobs.store_port import ClaimRequest, Store
 
 _ERROR = JobError(ErrorCode.GW_5XX, "the gateway answered 502")
 _EPISODE = 400

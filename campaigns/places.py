@@ -11,7 +11,7 @@ from pathlib import Path
 from campaigns.checker import Stored
 from holdfast.bootstrap import migrate, open_store
 from holdfast.jobs.model import EventName, Job
-from holdfast.jobs.ports import Store
+from holdfast.jobs.store_port import Store
 from holdfast.testing.postgres import PostgresServer
 
 _PAGE = 500

@@ -90,7 +90,7 @@ BUGS = (
     Bug(
         "trials are not limited",
         "sqlite",
-        "jobs/circuits.py",
+        "jobs/downstreams/record.py",
         "    state = transitions.state_at(circuit, now)\n    policy = settings.breaker",
         "    state = CircuitState.CLOSED\n    policy = settings.breaker",
         ("brownout",),
@@ -113,7 +113,7 @@ BUGS = (
     Bug(
         "heartbeats extend nothing",
         "sqlite",
-        "jobs/heartbeat.py",
+        "jobs/worker/heartbeat.py",
         "        if not runs:\n",
         "        if runs:\n",
         ("clock",),
@@ -200,7 +200,7 @@ BUGS = (
     Bug(
         "heartbeats extend nothing",
         "postgres",
-        "jobs/heartbeat.py",
+        "jobs/worker/heartbeat.py",
         "        if not runs:\n",
         "        if runs:\n",
         ("clock",),

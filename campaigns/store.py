@@ -21,7 +21,7 @@ from campaigns.kill import new_jobs
 from campaigns.ledger import Ledger
 from campaigns.places import Place, count, place, read_all
 from campaigns.plan import Outcome, Plan, say
-from holdfast.jobs.ports import Store, StoreUnavailable
+from holdfast.jobs.store_port import Store, StoreUnavailable
 
 _BACK = 30.0
 """Seconds after the store is back in which jobs must complete again."""

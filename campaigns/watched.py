@@ -23,7 +23,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.ports import (
+from holdfast.jobs.store_port import (
     ClaimRequest,
     Extended,
     Heartbeats,

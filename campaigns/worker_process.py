@@ -17,10 +17,11 @@ from campaigns.ledger import end_with_parent
 from campaigns.watched import WatchedStore
 from holdfast.bootstrap import open_store
 from holdfast.clock import SystemClock
-from holdfast.jobs.options import MaintenanceOptions, WorkerOptions
-from holdfast.jobs.ports import Store
-from holdfast.jobs.signals import stop_on_signals
-from holdfast.jobs.worker import Worker
+from holdfast.jobs.maintenance.options import MaintenanceOptions
+from holdfast.jobs.store_port import Store
+from holdfast.jobs.worker.options import WorkerOptions
+from holdfast.jobs.worker.signals import stop_on_signals
+from holdfast.jobs.worker.worker import Worker
 
 _BRISK = MaintenanceOptions(
     lead_seconds=1.5, rescue_every=0.3, deadlines_every=1, retention_every=60, probes_every=60

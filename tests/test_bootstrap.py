@@ -15,11 +15,11 @@ import sqlalchemy.orm
 from tests.support.postgres import obtain
 
 from holdfast.bootstrap import Engine, open_store
-from holdfast.jobs.app import App
-from holdfast.jobs.downstream import Downstream
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.validation import PayloadTooLarge
 from holdfast.jobs.engine import Engine as StoreEngine
-from holdfast.jobs.ports import StoreUnusable
-from holdfast.jobs.validation import PayloadTooLarge
+from holdfast.jobs.store_port import StoreUnusable
 from holdfast.resilience.breaker.transitions import CircuitState
 from holdfast.store.sqlite.store import SQLiteStore
 from holdfast.testing import VirtualClock

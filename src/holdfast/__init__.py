@@ -38,25 +38,25 @@ from holdfast.resilience.stats import RetryMetrics
 
 if typing.TYPE_CHECKING:
     from holdfast.bootstrap import Engine
-    from holdfast.jobs.app import App
-    from holdfast.jobs.context import JobContext
-    from holdfast.jobs.downstream import Downstream
+    from holdfast.jobs.client.requests import JobHandle, JobRequest
+    from holdfast.jobs.declare.app import App
+    from holdfast.jobs.declare.context import JobContext
+    from holdfast.jobs.declare.downstream import Downstream
+    from holdfast.jobs.declare.retention import Retention
     from holdfast.jobs.model import Job, JobStatus
-    from holdfast.jobs.options import WorkerOptions
-    from holdfast.jobs.requests import JobHandle, JobRequest
-    from holdfast.jobs.retention import Retention
+    from holdfast.jobs.worker.options import WorkerOptions
 
 _LOADED_LATER = {
-    "App": "holdfast.jobs.app",
-    "Downstream": "holdfast.jobs.downstream",
+    "App": "holdfast.jobs.declare.app",
+    "Downstream": "holdfast.jobs.declare.downstream",
     "Engine": "holdfast.bootstrap",
     "Job": "holdfast.jobs.model",
-    "JobContext": "holdfast.jobs.context",
-    "JobHandle": "holdfast.jobs.requests",
-    "JobRequest": "holdfast.jobs.requests",
+    "JobContext": "holdfast.jobs.declare.context",
+    "JobHandle": "holdfast.jobs.client.requests",
+    "JobRequest": "holdfast.jobs.client.requests",
     "JobStatus": "holdfast.jobs.model",
-    "Retention": "holdfast.jobs.retention",
-    "WorkerOptions": "holdfast.jobs.options",
+    "Retention": "holdfast.jobs.declare.retention",
+    "WorkerOptions": "holdfast.jobs.worker.options",
 }
 
 __all__ = [

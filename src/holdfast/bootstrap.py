@@ -10,11 +10,11 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener
-from holdfast.jobs.app import App
-from holdfast.jobs.arguments import PAYLOAD_LIMIT
+from holdfast.jobs.client.enqueue import Joining
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.engine import Engine as StoreEngine
-from holdfast.jobs.enqueueing import Joining
-from holdfast.jobs.ports import Store, StoreUnusable
+from holdfast.jobs.store_port import Store, StoreUnusable
 
 _SQLITE = ("sqlite",)
 _POSTGRES = ("postgresql", "postgres")

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from holdfast.errors import Permanent, RetryLater
-from holdfast.jobs.app import App
-from holdfast.jobs.downstream import Downstream
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.downstream import Downstream
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 

@@ -8,7 +8,7 @@ from tests.support.workers import SOON
 from holdfast import App, Downstream, Engine
 from holdfast.errors import ErrorCode
 from holdfast.jobs.model import JobStatus
-from holdfast.jobs.options import WorkerOptions
+from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 

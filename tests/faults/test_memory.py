@@ -11,8 +11,8 @@ from tests.support.workers import SOON
 
 from holdfast import Engine, WorkerOptions
 from holdfast.errors import ErrorCode
-from holdfast.jobs.isolation.limits import MEGABYTE, ChildLimits, ChildOptions
 from holdfast.jobs.model import JobStatus
+from holdfast.jobs.worker.isolation.limits import MEGABYTE, ChildLimits, ChildOptions
 
 GROUPS = Path("/sys/fs/cgroup")
 ROOM = 64 * MEGABYTE

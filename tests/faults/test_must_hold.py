@@ -12,8 +12,8 @@ from tests.faults import jobs as faults
 from tests.faults.jobs import ledger
 
 from holdfast.jobs.model import AttemptOutcome, EventName, JobStatus, NewJob
-from holdfast.jobs.options import WorkerOptions
-from holdfast.jobs.worker import Worker
+from holdfast.jobs.worker.options import WorkerOptions
+from holdfast.jobs.worker.worker import Worker
 
 SOON = 40.0
 

@@ -10,10 +10,10 @@ from tests.support.postgres import obtain
 from tests.support.workers import SOON, Told
 
 from holdfast.bootstrap import open_store
-from holdfast.jobs.events import JobClaimed, StoreBack, StoreLost
+from holdfast.jobs.job_events import JobClaimed, StoreBack, StoreLost
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.options import WorkerOptions
-from holdfast.jobs.worker import Worker
+from holdfast.jobs.worker.options import WorkerOptions
+from holdfast.jobs.worker.worker import Worker
 from holdfast.store.sqlite.store import SQLiteStore
 
 OPTIONS = WorkerOptions(concurrency=4, poll_interval=0.1, lease_seconds=30, extend_every=0.3)

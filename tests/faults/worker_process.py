@@ -14,11 +14,12 @@ from tests.faults.jobs import app, write_line
 
 from holdfast.bootstrap import open_store
 from holdfast.clock import SystemClock
-from holdfast.jobs.events import LeaseLost, WriteRefused
-from holdfast.jobs.options import MaintenanceOptions, WorkerOptions
-from holdfast.jobs.ports import Extended
-from holdfast.jobs.signals import stop_on_signals
-from holdfast.jobs.worker import Worker
+from holdfast.jobs.job_events import LeaseLost, WriteRefused
+from holdfast.jobs.maintenance.options import MaintenanceOptions
+from holdfast.jobs.store_port import Extended
+from holdfast.jobs.worker.options import WorkerOptions
+from holdfast.jobs.worker.signals import stop_on_signals
+from holdfast.jobs.worker.worker import Worker
 
 BRISK = MaintenanceOptions(
     lead_seconds=0.6, rescue_every=0.1, deadlines_every=0.1, retention_every=60, probes_every=60

@@ -13,9 +13,9 @@ from holdfast.bootstrap import Engine
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.errors import ErrorCode, Permanent
 from holdfast.http import HttpSettings, ServedApp, create_app
-from holdfast.jobs.app import App
-from holdfast.jobs.context import JobContext
-from holdfast.jobs.downstream import Downstream
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.context import JobContext
+from holdfast.jobs.declare.downstream import Downstream
 
 SECRET, TOKEN = "a secret of the tests", "an admin token of the tests"
 SOON = 15.0

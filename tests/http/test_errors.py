@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.errors import ErrorCode, HoldfastError
-from holdfast.jobs.ports import StoreBusy
+from holdfast.jobs.store_port import StoreBusy
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,16 @@ import pytest
 
 from holdfast.bootstrap import Engine, open_store
 from holdfast.errors import ErrorCode, Permanent
-from holdfast.jobs.app import App
-from holdfast.jobs.context import JobContext
-from holdfast.jobs.downstream import Downstream
+from holdfast.jobs.client.requests import JobRequest
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.context import JobContext
+from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.validation import ValidationError
 from holdfast.jobs.engine import Engine as StoreEngine
+from holdfast.jobs.exceptions import InvalidState, JobFailed, UnknownJob, UnknownKind
 from holdfast.jobs.model import EventName, JobStatus
-from holdfast.jobs.options import WorkerOptions
-from holdfast.jobs.ports import ClaimRequest, StoreClosed
-from holdfast.jobs.refusals import InvalidState, JobFailed, UnknownJob, UnknownKind
-from holdfast.jobs.requests import JobRequest
-from holdfast.jobs.validation import ValidationError
+from holdfast.jobs.store_port import ClaimRequest, StoreClosed
+from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import RetryPolicy
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.circuits import Admission
+from holdfast.jobs.downstreams.record import Admission
 from holdfast.jobs.model import (
     BORN,
     FINISHED,

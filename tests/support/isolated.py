@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from holdfast.errors import Permanent, RetryLater
-from holdfast.jobs.app import App
+from holdfast.jobs.declare.app import App
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import RetryPolicy
 

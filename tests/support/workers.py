@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from holdfast.jobs.circuits import Admission
+from holdfast.jobs.downstreams.record import Admission
 from holdfast.jobs.model import Claim, Lease, NewJob
-from holdfast.jobs.options import WorkerOptions
-from holdfast.jobs.worker import Worker
+from holdfast.jobs.worker.options import WorkerOptions
+from holdfast.jobs.worker.worker import Worker
 from holdfast.store.sqlite.store import SQLiteStore
 
 SOON = 20.0

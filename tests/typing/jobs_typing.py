@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, assert_type
 
 from holdfast.bootstrap import Engine
-from holdfast.jobs.app import App, JobFunction
-from holdfast.jobs.context import JobContext
+from holdfast.jobs.client.requests import JobHandle, JobRequest
+from holdfast.jobs.declare.app import App, JobFunction
+from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.model import Job
-from holdfast.jobs.requests import JobHandle, JobRequest
 
 app = App("typing")
 

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Union
 
 from holdfast.bootstrap import load_reference
-from holdfast.jobs.app import App
+from holdfast.jobs.declare.app import App
 
 if TYPE_CHECKING:
     from holdfast.http import ServedApp

@@ -11,7 +11,7 @@ from holdfast import bootstrap
 from holdfast.cli.apps import find_workable
 from holdfast.cli.working import database_address, rare_collections, worker_options
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.jobs.app import App
+from holdfast.jobs.declare.app import App
 from holdfast.settings import Environment, Settings
 
 if TYPE_CHECKING:

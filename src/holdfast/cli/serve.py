@@ -19,8 +19,8 @@ from holdfast.cli.server import Server, uvicorn_server
 from holdfast.cli.working import database_address, prepare_data_dir, worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.http import HttpSettings, ServedApp, Site, create_app
-from holdfast.jobs.signals import stop_on_signals
-from holdfast.jobs.worker import Worker
+from holdfast.jobs.worker.signals import stop_on_signals
+from holdfast.jobs.worker.worker import Worker
 from holdfast.settings import BadSetting, Environment, Settings, unknown_names
 
 _log = logging.getLogger("holdfast.serve")

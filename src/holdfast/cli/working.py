@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.jobs.options import MaintenanceOptions, WorkerOptions
+from holdfast.jobs.maintenance.options import MaintenanceOptions
+from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.settings import BadSetting, Settings
 
 FILES = "files"

@@ -16,7 +16,7 @@ from holdfast.http.security import Allowance, BodyLimits, SecurityMiddleware
 from holdfast.http.sessions import SessionMiddleware, Sessions
 from holdfast.http.site import HttpSettings, Site
 from holdfast.http.streams import Streams
-from holdfast.jobs.app import App
+from holdfast.jobs.declare.app import App
 from holdfast.jobs.engine import Engine
 
 STREAMED = "streamed"

@@ -12,9 +12,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
 from holdfast.errors import ERRORS, ErrorCode, HoldfastError
-from holdfast.jobs.downstream_control import UnknownDownstream
-from holdfast.jobs.ports import StoreUnavailable
-from holdfast.jobs.refusals import InvalidState, TwinInPlace, UnknownJob
+from holdfast.jobs.client.downstream_control import UnknownDownstream
+from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob
+from holdfast.jobs.store_port import StoreUnavailable
 
 TWIN_LINE = "The same file is in another row."
 """What is said where a job cannot be retried because a later one has taken its place."""

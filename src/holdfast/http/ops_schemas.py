@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field
 from holdfast.errors import ErrorCode
 from holdfast.http.errors import ErrorDetail
 from holdfast.http.schemas import Model, Ordered, moment
-from holdfast.jobs.circuits import DownstreamRecord
-from holdfast.jobs.dead_letters import Requeued
+from holdfast.jobs.client.dead_letters import Requeued
+from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.views import DeadLetter, DeadLetterGroup, JobFilter, Stats
 
 

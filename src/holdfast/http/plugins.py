@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fastapi import APIRouter
 
-from holdfast.jobs.app import App
+from holdfast.jobs.declare.app import App
 from holdfast.jobs.model import Job, JobStatus
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from holdfast.http.errors import ApiError
 from holdfast.http.schemas import JobOut, moment
 from holdfast.http.site import Site
 from holdfast.jobs.model import JobEvent
-from holdfast.jobs.ports import StoreError
+from holdfast.jobs.store_port import StoreError
 
 _BATCH = 500
 _REST = 0.05

@@ -11,8 +11,8 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.circuits import Admission, CallReport
-from holdfast.jobs.values import Value
+from holdfast.jobs.downstreams.record import Admission, CallReport
+from holdfast.jobs.structs import Value
 from holdfast.resilience.breaker.transitions import Permit
 
 

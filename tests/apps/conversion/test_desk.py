@@ -10,7 +10,7 @@ from tests.apps.conversion.service import pdf
 from tests.http.serving import Serving
 
 from holdfast import Engine, SystemClock, WorkerOptions
-from holdfast.jobs.ports import StoreBusy
+from holdfast.jobs.store_port import StoreBusy
 from holdfast.testing.downstream import ScriptedDownstream, hang, ok, status
 from holdfast_conversion.app import Conversion
 from holdfast_conversion.keeping import sweep

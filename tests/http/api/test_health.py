@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.jobs.ports import StoreUnavailable
+from holdfast.jobs.store_port import StoreUnavailable
 
 
 def test_a_server_that_answers_is_alive_and_leaves_no_cookie(serving):

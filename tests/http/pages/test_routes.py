@@ -10,7 +10,7 @@ from tests.http.serving import Order
 
 from holdfast import App, Exponential, Permanent, RetryLater, RetryPolicy
 from holdfast.jobs.model import JobStatus
-from holdfast.jobs.ports import StoreBusy
+from holdfast.jobs.store_port import StoreBusy
 
 HTMX = {"hx-request": "true", "hx-request-type": "partial"}
 

@@ -4,8 +4,8 @@ import asyncio
 
 from tests.support.workers import rig
 
-from holdfast.jobs.app import App
-from holdfast.jobs.events import JobsTimedOut
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.job_events import JobsTimedOut
 from holdfast.jobs.maintenance.deadlines import Deadlines
 
 app = App("a")

@@ -6,12 +6,12 @@ from random import Random
 from tests.support.workers import SOON, Told, rig
 
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.jobs.app import App
-from holdfast.jobs.events import LeaderChanged, ServiceRan, StoreBack, StoreLost
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.job_events import LeaderChanged, ServiceRan, StoreBack, StoreLost
 from holdfast.jobs.maintenance.leader import LEADERSHIP, Maintenance
-from holdfast.jobs.options import MaintenanceOptions
-from holdfast.jobs.outage import Outage
-from holdfast.jobs.ports import StoreClosed, StoreUnavailable
+from holdfast.jobs.maintenance.options import MaintenanceOptions
+from holdfast.jobs.store_outage import Outage
+from holdfast.jobs.store_port import StoreClosed, StoreUnavailable
 
 BRISK = MaintenanceOptions(
     lead_seconds=0.3,

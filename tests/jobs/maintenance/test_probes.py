@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 from tests.support.workers import rig
 
-from holdfast.jobs.app import App
-from holdfast.jobs.circuits import settle
-from holdfast.jobs.downstream import Downstream
-from holdfast.jobs.events import CircuitMoved, ProbeRan
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.downstreams.record import settle
+from holdfast.jobs.job_events import CircuitMoved, ProbeRan
 from holdfast.jobs.maintenance.probes import Probes
 from holdfast.resilience.breaker.transitions import Cause, CircuitState, move
 from holdfast.resilience.policy import BreakerPolicy

@@ -4,10 +4,10 @@ import asyncio
 
 from tests.support.workers import rig
 
-from holdfast.jobs.app import App
-from holdfast.jobs.events import JobsRescued
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.job_events import JobsRescued
 from holdfast.jobs.maintenance.rescue import Rescue
-from holdfast.jobs.ports import ClaimRequest
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.policy import RetryPolicy
 
 app = App("a")

@@ -4,10 +4,10 @@ import asyncio
 
 from tests.support.workers import rig
 
-from holdfast.jobs.app import App
-from holdfast.jobs.events import JobsDeleted
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.retention import FOREVER, Retention
+from holdfast.jobs.job_events import JobsDeleted
 from holdfast.jobs.maintenance.retention import RetentionService
-from holdfast.jobs.retention import FOREVER, Retention
 
 
 def jobs_with(retention):

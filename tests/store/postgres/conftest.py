@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.model import Completed, Finished, JobError, NewJob
-from holdfast.jobs.ports import ClaimRequest
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast.store.postgres.store import PostgresStore
 
 BROKEN = JobError(ErrorCode.GW_5XX, "the gateway answered 502")

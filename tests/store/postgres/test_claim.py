@@ -6,9 +6,15 @@ from dataclasses import replace
 
 from tests.store.postgres.conftest import ANY, BROKEN, jobs
 
-from holdfast.jobs.circuits import Admission, CallReport, DownstreamSettings, HoldMode, Verdict
+from holdfast.jobs.downstreams.record import (
+    Admission,
+    CallReport,
+    DownstreamSettings,
+    HoldMode,
+    Verdict,
+)
 from holdfast.jobs.model import Completed, Failed, Finished, NewJob
-from holdfast.jobs.ports import ClaimRequest
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
 
 

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.ports import (
+from holdfast.jobs.store_port import (
     StoreBusy,
     StoreClosed,
     StoreError,

@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 from tests.store.postgres.conftest import ANY, jobs, somebody_waits
 
-from holdfast.jobs.ids import new_ids
+from holdfast.jobs.client.ids import new_ids
 from holdfast.jobs.model import JobStatus, NewJob
-from holdfast.jobs.ports import RetentionRule, StoreError
+from holdfast.jobs.store_port import RetentionRule, StoreError
 
 
 @pytest.mark.parametrize("text", ["\x00", "\ud800"])

@@ -8,7 +8,7 @@ from tests.store.postgres.conftest import ANY, jobs
 from tests.support.postgres import obtain
 
 from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
-from holdfast.jobs.ports import ClaimRequest, StoreUnavailable
+from holdfast.jobs.store_port import ClaimRequest, StoreUnavailable
 from holdfast.store.postgres.store import PostgresStore
 
 MANY = ClaimRequest(20, ("default",), {"work": None}, 5.0)

@@ -18,7 +18,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.ports import Refusal
+from holdfast.jobs.store_port import Refusal
 from holdfast.store.postgres.store import PostgresStore
 
 

@@ -7,7 +7,7 @@ import threading
 import asyncpg
 from tests.store.postgres.conftest import ANY, jobs
 
-from holdfast.jobs.ports import Extended, StoreUnavailable
+from holdfast.jobs.store_port import Extended, StoreUnavailable
 from holdfast.store.postgres.store import PostgresStore
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.store.postgres.conftest import jobs
 
 from holdfast.jobs.model import Completed, Finished, NewJob, Released
-from holdfast.jobs.ports import ClaimRequest, Refusal
+from holdfast.jobs.store_port import ClaimRequest, Refusal
 from holdfast.testing.postgres_rows import leases_astray, set_columns
 
 MANY = ClaimRequest(500, ("default",), {"work": None}, lease_seconds=30)

@@ -5,9 +5,9 @@ import asyncio
 import asyncpg
 from tests.store.postgres.conftest import jobs
 
-from holdfast.jobs.ids import new_ids
+from holdfast.jobs.client.ids import new_ids
 from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
-from holdfast.jobs.ports import ClaimRequest, RetentionRule
+from holdfast.jobs.store_port import ClaimRequest, RetentionRule
 
 MANY = ClaimRequest(500, ("default",), {"work": None})
 

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from holdfast.jobs.model import MOVES, JobStatus
-from holdfast.jobs.ports import StoreError, StoreUnusable
+from holdfast.jobs.store_port import StoreError, StoreUnusable
 from holdfast.store.postgres import migrations
 from holdfast.store.postgres.connection import SQL, Database
 from holdfast.store.postgres.migrations import Migration, known_migrations, migrate

@@ -9,7 +9,7 @@ from tests.store.postgres.conftest import ANY, jobs
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
-from holdfast.jobs.ports import ClaimRequest, RetentionRule
+from holdfast.jobs.store_port import ClaimRequest, RetentionRule
 from holdfast.store.postgres import notify
 from holdfast.store.postgres.notify import Bell
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from holdfast.jobs.ports import StoreUnavailable
+from holdfast.jobs.store_port import StoreUnavailable
 from holdfast.store.postgres import pool as pools
 from holdfast.store.postgres.connection import Database
 from holdfast.store.postgres.pool import Pool

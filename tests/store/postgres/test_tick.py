@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from tests.store.postgres.conftest import ANY, jobs
 
-from holdfast.jobs.circuits import CallReport, DownstreamSettings, Verdict
+from holdfast.jobs.downstreams.record import CallReport, DownstreamSettings, Verdict
 from holdfast.jobs.model import Completed, Finished, JobStatus
-from holdfast.jobs.ports import StoreUnavailable, StoreUnusable
+from holdfast.jobs.store_port import StoreUnavailable, StoreUnusable
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.store.postgres.connection import check_server
 from holdfast.store.postgres.downstreams import KnownDownstreams

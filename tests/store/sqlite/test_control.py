@@ -15,7 +15,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.ports import Change, ClaimRequest
+from holdfast.jobs.store_port import Change, ClaimRequest
 from holdfast.store.sqlite.store import SQLiteStore
 from holdfast.testing import VirtualClock
 

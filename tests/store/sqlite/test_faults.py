@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.ports import ClaimRequest
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast.store.sqlite.store import SQLiteStore
 
 ROOT = Path(__file__).parents[3]

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.circuits import CallReport, DownstreamSettings, Verdict
+from holdfast.jobs.downstreams.record import CallReport, DownstreamSettings, Verdict
 from holdfast.jobs.model import (
     AttemptOutcome,
     Completed,
@@ -16,7 +16,7 @@ from holdfast.jobs.model import (
     NewJob,
     Retry,
 )
-from holdfast.jobs.ports import ClaimRequest, Refusal, Refused
+from holdfast.jobs.store_port import ClaimRequest, Refusal, Refused
 from holdfast.resilience.breaker.transitions import CircuitState
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.store.sqlite import writer

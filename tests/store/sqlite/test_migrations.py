@@ -8,7 +8,7 @@ import sys
 import apsw
 import pytest
 
-from holdfast.jobs.ports import StoreUnusable
+from holdfast.jobs.store_port import StoreUnusable
 from holdfast.store.sqlite import migrations
 from holdfast.store.sqlite.migrations import Migration, known_migrations, migrate, schema_version
 from holdfast.store.sqlite.store import SQLiteStore

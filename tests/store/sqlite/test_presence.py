@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.ports import StoreUnusable
+from holdfast.jobs.store_port import StoreUnusable
 from holdfast.store.sqlite import presence
 from holdfast.store.sqlite.store import SQLiteStore
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.ports import StoreClosed, StoreError
+from holdfast.jobs.store_port import StoreClosed, StoreError
 from holdfast.store.sqlite.reader import Readers
 from holdfast.store.sqlite.store import SQLiteStore
 

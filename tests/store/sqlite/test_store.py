@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.jobs.circuits import DownstreamSettings
+from holdfast.jobs.downstreams.record import DownstreamSettings
 from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
-from holdfast.jobs.ports import ClaimRequest, Store, StoreClosed, StoreUnusable
+from holdfast.jobs.store_port import ClaimRequest, Store, StoreClosed, StoreUnusable
 from holdfast.resilience.breaker.transitions import Cause, move
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.store.sqlite.store import SQLiteStore
@@ -34,7 +34,7 @@ asyncio.run(main())
 _DRAIN = """
 import asyncio, sys
 from holdfast.jobs.model import Completed, Finished
-from holdfast.jobs.ports import ClaimRequest
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast.store.sqlite.store import SQLiteStore
 async def main():
     async with SQLiteStore(sys.argv[1], busy_timeout=60) as store:

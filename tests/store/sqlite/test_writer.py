@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.jobs.ports import StoreBusy, StoreClosed, StoreFull, StoreUnusable
+from holdfast.jobs.store_port import StoreBusy, StoreClosed, StoreFull, StoreUnusable
 from holdfast.store.sqlite import writer as writer_module
 from holdfast.store.sqlite.transaction import Misremembered
 from holdfast.store.sqlite.writer import Writer

@@ -15,12 +15,12 @@ from pathlib import Path
 import apsw
 from tests.support.workers import SOON, Told
 
-from holdfast.jobs.app import App
-from holdfast.jobs.events import JobClaimed, StoreBack, StoreLost
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.job_events import JobClaimed, StoreBack, StoreLost
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.options import WorkerOptions
-from holdfast.jobs.ports import StoreUnavailable
-from holdfast.jobs.worker import Worker
+from holdfast.jobs.store_port import StoreUnavailable
+from holdfast.jobs.worker.options import WorkerOptions
+from holdfast.jobs.worker.worker import Worker
 from holdfast.store.sqlite.store import SQLiteStore
 
 OPTIONS = WorkerOptions(concurrency=4, poll_interval=0.1, lease_seconds=60, extend_every=0.2)

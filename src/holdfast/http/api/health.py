@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from holdfast.http.site import site_of
-from holdfast.jobs.ports import StoreError
+from holdfast.jobs.store_port import StoreError
 
 _PATIENCE = 2.0
 """Seconds that the store may take to answer."""

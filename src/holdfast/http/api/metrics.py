@@ -7,7 +7,7 @@ from fastapi.responses import PlainTextResponse
 
 from holdfast.http.ops_schemas import LaneOut
 from holdfast.http.site import site_of
-from holdfast.jobs.circuits import DownstreamRecord
+from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.views import Stats
 from holdfast.resilience.breaker.transitions import CircuitState
 

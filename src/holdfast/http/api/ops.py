@@ -23,8 +23,8 @@ from holdfast.http.ops_schemas import (
     StatsAnswer,
 )
 from holdfast.http.site import Site, site_of
-from holdfast.jobs.dead_letters import Requeued
-from holdfast.jobs.downstream_control import UnknownDownstream
+from holdfast.jobs.client.dead_letters import Requeued
+from holdfast.jobs.client.downstream_control import UnknownDownstream
 
 router = APIRouter(prefix="/api", tags=["ops"])
 _ADMIN = [Depends(require_admin)]

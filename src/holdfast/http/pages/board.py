@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from holdfast.errors import HoldfastError
 from holdfast.http.pages.frame import Frame
 from holdfast.http.pages.rows import Row, is_held, last_error_of, row_of, shown_name
-from holdfast.jobs.circuits import HoldMode
+from holdfast.jobs.downstreams.record import HoldMode
 from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.views import JobFilter, Page
 from holdfast.resilience.breaker.transitions import CircuitState

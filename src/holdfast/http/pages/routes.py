@@ -17,9 +17,9 @@ from holdfast.http.pages.board import View, read_board, read_held, rows_of
 from holdfast.http.pages.frame import THEME_COOKIE, THEMES, Frame, is_partial, saying
 from holdfast.http.pages.timeline import lines_of, steps_of
 from holdfast.http.sessions import Owner, set_cookie
+from holdfast.jobs.exceptions import TwinInPlace
 from holdfast.jobs.model import Job
-from holdfast.jobs.ports import StoreUnavailable
-from holdfast.jobs.refusals import TwinInPlace
+from holdfast.jobs.store_port import StoreUnavailable
 
 _YEAR = 365 * 86_400
 _JOB_PATH = re.compile(r"/jobs/[\w%.~-]+")

@@ -7,16 +7,16 @@ from random import Random
 
 from holdfast.clock import Clock
 from holdfast.events import Listener, notify
-from holdfast.jobs.events import LeaderChanged, ServiceRan
-from holdfast.jobs.kinds import JobKind
+from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.job_events import LeaderChanged, ServiceRan
 from holdfast.jobs.maintenance.deadlines import Deadlines
+from holdfast.jobs.maintenance.options import MaintenanceOptions
 from holdfast.jobs.maintenance.probes import Probes
 from holdfast.jobs.maintenance.rescue import Rescue
 from holdfast.jobs.maintenance.retention import RetentionService
 from holdfast.jobs.maintenance.service import Service
-from holdfast.jobs.options import MaintenanceOptions
-from holdfast.jobs.outage import Outage
-from holdfast.jobs.ports import Store, StoreClosed, StoreError
+from holdfast.jobs.store_outage import Outage
+from holdfast.jobs.store_port import Store, StoreClosed, StoreError
 from holdfast.resilience.backoff import Exponential
 
 _log = logging.getLogger("holdfast.maintenance")

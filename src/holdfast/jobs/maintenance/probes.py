@@ -13,12 +13,12 @@ from typing import Protocol
 
 from holdfast.clock import Clock
 from holdfast.events import Listener, notify
-from holdfast.jobs.circuits import DownstreamRecord, settle
-from holdfast.jobs.downstream import Downstream
-from holdfast.jobs.events import CircuitMoved, ProbeRan
-from holdfast.jobs.judging import one_line
-from holdfast.jobs.kinds import JobKind
-from holdfast.jobs.ports import Downstreams
+from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.downstreams.record import DownstreamRecord, settle
+from holdfast.jobs.error_text import one_line
+from holdfast.jobs.job_events import CircuitMoved, ProbeRan
+from holdfast.jobs.store_port import Downstreams
 from holdfast.resilience.breaker.transitions import Cause, CircuitState, move
 
 _log = logging.getLogger("holdfast.maintenance")

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Sequence
 
 from holdfast.events import Listener, notify
-from holdfast.jobs.events import JobsRescued
-from holdfast.jobs.ports import Maintaining
+from holdfast.jobs.job_events import JobsRescued
+from holdfast.jobs.store_port import Maintaining
 
 _log = logging.getLogger("holdfast.maintenance")
 

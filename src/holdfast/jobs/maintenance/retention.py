@@ -5,9 +5,9 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from holdfast.events import Listener, notify
-from holdfast.jobs.events import JobsDeleted
-from holdfast.jobs.kinds import JobKind
-from holdfast.jobs.ports import Deleted, Maintaining
+from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.job_events import JobsDeleted
+from holdfast.jobs.store_port import Deleted, Maintaining
 
 _log = logging.getLogger("holdfast.maintenance")
 

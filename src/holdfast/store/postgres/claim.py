@@ -1,7 +1,7 @@
 """Claim with care: where a breaker or a limit must be asked before a job may start.
 
-The pure functions of `holdfast.jobs.circuits` decide; what they decide on is locked first, in the
-order that the package's docstring gives, so that limits hold in the whole fleet.
+The pure functions of `holdfast.jobs.downstreams.record` decide; what they decide on is locked
+first, in the order that the package's docstring gives, so that limits hold in the whole fleet.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 
-from holdfast.jobs.circuits import (
+from holdfast.jobs.downstreams.record import (
     Admission,
     DownstreamRecord,
     RateSpent,
@@ -18,7 +18,7 @@ from holdfast.jobs.circuits import (
     judge,
     rate_slices,
 )
-from holdfast.jobs.ports import ClaimRequest
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.store.postgres import downstreams
 from holdfast.store.postgres.connection import Connection, Row, rows

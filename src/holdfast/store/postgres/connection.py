@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from holdfast.jobs.ports import (
+from holdfast.jobs.store_port import (
     StoreBusy,
     StoreClosed,
     StoreError,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.jobs.model import JobError, Lease
-from holdfast.jobs.ports import Change, Extended
+from holdfast.jobs.store_port import Change, Extended
 from holdfast.jobs.views import normalise_error
 from holdfast.store.postgres.connection import Connection, Database, rows
 from holdfast.store.text import clean, clean_or_none

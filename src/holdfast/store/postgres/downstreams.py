@@ -4,13 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.jobs.circuit_rows import StoredDownstream, dump_downstream, load_downstream
-from holdfast.jobs.circuits import (
+from holdfast.jobs.downstreams.record import (
     CallReport,
     DownstreamRecord,
     DownstreamSettings,
     HoldMode,
     judge,
+)
+from holdfast.jobs.downstreams.record_columns import (
+    StoredDownstream,
+    dump_downstream,
+    load_downstream,
 )
 from holdfast.store.postgres.connection import Connection, Database, Row, rows
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import asyncpg
 
-from holdfast.jobs.ids import in_a_row
+from holdfast.jobs.client.ids import in_a_row
 from holdfast.jobs.model import Enqueued, NewJob
-from holdfast.jobs.ports import StoreError
+from holdfast.jobs.store_port import StoreError
 from holdfast.store.joining import join
 from holdfast.store.postgres.connection import SQL, Connection, Database, rows
 from holdfast.store.postgres.identity import Identity

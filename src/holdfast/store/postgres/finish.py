@@ -14,7 +14,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.ports import Refusal
+from holdfast.jobs.store_port import Refusal
 from holdfast.jobs.views import normalise_error
 from holdfast.store.postgres.values import shared, sparse
 from holdfast.store.text import clean, clean_or_none

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from holdfast.jobs.model import Lease
-from holdfast.jobs.ports import Extended
+from holdfast.jobs.store_port import Extended
 from holdfast.store.postgres import control
 from holdfast.store.postgres.connection import Connection, Database, store_error
 

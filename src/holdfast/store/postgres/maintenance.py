@@ -1,6 +1,6 @@
 """The chores of maintenance, each on a bounded number of jobs."""
 
-from holdfast.jobs.ports import Deleted, Leadership, Rescued, RetentionRule
+from holdfast.jobs.store_port import Deleted, Leadership, Rescued, RetentionRule
 from holdfast.jobs.views import normalise_error
 from holdfast.store.postgres.connection import Database
 from holdfast.store.postgres.values import LEASE_LOST, TIMED_OUT

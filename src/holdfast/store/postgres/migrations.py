@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 
-from holdfast.jobs.ports import StoreUnusable
+from holdfast.jobs.store_port import StoreUnusable
 from holdfast.store.postgres.connection import Connection, Database
 from holdfast.store.sql_files import sql_files
 

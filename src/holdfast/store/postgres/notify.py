@@ -12,7 +12,7 @@ import secrets
 from typing import Any
 
 from holdfast.clock import Clock
-from holdfast.jobs.ports import StoreError
+from holdfast.jobs.store_port import StoreError
 from holdfast.store.postgres.connection import DRIVER_ERRORS, Database
 
 CHANNEL = "holdfast"

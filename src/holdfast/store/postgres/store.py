@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Self
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.jobs.circuits import DownstreamRecord, DownstreamSettings
+from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import (
     Attempt,
     Enqueued,
@@ -18,7 +18,7 @@ from holdfast.jobs.model import (
     Lease,
     NewJob,
 )
-from holdfast.jobs.ports import (
+from holdfast.jobs.store_port import (
     Change,
     ClaimRequest,
     Deleted,

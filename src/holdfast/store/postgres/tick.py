@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
-from holdfast.jobs.circuits import DownstreamRecord
+from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.model import Claim, Finished, Lease
-from holdfast.jobs.ports import ClaimRequest, Overruled, Refused, StoreUnavailable, TickResult
+from holdfast.jobs.store_port import ClaimRequest, Overruled, Refused, StoreUnavailable, TickResult
 from holdfast.store.postgres import downstreams
 from holdfast.store.postgres.claim import CarefulClaim, Started, freely
 from holdfast.store.postgres.connection import Connection, Database, Row, rows

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
 
-from holdfast.jobs.circuits import (
+from holdfast.jobs.downstreams.record import (
     Admission,
     DownstreamRecord,
     RateSpent,
@@ -13,7 +13,7 @@ from holdfast.jobs.circuits import (
     rate_slices,
 )
 from holdfast.jobs.model import Claim, Lease
-from holdfast.jobs.ports import ClaimRequest
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.store.sqlite import downstreams
 from holdfast.store.sqlite.ends import time_out

@@ -10,7 +10,13 @@ from pathlib import Path
 import apsw
 
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.jobs.ports import StoreBusy, StoreError, StoreFull, StoreUnavailable, StoreUnusable
+from holdfast.jobs.store_port import (
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    StoreUnusable,
+)
 from holdfast.store.sqlite.forks import check_not_inherited, unwatch, watch
 from holdfast.store.sqlite.locks import lock_by_open_file
 

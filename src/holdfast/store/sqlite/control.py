@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.jobs.model import EventName, JobError, JobStatus, Lease
-from holdfast.jobs.ports import Change, Extended
+from holdfast.jobs.store_port import Change, Extended
 from holdfast.store.sqlite.ends import Fall, fail, record_event
 from holdfast.store.sqlite.transaction import Transaction, as_json
 

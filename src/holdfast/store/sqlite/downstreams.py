@@ -3,8 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
-from holdfast.jobs.circuit_rows import StoredDownstream, dump_downstream, load_downstream
-from holdfast.jobs.circuits import CallReport, DownstreamRecord, DownstreamSettings, judge
+from holdfast.jobs.downstreams.record import CallReport, DownstreamRecord, DownstreamSettings, judge
+from holdfast.jobs.downstreams.record_columns import (
+    StoredDownstream,
+    dump_downstream,
+    load_downstream,
+)
 from holdfast.store.sqlite.reader import Snapshot
 from holdfast.store.sqlite.transaction import Row, Transaction
 

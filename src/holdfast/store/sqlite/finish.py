@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.circuits import CallReport
+from holdfast.jobs.downstreams.record import CallReport
 from holdfast.jobs.model import (
     AttemptOutcome,
     Cancelled,
@@ -19,7 +19,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.ports import Overruled, Refusal, Refused
+from holdfast.jobs.store_port import Overruled, Refusal, Refused
 from holdfast.store.sqlite.completions import Completions
 from holdfast.store.sqlite.downstreams import apply_reports
 from holdfast.store.sqlite.ends import TIMED_OUT, End, Leaving, record_event

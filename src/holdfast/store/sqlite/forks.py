@@ -18,7 +18,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.jobs.ports import StoreUnusable
+from holdfast.jobs.store_port import StoreUnusable
 
 _FIXED = 0x10  # MAP_FIXED of Linux
 _opened: dict[int, str] = {}

@@ -7,7 +7,7 @@ from holdfast.jobs.model import (
     JobError,
     JobStatus,
 )
-from holdfast.jobs.ports import Deleted, Leadership, Rescued, RetentionRule
+from holdfast.jobs.store_port import Deleted, Leadership, Rescued, RetentionRule
 from holdfast.store.sqlite.ends import LEASE_LOST, TIMED_OUT, End, Leaving, time_out
 from holdfast.store.sqlite.finish import keep_late_result
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json

@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.jobs.ports import StoreUnusable
+from holdfast.jobs.store_port import StoreUnusable
 from holdfast.store.sql_files import sql_files
 
 

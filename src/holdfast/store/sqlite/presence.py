@@ -7,7 +7,7 @@ the database next finds nothing of it.
 import os
 from pathlib import Path
 
-from holdfast.jobs.ports import StoreUnusable
+from holdfast.jobs.store_port import StoreUnusable
 
 _File = tuple[int, int]
 

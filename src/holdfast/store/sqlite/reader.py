@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from holdfast.jobs.ports import StoreClosed
+from holdfast.jobs.store_port import StoreClosed
 from holdfast.store.sqlite.connection import connect, disconnect, store_error
 from holdfast.store.sqlite.presence import Presence
 from holdfast.store.sqlite.transaction import SQL, Row

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.jobs.circuits import DownstreamRecord, DownstreamSettings
+from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import (
     Attempt,
     Enqueued,
@@ -19,7 +19,7 @@ from holdfast.jobs.model import (
     Lease,
     NewJob,
 )
-from holdfast.jobs.ports import (
+from holdfast.jobs.store_port import (
     Change,
     ClaimRequest,
     Deleted,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.jobs.model import Claim, Finished
-from holdfast.jobs.ports import ClaimRequest, TickResult
+from holdfast.jobs.store_port import ClaimRequest, TickResult
 from holdfast.store.sqlite.claim import ClaimWork
 from holdfast.store.sqlite.finish import FinishWork
 from holdfast.store.sqlite.transaction import Transaction

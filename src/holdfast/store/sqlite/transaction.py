@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.jobs.circuits import DownstreamRecord
+from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.store.sql_files import load_queries
 
 SQL: Mapping[str, str] = load_queries("holdfast.store.sqlite")

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 import apsw
 
 from holdfast.clock import Clock
-from holdfast.jobs.ports import StoreClosed
+from holdfast.jobs.store_port import StoreClosed
 from holdfast.store.sqlite.connection import connect, disconnect, store_error
 from holdfast.store.sqlite.migrations import migrate
 from holdfast.store.sqlite.presence import Presence

@@ -1,4 +1,4 @@
-"""The promises of `holdfast.jobs.ports` as facts that any store can be held to.
+"""The promises of `holdfast.jobs.store_port` as facts that any store can be held to.
 
 A fact is an async function of a `World`; its name states what holds. A store's tests make a world
 around a fresh database and check all of `FACTS`, without exception:

@@ -5,7 +5,7 @@
 from dataclasses import replace
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.circuits import Verdict
+from holdfast.jobs.downstreams.record import Verdict
 from holdfast.jobs.model import (
     Cancelled,
     Completed,
@@ -17,7 +17,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.ports import Change, Overruled
+from holdfast.jobs.store_port import Change, Overruled
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 

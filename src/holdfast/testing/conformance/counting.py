@@ -5,7 +5,7 @@
 import random
 from collections import Counter
 
-from holdfast.jobs.circuits import Verdict
+from holdfast.jobs.downstreams.record import Verdict
 from holdfast.jobs.model import (
     Cancelled,
     Completed,
@@ -17,7 +17,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.ports import RetentionRule
+from holdfast.jobs.store_port import RetentionRule
 from holdfast.testing.conformance.world import BROKEN, World, fact
 
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from holdfast.jobs.circuits import Admission, CallReport, HoldMode, Verdict, settle
+from holdfast.jobs.downstreams.record import Admission, CallReport, HoldMode, Verdict, settle
 from holdfast.jobs.model import Completed, Failed, Finished, JobStatus, Released, Retry
 from holdfast.resilience.breaker.transitions import Cause, CircuitState, Permit, move
 from holdfast.resilience.policy import BreakerPolicy

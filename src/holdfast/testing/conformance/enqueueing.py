@@ -5,7 +5,7 @@
 import asyncio
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.ids import new_ids
+from holdfast.jobs.client.ids import new_ids
 from holdfast.jobs.model import (
     Completed,
     DeadLetterReason,
@@ -15,7 +15,7 @@ from holdfast.jobs.model import (
     JobStatus,
     NewJob,
 )
-from holdfast.jobs.ports import Change
+from holdfast.jobs.store_port import Change
 from holdfast.testing.conformance.world import BROKEN, World, fact, ids
 
 

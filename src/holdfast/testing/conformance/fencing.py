@@ -14,7 +14,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.ports import Refusal
+from holdfast.jobs.store_port import Refusal
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 OUTCOMES: tuple[Outcome, ...] = (

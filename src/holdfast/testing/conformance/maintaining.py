@@ -3,7 +3,7 @@
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.ids import new_ids
+from holdfast.jobs.client.ids import new_ids
 from holdfast.jobs.model import (
     AttemptOutcome,
     Completed,
@@ -13,7 +13,7 @@ from holdfast.jobs.model import (
     JobStatus,
     NewJob,
 )
-from holdfast.jobs.ports import RetentionRule
+from holdfast.jobs.store_port import RetentionRule
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 

@@ -16,7 +16,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.ports import Overruled, Refusal
+from holdfast.jobs.store_port import Overruled, Refusal
 from holdfast.testing.conformance.world import BROKEN, World, fact
 
 

@@ -4,7 +4,7 @@
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.model import Completed, EventName, Failed, JobError, JobStatus, Retry
-from holdfast.jobs.ports import RetentionRule
+from holdfast.jobs.store_port import RetentionRule
 from holdfast.jobs.views import JobFilter
 from holdfast.testing.conformance.world import BROKEN, World, fact
 

@@ -5,7 +5,7 @@
 import asyncio
 
 from holdfast.jobs.model import Claim, Completed, Finished, JobStatus, NewJob
-from holdfast.jobs.ports import Store
+from holdfast.jobs.store_port import Store
 from holdfast.testing.conformance.world import World, fact, ids
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.circuits import CallReport, DownstreamSettings, Verdict
+from holdfast.jobs.downstreams.record import CallReport, DownstreamSettings, Verdict
 from holdfast.jobs.model import (
     Claim,
     Completed,
@@ -16,7 +16,7 @@ from holdfast.jobs.model import (
     NewJob,
     Outcome,
 )
-from holdfast.jobs.ports import ClaimRequest, Store, TickResult
+from holdfast.jobs.store_port import ClaimRequest, Store, TickResult
 from holdfast.jobs.views import LaneCounts
 from holdfast.resilience.policy import BreakerPolicy
 

@@ -25,7 +25,7 @@ CREATE TABLE holdfast.ids (
 );
 CREATE INDEX ids_owned ON holdfast.ids (owner, job) WHERE owner IS NOT NULL;
 
--- The same for jobs of nobody that were enqueued together under ids made in a row (holdfast.jobs.ids):
+-- The same for jobs of nobody that were enqueued together under ids made in a row (holdfast.jobs.client.ids):
 -- one row for all of them, and `job` is the one with the number 0000. Every other id of that form has
 -- its stem here too, and a row above.
 CREATE TABLE holdfast.stems (

@@ -1,0 +1,231 @@
+"""Everything that can be done with jobs short of running them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self, TypeVar, Unpack, overload
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.errors import ErrorCode
+from holdfast.jobs.client.blocking import Blocking
+from holdfast.jobs.client.dead_letters import DeadLetters
+from holdfast.jobs.client.downstream_control import DownstreamControl
+from holdfast.jobs.client.enqueue import Enqueuer, Joining
+from holdfast.jobs.client.queries import JobId, Queries, id_of
+from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
+from holdfast.jobs.declare.app import App, JobFunction
+from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
+from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.declare.registry import Registry
+from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob
+from holdfast.jobs.model import Job, JobError, JobStatus
+from holdfast.jobs.store_port import Change, Store
+
+ArgsT = TypeVar("ArgsT")
+ResultT = TypeVar("ResultT")
+
+
+class Client(Queries):
+    """Enqueue jobs, wait for them, cancel and retry them. Open it with `async with`.
+
+    Args:
+        store: where the jobs are kept; opened and closed with the engine.
+        apps: what declares their kinds.
+        clock: where time comes from.
+        payload_limit: bytes of JSON that the arguments of one job may have.
+        joining: what `connection=` goes through.
+
+    Attributes:
+        dead_letters: list, requeue and discard jobs that wait for a person.
+        downstreams: look at breakers; reset, hold and release them.
+
+    Raises:
+        ValueError: two apps have the same name, or declare one downstream differently.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        apps: Iterable[App] = (),
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        payload_limit: int = PAYLOAD_LIMIT,
+        joining: Joining | None = None,
+    ) -> None:
+        super().__init__(store, Registry(apps), clock)
+        self._enqueuer = Enqueuer(
+            store, self.registry, clock, payload_limit=payload_limit, joining=joining
+        )
+        self.dead_letters = DeadLetters(store, self.registry, clock)
+        self.downstreams = DownstreamControl(store)
+
+    async def __aenter__(self) -> Self:
+        """Open the store, and tell it of the downstreams that the apps declare."""
+        await self.store.open()
+        try:
+            await self._enqueuer.declare()
+        except BaseException:
+            await self.store.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the store."""
+        await self._enqueuer.close()
+        await self.store.close()
+
+    def blocking(self) -> Blocking:
+        """Open it, with `with`, from code that is not async.
+
+            with engine.blocking() as run:
+                job = run(engine.enqueue(send, SendArgs(...)))
+
+        It is then open in a thread of its own until the block ends, and `run` may be called from
+        any thread.
+        """
+        return Blocking(self)
+
+    @property
+    def kinds(self) -> Mapping[str, JobKind]:
+        """All kinds of its apps, by name."""
+        return self.registry.kinds
+
+    # -- enqueueing ----------------------------------------------------------------------------
+
+    @overload
+    async def enqueue(
+        self,
+        job: JobFunction[None, ResultT],
+        args: None = None,
+        *,
+        connection: object = None,
+        **options: Unpack[RequestOptions],
+    ) -> JobHandle[ResultT]: ...
+
+    @overload
+    async def enqueue(
+        self,
+        job: JobFunction[ArgsT, ResultT],
+        args: ArgsT,
+        *,
+        connection: object = None,
+        **options: Unpack[RequestOptions],
+    ) -> JobHandle[ResultT]: ...
+
+    @overload
+    async def enqueue(
+        self,
+        job: str,
+        args: object = None,
+        *,
+        connection: object = None,
+        **options: Unpack[RequestOptions],
+    ) -> JobHandle[Any]: ...
+
+    async def enqueue(
+        self,
+        job: JobFunction[Any, Any] | str,
+        args: Any = None,
+        *,
+        connection: object = None,
+        **options: Unpack[RequestOptions],
+    ) -> JobHandle[Any]:
+        """Create a job, or find its twin; it is durable when this returns.
+
+        Args:
+            job: the declared function, or the name of its kind.
+            args: its arguments, checked before anything is stored.
+            connection: a connection or session of the caller's own, in whose transaction the job
+                is created: rolled back means never enqueued. See the store for what it takes.
+            options: dedup_key, owner, priority, run_at, deadline, id, meta and uploaded: what
+                `JobRequest` says of them.
+
+        Raises:
+            UnknownKind: no app of this engine declares `job`.
+            ValidationError: the arguments, or something else that was said, does not fit.
+            PayloadTooLarge: the arguments are larger than `payload_limit`.
+            TypeError: `connection` is none that the store can join.
+            ValueError: it has no transaction to join.
+        """
+        request: JobRequest[Any, Any] = JobRequest(job, args, **options)
+        return (await self.enqueue_many([request], connection=connection))[0]
+
+    async def enqueue_many(
+        self, requests: Iterable[JobRequest[Any, Any]], *, connection: object = None
+    ) -> tuple[JobHandle[Any], ...]:
+        """Create many jobs, of one kind or of several, in one transaction: all or none.
+
+        The handles come in the order of the requests. Raises what `enqueue` raises.
+        """
+        return await self._enqueuer.enqueue(requests, connection)
+
+    async def submit(self, job: JobId) -> Job:
+        """Let a job that was created `uploaded` be run: its input is complete.
+
+        Raises:
+            UnknownJob: there is none.
+            InvalidState: it is not `uploaded`.
+        """
+        return await self._changed(job, await self.store.submit(id_of(job)), "submitted")
+
+    async def reject(self, job: JobId, code: ErrorCode, message: str) -> Job:
+        """Fail a job that was created `uploaded`: its input is no good.
+
+        Raises:
+            UnknownJob: there is none.
+            InvalidState: it is not `uploaded`.
+        """
+        error = JobError(ErrorCode(code), message)
+        return await self._changed(job, await self.store.reject(id_of(job), error), "rejected")
+
+    # -- cancelling and retrying ---------------------------------------------------------------
+
+    async def cancel(self, job: JobId) -> Job:
+        """Cancel a job; one that is running is asked to stop, and says `cancel_requested`.
+
+        Its worker learns of it at its next heartbeat, by default within 30 s.
+
+        Raises:
+            UnknownJob: there is no such job.
+            InvalidState: it is finished.
+        """
+        return await self._changed(job, await self.store.cancel(id_of(job)), "cancelled")
+
+    async def retry(self, job: JobId) -> Job:
+        """Put a failed job back in the queue, its attempts counted anew.
+
+        A deadline that has passed is lifted: the job then has none. One that lies ahead stays.
+
+        Raises:
+            UnknownJob: there is no such job.
+            InvalidState: it has not failed, or a twin with its `dedup_key` has taken its place.
+            HoldfastError: its kind's `before_retry` refuses; `FILE_NOT_FOUND`, say.
+        """
+        found = await self.get(job)
+        if found is not None and found.status is JobStatus.FAILED:
+            await self.registry.check_retry(found)
+        (change,) = await self.store.retry([id_of(job)])
+        return await self._changed(job, change, "retried")
+
+    async def retry_now(self, job: JobId) -> Job:
+        """Let a queued job that waits for its retry, or for its first run, start at once.
+
+        Nothing is counted: it is the attempt that was to come anyway. One that is ready already
+        stays as it is; one whose downstream is held waits for that.
+
+        Raises:
+            UnknownJob: there is no such job.
+            InvalidState: it is not queued.
+        """
+        return await self._changed(job, await self.store.expedite(id_of(job)), "retried now")
+
+    async def _changed(self, job: JobId, change: Change, done: str) -> Job:
+        found = await self.get(job)
+        if change is Change.MISSING or found is None:
+            raise UnknownJob(id_of(job))
+        if change is Change.TWIN:
+            raise TwinInPlace(
+                f"job {found.id} cannot be {done}: another job of {found.kind} with the dedup key "
+                f"{found.dedup_key!r} is unfinished or complete"
+            )
+        if change is Change.REFUSED:
+            raise InvalidState(f"job {found.id} is {found.status} and cannot be {done}")
+        return found

@@ -1,0 +1,151 @@
+"""Jobs that wait for a person: look at them, run them again by the hundred, or let them go."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.clock import Clock
+from holdfast.errors import HoldfastError
+from holdfast.jobs.client.queries import MOST_LISTED, JobId, id_of
+from holdfast.jobs.declare.registry import Registry
+from holdfast.jobs.downstreams.record import HoldMode
+from holdfast.jobs.store_port import Change, Store
+from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter
+from holdfast.resilience import checks
+from holdfast.resilience.breaker.transitions import CircuitState
+
+_PAGE = 500
+_PACE = 0.1
+"""Seconds between two batches of a paced run."""
+_LOOK_AGAIN = 1.0
+"""Seconds between two looks at a downstream that would fail what is put back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requeued:
+    """What a requeue did so far, or, in a dry run, would do.
+
+    `skipped` counts what is left where it is, by reason: the error code of a kind's
+    `before_retry`, `twin` where another job has taken its place, `gone` where somebody was quicker.
+    """
+
+    matched: int
+    requeued: int
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    dry_run: bool = False
+
+
+class DeadLetters:
+    """List, requeue and discard dead letters."""
+
+    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+
+    async def list(
+        self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
+    ) -> tuple[tuple[DeadLetter, ...], str | None]:
+        """Return dead letters, newest failure first, and the cursor to go on with.
+
+        Raises:
+            ValueError: `limit` is not from 0 to 100 000, or `cursor` is none of this list's.
+        """
+        checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
+        return await self._store.dead_letters(where, cursor=cursor, limit=limit)
+
+    async def groups(self) -> tuple[DeadLetterGroup, ...]:
+        """Return them grouped by kind, code and normalised message, largest group first."""
+        return await self._store.dead_letter_groups()
+
+    async def requeue(
+        self,
+        where: JobFilter = EVERY_JOB,
+        *,
+        dry_run: bool = False,
+        rate: float | None = None,
+        progress: Callable[[Requeued], object] | None = None,
+    ) -> Requeued:
+        """Put every dead letter that matches back in the queue; cancel the task to stop midway.
+
+        Those that fail again while it runs are not put back a second time. Where a downstream
+        that fails its jobs fast is open, it waits until that admits jobs again.
+
+        Args:
+            where: which ones.
+            dry_run: count them and ask their kinds, and change nothing.
+            rate: jobs a second at most; None puts them back as quickly as the store takes them.
+            progress: called after each batch with what was done so far.
+
+        Raises:
+            ValueError: `rate` is not above 0.
+        """
+        if rate is not None:
+            checks.number("rate", rate, above=0)
+        size = _PAGE if rate is None else max(1, min(_PAGE, int(rate * _PACE)))
+        matched, requeued, skipped = 0, 0, Counter[str]()
+        begun = self._clock.monotonic()
+        async for batch in self._batches(where, size):
+            matched += len(batch)
+            chosen = [letter for letter in batch if await self._eligible(letter, skipped)]
+            if not dry_run and chosen:
+                await self._wait_for_downstreams(chosen)
+                requeued += await self._retry(chosen, skipped)
+            else:
+                requeued += len(chosen)
+            if progress is not None:
+                progress(Requeued(matched, requeued, dict(skipped), dry_run))
+            if rate is not None and not dry_run:
+                due = begun + requeued / rate - self._clock.monotonic()
+                if due > 0:
+                    await self._clock.sleep_async(due)
+        return Requeued(matched, requeued, dict(skipped), dry_run)
+
+    async def discard(self, jobs: JobId | Iterable[JobId]) -> int:
+        """Take jobs out of the dead letters without running them; return how many there were."""
+        several = jobs if isinstance(jobs, Iterable) and not isinstance(jobs, str) else (jobs,)
+        return await self._store.discard([id_of(job) for job in several])
+
+    async def _batches(self, where: JobFilter, size: int) -> AsyncIterator[Sequence[DeadLetter]]:
+        cursor: str | None = None
+        while True:
+            page, cursor = await self._store.dead_letters(where, cursor=cursor, limit=_PAGE)
+            for start in range(0, len(page), size):
+                yield page[start : start + size]
+            if cursor is None:
+                return
+
+    async def _eligible(self, letter: DeadLetter, skipped: Counter[str]) -> bool:
+        if not self._registry.asks_before_retry(letter.job.kind):
+            return True
+        # A list carries no arguments, and an app may want to look at them.
+        job = await self._store.get(letter.job.id)
+        if job is None or not job.is_dead_letter:
+            skipped["gone"] += 1
+            return False
+        try:
+            await self._registry.check_retry(job)
+        except HoldfastError as error:
+            skipped[str(error.code)] += 1
+            return False
+        return True
+
+    async def _retry(self, letters: Sequence[DeadLetter], skipped: Counter[str]) -> int:
+        changes = Counter(await self._store.retry([letter.job.id for letter in letters]))
+        done = changes.pop(Change.DONE, 0)
+        twins = changes.pop(Change.TWIN, 0)
+        skipped.update(+Counter({"twin": twins, "gone": changes.total()}))
+        return done
+
+    async def _wait_for_downstreams(self, letters: Sequence[DeadLetter]) -> None:
+        names = {letter.job.downstream for letter in letters} - {None}
+        while names:
+            now = await self._store.ping()
+            records = [record for record in await self._store.downstreams() if record.name in names]
+            if not any(
+                record.settings.mode is HoldMode.FAIL_FAST
+                and record.state_at(now) is CircuitState.OPEN
+                for record in records
+            ):
+                return
+            await self._clock.sleep_async(_LOOK_AGAIN)

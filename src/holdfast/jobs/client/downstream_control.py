@@ -1,0 +1,122 @@
+"""Look at downstreams, and do by hand what their breakers do by themselves."""
+
+from collections.abc import Mapping
+
+from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.jobs.declare.validation import shown
+from holdfast.jobs.downstreams.record import DownstreamRecord, settle
+from holdfast.jobs.store_port import Store
+from holdfast.resilience.breaker import transitions
+from holdfast.resilience.breaker.transitions import Cause, CircuitState
+from holdfast.resilience.policy import BreakerPolicy
+
+_WRITES = 20
+"""How often a write is tried against workers that write the same record."""
+
+
+class UnknownDownstream(HoldfastError, LookupError):
+    """No app has declared a downstream `name`, and no job has called it."""
+
+    code = ErrorCode.VALIDATION_ERROR
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no downstream {name!r}")
+        self.name = name
+
+
+class DownstreamBusy(HoldfastError):
+    """Workers wrote the record of `name` each time a person's decision was to be written."""
+
+    code = ErrorCode.IO_ERROR
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"downstream {name!r} changes too quickly to be written; try again")
+        self.name = name
+
+
+class DownstreamControl:
+    """Look at downstreams; reset, hold and release them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def list(self) -> tuple[DownstreamRecord, ...]:
+        """Return the records of all downstreams, by name."""
+        return await self._store.downstreams()
+
+    async def get(self, name: str) -> DownstreamRecord:
+        """Return the record of one.
+
+        Raises:
+            UnknownDownstream: there is none.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"a downstream is named by a string, got {shown(name)}")
+        record = await self._store.downstream(name)
+        if record is None:
+            raise UnknownDownstream(name)
+        return record
+
+    async def state(self, name: str) -> CircuitState:
+        """Return the state of its breaker at this moment of the store's clock.
+
+        Raises:
+            UnknownDownstream: there is none.
+        """
+        record = await self.get(name)
+        return record.state_at(await self._store.ping())
+
+    async def states(self) -> Mapping[str, CircuitState]:
+        """Return the states of all breakers, by name."""
+        now = await self._store.ping()
+        return {record.name: record.state_at(now) for record in await self.list()}
+
+    async def reset(self, name: str) -> DownstreamRecord:
+        """Close its breaker and forget its failures; what was held is let go gradually.
+
+        Raises:
+            UnknownDownstream: there is none.
+        """
+        return await self._move(name, Cause.RESET)
+
+    async def hold(self, name: str) -> DownstreamRecord:
+        """Hold its jobs, whatever its mode, until it is released or reset.
+
+        Raises:
+            UnknownDownstream: there is none.
+        """
+        return await self._move(name, Cause.HOLD)
+
+    async def release(self, name: str) -> DownstreamRecord:
+        """Let trial jobs through now: end a hold, or the wait of an open breaker.
+
+        One that never opens by itself is closed at once. Releasing what is not open changes
+        nothing.
+
+        Raises:
+            UnknownDownstream: there is none.
+        """
+        return await self._move(name, Cause.RELEASE)
+
+    async def _move(self, name: str, cause: Cause) -> DownstreamRecord:
+        for _ in range(_WRITES):
+            record = await self.get(name)
+            moved = _moved(record, cause, await self._store.ping())
+            if moved is record:
+                return record
+            written = await self._store.write_downstream(moved)
+            if written is not None:
+                return written
+        raise DownstreamBusy(name)
+
+
+def _moved(record: DownstreamRecord, cause: Cause, now: float) -> DownstreamRecord:
+    circuit, policy = record.circuit, record.settings.breaker
+    if cause is Cause.HOLD and circuit.held:
+        return record
+    if cause is Cause.RELEASE:
+        if record.state_at(now) is not CircuitState.OPEN:
+            return record
+        if policy is None:
+            cause = Cause.RESET
+    return settle(record, transitions.move(circuit, cause, policy or BreakerPolicy(), now), now)

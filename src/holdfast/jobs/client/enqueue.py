@@ -1,0 +1,166 @@
+"""Turn requests into stored jobs: all checks first, then one write."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from holdfast.clock import Clock
+from holdfast.jobs.client.ids import new_ids
+from holdfast.jobs.client.requests import JobHandle, JobRequest, needs_now, prepare
+from holdfast.jobs.client.store_time import StoreTime
+from holdfast.jobs.declare.app import JobFunction
+from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.declare.registry import Registry
+from holdfast.jobs.declare.validation import shown
+from holdfast.jobs.downstreams.record import DownstreamSettings
+from holdfast.jobs.model import Enqueued, NewJob
+from holdfast.jobs.store_port import Store, StoreError, StoreUnavailable
+from holdfast.resilience import checks
+
+_log = logging.getLogger("holdfast.engine")
+
+_PATIENCE = 1.0
+"""Seconds between two tries to declare a downstream, and that closing waits for one."""
+
+
+class Joining(Protocol):
+    """Enqueue inside a transaction of the caller's."""
+
+    async def enqueue_on(self, connection: object, jobs: Sequence[NewJob]) -> tuple[Enqueued, ...]:
+        """Create `jobs` on `connection`; they come to be when its transaction commits.
+
+        Raises:
+            TypeError: `connection` is of no kind that it knows; the message lists those it does.
+            ValueError: it has no transaction to join.
+        """
+        ...
+
+
+class Enqueuer:
+    """Enqueue what callers ask for.
+
+    Args:
+        payload_limit: bytes of JSON that the arguments of one job may have.
+        joining: what `connection=` goes through.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        *,
+        payload_limit: int,
+        joining: Joining | None,
+    ) -> None:
+        checks.whole("payload_limit", payload_limit, at_least=1)
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._payload_limit = payload_limit
+        self._joining = joining
+        self._time = StoreTime(store, clock)
+        self._declared: set[str] = set()
+        self._later: set[asyncio.Task[None]] = set()
+
+    async def declare(self) -> None:
+        """Tell the store of the downstreams whose names are known beforehand."""
+        found = self._registry.downstreams().values()
+        settings = [each.settings() for each in found if each.key is None]
+        if settings:
+            await self._store.declare_downstreams(settings)
+        self._declared = {each.name for each in settings}
+
+    async def close(self) -> None:
+        """Let what is still to be declared be declared, for a moment."""
+        if self._later:
+            await asyncio.wait(self._later, timeout=_PATIENCE)
+            for task in self._later:
+                task.cancel()
+
+    async def enqueue(
+        self, requests: Iterable[JobRequest[Any, Any]], connection: object = None
+    ) -> tuple[JobHandle[Any], ...]:
+        """Create jobs, all or none; see `Engine.enqueue_many`."""
+        asked = self._with_kinds(requests)
+        if not asked:
+            return ()
+        now = 0.0
+        if any(needs_now(request, kind) for request, kind in asked):
+            now = await self._time.now()
+        ids = new_ids(len(asked), self._clock.wall())
+        jobs = [
+            prepare(request, kind, new_id, now, self._payload_limit)
+            for (request, kind), new_id in zip(asked, ids, strict=True)
+        ]
+        new = self._undeclared(asked, jobs)
+        if connection is None:
+            if new:
+                await self._store.declare_downstreams(new)
+            outcomes = await self._store.enqueue(jobs)
+        elif self._joining is None:
+            raise TypeError("connection= needs an engine that was opened by its address")
+        else:
+            outcomes = await self._joining.enqueue_on(connection, jobs)
+            if new:
+                self._declare_later(new)
+        self._declared.update(settings.name for settings in new)
+        return tuple(
+            [
+                JobHandle(outcome.id, job.kind, outcome.created)
+                for outcome, job in zip(outcomes, jobs, strict=True)
+            ]
+        )
+
+    def _with_kinds(
+        self, requests: Iterable[JobRequest[Any, Any]]
+    ) -> list[tuple[JobRequest[Any, Any], JobKind]]:
+        """Return each request with its kind, looked up once for a row of the same job."""
+        asked: list[tuple[JobRequest[Any, Any], JobKind]] = []
+        last: object = None
+        kind: JobKind | None = None
+        for request in requests:
+            if not isinstance(request, JobRequest):
+                raise TypeError(f"a request must be a JobRequest, got {shown(request)}")
+            if kind is None or request.job is not last:
+                kind, last = self._kind_of(request), request.job
+            asked.append((request, kind))
+        return asked
+
+    def _kind_of(self, request: JobRequest[Any, Any]) -> JobKind:
+        if not isinstance(request.job, JobFunction | str):
+            raise TypeError(f"job must be a declared job or a kind's name, got {request.job!r}")
+        return self._registry.kind(request.kind_name)
+
+    def _undeclared(
+        self, asked: Sequence[tuple[JobRequest[Any, Any], JobKind]], jobs: Sequence[NewJob]
+    ) -> tuple[DownstreamSettings, ...]:
+        """Return the downstreams that the store may not know of yet."""
+        new = {
+            job.downstream: kind.downstream.settings(job.downstream)
+            for (_, kind), job in zip(asked, jobs, strict=True)
+            if kind.downstream is not None
+            and job.downstream is not None
+            and job.downstream not in self._declared
+        }
+        return tuple(new.values())
+
+    def _declare_later(self, new: Sequence[DownstreamSettings]) -> None:
+        # The caller's open transaction may keep every other write out until it ends: waiting for
+        # ours here would wait for ever.
+        task = asyncio.create_task(self._declare_when_free(new))
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    async def _declare_when_free(self, new: Sequence[DownstreamSettings]) -> None:
+        while True:
+            try:
+                await self._store.declare_downstreams(new)
+            except StoreUnavailable:
+                await self._clock.sleep_async(_PATIENCE)
+            except StoreError as error:
+                _log.warning("downstreams could not be declared: %s", error)
+                return
+            else:
+                return

@@ -1,0 +1,141 @@
+"""Look at jobs: read them, wait for them, take their results."""
+
+from typing import Any, TypeVar, overload
+
+from holdfast.clock import Clock
+from holdfast.jobs.client.requests import JobHandle
+from holdfast.jobs.declare.codecs import results_codec
+from holdfast.jobs.declare.registry import Registry
+from holdfast.jobs.declare.validation import NEVER_KEPT, shown
+from holdfast.jobs.exceptions import JobFailed, NotReady, UnknownJob, WaitTimeout
+from holdfast.jobs.model import Attempt, Job, JobEvent, JobStatus, LateResult
+from holdfast.jobs.store_port import Store
+from holdfast.jobs.views import EVERY_JOB, DeadLetter, JobFilter, Page, Stats
+from holdfast.resilience import checks
+
+ResultT = TypeVar("ResultT")
+JobId = str | JobHandle[Any] | Job | DeadLetter
+"""Whatever names a job: its id, the handle that `enqueue` returned, or what was read of it."""
+
+MOST_LISTED = 100_000
+"""Jobs that one page may have."""
+_LOOK_AGAIN = 5.0
+"""Seconds after which a waiter looks at its job even where nothing hinted at a change."""
+_LOOK_REST = 0.02
+"""Seconds between two looks at a job, however many others change meanwhile."""
+
+
+class Queries:
+    """The part of an engine that changes nothing."""
+
+    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+        self.store = store
+        self.registry = registry
+        self.clock = clock
+
+    async def get(self, job: JobId) -> Job | None:
+        """Return a job as it stands, or None where there is none."""
+        return await self.store.get(id_of(job))
+
+    async def list(
+        self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
+    ) -> Page:
+        """Return jobs without their arguments, newest first, and the cursor to go on with.
+
+        Raises:
+            ValueError: `limit` is not from 0 to 100 000, or `cursor` is none of this list's.
+        """
+        checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
+        return await self.store.list_jobs(where, cursor=cursor, limit=limit)
+
+    async def events(self, job: JobId) -> tuple[JobEvent, ...]:
+        """Return a job's history, oldest first."""
+        return await self.store.events(id_of(job))
+
+    async def attempts(self, job: JobId) -> tuple[Attempt, ...]:
+        """Return a job's attempts, oldest first, the one under way included."""
+        return await self.store.attempts(id_of(job))
+
+    async def late_results(self, job: JobId) -> tuple[LateResult, ...]:
+        """Return what a job's workers brought after its deadline, oldest first."""
+        return await self.store.late_results(id_of(job))
+
+    async def stats(self) -> Stats:
+        """Return the maintained counters."""
+        return await self.store.stats()
+
+    async def wait(self, job: JobId, timeout: float | None = None) -> Job:
+        """Return the job once it is finished: complete, failed or cancelled.
+
+        Args:
+            timeout: seconds to wait at most; None waits for as long as it takes.
+
+        Raises:
+            UnknownJob: there is no such job.
+            WaitTimeout: it was not finished in time. It goes on.
+        """
+        job_id, began = id_of(job), self.clock.monotonic()
+        while True:
+            sequence = await self.store.last_sequence()
+            looked = self.clock.monotonic()
+            found = await self.store.get(job_id)
+            if found is None:
+                raise UnknownJob(job_id)
+            if found.status.finished:
+                return found
+            left = _LOOK_AGAIN if timeout is None else began + timeout - self.clock.monotonic()
+            if left <= 0:
+                assert timeout is not None
+                raise WaitTimeout(found, timeout)
+            await self.store.wait_for_changes(sequence, min(left, _LOOK_AGAIN))
+            rest = looked + _LOOK_REST - self.clock.monotonic()
+            if rest > 0:
+                await self.clock.sleep_async(min(rest, left))
+
+    @overload
+    async def result(self, job: JobHandle[ResultT], *, timeout: float | None = None) -> ResultT: ...
+
+    @overload
+    async def result(self, job: str | Job | DeadLetter, *, timeout: float | None = None) -> Any: ...
+
+    async def result(self, job: JobId, *, timeout: float | None = None) -> Any:
+        """Return what a complete job's handler returned, as its annotation says.
+
+        Args:
+            timeout: seconds to wait for it to finish; None does not wait.
+
+        Raises:
+            UnknownJob: there is no such job.
+            NotReady: it is not finished.
+            WaitTimeout: it was not finished in time.
+            JobFailed: it failed or was cancelled; the error's `code` is the job's.
+            ValidationError: the result does not fit the handler's annotation.
+        """
+        found = await self.get(job) if timeout is None else await self.wait(job, timeout)
+        if found is None:
+            raise UnknownJob(id_of(job))
+        if not found.status.finished:
+            raise NotReady(found)
+        if found.status is not JobStatus.COMPLETE:
+            raise JobFailed(found)
+        if found.result is None:
+            return None
+        kind = self.registry.find(found.kind)
+        codec = results_codec(Any, found.kind) if kind is None else kind.handler.results
+        return codec.decode(found.result)
+
+
+def id_of(job: JobId) -> str:
+    """Return the id of whatever names a job.
+
+    Raises:
+        TypeError: `job` names none.
+    """
+    if isinstance(job, str):
+        # No store can keep these, so no job has them; asked for one it must find none, not fail.
+        return NEVER_KEPT.sub("\ufffd", job)
+    if isinstance(job, JobHandle | Job):
+        return job.id
+    if isinstance(job, DeadLetter):
+        return job.job.id
+    raise TypeError(f"a job is named by its id, its handle or a Job, got {shown(job)}")

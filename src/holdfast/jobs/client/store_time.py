@@ -1,0 +1,28 @@
+"""Know the store's time without asking for it each time."""
+
+from holdfast.clock import Clock
+from holdfast.jobs.store_port import Store
+
+_TRUSTED_FOR = 60.0
+"""Seconds that a reading of the store's clock is carried on by our own."""
+
+
+class StoreTime:
+    """Tell what time it is for the store, which judges deadlines.
+
+    This machine's time of day may be wrong; that seconds pass alike everywhere is relied on, for
+    a minute at a time.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._read: tuple[float, float] | None = None
+
+    async def now(self) -> float:
+        """Return epoch seconds."""
+        passed = self._clock.monotonic()
+        if self._read is None or passed - self._read[1] > _TRUSTED_FOR:
+            self._read = (await self._store.ping(), self._clock.monotonic())
+            return self._read[0]
+        return self._read[0] + passed - self._read[1]

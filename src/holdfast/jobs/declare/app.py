@@ -1,0 +1,366 @@
+"""Declare kinds of jobs: an `App` turns functions into them. Nothing here does I/O.
+
+    app = App("invoices")
+
+    @app.job(timeout=120)
+    async def send(ctx: JobContext, args: SendArgs) -> Receipt: ...
+
+What cannot work is refused here, where it is written, and not when the first job meets it.
+"""
+
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType, SimpleNamespace
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    get_type_hints,
+    overload,
+)
+
+from holdfast.jobs.declare.codecs import NoArguments, arguments_codec, results_codec
+from holdfast.jobs.declare.context import JobContext
+from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.kinds import Handler, Hook, Isolation, JobKind, is_async
+from holdfast.jobs.declare.retention import Retention
+from holdfast.jobs.model import Job
+from holdfast.resilience import checks
+from holdfast.resilience.policy import RetryPolicy
+
+ArgsT = TypeVar("ArgsT")
+ResultT = TypeVar("ResultT")
+P = ParamSpec("P")
+R = TypeVar("R")
+HookT = TypeVar("HookT", bound=Callable[..., Any])
+
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,99}")
+_MOST_ATTEMPTS = 32767
+
+
+class JobFunction(Generic[ArgsT, ResultT]):
+    """A function that was declared as a kind of job; calling it calls the function itself.
+
+    `engine.enqueue` takes it with arguments of `ArgsT`, and its result is a `ResultT`.
+    """
+
+    def __init__(self, kind: JobKind) -> None:
+        self.kind = kind
+        functools.update_wrapper(self, kind.handler.function)
+
+    def __repr__(self) -> str:
+        return f"<job {self.kind.name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function as it was written, without any queue."""
+        return self.kind.handler.function(*args, **kwargs)
+
+    def existing(
+        self,
+        function: Callable[[JobContext, ArgsT], ResultT | None]
+        | Callable[[JobContext, ArgsT], Awaitable[ResultT | None]],
+    ) -> Callable[[JobContext, ArgsT], Any]:
+        """Declare where an earlier attempt may have left a result, as a decorator.
+
+        `function(ctx, args)`, plain or async, is asked before the handler whenever the job was
+        started before: an earlier attempt may have done the work and lost its lease, or its
+        process, before that was recorded. A result is taken as the job's own and the handler is
+        not called; None means that there is none. It must make sure that the result is whole.
+        """
+        self.kind = replace(self.kind, existing=_hook("existing", function, 2))
+        return function
+
+    def before_retry(
+        self, function: Callable[[Job], object] | Callable[[Job], Awaitable[object]]
+    ) -> Callable[[Job], object]:
+        """Declare what must hold before a person's retry, as a decorator.
+
+        `function(job)`, plain or async, raises to refuse: `Permanent("FILE_NOT_FOUND")` where the
+        job's input is gone.
+        """
+        self.kind = replace(self.kind, before_retry=_hook("before_retry", function, 1))
+        return function
+
+
+class DeclaredJob(JobFunction[ArgsT, ResultT], Generic[ArgsT, ResultT, P, R]):
+    """A `JobFunction` that is called like the function it was made of."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function as it was written, without any queue."""
+        result: R = self.kind.handler.function(*args, **kwargs)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class JobDecorator:
+    """What `App.job` returns: it turns the function below it into a kind of job."""
+
+    app: "App"
+    name: str | None
+    options: Mapping[str, Any]
+    names: Mapping[str, Any]
+
+    @overload
+    def __call__(
+        self, function: Callable[[JobContext, ArgsT], Coroutine[Any, Any, ResultT]]
+    ) -> DeclaredJob[ArgsT, ResultT, [JobContext, ArgsT], Coroutine[Any, Any, ResultT]]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[[JobContext], Coroutine[Any, Any, ResultT]]
+    ) -> DeclaredJob[None, ResultT, [JobContext], Coroutine[Any, Any, ResultT]]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[[JobContext, ArgsT], ResultT]
+    ) -> DeclaredJob[ArgsT, ResultT, [JobContext, ArgsT], ResultT]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[[JobContext], ResultT]
+    ) -> DeclaredJob[None, ResultT, [JobContext], ResultT]: ...
+
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        """Declare `function`, and return it as a job that can be enqueued and still be called."""
+        return self.app._declare(function, self)
+
+
+class App:
+    """A named set of job kinds.
+
+    Args:
+        name: begins the name of each of its kinds.
+    """
+
+    def __init__(self, name: str) -> None:
+        _check_name("name", name)
+        self.name = name
+        self._jobs: dict[str, JobFunction[Any, Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"<App {self.name}: {', '.join(self._jobs) or 'no jobs'}>"
+
+    @property
+    def jobs(self) -> Mapping[str, JobFunction[Any, Any]]:
+        """What was declared so far, by the kind's name."""
+        return MappingProxyType(self._jobs)
+
+    @property
+    def kinds(self) -> tuple[JobKind, ...]:
+        """The kinds that were declared so far."""
+        return tuple(job.kind for job in self._jobs.values())
+
+    def job(  # noqa: PLR0913 - CONTRACT.md names these; each is a fact about one kind
+        self,
+        name: str | None = None,
+        *,
+        queue: str = "default",
+        retry: RetryPolicy | None = None,
+        downstream: Downstream | None = None,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        concurrency: int | None = None,
+        retention: Retention | None = None,
+        isolation: Literal["process"] | None = None,
+        existing: Callable[[JobContext, Any], Any] | None = None,
+    ) -> JobDecorator:
+        """Declare the function below as a kind of job, called with `(ctx, args)` or `(ctx)`.
+
+        An async function runs on the worker's event loop, any other in a thread; a coroutine that
+        such a one returns is awaited. The annotation of `args` says what is stored, that of the
+        result what `engine.result` returns.
+
+        Args:
+            name: the kind's name within the app; by default the function's. The whole name is
+                `"app.name"`, and jobs that wait in a store are known by it.
+            queue: the workers that run it.
+            retry: `max_attempts`, `backoff`, `idempotent` and `categorize` say how it is retried;
+                by default `RetryPolicy()`. Its `attempt_timeout` and `deadline` stand in for
+                `timeout` and `deadline`; its breaker, rate and concurrency for what `downstream`
+                leaves open.
+            downstream: the dependency that it calls.
+            timeout: seconds that one attempt may run; then it is asked to stop. A thread cannot be
+                ended: a function that neither is async nor looks at `ctx.cancel_requested` is
+                reported in time but keeps its slot until it returns, and once such ones have all
+                slots the worker runs nothing more. `isolation="process"` ends it.
+            deadline: seconds from enqueueing, or from a later `run_at`, until the job is failed
+                with `TIMEOUT`.
+            concurrency: jobs of this kind that may run at once in the whole fleet.
+            retention: how long it is kept once finished; by default `Retention()`.
+            isolation: `"process"` runs the handler in a child process with limits.
+            existing: see `JobFunction.existing`.
+
+        Raises:
+            TypeError: something is not what it must be; the message names it.
+            ValueError: a value is out of bounds, or the name is taken.
+        """
+        if callable(name):
+            raise TypeError("write @app.job(), with parentheses")
+        policy = RetryPolicy() if retry is None else retry
+        checks.instance("retry", policy, RetryPolicy)
+        checks.instance("downstream", downstream, Downstream, optional=True)
+        checks.instance("retention", retention, Retention, optional=True)
+        _check_policy(policy, downstream)
+        _check_name("queue", queue)
+        options = {
+            "queue": queue,
+            "policy": policy,
+            "downstream": None if downstream is None else downstream.under(policy),
+            "timeout": _seconds("timeout", timeout, policy.attempt_timeout),
+            "deadline": _seconds("deadline", deadline, policy.deadline),
+            "concurrency": concurrency,
+            "retention": Retention() if retention is None else retention,
+            "isolation": _isolation(isolation),
+            "existing": None if existing is None else _hook("existing", existing, 2),
+        }
+        if concurrency is not None:
+            checks.whole("concurrency", concurrency, at_least=1)
+        if name is not None:
+            _check_name("name", name)
+        # The names of the scope that declares, so that annotations may speak of local types.
+        return JobDecorator(self, name, options, sys._getframe(1).f_locals)
+
+    def _declare(self, function: Callable[..., Any], how: JobDecorator) -> JobFunction[Any, Any]:
+        own_name = how.name or getattr(function, "__name__", None)
+        if own_name is None or own_name == "<lambda>":
+            raise TypeError(f"a job must be a function with a name, got {function!r}")
+        name = f"{self.name}.{own_name}"
+        if name in self._jobs:
+            raise ValueError(f"job {name} is declared twice; give one of them another name=")
+        kind = JobKind(
+            name=name, app=self.name, handler=_handler(name, function, how.names), **how.options
+        )
+        known_downstreams((*self.kinds, kind))
+        job: JobFunction[Any, Any] = DeclaredJob(kind)
+        self._jobs[name] = job
+        return job
+
+
+def known_downstreams(kinds: Iterable[JobKind]) -> dict[str, Downstream]:
+    """Return the downstreams of `kinds`, by name.
+
+    Raises:
+        ValueError: two kinds declare the same one differently.
+    """
+    first: dict[str, JobKind] = {}
+    for kind in kinds:
+        if kind.downstream is None:
+            continue
+        other = first.setdefault(kind.downstream.name, kind)
+        if other.downstream != kind.downstream:
+            raise ValueError(
+                f"{other.name} and {kind.name} declare downstream {kind.downstream.name!r} "
+                f"differently; share one Downstream that says its breaker, concurrency and rate "
+                f"itself"
+            )
+    return {name: kind.downstream for name, kind in first.items() if kind.downstream is not None}
+
+
+def _handler(name: str, function: Callable[..., Any], names: Mapping[str, Any]) -> Handler:
+    parameters = _parameters(f"job {name}", function, (1, 2), "(ctx, args) or (ctx)")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"job {name} must return its result, not yield")
+    subject = f"arguments of {name}"
+    result = _annotation(name, function, "return", names)
+    return Handler(
+        function=function,
+        is_async=is_async(function),
+        takes_arguments=len(parameters) == 2,
+        arguments=arguments_codec(_annotation(name, function, parameters[1], names), subject)
+        if len(parameters) == 2
+        else NoArguments(subject),
+        results=results_codec(Any if result is NoReturn else result, f"result of {name}"),
+    )
+
+
+def _parameters(
+    subject: str, function: object, counts: tuple[int, ...], wanted: str
+) -> tuple[str, ...]:
+    """Return the names of the parameters that are called by position."""
+    if not callable(function) or isinstance(function, type):
+        raise TypeError(f"{subject} must be a function, got {function!r}")
+    parameters = inspect.signature(function).parameters.values()
+    positional = tuple(
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
+    )
+    if len(positional) not in counts or len(positional) != len(parameters):
+        raise TypeError(f"{subject} must take {wanted}, got {inspect.signature(function)}")
+    return positional
+
+
+def _annotation(
+    name: str, function: Callable[..., Any], parameter: str, names: Mapping[str, Any]
+) -> Any:
+    """Return what `parameter` is declared to be; Any where nothing is said."""
+    function = inspect.unwrap(function)
+    declared = getattr(function, "__annotations__", {})
+    if parameter not in declared:
+        return Any
+    # One by one: an annotation that nobody needs, like that of ctx, need not be resolvable.
+    alone = SimpleNamespace(__annotations__={parameter: declared[parameter]})
+    scope = getattr(function, "__globals__", {})
+    try:
+        return get_type_hints(alone, scope, dict(names), include_extras=True)[parameter]
+    except NameError as error:
+        raise TypeError(
+            f"job {name}: the annotation of {parameter!r} cannot be resolved ({error}); import "
+            f"the type outside of TYPE_CHECKING and declare it above the job"
+        ) from None
+
+
+def _hook(field: str, function: Callable[..., Any], count: int) -> Hook:
+    _parameters(field, function, (count,), "(ctx, args)" if count == 2 else "(job)")
+    return Hook(function, is_async(function))
+
+
+def _isolation(value: str | None) -> Isolation | None:
+    if value is None:
+        return None
+    try:
+        return Isolation(value)
+    except ValueError:
+        raise ValueError(f"isolation must be None or 'process', got {value!r}") from None
+
+
+def _seconds(field: str, value: float | None, otherwise: float | None) -> float | None:
+    if value is None:
+        return otherwise
+    checks.number(field, value, above=0)
+    return float(value)
+
+
+def _check_name(field: str, value: object) -> None:
+    checks.label(field, value)
+    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+        raise ValueError(
+            f"{field} must be letters, digits, '_' and '-', not begin with a digit and have at "
+            f"most 100 characters, got {value!r}"
+        )
+
+
+def _check_policy(policy: RetryPolicy, downstream: Downstream | None) -> None:
+    checks.whole("retry: max_attempts", policy.max_attempts, at_least=1, at_most=_MOST_ATTEMPTS)
+    if policy.budget is not None:
+        raise ValueError(
+            f"retry: jobs have no retry budget, got {policy.budget!r}; use dataclasses.replace("
+            f"policy, budget=None)"
+        )
+    shared = ("breaker", "rate", "concurrency")
+    if downstream is not None:
+        return
+    for field in shared:
+        value = getattr(policy, field)
+        if value is not None:
+            raise ValueError(
+                f"retry: its {field} needs a downstream to be kept in, got {value!r}; add "
+                f"downstream=Downstream('name')"
+            )

@@ -1,0 +1,235 @@
+"""What a handler is handed: who it is, how much time it has, and how to speak of its progress."""
+
+import logging
+import threading
+from collections.abc import Generator, MutableMapping
+from enum import StrEnum
+from typing import Any, Protocol
+
+from holdfast.clock import Clock
+from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.declare.validation import NEVER_KEPT
+from holdfast.jobs.model import Claim
+from holdfast.resilience import checks
+
+
+class CancelReason(StrEnum):
+    """Why a handler is asked to stop."""
+
+    REQUESTED = "requested"
+    """Somebody cancelled the job."""
+    LEASE_LOST = "lease_lost"
+    """The job is no longer this worker's; what it does now is not wanted."""
+    TIMEOUT = "timeout"
+    """The attempt's time is up."""
+    SHUTDOWN = "shutdown"
+    """The worker stops and hands the job back."""
+
+
+class JobCancelled(HoldfastError):
+    """Stop a handler that was asked to stop; `reason` says why."""
+
+    code = ErrorCode.CANCELLED
+
+    def __init__(self, job_id: str, reason: CancelReason) -> None:
+        super().__init__(f"job {job_id}: asked to stop ({reason})")
+        self.job_id = job_id
+        self.reason = reason
+
+
+class ContextPort(Protocol):
+    """What a context needs of whoever runs the handler."""
+
+    def progress_noted(self, context: "JobContext") -> None:
+        """Hear that `context.take_progress()` has something to store.
+
+        Called from any thread; must return at once and not raise. Called once, and then not again
+        until it was taken, however often the handler speaks: when to write is the port's choice.
+        """
+        ...
+
+
+class ProgressNote:
+    """What `JobContext.progress` returns. Awaiting it lets others run; ignoring it is as good."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        # A bare yield is what asyncio.sleep(0) does: the task is scheduled again at once.
+        yield
+
+
+_NOTED = ProgressNote()
+_LOCK = threading.Lock()
+"""One for all contexts, which hold it for a few assignments: a lock each would cost more."""
+
+
+class JobLogger(logging.LoggerAdapter[logging.Logger]):
+    """Put `job_id`, `kind` and `attempt` on every record, beside the caller's own `extra`."""
+
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        """Return the message unchanged and `kwargs` with the job's fields in `extra`."""
+        kwargs["extra"] = {**(kwargs.get("extra") or {}), **(self.extra or {})}
+        return msg, kwargs
+
+
+class JobContext:
+    """One attempt, as its handler sees it. All of it may be used from any thread.
+
+    Attributes:
+        job_id: the job's id.
+        kind: the name of its kind.
+        attempt: which attempt this is, from 1.
+    """
+
+    __slots__ = (
+        "_claim", "_clock", "_ends_at", "_logger", "_note", "_noted", "_port", "_reason", "_share",
+        "attempt", "job_id", "kind",
+    )  # fmt: skip
+
+    def __init__(self, claim: Claim, kind: JobKind, port: ContextPort, clock: Clock) -> None:
+        """Begin the attempt of `claim`; its time runs from this moment, by `clock`."""
+        self.job_id = claim.lease.job_id
+        self.kind = kind.name
+        self.attempt = claim.attempt
+        self._claim = claim
+        self._logger: JobLogger | None = None
+        self._clock = clock
+        self._ends_at: float | None = None
+        if kind.timeout is not None or claim.deadline_at is not None:
+            self._ends_at = _ends_at(claim, kind, clock)
+        self._port = port
+        self._reason: CancelReason | None = None
+        self._share: float | None = None
+        self._note: str | None = None
+        self._noted = False
+
+    def __repr__(self) -> str:
+        return f"<JobContext {self.kind} {self.job_id} attempt {self.attempt}>"
+
+    @property
+    def max_attempts(self) -> int:
+        """Attempts in all."""
+        return self._claim.max_attempts
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this job, a person's retries included.
+
+        Hand it to a receiver that does a thing once a key. Printable ASCII.
+        """
+        return f"{self.kind}:{self.job_id}"
+
+    @property
+    def owner(self) -> str | None:
+        """Whose job it is."""
+        return self._claim.owner
+
+    @property
+    def deadline_at(self) -> float | None:
+        """Epoch seconds after which the job is failed with `TIMEOUT`."""
+        return self._claim.deadline_at
+
+    @property
+    def meta(self) -> str | None:
+        """The job's JSON text for pages."""
+        return self._claim.meta
+
+    @property
+    def token(self) -> int:
+        """The lease's fencing number.
+
+        It rises with every attempt: a file that is written under a name with the token in it is
+        never written by two attempts.
+        """
+        return self._claim.lease.token
+
+    @property
+    def logger(self) -> JobLogger:
+        """A logger whose records carry `job_id`, `kind` and `attempt`."""
+        # Made when it is first used: most attempts write nothing, and this is the costly part.
+        if self._logger is None:
+            extra = {"job_id": self.job_id, "kind": self.kind, "attempt": self.attempt}
+            self._logger = JobLogger(logging.getLogger(f"holdfast.job.{self.kind}"), extra)
+        return self._logger
+
+    def remaining(self) -> float | None:
+        """Return the seconds left until this attempt's timeout or the job's deadline.
+
+        The sooner counts; never below 0. None where there is neither.
+        """
+        if self._ends_at is None:
+            return None
+        return max(0.0, self._ends_at - self._clock.monotonic())
+
+    def progress(self, share: float | None = None, note: str | None = None) -> ProgressNote:
+        """Say how far the job is: `share` from 0 to 1, `note` a word for people.
+
+        Call it as often as you like, from a thread or from a coroutine, where it may also be
+        awaited: it never blocks, and of what is said in quick succession only the last is stored.
+        What is left out keeps its last value. What no store can keep in a note, NUL and lone
+        surrogates, becomes a place holder: a file's odd name is no reason to fail.
+
+        Raises:
+            ValueError: `share` is not between 0 and 1.
+        """
+        if share is not None:
+            checks.number("share", share, at_least=0, at_most=1)
+        checks.instance("note", note, str, optional=True)
+        if note is not None:
+            note = NEVER_KEPT.sub("\ufffd", note)
+        with _LOCK:
+            self._share = self._share if share is None else float(share)
+            self._note = self._note if note is None else note
+            first, self._noted = not self._noted, True
+        if first:
+            self._port.progress_noted(self)
+        return _NOTED
+
+    def take_progress(self) -> tuple[float | None, str | None] | None:
+        """Return the share and note to store now, once; None where nothing new was said.
+
+        This is the worker's side of `progress`.
+        """
+        with _LOCK:
+            if not self._noted:
+                return None
+            self._noted = False
+            return self._share, self._note
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether this attempt was asked to stop."""
+        return self._reason is not None
+
+    @property
+    def cancel_reason(self) -> CancelReason | None:
+        """Why it was asked to stop; the first reason stays."""
+        return self._reason
+
+    def raise_if_cancelled(self) -> None:
+        """Stop here where this attempt was asked to stop.
+
+        Raises:
+            JobCancelled: it was.
+        """
+        if self._reason is not None:
+            raise JobCancelled(self.job_id, self._reason)
+
+    def request_cancel(self, reason: CancelReason) -> None:
+        """Ask the handler to stop. This is the worker's side; the first reason stays."""
+        with _LOCK:
+            if self._reason is None:
+                self._reason = reason
+
+
+def _ends_at(claim: Claim, kind: JobKind, clock: Clock) -> float | None:
+    limits = [] if kind.timeout is None else [kind.timeout]
+    if claim.deadline_at is not None:
+        # Both are times of the store's clock: their difference holds on a machine whose own time
+        # of day is wrong.
+        limits.append(claim.deadline_at - claim.started_at)
+    return clock.monotonic() + min(limits) if limits else None

@@ -1,0 +1,138 @@
+"""Declare the dependency that a kind of job calls: its breaker, its limits, its health probe."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from holdfast.jobs.downstreams.record import DownstreamSettings, HoldMode
+from holdfast.resilience import checks
+from holdfast.resilience.policy import BreakerPolicy, RateLimit, RetryPolicy
+
+NAME_LENGTH = 200
+"""Characters that the name of a downstream may have."""
+
+
+class Inherited(Enum):
+    """Say that a setting is that of the kind's retry policy."""
+
+    FROM_POLICY = "from_policy"
+
+
+FROM_POLICY: Final = Inherited.FROM_POLICY
+"""The default of `Downstream.breaker`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Downstream:
+    """A named dependency, shared by every worker and every kind that declares it alike.
+
+    Args:
+        name: its name, as pages and commands show it.
+        breaker: when it opens and how it tries again. By default that of the kind's retry policy,
+            and `BreakerPolicy()` where that has none; None never opens.
+        mode: what an open breaker does to jobs: `"hold"` leaves them queued and burns no attempt,
+            `"fail_fast"` fails them at once with the code of the failure that it met last.
+        concurrency: jobs that may run at once in the whole fleet. By default that of the kind's
+            retry policy, else unlimited.
+        rate: jobs that may start in the whole fleet. By default that of the kind's retry policy,
+            else unlimited.
+        ramp_seconds: seconds after closing over which what was held is let go gradually; 0 lets
+            everything go at once.
+        key: makes a downstream of its own for each value that it returns for a job's arguments:
+            `Downstream("host", key=lambda args: args.host)` keeps `host:example.org` apart from
+            every other host. Called when a job is enqueued.
+        probe: a function without arguments, plain or async, that asks the dependency whether it is
+            well. While the breaker is open one worker of the fleet calls it; an answer other than
+            False that raises nothing lets trial calls through before `open_for` has passed. With
+            `key` it is given the key.
+        probe_every: seconds between two probes, each cut off after so many seconds.
+    """
+
+    name: str
+    breaker: BreakerPolicy | Inherited | None = FROM_POLICY
+    mode: HoldMode | str = HoldMode.HOLD
+    concurrency: int | None = None
+    rate: RateLimit | None = None
+    ramp_seconds: float = 30.0
+    key: Callable[[Any], str] | None = None
+    probe: Callable[..., object] | None = None
+    probe_every: float = 10.0
+
+    def __post_init__(self) -> None:
+        _check_name("name", self.name)
+        if self.breaker is not FROM_POLICY:
+            checks.instance("breaker", self.breaker, BreakerPolicy, optional=True)
+        try:
+            object.__setattr__(self, "mode", HoldMode(self.mode))
+        except ValueError:
+            modes = " or ".join(repr(str(mode)) for mode in HoldMode)
+            raise ValueError(f"mode must be {modes}, got {self.mode!r}") from None
+        if self.concurrency is not None:
+            checks.whole("concurrency", self.concurrency, at_least=1)
+        checks.instance("rate", self.rate, RateLimit, optional=True)
+        checks.number("ramp_seconds", self.ramp_seconds, at_least=0)
+        for field in ("key", "probe"):
+            value = getattr(self, field)
+            if value is not None and not callable(value):
+                raise TypeError(f"{field} must be callable, got {value!r}")
+        checks.number("probe_every", self.probe_every, above=0)
+
+    def under(self, policy: RetryPolicy) -> "Downstream":
+        """Return it with what was left to the kind's retry policy filled in."""
+        breaker = self.breaker
+        if isinstance(breaker, Inherited):
+            breaker = policy.breaker or BreakerPolicy()
+        limit = policy.concurrency.limit if policy.concurrency is not None else None
+        return Downstream(
+            name=self.name,
+            breaker=breaker,
+            mode=self.mode,
+            concurrency=self.concurrency if self.concurrency is not None else limit,
+            rate=self.rate if self.rate is not None else policy.rate,
+            ramp_seconds=self.ramp_seconds,
+            key=self.key,
+            probe=self.probe,
+            probe_every=self.probe_every,
+        )
+
+    def name_for(self, arguments: object) -> str:
+        """Return the name of the downstream that a job with these arguments calls."""
+        if self.key is None:
+            return self.name
+        key = self.key(arguments)
+        _check_name("key", key)
+        return f"{self.name}:{key}"
+
+    def key_of(self, name: str) -> str | None:
+        """Return what `key` had returned where the downstream is called `name`; None: not ours."""
+        prefix = f"{self.name}:"
+        if self.key is None or not name.startswith(prefix):
+            return None
+        return name.removeprefix(prefix)
+
+    def covers(self, name: str) -> bool:
+        """Say whether the downstream called `name` is this one, or one that its `key` made."""
+        return self.key_of(name) is not None if self.key is not None else name == self.name
+
+    def settings(self, name: str | None = None) -> DownstreamSettings:
+        """Return what a store keeps; `name` is one that `name_for` returned."""
+        breaker = self.breaker
+        return DownstreamSettings(
+            name=name or self.name,
+            breaker=None if isinstance(breaker, Inherited) else breaker,
+            mode=HoldMode(self.mode),
+            concurrency=self.concurrency,
+            rate=self.rate,
+            ramp_seconds=self.ramp_seconds,
+        )
+
+
+def _check_name(field: str, value: object) -> None:
+    checks.label(field, value)
+    assert isinstance(value, str)
+    if len(value) > NAME_LENGTH or not value.isprintable() or value != value.strip():
+        raise ValueError(
+            f"{field} must be printable, without spaces around it and at most {NAME_LENGTH} "
+            f"characters, got {value[:300]!r}"
+        )

@@ -1,0 +1,77 @@
+"""All kinds of an engine's apps, found by name."""
+
+import asyncio
+import inspect
+from collections.abc import Iterable, Mapping
+
+from holdfast.jobs.declare.app import App, known_downstreams
+from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.exceptions import UnknownKind
+from holdfast.jobs.model import Job
+from holdfast.resilience import checks
+
+
+class Registry:
+    """Know the kinds of `apps`, those that are declared later included.
+
+    Raises:
+        TypeError: something among `apps` is no App.
+        ValueError: two apps have the same name, or declare one downstream differently.
+    """
+
+    def __init__(self, apps: Iterable[App]) -> None:
+        self._apps: dict[str, App] = {}
+        for app in apps:
+            checks.instance("apps", app, App)
+            if self._apps.setdefault(app.name, app) is not app:
+                raise ValueError(f"two apps are called {app.name!r}; rename one of them")
+        self.downstreams()
+
+    @property
+    def kinds(self) -> Mapping[str, JobKind]:
+        """All kinds, by name."""
+        return {kind.name: kind for app in self._apps.values() for kind in app.kinds}
+
+    def find(self, name: str) -> JobKind | None:
+        """Return the kind called `name`, or None where no app declares it."""
+        app = self._apps.get(name.partition(".")[0])
+        job = app.jobs.get(name) if app is not None else None
+        return job.kind if job is not None else None
+
+    def kind(self, name: str) -> JobKind:
+        """Return the kind called `name`.
+
+        Raises:
+            UnknownKind: no app declares it.
+        """
+        kind = self.find(name)
+        if kind is None:
+            raise UnknownKind(name, self.kinds)
+        return kind
+
+    def asks_before_retry(self, name: str) -> bool:
+        """Say whether jobs of the kind called `name` may be refused a retry by their app."""
+        kind = self.find(name)
+        return kind is not None and kind.before_retry is not None
+
+    async def check_retry(self, job: Job) -> None:
+        """Let the job's app refuse a person's wish to retry it, by raising."""
+        kind = self.find(job.kind)
+        hook = kind.before_retry if kind is not None else None
+        if hook is None:
+            return
+        if hook.is_async:
+            await hook.function(job)
+        else:
+            answer = await asyncio.to_thread(hook.function, job)
+            if inspect.isawaitable(answer):
+                await answer
+
+    def downstreams(self) -> Mapping[str, Downstream]:
+        """Return the downstreams of all kinds, by name.
+
+        Raises:
+            ValueError: two kinds declare the same one differently.
+        """
+        return known_downstreams(self.kinds.values())

@@ -1,0 +1,69 @@
+"""Declare how long finished jobs of a kind are kept."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.jobs.model import JobStatus
+from holdfast.jobs.store_values import Deleted, RetentionRule
+from holdfast.resilience import checks
+
+_DAY = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long finished jobs are kept, with their attempts and events.
+
+    A job goes once either limit of its status is passed. None is no limit.
+
+    Args:
+        complete_for: seconds that a complete job is kept.
+        complete_newest: how many complete jobs of the kind are kept.
+        failed_for: seconds that a failed job is kept, dead letters included.
+        failed_newest: how many failed jobs of the kind are kept.
+        cancelled_for: seconds that a cancelled job is kept.
+        cancelled_newest: how many cancelled jobs of the kind are kept.
+        on_deleted: a function, plain or async, that is handed each deleted job, to delete its
+            files too. It is called once, when the job is gone: where it raises, or the process
+            ends in between, the files stay. Name them after their job, and whatever a sweep finds
+            without one (`engine.get` returns None) can go.
+    """
+
+    complete_for: float | None = 7 * _DAY
+    complete_newest: int | None = None
+    failed_for: float | None = None
+    failed_newest: int | None = None
+    cancelled_for: float | None = 7 * _DAY
+    cancelled_newest: int | None = None
+    on_deleted: Callable[[Deleted], object] | None = None
+
+    def __post_init__(self) -> None:
+        for status in _STATUSES:
+            seconds, newest = f"{status}_for", f"{status}_newest"
+            if getattr(self, seconds) is not None:
+                checks.number(seconds, getattr(self, seconds), at_least=0)
+            if getattr(self, newest) is not None:
+                checks.whole(newest, getattr(self, newest), at_least=0)
+        if self.on_deleted is not None and not callable(self.on_deleted):
+            raise TypeError(f"on_deleted must be callable, got {self.on_deleted!r}")
+
+    def rules(self, kind: str) -> tuple[RetentionRule, ...]:
+        """Return what a store is to delete of `kind`; a status without a limit has no rule."""
+        limits = (
+            (status, getattr(self, f"{status}_for"), getattr(self, f"{status}_newest"))
+            for status in _STATUSES
+        )
+        return tuple(
+            RetentionRule(kind, status, max_age=seconds, max_count=newest)
+            for status, seconds, newest in limits
+            if seconds is not None or newest is not None
+        )
+
+
+_STATUSES = (JobStatus.COMPLETE, JobStatus.FAILED, JobStatus.CANCELLED)
+
+FOREVER = Retention(complete_for=None, cancelled_for=None)
+"""Keep everything."""
+
+DOCUMENTS = Retention(complete_for=3600.0, complete_newest=1000, failed_for=_DAY)
+"""Complete ones for an hour and no more than the newest 1000, failed ones for a day."""

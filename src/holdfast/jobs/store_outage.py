@@ -1,0 +1,54 @@
+"""Say once that the store is lost and once that it is back, whoever notices."""
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from holdfast.clock import Clock
+from holdfast.events import Listener, notify
+from holdfast.jobs.job_events import StoreBack, StoreLost
+
+_log = logging.getLogger("holdfast.worker")
+
+
+class Outage:
+    """Keep in mind which parts of a worker cannot reach the store. Safe to use from any thread.
+
+    The first part that fails begins an outage; it is over when each of them got through again.
+    """
+
+    def __init__(self, name: str, clock: Clock, listeners: Sequence[Listener]) -> None:
+        self._name = name
+        self._clock = clock
+        self._listeners = listeners
+        self._lock = threading.Lock()
+        self._failing: set[str] = set()
+        self._since = 0.0
+
+    @property
+    def lasts(self) -> bool:
+        """Whether some part cannot reach the store."""
+        return bool(self._failing)
+
+    def lost(self, part: str, error: BaseException) -> None:
+        """Note that `part` could not reach the store."""
+        with self._lock:
+            begins = not self._failing
+            self._failing.add(part)
+            if begins:
+                self._since = self._clock.monotonic()
+        if begins:
+            _log.warning("%s: the store does not answer, waiting for it: %s", self._name, error)
+            notify(self._listeners, StoreLost(self._name, str(error)))
+
+    def back(self, part: str) -> None:
+        """Note that `part` got through."""
+        if part not in self._failing:
+            return
+        with self._lock:
+            self._failing.discard(part)
+            ends = not self._failing
+            seconds = self._clock.monotonic() - self._since
+        if ends:
+            _log.warning("%s: the store answers again after %.1f s", self._name, seconds)
+            notify(self._listeners, StoreBack(self._name, seconds))

@@ -1,0 +1,1 @@
+"""Run jobs: claim → run → verdict → report, with slots, heartbeat, wake-ups and child processes."""

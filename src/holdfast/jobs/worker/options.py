@@ -1,0 +1,69 @@
+"""How a worker is to work."""
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass, field
+
+from holdfast.jobs.maintenance.options import MaintenanceOptions
+from holdfast.jobs.worker.isolation.limits import ChildOptions
+from holdfast.resilience import checks
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How a worker is to work. All times are seconds.
+
+    Args:
+        concurrency: attempts that run at once; it never claims more than it can run.
+        queues: the queues it serves; empty: all queues of the kinds it knows.
+        batch: jobs that one tick claims at most.
+        lease_seconds: how long a lease lasts unless it is extended.
+        extend_every: how often the leases are extended; at most half of `lease_seconds`.
+        poll_interval: how often the store is asked for work where no hint comes.
+        shutdown_seconds: how long `stop` lets running attempts go on before they are handed back.
+        cleanup_seconds: how long an attempt that was asked to stop may take to clean up; after
+            that it is reported as stopped and its late answer dropped.
+        maintenance: how it does the fleet's chores while it leads; None: it does not stand for it.
+        worker_id: its name in the store; made up where it is None.
+        child: how child processes for `isolation="process"` are kept and limited.
+    """
+
+    concurrency: int = 10
+    queues: tuple[str, ...] = ()
+    batch: int = 500
+    lease_seconds: float = 300.0
+    extend_every: float = 30.0
+    poll_interval: float = 1.0
+    shutdown_seconds: float = 30.0
+    cleanup_seconds: float = 5.0
+    maintenance: MaintenanceOptions | None = field(default_factory=MaintenanceOptions)
+    worker_id: str | None = None
+    child: ChildOptions = field(default_factory=ChildOptions)
+
+    def __post_init__(self) -> None:
+        checks.whole("concurrency", self.concurrency, at_least=1)
+        checks.whole("batch", self.batch, at_least=1)
+        for name in ("lease_seconds", "extend_every", "poll_interval"):
+            checks.number(name, getattr(self, name), above=0)
+        for name in ("shutdown_seconds", "cleanup_seconds"):
+            checks.number(name, getattr(self, name), at_least=0)
+        if self.extend_every > self.lease_seconds / 2:
+            raise ValueError(
+                f"extend_every must be at most half of lease_seconds ({self.lease_seconds:g}), "
+                f"got {self.extend_every!r}: one missed extension would lose every lease"
+            )
+        if isinstance(self.queues, str):
+            raise TypeError(f"queues must be a tuple of names, got {self.queues!r}")
+        object.__setattr__(self, "queues", tuple(self.queues))
+        for queue in self.queues:
+            checks.label("queues", queue)
+        checks.instance("maintenance", self.maintenance, MaintenanceOptions, optional=True)
+        checks.instance("child", self.child, ChildOptions)
+        if self.worker_id is not None:
+            checks.label("worker_id", self.worker_id)
+
+
+def made_up_id() -> str:
+    """Return a name for a worker that has none: its machine, its process, and a word of chance."""
+    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(3)}"

@@ -1,0 +1,190 @@
+"""Write reports and make claims through one tick, and tell listeners what came of it."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from holdfast.errors import ErrorCode
+from holdfast.events import Listener, notify
+from holdfast.jobs.error_text import one_line
+from holdfast.jobs.job_events import (
+    AttemptFinished,
+    CircuitMoved,
+    JobClaimed,
+    JobOverruled,
+    JobsTimedOut,
+    WriteRefused,
+)
+from holdfast.jobs.model import (
+    AttemptOutcome,
+    Cancelled,
+    Completed,
+    DeadLetterReason,
+    Failed,
+    Finished,
+    JobError,
+    Lease,
+    Outcome,
+    Released,
+)
+from holdfast.jobs.store_port import ClaimRequest, Refused, StoreError, TickResult, Working
+from holdfast.jobs.worker.run import Run
+
+_log = logging.getLogger("holdfast.worker")
+
+
+class Reporter:
+    """Tick a store on behalf of one worker."""
+
+    def __init__(self, store: Working, worker_id: str, listeners: Sequence[Listener]) -> None:
+        self._store = store
+        self._worker_id = worker_id
+        self._listeners = listeners
+
+    async def tick(self, runs: Sequence[Run], request: ClaimRequest | None) -> TickResult:
+        """Report `runs` and claim by `request`.
+
+        Raises:
+            StoreError: it is not known whether anything was written; report the same again.
+        """
+        finished = [run.report for run in runs if run.report is not None]
+        try:
+            result = await self._store.tick(self._worker_id, finished, request)
+        except StoreError:
+            _mark_resent(runs)
+            raise
+        except Exception:
+            if not finished:
+                raise
+            _log.exception(
+                "%s: a batch of reports was not taken; trying one by one", self._worker_id
+            )
+            try:
+                taken, answers = await self._report_singly(runs)
+                result = await self._store.tick(self._worker_id, (), request)
+            except StoreError:
+                _mark_resent(runs)
+                raise
+            result, runs = _together(answers, result), taken
+        if result.refused:
+            self._note_refusals(runs, result.refused)
+        if self._listeners:
+            self._tell(runs, result)
+        return result
+
+    async def _report_singly(self, runs: Sequence[Run]) -> tuple[list[Run], list[TickResult]]:
+        """Keep one report that the store cannot digest from holding up all the others.
+
+        Return the runs whose reports were digested as they were, and what came of them.
+        """
+        taken: list[Run] = []
+        answers: list[TickResult] = []
+        for run in runs:
+            if run.report is None:
+                continue
+            try:
+                answers.append(await self._store.tick(self._worker_id, (run.report,)))
+            except StoreError:
+                raise
+            except Exception as error:
+                await self._report_undigested(run, error)
+            else:
+                taken.append(run)
+        return taken, answers
+
+    async def _report_undigested(self, run: Run, error: Exception) -> None:
+        _log.error("%r: its report cannot be stored: %s", run, one_line(error))
+        problem = JobError(ErrorCode.UNKNOWN, "what the attempt reported cannot be stored")
+        outcome = Failed(problem, DeadLetterReason.PERMANENT)
+        assert run.report is not None
+        try:
+            await self._store.tick(self._worker_id, (Finished(run.report.lease, outcome),))
+        except StoreError:
+            raise
+        except Exception:
+            _log.exception("%r: given up; it runs again when its lease has run out", run)
+
+    # -- what came of it -----------------------------------------------------------------------
+
+    def _note_refusals(self, runs: Sequence[Run], refused: Sequence[Refused]) -> None:
+        by_lease = _by_lease(runs)
+        for refusal in refused:
+            run = by_lease.get(_key(refusal.lease))
+            if run is not None and run.resent:
+                _log.info("%r: reported again, and refused (%s)", run, refusal.reason)
+            else:
+                _log.warning(
+                    "a report on job %s under token %d was refused: %s",
+                    refusal.lease.job_id,
+                    refusal.lease.token,
+                    refusal.reason,
+                )
+
+    def _tell(self, runs: Sequence[Run], result: TickResult) -> None:
+        tell = self._listeners
+        by_lease = _by_lease(runs)
+        for refusal in result.refused:
+            run = by_lease.pop(_key(refusal.lease), None)
+            lease, kind = refusal.lease, run.kind.name if run is not None else ""
+            notify(tell, WriteRefused(kind, lease.job_id, lease.token, refusal.reason))
+        for run in by_lease.values():
+            notify(tell, _finished(run))
+        for overruled in result.overruled:
+            run = by_lease.get(_key(overruled.lease))
+            kind = run.kind.name if run is not None else ""
+            notify(tell, JobOverruled(kind, overruled.lease.job_id, overruled.status))
+        for record in result.moved:
+            cause = record.circuit.cause
+            state = str(record.state_at(result.now))
+            notify(tell, CircuitMoved(record.name, state, None if cause is None else str(cause)))
+        if result.timed_out:
+            notify(tell, JobsTimedOut("claim", result.timed_out))
+        for claim in result.claims:
+            waited = max(0.0, claim.started_at - claim.created_at)
+            notify(tell, JobClaimed(claim.kind, claim.job_id, claim.attempt, waited))
+
+
+def _mark_resent(runs: Sequence[Run]) -> None:
+    """Note that these may have been taken already: the next time they are refused then."""
+    for run in runs:
+        run.resent = True
+
+
+def _together(answers: Sequence[TickResult], last: TickResult) -> TickResult:
+    """Return `last` with what came of the reports that `answers` are about."""
+    every = (*answers, last)
+    return replace(
+        last,
+        refused=tuple(each for answer in every for each in answer.refused),
+        overruled=tuple(each for answer in every for each in answer.overruled),
+        moved=tuple(each for answer in every for each in answer.moved),
+    )
+
+
+def _by_lease(runs: Sequence[Run]) -> dict[tuple[str, int], Run]:
+    return {_key(run.claim.lease): run for run in runs if run.report is not None}
+
+
+def _key(lease: Lease) -> tuple[str, int]:
+    return lease.job_id, lease.token
+
+
+def _finished(run: Run) -> AttemptFinished:
+    report = run.report
+    assert report is not None
+    outcome, code = _named(report.outcome)
+    return AttemptFinished(
+        run.kind.name, run.claim.job_id, run.claim.attempt, outcome, report.duration or 0.0, code
+    )
+
+
+def _named(outcome: Outcome) -> tuple[AttemptOutcome, ErrorCode | None]:
+    if isinstance(outcome, Completed):
+        return AttemptOutcome.COMPLETE, None
+    if isinstance(outcome, Released):
+        return AttemptOutcome.RELEASED, None
+    if isinstance(outcome, Cancelled):
+        return AttemptOutcome.CANCELLED, None
+    if isinstance(outcome, Failed):
+        return AttemptOutcome.FAILED, outcome.error.code
+    return AttemptOutcome.RETRY, outcome.error.code

@@ -1,0 +1,397 @@
+"""Claim → run → report, until asked to stop.
+
+One loop ticks the store: a tick writes everything that has finished since the last one and claims
+as many jobs as there are free slots, in a single transaction. Attempts that finish while a tick is
+in flight are written by the next one: the busier the worker, the larger the batch, and on an idle
+worker an attempt is reported at once. Where the store is another process, worker and store work at
+the same time: see `holdfast.jobs.worker.ticks`. Between ticks the loop sleeps until an attempt
+ends, the store signals work, or `poll_interval` has passed.
+
+When the store is unreachable the worker waits for it. Finished attempts stay in memory and are
+reported again; a report that had already been committed is refused, which does no harm.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.events import Listener, notify
+from holdfast.jobs.declare.context import CancelReason
+from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.job_events import WorkerStarted, WorkerStopped
+from holdfast.jobs.maintenance.leader import Maintenance
+from holdfast.jobs.store_outage import Outage
+from holdfast.jobs.store_port import ClaimRequest, Store, StoreUnavailable
+from holdfast.jobs.worker.executor import Executor
+from holdfast.jobs.worker.heartbeat import Heartbeat, News
+from holdfast.jobs.worker.isolation.pool import ChildPool
+from holdfast.jobs.worker.options import WorkerOptions, made_up_id
+from holdfast.jobs.worker.progress import ProgressWriter
+from holdfast.jobs.worker.report import Reporter
+from holdfast.jobs.worker.run import Run
+from holdfast.jobs.worker.slots import Supervisor
+from holdfast.jobs.worker.threads import Threads
+from holdfast.jobs.worker.ticks import Sent, Ticks
+from holdfast.jobs.worker.wakeups import Waiter
+from holdfast.resilience.backoff import Exponential
+
+_log = logging.getLogger("holdfast.worker")
+
+_BACKOFF = Exponential(base=0.1, multiplier=2, cap=5.0, jitter=0.2)
+_STARTED_AT_ONCE = 50
+"""Attempts that are started before answers, and whatever else is on the loop, have their turn."""
+_MOST_TICKS = 2
+"""Ticks on their way at once: one that the store works on, one that waits for it."""
+_PROGRESS_EVERY = 0.5
+"""Seconds between two words on one attempt's progress."""
+_LAST_WORDS = 2.0
+"""Seconds after the time to stop in which the last reports are tried again."""
+
+
+class Worker:
+    """Run the jobs of `kinds` from `store` until it is stopped.
+
+    Args:
+        store: an open store.
+        kinds: what it can run, by name.
+        options: how it is to work.
+        clock: where time comes from.
+        rng: where jitter comes from.
+        listeners: told of claims, outcomes, refusals, outages and maintenance.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        kinds: Mapping[str, JobKind],
+        options: WorkerOptions | None = None,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        rng: Random | None = None,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self._options = options = options or WorkerOptions()
+        self._store = store
+        self._kinds = dict(kinds)
+        self._clock = clock
+        self._rng = rng or Random()
+        self._listeners = tuple(listeners)
+        self._id = options.worker_id or made_up_id()
+        self._limits = {name: kind.concurrency for name, kind in self._kinds.items()}
+        known = {kind.queue for kind in self._kinds.values()}
+        self._queues = options.queues or tuple(sorted(known))
+        if unknown := set(options.queues) - known:
+            _log.warning("%s: no kind that it knows is in queue %s", self._id, sorted(unknown))
+        self._wake = asyncio.Event()
+        self._outage = Outage(self._id, clock, self._listeners)
+        self._threads = Threads("holdfast-handler")
+        self._children = ChildPool(self._kinds, options.child, clock)
+        self._executor = Executor(
+            store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,
+            on_ended=self._ended, on_interrupt=self._stop_now,
+        )  # fmt: skip
+        self._runs = Supervisor(
+            self._id, options.concurrency, clock=clock, cleanup_seconds=options.cleanup_seconds,
+            listeners=self._listeners, abandon=self._executor.abandon, wake=self._wake.set,
+        )  # fmt: skip
+        self._progress = ProgressWriter(
+            store, clock=clock, every=_PROGRESS_EVERY, find=self._runs.find,
+            on_refused=self._runs.lose,
+        )  # fmt: skip
+        self._waiter = Waiter(
+            store, options.poll_interval, clock=clock, rng=self._rng, on_work=self._look_again
+        )
+        self._ticks = Ticks(Reporter(store, self._id, self._listeners), self._wake.set)
+        self._heartbeat = Heartbeat(
+            store.heartbeats, self._runs.held, lease_seconds=options.lease_seconds,
+            extend_every=options.extend_every, clock=clock, outage=self._outage,
+            tell=self._hear_from_thread,
+        )  # fmt: skip
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._claimed: deque[Run] = deque()
+        self._due = True
+        self._stops = 0
+        self._failures = 0
+        self._rests_until = 0.0
+
+    # -- what others may ask -------------------------------------------------------------------
+
+    @property
+    def worker_id(self) -> str:
+        """Its name in the store."""
+        return self._id
+
+    @property
+    def running(self) -> int:
+        """How many slots are taken."""
+        return len(self._runs.running)
+
+    @property
+    def reachable(self) -> bool:
+        """Whether it can do its work: the store answers, and a slot is free or will be.
+
+        Handlers that were abandoned and do not end may have taken all slots.
+        """
+        return not self._outage.lasts and not self._runs.stuck
+
+    def stop(self) -> None:
+        """Stop claiming, and finish or hand back what runs within `shutdown_seconds`.
+
+        Calling it again hands everything back at once. Safe to call from any thread and from a
+        signal handler.
+        """
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            self._stops += 1
+            return
+        loop.call_soon_threadsafe(self._note_stop)
+
+    def cancel_job(self, job_id: str) -> None:
+        """Ask the attempt of a job that was cancelled to stop, if it runs here. From any thread.
+
+        The heartbeat would find out as well, only later.
+        """
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._runs.cancel, job_id)
+
+    async def run(self, *, until_idle: bool = False) -> None:
+        """Work until `stop`.
+
+        With `until_idle`, return as soon as no job is ready and none is running here. A job that
+        waits for a time in the future or for a held downstream is not waited for; one that becomes
+        due while the worker still works is run. It also returns where abandoned handlers that do
+        not end have taken all slots.
+        """
+        if self._loop is not None:
+            raise RuntimeError(f"{self._id} runs already")
+        self._loop = asyncio.get_running_loop()
+        self._progress.open()
+        self._children.warm()
+        self._heartbeat.start()
+        maintenance = self._start_maintenance()
+        notify(self._listeners, WorkerStarted(self._id, self._options.concurrency))
+        try:
+            try:
+                await self._serve(until_idle)
+            except BaseException:
+                self._stops += 2
+                raise
+            finally:
+                await self._drain()
+        finally:
+            await self._close(maintenance)
+
+    # -- the loop ------------------------------------------------------------------------------
+
+    async def _serve(self, until_idle: bool) -> None:
+        while not self._stops:
+            answered = self._take_answers()
+            if until_idle and answered is not None and self._found_nothing(answered):
+                return
+            self._runs.note_stuck()
+            free = self._free_slots()
+            rest = self._rests_until - self._clock.monotonic()
+            if rest <= 0 and self._is_worth_a_tick(free):
+                await self._send(free)
+            elif until_idle and self._runs.stuck and not self._ticks:
+                return
+            self._start_claimed()
+            await self._sleep(rest if rest > 0 else None)
+
+    def _free_slots(self) -> int:
+        """Return how many more jobs may be asked for."""
+        taken = len(self._runs.running) + self._ticks.asked
+        return min(self._options.concurrency - taken, self._options.batch)
+
+    def _is_worth_a_tick(self, free: int) -> bool:
+        done, batch = len(self._runs.done), self._options.batch
+        if not self._ticks and not self._claimed:
+            return done > 0 or (self._due and free > 0)
+        if self._ticks and (not self._store.ticks_apart or len(self._ticks) >= _MOST_TICKS):
+            return False
+        # What is about to start, or to be answered, soon makes more of it.
+        return done >= batch or (self._due and free >= batch)
+
+    async def _send(self, free: int) -> None:
+        """Report and claim."""
+        request = None
+        if free > 0:
+            request = ClaimRequest(free, self._queues, self._limits, self._options.lease_seconds)
+            self._due = False
+        if not self._store.ticks_apart:
+            self._start_claimed()
+        tick = self._ticks.send(self._runs.take_done(), request, self._clock.monotonic())
+        if self._claimed:  # it is on its way before they start
+            await asyncio.wait((tick.answer,), timeout=0)
+
+    def _take_answers(self) -> Sent | None:
+        """Take what was answered; return the last tick of those that got through."""
+        last = None
+        while (tick := self._ticks.next_answered()) is not None:
+            if self._take(tick):
+                last = tick
+        return last
+
+    def _take(self, tick: Sent) -> bool:
+        """Take the answer to a tick; False where the store could not be reached."""
+        try:
+            result = tick.answer.result()
+        except BaseException as error:
+            self._runs.unreported(tick.runs)
+            # At the end everything else must still be reported, whatever became of this.
+            if not isinstance(error, StoreUnavailable) and not self._stops:
+                raise
+            # A store that is away is waited for, a little longer each time.
+            self._failures, self._due = self._failures + 1, True
+            seconds = _BACKOFF.delay(self._failures, self._rng)
+            self._rests_until = self._clock.monotonic() + seconds
+            self._outage.lost("tick", error)
+            return False
+        self._failures = 0
+        self._outage.back("tick")
+        self._runs.reported(tick.runs)
+        held_until = tick.began + self._options.lease_seconds
+        for claim in result.claims:
+            run = Run(claim, self._kinds[claim.kind], self._progress, self._clock, held_until)
+            self._runs.add(run)
+            self._claimed.append(run)
+        if tick.asked and len(result.claims) >= tick.asked:
+            self._due = True
+        else:
+            self._waiter.wait(result)
+        return True
+
+    def _found_nothing(self, tick: Sent) -> bool:
+        """Say whether nothing is ready, as the last tick found, and nothing is running here."""
+        if not tick.asked or self._ticks or self._claimed or self._runs.busy:
+            return False
+        # What one tick puts back another may have looked for in vain just before.
+        self._due = self._due or not tick.alone
+        return tick.alone
+
+    def _start_claimed(self, most: int = _STARTED_AT_ONCE) -> None:
+        """Start what was claimed; more than `most` in later turns."""
+        assert self._loop is not None
+        claimed, execute, now = self._claimed, self._executor.execute, self._clock.monotonic()
+        started = min(len(claimed), most)
+        for _ in range(started):
+            run = claimed.popleft()
+            if self._stops and run.cut is None:
+                # Claimed while the request to stop was on its way: handed back unstarted.
+                run.cut = CancelReason.SHUTDOWN
+            run.begin(now)
+            run.task = self._loop.create_task(execute(run), name=run.claim.kind)
+        if started:  # once those have had their turn, a tick may be worth it or more can start
+            self._loop.call_soon(self._wake.set)
+
+    def _look_again(self) -> None:
+        self._due = True
+        self._wake.set()
+
+    def _ended(self, run: Run) -> None:
+        self._progress.forget(run.context)
+        self._runs.ended(run)
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    async def _sleep(self, seconds: float | None = None) -> None:
+        if seconds is None:
+            await self._wake.wait()
+        else:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._wake.wait()
+            except TimeoutError:
+                return
+        self._wake.clear()
+
+    def _hear_from_thread(self, news: News) -> None:
+        # A loop that is closed has nothing running any more.
+        with contextlib.suppress(RuntimeError):
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._runs.hear, news)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _note_stop(self) -> None:
+        self._stops += 1
+        self._wake.set()
+
+    def _stop_now(self) -> None:
+        self._stops += 2
+        self._wake.set()
+
+    async def _drain(self) -> None:
+        """Finish or hand back what runs, within the limit; then report it all."""
+        await self._ticks.settle(_LAST_WORDS)
+        self._give_up_ticks()
+        self._take_answers()
+        self._start_claimed(len(self._claimed))
+        runs, now = self._runs, self._clock.monotonic()
+        limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds
+        cut_at, end_at = now + max(limit - cleanup, limit / 2), now + limit
+        while runs.busy:
+            now = self._clock.monotonic()
+            if self._stops >= 2:
+                cut_at = end_at = min(now, end_at)
+            if now >= cut_at and runs.running:
+                runs.cut_all(CancelReason.SHUTDOWN)
+                # What can stop at once does so, and need not be abandoned.
+                await asyncio.wait({run.task for run in runs.running if run.task}, timeout=0.05)
+            if now >= end_at:
+                runs.abandon_all()
+            if runs.done:
+                if not await self._report():
+                    if now >= end_at + _LAST_WORDS:
+                        return
+                    await self._clock.sleep_async(0.1)
+            elif now >= end_at:
+                return
+            else:
+                await self._sleep((end_at if now >= cut_at else cut_at) - now)
+
+    def _give_up_ticks(self) -> None:
+        for tick in self._ticks.give_up():
+            self._runs.unreported(tick.runs)
+
+    async def _report(self) -> bool:
+        """Report what is done; False where the store could not be reached."""
+        await self._send(0)
+        await self._ticks.settle()
+        self._take_answers()
+        return not self._failures
+
+    async def _close(self, maintenance: asyncio.Task[None] | None) -> None:
+        if maintenance is not None:
+            maintenance.cancel()
+            await asyncio.gather(maintenance, return_exceptions=True)
+        await self._waiter.close()
+        self._runs.close()
+        await self._progress.close()
+        await self._children.close()
+        self._threads.close()
+        self._heartbeat.stop()
+        if not await asyncio.to_thread(self._heartbeat.join, 5.0):
+            _log.warning("%s: the heartbeat does not end", self._id)
+        self._give_up_ticks()
+        if self._runs.done:
+            _log.error(
+                "%s: %d finished attempts could not be reported; they run again when their "
+                "leases have run out", self._id, len(self._runs.done),
+            )  # fmt: skip
+        notify(self._listeners, WorkerStopped(self._id, len(self._runs.done)))
+        self._loop = None
+
+    def _start_maintenance(self) -> asyncio.Task[None] | None:
+        if self._options.maintenance is None:
+            return None
+        maintenance = Maintenance(
+            self._store, self._kinds, self._options.maintenance, holder=self._id,
+            clock=self._clock, rng=self._rng, outage=self._outage, listeners=self._listeners,
+        )  # fmt: skip
+        return asyncio.create_task(maintenance.run())

@@ -1,0 +1,230 @@
+"""Queries at jobs: reading, waiting, results as their handlers declared them."""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from holdfast.bootstrap import Engine
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.errors import ErrorCode
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.validation import ValidationError
+from holdfast.jobs.exceptions import JobFailed, NotReady, UnknownJob, WaitTimeout
+from holdfast.jobs.model import Completed, EventName, Failed, Finished, JobError, JobStatus
+from holdfast.jobs.store_port import ClaimRequest
+from holdfast.jobs.views import JobFilter
+
+app = App("invoices")
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    text: str
+
+
+@app.job()
+async def send(ctx, args: int) -> Receipt:
+    return Receipt(str(args))
+
+
+@app.job()
+async def sweep(ctx) -> None: ...
+
+
+def use(tmp_path, scenario):
+    async def main():
+        async with Engine(f"sqlite:///{tmp_path}/work.db", apps=[app]) as engine:
+            await scenario(engine)
+
+    asyncio.run(main())
+
+
+async def finish(engine, outcome):
+    """Claim the next job as a worker would and report `outcome`."""
+    request = ClaimRequest(1, ("default",), dict.fromkeys(engine.kinds))
+    (claim,) = (await engine.store.tick("w", claim=request)).claims
+    await engine.store.tick("w", [Finished(claim.lease, outcome)])
+
+
+FAILURE = Failed(JobError(ErrorCode.GW_4XX, "bad mapping"))
+
+
+def test_a_job_is_read_by_its_id_or_its_handle(tmp_path):
+    async def scenario(engine):
+        handle = await engine.enqueue(send, 1, owner="ann")
+        assert (await engine.get(handle)) == (await engine.get(handle.id))
+        assert (await engine.get(handle)).owner == "ann"
+        assert await engine.get("nobody") is None
+
+    use(tmp_path, scenario)
+
+
+def test_jobs_are_listed_newest_first_and_filtered(tmp_path):
+    async def scenario(engine):
+        handles = [await engine.enqueue(send, n, owner=f"o{n % 2}") for n in range(4)]
+        page = await engine.list(limit=3)
+        assert [job.id for job in page.jobs] == [handle.id for handle in handles[:0:-1]]
+        rest = await engine.list(cursor=page.next_cursor, limit=3)
+        assert [job.id for job in rest.jobs] == [handles[0].id]
+        mine = await engine.list(JobFilter(owner="o1"))
+        assert len(mine.jobs) == 2
+
+    use(tmp_path, scenario)
+
+
+def test_history_attempts_and_counters_are_there(tmp_path):
+    async def scenario(engine):
+        handle = await engine.enqueue(send, 1)
+        await finish(engine, Completed('{"text":"1"}'))
+        events = [event.name for event in await engine.events(handle)]
+        assert events == [EventName.QUEUED, EventName.PROCESSING, EventName.COMPLETE]
+        assert [attempt.number for attempt in await engine.attempts(handle)] == [1]
+        assert await engine.late_results(handle) == ()
+        (lane,) = (await engine.stats()).lanes
+        assert lane.complete == 1
+
+    use(tmp_path, scenario)
+
+
+def test_a_finished_job_is_not_waited_for(tmp_path):
+    async def scenario(engine):
+        handle = await engine.enqueue(send, 1)
+        await finish(engine, Completed('{"text":"1"}'))
+        assert (await engine.wait(handle, timeout=0)).status is JobStatus.COMPLETE
+
+    use(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("outcome", [Completed(), FAILURE], ids=["complete", "failed"])
+def test_a_waiter_is_woken_by_the_change_and_not_by_a_poll(tmp_path, outcome):
+    async def scenario(engine):
+        handle = await engine.enqueue(send, 1)
+        waiter = asyncio.create_task(engine.wait(handle))
+        await asyncio.sleep(0.1)
+        assert not waiter.done()
+        began = SYSTEM_CLOCK.monotonic()
+        await finish(engine, outcome)
+        assert (await waiter).status.finished
+        assert SYSTEM_CLOCK.monotonic() - began < 2
+
+    use(tmp_path, scenario)
+
+
+def test_a_cancelled_job_ends_the_wait(tmp_path):
+    async def scenario(engine):
+        handle = await engine.enqueue(send, 1)
+        waiter = asyncio.create_task(engine.wait(handle, timeout=30))
+        await asyncio.sleep(0.05)
+        await engine.cancel(handle)
+        assert (await waiter).status is JobStatus.CANCELLED
+
+    use(tmp_path, scenario)
+
+
+def test_waiting_too_long_says_where_the_job_stands(tmp_path):
+    async def scenario(engine):
+        handle = await engine.enqueue(send, 1)
+        with pytest.raises(WaitTimeout, match=r"is still queued after 0\.05 s"):
+            await engine.wait(handle, timeout=0.05)
+        assert (await engine.get(handle)).status is JobStatus.QUEUED
+
+    use(tmp_path, scenario)
+
+
+def test_a_waiter_does_not_read_for_every_change_of_others(tmp_path):
+    async def scenario(engine):
+        handle = await engine.enqueue(send, 1)
+        reads = 0
+        get = engine.store.get
+
+        async def counting(job_id, **options):
+            nonlocal reads
+            reads += 1
+            return await get(job_id, **options)
+
+        engine.store.get = counting
+        waiter = asyncio.create_task(engine.wait(handle, timeout=0.4))
+        changes = 0
+        while not waiter.done():
+            await engine.enqueue(sweep)
+            changes += 1
+        with pytest.raises(WaitTimeout):
+            await waiter
+        assert reads <= 25
+        assert changes > 0
+
+    use(tmp_path, scenario)
+
+
+def test_a_job_that_is_not_there_cannot_be_waited_for(tmp_path):
+    async def scenario(engine):
+        for question in (engine.wait("nobody"), engine.result("nobody")):
+            with pytest.raises(UnknownJob, match="there is no job 'nobody'"):
+                await question
+
+    use(tmp_path, scenario)
+
+
+def test_a_result_comes_back_as_the_handler_declares_it(tmp_path):
+    async def scenario(engine):
+        handle = await engine.enqueue(send, 1)
+        waiter = asyncio.create_task(engine.result(handle, timeout=30))
+        await finish(engine, Completed('{"text":"1"}'))
+        assert await waiter == Receipt("1")
+        assert await engine.result(handle.id) == Receipt("1")
+
+    use(tmp_path, scenario)
+
+
+def test_a_result_of_none_is_none(tmp_path):
+    async def scenario(engine):
+        handle = await engine.enqueue(sweep)
+        await finish(engine, Completed())
+        assert await engine.result(handle) is None
+
+    use(tmp_path, scenario)
+
+
+def test_a_result_of_a_kind_that_is_no_longer_declared_comes_as_json(tmp_path):
+    async def scenario(engine):
+        handle = await engine.enqueue(send, 1)
+        await finish(engine, Completed('{"text":"1"}'))
+        async with Engine(f"sqlite:///{tmp_path}/work.db") as bare:
+            assert await bare.result(handle) == {"text": "1"}
+
+    use(tmp_path, scenario)
+
+
+def test_a_result_that_does_not_fit_its_annotation_is_refused(tmp_path):
+    async def scenario(engine):
+        handle = await engine.enqueue(send, 1)
+        await finish(engine, Completed('{"text":1}'))
+        with pytest.raises(ValidationError, match=r"result of invoices\.send: text: expected str"):
+            await engine.result(handle)
+
+    use(tmp_path, scenario)
+
+
+def test_a_job_without_a_result_says_why(tmp_path):
+    async def scenario(engine):
+        handle = await engine.enqueue(send, 1)
+        with pytest.raises(NotReady, match="is queued, it has no result yet"):
+            await engine.result(handle)
+        await finish(engine, FAILURE)
+        with pytest.raises(JobFailed, match="GW_4XX: bad mapping") as caught:
+            await engine.result(handle)
+        assert caught.value.code is ErrorCode.GW_4XX
+
+    use(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("limit", [-1, 2**70, 1.5, True])
+def test_a_page_that_no_store_could_return_is_refused(tmp_path, limit):
+    async def scenario(engine):
+        with pytest.raises((ValueError, TypeError), match="limit must be"):
+            await engine.list(limit=limit)
+        with pytest.raises((ValueError, TypeError), match="limit must be"):
+            await engine.dead_letters.list(limit=limit)
+
+    use(tmp_path, scenario)

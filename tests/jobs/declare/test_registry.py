@@ -1,0 +1,105 @@
+"""All kinds of an engine's apps: found by name, refused where two apps clash."""
+
+import asyncio
+import threading
+
+import pytest
+
+from holdfast.errors import Permanent
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.registry import Registry
+from holdfast.jobs.exceptions import UnknownKind
+from holdfast.jobs.model import Job
+
+BLANK = dict.fromkeys(Job.__dataclass_fields__)
+
+
+def job(kind: str) -> Job:
+    return Job(**{**BLANK, "id": "j1", "kind": kind})
+
+
+def handler(ctx): ...
+
+
+@pytest.fixture
+def app():
+    return App("invoices")
+
+
+def test_kinds_are_found_by_name_even_where_they_are_declared_later(app):
+    registry = Registry([app])
+    app.job("send")(handler)
+    assert registry.kind("invoices.send") is app.kinds[0]
+    assert list(registry.kinds) == ["invoices.send"]
+
+
+@pytest.mark.parametrize("name", ["invoices.sent", "other.send", "send", ""])
+def test_an_unknown_kind_is_refused_with_those_that_are_known(app, name):
+    app.job("send")(handler)
+    assert Registry([app]).find(name) is None
+    with pytest.raises(UnknownKind, match=r"it knows: invoices.send"):
+        Registry([app]).kind(name)
+
+
+def test_two_apps_of_one_name_are_refused(app):
+    with pytest.raises(ValueError, match="two apps are called 'invoices'"):
+        Registry([app, App("invoices")])
+
+
+def test_the_same_app_twice_is_one(app):
+    app.job("send")(handler)
+    assert list(Registry([app, app]).kinds) == ["invoices.send"]
+
+
+def test_what_is_no_app_is_refused():
+    with pytest.raises(TypeError, match="apps must be a App, got 'invoices'"):
+        Registry(["invoices"])
+
+
+def test_two_apps_must_declare_a_downstream_alike(app):
+    other = App("other")
+    app.job("send", downstream=Downstream("gateway"))(handler)
+    other.job("send", downstream=Downstream("gateway", concurrency=3))(handler)
+    with pytest.raises(ValueError, match="declare downstream 'gateway' differently"):
+        Registry([app, other])
+
+
+def test_downstreams_are_found_by_name(app):
+    app.job("send", downstream=Downstream("gateway", concurrency=3))(handler)
+    assert Registry([app]).downstreams()["gateway"].concurrency == 3
+
+
+def test_a_job_without_a_hook_or_of_an_unknown_kind_may_be_retried(app):
+    app.job("send")(handler)
+    registry = Registry([app])
+    for kind in ("invoices.send", "gone.kind"):
+        assert not registry.asks_before_retry(kind)
+        asyncio.run(registry.check_retry(job(kind)))
+
+
+def test_a_plain_hook_is_asked_off_the_event_loop_and_may_refuse(app):
+    threads = []
+
+    def gone(found):
+        threads.append(threading.current_thread())
+        raise Permanent("FILE_NOT_FOUND")
+
+    app.job("send")(handler).before_retry(gone)
+    registry = Registry([app])
+    assert registry.asks_before_retry("invoices.send")
+    with pytest.raises(Permanent) as caught:
+        asyncio.run(registry.check_retry(job("invoices.send")))
+    assert caught.value.code == "FILE_NOT_FOUND"
+    assert threads != [threading.main_thread()]
+
+
+def test_an_async_hook_is_asked_with_the_job(app):
+    asked = []
+
+    async def look(found):
+        asked.append(found.id)
+
+    app.job("send")(handler).before_retry(look)
+    asyncio.run(Registry([app]).check_retry(job("invoices.send")))
+    assert asked == ["j1"]

@@ -1,0 +1,85 @@
+"""Records come back from their rows as they were."""
+
+from dataclasses import fields, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.errors import ErrorCode
+from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings, HoldMode
+from holdfast.jobs.downstreams.record_columns import (
+    StoredDownstream,
+    dump_downstream,
+    dump_settings,
+    load_downstream,
+    load_settings,
+)
+from holdfast.resilience.breaker.transitions import Cause, Circuit, CircuitState, Trial
+from holdfast.resilience.policy import BreakerPolicy, RateLimit
+
+times = st.floats(0, 4e9)
+circuits = st.builds(
+    Circuit,
+    state=st.sampled_from(CircuitState),
+    generation=st.integers(0, 1000),
+    streak=st.integers(0, 1000),
+    opened_at=st.none() | times,
+    open_until=st.none() | times,
+    successes=st.integers(0, 5),
+    trials=st.lists(st.builds(Trial, st.integers(1, 9), times), max_size=3).map(tuple),
+    trials_started=st.integers(0, 9),
+    cause=st.none() | st.sampled_from(Cause),
+)
+settings = st.builds(
+    DownstreamSettings,
+    name=st.text(min_size=1),
+    breaker=st.none()
+    | st.builds(
+        BreakerPolicy,
+        consecutive_failures=st.integers(1, 9),
+        failure_rate=st.floats(0, 1),
+        window_seconds=st.none() | st.floats(1, 600),
+        trial_timeout=st.none() | st.floats(1, 9),
+    ),
+    mode=st.sampled_from(HoldMode),
+    concurrency=st.none() | st.integers(1, 99),
+    rate=st.none() | st.builds(RateLimit, per_minute=st.integers(1, 99)),
+    ramp_seconds=st.floats(0, 99),
+)
+
+
+@given(circuits, settings, st.integers(0, 10**9), st.none() | st.sampled_from(ErrorCode))
+def test_a_record_reads_back_as_it_was_written(circuit, its_settings, version, last_error):
+    window = ((1, 2, 1), (2, 5, 0))
+    record = DownstreamRecord(
+        its_settings, circuit, window, 12.5, 3, 99.25, version, last_error, 7.5
+    )  # fmt: skip
+    row = dump_downstream(record)
+    assert load_downstream(row) == record
+    assert (row.state, row.open_until) == (circuit.state, circuit.open_until)
+
+
+def test_no_field_of_a_circuit_is_forgotten():
+    ours = Circuit(CircuitState.HALF_OPEN, 2, 3, 4.0, 5.0, 1, (Trial(1, 2.0),), 1, Cause.COOLED)
+    plain = Circuit()
+    assert all(getattr(ours, field.name) != getattr(plain, field.name) for field in fields(Circuit))
+    record = DownstreamRecord(DownstreamSettings("gateway"), ours)
+    assert load_downstream(dump_downstream(record)).circuit == ours
+
+
+def test_excluded_error_types_are_not_stored():
+    policy = BreakerPolicy(exclude=(ValueError,))
+    text = dump_settings(DownstreamSettings("gateway", policy))
+    assert load_settings("gateway", text).breaker == replace(policy, exclude=())
+
+
+def test_a_row_has_the_columns_that_a_claim_looks_at():
+    assert [field.name for field in fields(StoredDownstream)] == [
+        "name",
+        "version",
+        "state",
+        "generation",
+        "open_until",
+        "settings",
+        "record",
+    ]

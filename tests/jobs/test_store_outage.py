@@ -1,0 +1,26 @@
+"""An outage is told once when it begins and once when it is over, whoever notices."""
+
+from tests.support.workers import Told
+
+from holdfast.jobs.job_events import StoreBack, StoreLost
+from holdfast.jobs.store_outage import Outage
+from holdfast.testing import VirtualClock
+
+
+def test_it_begins_with_the_first_part_and_ends_with_the_last():
+    clock, told = VirtualClock(), Told()
+    outage = Outage("w", clock, [told])
+    outage.back("tick")
+    assert told.events == []
+    outage.lost("tick", OSError("gone"))
+    outage.lost("heartbeat", OSError("gone"))
+    outage.lost("tick", OSError("gone"))
+    assert told.events == [StoreLost("w", "gone")]
+    assert outage.lasts
+    clock.advance(7)
+    outage.back("tick")
+    outage.back("tick")
+    assert outage.lasts
+    outage.back("heartbeat")
+    assert told.events[1:] == [StoreBack("w", 7.0)]
+    assert not outage.lasts

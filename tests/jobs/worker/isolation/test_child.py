@@ -1,0 +1,167 @@
+"""The child's side, in process: what it answers, and what it hears while a handler runs."""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+from tests.support import isolated
+from tests.support.workers import claim
+
+from holdfast.jobs.worker.isolation.child import Child
+from holdfast.jobs.worker.isolation.frames import FrameKind, dump_claim, load_trouble, pack, receive
+
+
+@contextmanager
+def serving(job, output_bytes=1000):
+    """Serve a kind on a thread; yield the parent's end."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(20)
+    gone = threading.Event()
+    child = Child(theirs, gone.set)
+    thread = threading.Thread(target=child.serve, args=(job.kind, None, output_bytes))
+    thread.start()
+    try:
+        yield ours
+    finally:
+        ours.close()
+        thread.join(20)
+        theirs.close()
+    assert gone.is_set()
+    assert not thread.is_alive()
+
+
+def ask(parent, arguments="null", **fields):
+    parent.sendall(pack(FrameKind.JOB, dump_claim(claim(arguments=arguments, **fields))))
+
+
+def test_one_attempt_after_another_is_answered():
+    with serving(isolated.echo) as parent:
+        for attempt in (1, 2):
+            ask(parent, '"x"', attempt=attempt)
+            assert receive(parent) == (FrameKind.RESULT, f'"x {attempt} apart.echo:j1"')
+
+
+@pytest.mark.parametrize(
+    "what, code", [("permanent", "PARSE_ERROR"), ("later", "GW_UNAVAILABLE"), ("exit", "UNKNOWN")]
+)
+def test_what_a_handler_raises_is_told(what, code):
+    with serving(isolated.fail) as parent:
+        ask(parent, json.dumps(what))
+        kind, body = receive(parent)
+        assert (kind, load_trouble(body).diagnosis.code) == (FrameKind.TROUBLE, code)
+
+
+def test_arguments_that_do_not_fit_are_told():
+    with serving(isolated.shout) as parent:
+        ask(parent, '"x"')
+        assert load_trouble(receive(parent)[1]).diagnosis.code == "VALIDATION_ERROR"
+
+
+def test_an_answer_that_is_too_large_is_told():
+    with serving(isolated.shout, output_bytes=20) as parent:
+        ask(parent, "10")
+        assert receive(parent) == (FrameKind.RESULT, '"xxxxxxxxxx"')
+        ask(parent, "100")
+        assert load_trouble(receive(parent)[1]).diagnosis.code == "TOO_LARGE"
+
+
+def test_want_of_memory_is_told(monkeypatch):
+    def hog(ctx):
+        raise MemoryError
+
+    handler = isolated.hog.kind.handler
+    monkeypatch.setattr(type(handler), "call", lambda self, context, arguments: hog(context))
+    with serving(isolated.hog) as parent:
+        ask(parent)
+        assert load_trouble(receive(parent)[1]).diagnosis.code == "MEMORY_ERROR"
+
+
+def test_progress_and_requests_to_stop_pass_while_a_handler_runs(tmp_path):
+    with serving(isolated.wait_async) as parent:
+        path = tmp_path / "started"
+        ask(parent, json.dumps(str(path)))
+        while not path.exists():
+            threading.Event().wait(0.005)
+        parent.sendall(pack(FrameKind.CANCEL, "requested"))
+        assert receive(parent)[0] is FrameKind.TROUBLE
+        assert path.read_text("ascii") == "requested"
+        parent.sendall(pack(FrameKind.CANCEL, "requested"))
+    with serving(isolated.report) as parent:
+        path = tmp_path / "go on"
+        ask(parent, json.dumps(str(path)))
+        assert receive(parent) == (FrameKind.PROGRESS, [0.5, "half"])
+        path.touch()
+        assert receive(parent) == (FrameKind.RESULT, "null")
+
+
+def test_an_existing_answer_is_asked_for_first():
+    with serving(isolated.again) as parent:
+        ask(parent, token=2)
+        assert receive(parent) == (FrameKind.RESULT, '"from before"')
+
+
+def test_a_parent_that_is_gone_before_it_said_anything_ends_it():
+    ours, theirs = socket.socketpair()
+    ours.close()
+    with theirs:
+        Child(theirs, lambda: None).live()
+
+
+def test_a_kind_that_cannot_be_found_is_told():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(pack(FrameKind.SETUP, {}))
+        Child(theirs, lambda: None).live()
+        kind, body = receive(ours)
+        assert (kind, "message" in body) == (FrameKind.TROUBLE, True)
+
+
+def test_of_much_progress_little_is_sent_and_the_last_word_always():
+    with serving(isolated.chatter) as parent:
+        ask(parent, "5000")
+        words = []
+        while not words or words[-1] != [1.0, "the last"]:
+            kind, word = receive(parent)
+            assert kind is FrameKind.PROGRESS
+            words.append(word)
+        assert words[0] == [0.0, "step 0"]
+        assert len(words) < 1000
+        parent.sendall(pack(FrameKind.CANCEL, "requested"))
+        assert receive(parent)[0] is FrameKind.RESULT
+
+
+def test_progress_is_sent_at_once_where_no_thread_can_be_started(monkeypatch):
+    def full(self):
+        raise RuntimeError("can't start new thread")
+
+    with serving(isolated.chatter) as parent:
+        monkeypatch.setattr(threading.Timer, "start", full)
+        ask(parent, "3")
+        notes = [receive(parent)[1][1] for _ in range(4)]
+        assert notes == ["step 0", "step 1", "step 2", "the last"]
+        parent.sendall(pack(FrameKind.CANCEL, "requested"))
+        assert receive(parent)[0] is FrameKind.RESULT
+
+
+def test_a_copy_that_a_handler_forks_answers_nothing():
+    program = """
+import os, socket, sys
+from tests.support import isolated
+from tests.support.workers import claim
+from holdfast.jobs.worker.isolation.child import Child
+from holdfast.jobs.worker.isolation.frames import FrameKind, dump_claim, pack, receive
+ours, theirs = socket.socketpair()
+ours.sendall(pack(FrameKind.JOB, dump_claim(claim(arguments="null"))))
+ours.shutdown(socket.SHUT_WR)
+Child(theirs, lambda: None).serve(isolated.fork.kind, None, 1000)
+theirs.close()
+print(receive(ours)[1] == str(os.getpid()), receive(ours), os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "True None 70\n", done.stderr

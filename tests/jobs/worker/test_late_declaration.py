@@ -1,0 +1,83 @@
+"""A downstream that nobody declared: the worker that meets it does, and its limits hold."""
+
+import asyncio
+
+from tests.support.workers import claim, rig
+
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.store_port import StoreUnusable
+from holdfast.jobs.worker.late_declaration import Declarer
+from holdfast.resilience.breaker.transitions import Permit
+from holdfast.testing import VirtualClock
+
+
+def hosts(**settings):
+    app = App("a")
+
+    @app.job(downstream=Downstream("host", key=lambda args: args, **settings))
+    async def fetch(ctx, args: str): ...
+
+    return fetch.kind
+
+
+def test_only_a_claim_without_a_word_on_its_keyed_downstream_misses_it():
+    declarer, kind = Declarer(None, VirtualClock()), hosts()
+    assert declarer.misses(claim(downstream="host:x"), kind)
+    assert not declarer.misses(claim(downstream="host:x", permit=Permit(0)), kind)
+    assert not declarer.misses(claim(downstream="other"), kind)
+    assert not declarer.misses(claim(), kind)
+
+
+class Told:
+    def __init__(self):
+        self.names = []
+        self.fails = False
+
+    async def declare_downstreams(self, settings):
+        if self.fails:
+            raise StoreUnusable("no")
+        self.names += [each.name for each in settings]
+
+
+def test_a_claim_from_before_is_handed_back_and_one_from_after_is_run(caplog):
+    store, clock, kind = Told(), VirtualClock(), hosts()
+    declarer, taken = Declarer(store, clock), claim(downstream="host:x")
+
+    async def go():
+        began = clock.monotonic()
+        await asyncio.sleep(1)
+        assert await declarer.declare(taken, kind, began)
+        assert await declarer.declare(taken, kind, began)
+        assert set(store.names) == {"host:x"}
+        await asyncio.sleep(1)
+        assert not await declarer.declare(taken, kind, clock.monotonic())
+        store.fails = True
+        assert not await declarer.declare(claim(downstream="host:y"), kind, began)
+
+    clock.run(go())
+    assert "host:y" in caplog.text
+
+
+def test_a_keyed_downstream_that_nobody_declared_is_limited_all_the_same(tmp_path):
+    app, alive, most = App("a"), 0, 0
+
+    @app.job(downstream=Downstream("host", key=lambda args: args, concurrency=1))
+    async def fetch(ctx, args: str):
+        nonlocal alive, most
+        alive += 1
+        most = max(most, alive)
+        await asyncio.sleep(0.001)
+        alive -= 1
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=5) as it:
+            names = [f"j{n}" for n in range(10)]
+            await it.enqueue(fetch, *names, arguments='"x"', downstream="host:x")
+            await it.run()
+            assert {await it.status(name) for name in names} == {"complete"}
+            jobs = [await it.store.get(name) for name in names]
+            assert {job.attempt_count for job in jobs} == {1}
+        assert most == 1
+
+    asyncio.run(go())

@@ -1,0 +1,288 @@
+"""What an error comes to: looked at, then decided."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from tests.support.workers import claim
+
+from holdfast.errors import Category, ErrorCode, Permanent, RetryLater, RetryRule
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.downstreams.record import Admission, TrialPermit, Verdict
+from holdfast.jobs.model import (
+    Attempt,
+    AttemptOutcome,
+    DeadLetterReason,
+    Failed,
+    JobError,
+    Retry,
+)
+from holdfast.jobs.worker.verdict import (
+    Trouble,
+    decide,
+    failed_before,
+    look,
+    may_be_own,
+    needs_history,
+    of_code,
+    trouble_of,
+    would_be_own,
+)
+from holdfast.resilience.backoff import Exponential
+from holdfast.resilience.categorize import Diagnosis
+from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
+
+IO, GW = ErrorCode.IO_ERROR, ErrorCode.GW_5XX
+POLICY = RetryPolicy(max_attempts=3, backoff=Exponential(base=10, cap=60, jitter=0.0))
+
+
+def kind_of(policy=POLICY, downstream=None):
+    app = App("a")
+
+    @app.job(retry=policy, downstream=downstream)
+    async def work(ctx): ...
+
+    return work.kind
+
+
+def decided(error, *, kind=None, duration=1.0, repeated=False, own=False, **fields):
+    kind = kind or kind_of()
+    trouble = error if isinstance(error, Trouble) else look(error, kind, 1000.0)
+    facts = {"duration": duration, "repeated": repeated, "own": own}
+    return decide(trouble, claim(**fields), kind, Random(1), **facts)
+
+
+class Throttled(Exception):
+    status_code = 429
+
+    def __init__(self, seconds):
+        super().__init__("slow down")
+        self.retry_after = seconds
+
+
+def test_a_transient_error_waits_by_the_backoff():
+    assert decided(ConnectionError("x"), attempt=2).after == 20
+
+
+@pytest.mark.parametrize("error", [RetryLater(5e9), Throttled(5e9)])
+def test_nobody_can_ask_for_more_than_ten_years(error):
+    assert 365 * 86400 <= decided(error).after <= 3650 * 86400
+
+
+def test_a_permanent_error_is_a_dead_letter_at_once():
+    outcome = decided(Permanent("PARSE_ERROR", "no"))
+    error = JobError(ErrorCode.PARSE_ERROR, "no")
+    assert outcome == Failed(error, DeadLetterReason.PERMANENT)
+
+
+def test_the_last_attempt_ends_in_the_dead_letters():
+    assert decided(ConnectionError(), attempt=3).dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
+
+
+@pytest.mark.parametrize("attempt", [1, 3, 7])
+def test_a_failed_trial_does_not_count(attempt):
+    outcome = decided(ConnectionError(), attempt=attempt, admission=Admission.TRIAL)
+    assert (type(outcome), outcome.counted) == (Retry, False)
+    assert decided(ConnectionError(), attempt=1).counted
+
+
+def test_a_failed_trial_of_a_code_of_one_retry_does_not_count_either():
+    trouble = replace(of_code(IO), diagnosis=Diagnosis(Category.TRANSIENT, IO, counts=True))
+    assert trouble.verdict is Verdict.FAILURE
+    trial = {"attempt": 2, "max_attempts": 9, "admission": Admission.TRIAL}
+    outcome = decided(trouble, repeated=True, **trial)
+    assert (type(outcome), outcome.counted) == (Retry, False)
+    assert not needs_history(trouble, claim(**trial))
+    assert needs_history(of_code(IO), claim(**trial))
+
+
+def test_a_failed_trial_that_is_the_jobs_own_counts_like_any_attempt():
+    trial = {"admission": Admission.TRIAL, "own": True}
+    assert decided(ConnectionError(), attempt=1, **trial).counted
+    last = decided(ConnectionError(), attempt=3, **trial)
+    assert last.dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
+    trouble = replace(of_code(IO), diagnosis=Diagnosis(Category.TRANSIENT, IO, counts=True))
+    trying = claim(attempt=2, max_attempts=9, admission=Admission.TRIAL)
+    assert needs_history(trouble, trying, own=True)
+
+
+def test_a_failed_trial_lets_others_have_the_next_one():
+    kind = kind_of(downstream=Downstream("gw", breaker=BreakerPolicy(open_for=100)))
+    trouble = look(ConnectionError(), kind, 1000.0)
+    trying = claim(admission=Admission.TRIAL)
+    outcome = decide(trouble, trying, kind, Random(1), duration=1.0)
+    assert outcome.after == 125
+
+
+def permitted(well_at, token=7):
+    return claim(token=token, admission=Admission.TRIAL, permit=TrialPermit(1, 1, well_at))
+
+
+def failed_at(started_at, token, error=GW):
+    problem = None if error is None else JobError(error, "x")
+    return Attempt("j1", 1, token, "w", started_at, error=problem)
+
+
+@pytest.mark.parametrize(
+    "attempts, expected",
+    [
+        ([], False),
+        ([failed_at(40.0, 6)], True),
+        ([failed_at(60.0, 6)], False),
+        ([failed_at(40.0, 5), failed_at(60.0, 6)], False),
+        ([failed_at(40.0, 5), failed_at(60.0, 6, error=None)], True),
+        ([failed_at(40.0, 7)], False),
+    ],
+)
+def test_a_failed_trial_is_the_jobs_own_where_another_succeeded_since_it_failed_before(
+    attempts, expected
+):
+    assert would_be_own(attempts, permitted(50.0)) is expected
+    assert not would_be_own(attempts, permitted(None))
+
+
+def test_whose_failure_a_trial_is_need_not_be_asked_where_it_cannot_be_the_jobs_own():
+    assert may_be_own(permitted(50.0))
+    assert not may_be_own(permitted(50.0, token=1))
+    assert not may_be_own(permitted(None))
+    assert not may_be_own(claim())
+
+
+def test_a_trial_that_says_nothing_of_its_downstream_counts_like_any_attempt():
+    excluded = replace(of_code(GW), excluded=True)
+    trial = {"admission": Admission.TRIAL}
+    assert isinstance(decided(excluded, attempt=3, **trial), Failed)
+    assert decided(excluded, attempt=1, **trial).counted
+
+
+def test_a_trial_does_not_lift_what_forbids_another_attempt():
+    trial = {"admission": Admission.TRIAL}
+    assert isinstance(decided(Permanent("PARSE_ERROR", "no"), **trial), Failed)
+    careful = kind_of(replace(POLICY, idempotent=False))
+    assert isinstance(decided(TimeoutError(), kind=careful, **trial), Failed)
+    late = decided(ConnectionError(), deadline_at=1005.0, **trial)
+    assert late.dead_letter is DeadLetterReason.DEADLINE
+
+
+@pytest.mark.parametrize("repeated, expected", [(False, Retry), (True, Failed)])
+def test_a_code_of_one_retry_is_not_retried_where_it_failed_so_before(repeated, expected):
+    outcome = decided(RuntimeError("?"), attempt=2, max_attempts=9, repeated=repeated)
+    assert isinstance(outcome, expected)
+
+
+def test_repeats_do_not_matter_to_a_code_that_is_retried_by_policy():
+    assert isinstance(decided(ConnectionError(), attempt=2, repeated=True), Retry)
+
+
+@pytest.mark.parametrize("asked, after", [(3, 10), (30, 30), (86400, 86400)])
+def test_an_asked_wait_replaces_a_shorter_one_and_is_never_cut(asked, after):
+    assert decided(Throttled(asked)).after == after
+
+
+def test_retry_later_is_followed_to_the_letter():
+    assert decided(RetryLater(0.5)).after == 0.5
+
+
+def test_an_unknown_effect_is_not_repeated_where_that_does_harm():
+    careful = kind_of(replace(POLICY, idempotent=False))
+    cut = decided(TimeoutError("no answer"), kind=careful)
+    assert cut == Failed(cut.error, DeadLetterReason.PERMANENT)
+    assert isinstance(decided(ConnectionRefusedError(), kind=careful), Retry)
+
+
+@pytest.mark.parametrize("deadline_at, expected", [(1011.0, Failed), (1011.1, Retry)])
+def test_no_retry_is_planned_that_could_only_start_after_the_deadline(deadline_at, expected):
+    outcome = decided(ConnectionError(), deadline_at=deadline_at)
+    assert isinstance(outcome, expected)
+    if expected is Failed:
+        assert outcome.dead_letter is DeadLetterReason.DEADLINE
+        assert outcome.error.code is ErrorCode.GW_UNAVAILABLE
+
+
+def test_the_policys_own_look_comes_first():
+    picky = kind_of(replace(POLICY, categorize=lambda error: Category.PERMANENT))
+    assert isinstance(decided(ConnectionError(), kind=picky), Failed)
+    assert look(ConnectionError(), picky, 0.0).verdict is Verdict.NEITHER
+    shrugging = kind_of(replace(POLICY, categorize=lambda error: None))
+    assert isinstance(decided(ConnectionError(), kind=shrugging), Retry)
+
+
+def test_a_look_of_the_policy_that_fails_changes_nothing(caplog):
+    def broken(error):
+        raise ValueError
+
+    assert isinstance(decided(ConnectionError(), kind=kind_of(replace(POLICY, categorize=broken))),
+                      Retry)  # fmt: skip
+    assert "failed to categorize" in caplog.text
+
+
+def test_a_breakers_exclusion_counts_as_neither():
+    breaker = BreakerPolicy(exclude=(ConnectionResetError,))
+    kind = kind_of(downstream=Downstream("d", breaker=breaker))
+    assert look(ConnectionResetError(), kind, 0.0).verdict is Verdict.NEITHER
+    assert look(ConnectionRefusedError(), kind, 0.0).verdict is Verdict.FAILURE
+
+
+@pytest.mark.parametrize("error", [SystemExit(2), KeyboardInterrupt(), GeneratorExit()])
+def test_what_is_no_exception_is_an_unknown_failure(error):
+    trouble = trouble_of(error, kind_of(), 0.0)
+    assert trouble.diagnosis.retry is RetryRule.ONCE
+    assert trouble.error.code is ErrorCode.UNKNOWN
+    assert type(error).__name__ in trouble.message
+    assert trouble.verdict is Verdict.NEITHER
+
+
+def test_a_trouble_of_our_own_says_nothing_of_the_downstream():
+    assert of_code(ErrorCode.UNKNOWN).verdict is Verdict.NEITHER
+    assert of_code(ErrorCode.UNKNOWN, final=True).diagnosis.retry is RetryRule.NEVER
+    assert of_code(ErrorCode.MEMORY_ERROR).message
+
+
+def attempts(*told):
+    return [
+        Attempt(
+            "j1",
+            number,
+            token,
+            "w",
+            0.0,
+            1.0,
+            1.0,
+            outcome,
+            None if code is None else JobError(code, ""),
+        )
+        for token, (number, outcome, code) in enumerate(told, start=1)
+    ]
+
+
+RETRY, FAILED = AttemptOutcome.RETRY, AttemptOutcome.FAILED
+RELEASED = AttemptOutcome.RELEASED
+
+
+@pytest.mark.parametrize(
+    "told, number, expected",
+    [
+        ([(1, RETRY, IO), (2, None, None)], 2, True),
+        ([(1, RETRY, GW), (2, None, None)], 2, False),
+        ([(1, RETRY, IO), (2, RETRY, GW), (3, None, None)], 3, True),
+        ([(1, RELEASED, None), (1, RETRY, IO), (2, None, None)], 2, True),
+        ([(1, RETRY, GW), (2, RETRY, IO), (2, RETRY, IO), (2, None, None)], 2, False),
+        ([(1, RETRY, IO), (2, RETRY, IO), (2, None, None)], 2, True),
+        ([(1, FAILED, IO), (1, RETRY, GW), (2, None, None)], 2, False),
+        ([(1, RETRY, IO), (2, FAILED, IO), (1, RETRY, GW), (2, None, None)], 2, False),
+        ([(1, RETRY, IO), (2, AttemptOutcome.LEASE_LOST, None), (1, None, None)], 1, False),
+        ([], 1, False),
+    ],
+)
+def test_only_the_attempts_of_the_jobs_present_life_count(told, number, expected):
+    ours = claim(token=len(told), attempt=number)
+    assert failed_before(attempts(*told), ours, IO) is expected
+
+
+def test_history_is_read_only_where_it_decides():
+    unknown, known = of_code(ErrorCode.UNKNOWN), of_code(ErrorCode.GW_5XX)
+    assert needs_history(unknown, claim(attempt=2, max_attempts=3))
+    assert not needs_history(unknown, claim(attempt=1, max_attempts=3))
+    assert not needs_history(unknown, claim(attempt=3, max_attempts=3))
+    assert not needs_history(known, claim(attempt=2, max_attempts=3))
