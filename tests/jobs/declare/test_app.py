@@ -208,10 +208,10 @@ def test_hooks_are_declared_below_their_job(app):
         return None
 
     assert send.kind.existing is not None
-    assert send.kind.existing.function is stored
+    assert send.kind.existing.call is stored
     assert send.kind.existing.is_async
     assert send.kind.before_retry is not None
-    assert send.kind.before_retry.function is has_file
+    assert send.kind.before_retry.call is has_file
     assert not send.kind.before_retry.is_async
     assert app.kinds[0].existing is send.kind.existing
 

@@ -69,9 +69,9 @@ class Handler:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A function of the user's that is asked beside the handler. See `JobFunction`."""
+    """A function of the user's that is called beside the handler. See `JobFunction`."""
 
-    function: Callable[..., Any]
+    call: Callable[..., Any]
     is_async: bool
 
 

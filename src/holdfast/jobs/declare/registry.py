@@ -62,9 +62,9 @@ class Registry:
         if hook is None:
             return
         if hook.is_async:
-            await hook.function(job)
+            await hook.call(job)
         else:
-            answer = await asyncio.to_thread(hook.function, job)
+            answer = await asyncio.to_thread(hook.call, job)
             if inspect.isawaitable(answer):
                 await answer
 

@@ -1,13 +1,15 @@
-"""One attempt from its claim to its report: started → resolved → ran → judged → reported.
+"""One attempt from its claim to its report: called → concluded → reported.
 
-The value that goes through the pipeline is a `Run`. Each step reads what the one before left in
-it, and whatever a handler does, even `sys.exit`, ends in a report. A step that fails notes a
-`Trouble`, and the ones that would need its work are passed over.
+Each step returns the value that the next one takes: the handler's ending (an `Answer`, or the
+`Trouble` it met), then a `Conclusion`, then the report. Any exception of a handler, `SystemExit`
+included, ends in a report.
 
-A run can be asked to stop (`cut`), and one that does not obey in time is abandoned: it is judged
-and reported as stopped while its handler still runs, keeps its slot until the handler ends, and
-its answer is dropped; after a deadline it is kept as a late result. An answer that is there before
-the report is always taken, whatever asked the handler to stop: the work is done.
+A run can be asked to stop (`Run.cut`). One that does not stop in time is abandoned: it is concluded
+and reported as stopped while its handler still runs, it keeps its slot until the handler ends, and
+its answer is dropped; after a deadline the answer is stored as a late result.
+
+Which outcome wins: an answer that arrives before the report, since the work is done; then the
+reason for which the run was asked to stop; then the handler's error.
 """
 
 import asyncio
@@ -22,22 +24,17 @@ from typing import Any, Protocol
 from holdfast.clock import Clock
 from holdfast.errors import AttemptTimeout, DeadlineExceeded
 from holdfast.jobs.declare.context import CancelReason, JobCancelled
-from holdfast.jobs.declare.kinds import Hook
+from holdfast.jobs.declare.kinds import Handler, Hook
 from holdfast.jobs.downstreams.record import Admission, CallReport, Verdict
-from holdfast.jobs.model import (
-    Cancelled,
-    Completed,
-    DeadLetterReason,
-    Failed,
-    Finished,
-    Released,
-)
+from holdfast.jobs.model import Cancelled, Completed, DeadLetterReason, Failed, Finished, Released
 from holdfast.jobs.store_port import Store, StoreError
+from holdfast.jobs.structs import Value
 from holdfast.jobs.worker.late_declaration import Declarer
-from holdfast.jobs.worker.run import NOTHING, Run
+from holdfast.jobs.worker.run import Run
 from holdfast.jobs.worker.signals import interrupts_here, runs_now
 from holdfast.jobs.worker.threads import Call, Threads, end_copy
 from holdfast.jobs.worker.verdict import (
+    Conclusion,
     Trouble,
     decide,
     failed_before,
@@ -49,7 +46,17 @@ from holdfast.jobs.worker.verdict import (
     would_be_own,
 )
 
-_COMPLETED = Completed()
+
+class Answer(Value, frozen=True):
+    """What a handler returned, as JSON text; None is its own short form of null."""
+
+    result: str | None
+
+
+Ending = Answer | Trouble | Conclusion | None
+"""How a handler ended; a `Conclusion` where it was not called, None where it was stopped."""
+
+_COMPLETED = Conclusion(Completed(), Verdict.SUCCESS)
 
 
 class Children(Protocol):
@@ -64,12 +71,12 @@ class Executor:
     """Take runs through the pipeline.
 
     Args:
-        store: asked for a job's earlier attempts where a code is tried again only once, and handed
+        store: asked for a job's earlier attempts where a code is tried again only once, and given
             late results.
-        threads: where handlers that block run.
+        threads: where blocking handlers run.
         children: where handlers with `isolation` run.
-        on_ended: told of each run at its end, abandoned ones included.
-        on_interrupt: told that the process was asked to stop from its keyboard.
+        on_ended: called with each run at its end, abandoned ones included.
+        on_interrupt: called when the process was asked to stop from its keyboard.
     """
 
     def __init__(
@@ -95,208 +102,144 @@ class Executor:
     async def execute(self, run: Run) -> None:
         """Take `run` from its claim to its report."""
         try:
-            if self._started(run) and self._resolved(run):
-                await self._ran(run)
+            ending = await self._run(run)
             if run.abandoned:
-                await self._keep_late(run)
-                return
-            if run.result is NOTHING:
-                await self._judged(run)
-            else:
-                run.ended_at = self._clock.monotonic()
-                run.outcome = _COMPLETED if run.result is None else Completed(run.result)
-                run.verdict = Verdict.SUCCESS
-            self._reported(run)
+                await self._store_late_result(run, ending)
+            elif isinstance(ending, Answer) or not run.lost:
+                ended_at = self._clock.monotonic()
+                conclusion = await self._conclude(run, ending, ended_at)
+                run.report = _report(run, conclusion, ended_at)
         finally:
             self._on_ended(run)
 
     def abandon(self, run: Run) -> None:
-        """Judge and report a run that was cut and does not end; end it by force if possible."""
+        """Report a run that was asked to stop and does not; kill its child process, if any."""
         run.abandoned = True
         run.ends_at = None
-        self._judge_cut(run)
-        self._reported(run)
+        if not run.lost:
+            ended_at = self._clock.monotonic()
+            run.report = _report(run, self._stopped(run, ended_at), ended_at)
         if run.call is not None:
             run.call.strike()
 
-    # -- the steps -----------------------------------------------------------------------------
+    # -- running the handler -------------------------------------------------------------------
 
-    def _started(self, run: Run) -> bool:
+    async def _run(self, run: Run) -> Ending:
         if run.claim.admission is Admission.REFUSED:
-            run.trouble = refusal(run.claim)
-            run.outcome = Failed(run.trouble.error, DeadLetterReason.REFUSED)
-            return False
-        return run.cut is None
-
-    def _resolved(self, run: Run) -> bool:
-        handler = run.kind.handler
-        if not handler.takes_arguments or run.kind.isolation is not None:
-            return True
+            refused = refusal(run.claim)
+            return Conclusion(
+                Failed(refused.error, DeadLetterReason.REFUSED), verdict=None, trouble=refused
+            )
+        if run.cut is not None:
+            return None
+        process = os.getpid()
         try:
-            run.arguments = handler.arguments.decode(run.claim.arguments)
-        except Exception as error:
-            run.trouble = look(error, run.kind, self._clock.wall())
-            return False
-        return True
-
-    async def _ran(self, run: Run) -> None:
-        process, kind = os.getpid(), run.kind
-        try:
-            if run.in_loop and kind.existing is None and run.claim.downstream is None:
-                # What `_called` would do, without a coroutine of its own.
-                value = await kind.handler.call(run.context, run.arguments)
-                run.result = kind.handler.results.encode(value)
-            else:
-                await self._called(run)
+            return await self._call(run)
         except asyncio.CancelledError as error:
-            self._note_cancelled(run, error)
+            return self._cancelled(run, error)
         except BaseException as error:
             if isinstance(error, GeneratorExit) and not runs_now(run.task):
-                # Nobody runs this coroutine any more: it is being thrown away.
+                # The coroutine is being closed by the interpreter, not by its task.
                 raise
-            self._note_error(run, error)
+            trouble = self._failed(run, error)
             if isinstance(error, KeyboardInterrupt) and run.in_loop and interrupts_here():
-                # The signal may have struck while this handler had the main thread, or the handler
-                # raised it itself: one cannot tell, so the attempt counts and the worker stops.
+                # The signal may have arrived while this handler had the main thread, or the handler
+                # raised it itself. Nothing tells them apart: the attempt counts, the worker stops.
                 self._on_interrupt()
+            return trouble
         finally:
             end_copy(process)
 
-    async def _judged(self, run: Run) -> None:
-        """Judge a run that came back without an answer."""
-        run.ended_at = self._clock.monotonic()
-        if run.outcome is not None:
-            return
-        if run.trouble is None or run.cut is not None:
-            self._judge_cut(run)
-        else:
-            repeated = await self._repeated(run.trouble, run)
-            run.outcome = decide(
-                run.trouble, run.claim, run.kind, self._rng,
-                duration=run.ended_at - run.started_at, repeated=repeated, own=run.own,
-            )  # fmt: skip
-            run.verdict = run.trouble.verdict
-
-    def _reported(self, run: Run) -> None:
-        if run.lost and not run.has_result:
-            # The job is another's by now. An answer is still sent: it may be a late result.
-            return
-        assert run.outcome is not None
-        claim, report, meta = run.claim, None, None
-        seen = None if run.trouble is None else run.trouble.diagnosis
-        if claim.permit is not None and claim.downstream is not None and run.verdict is not None:
-            code = None if seen is None else seen.code
-            report = CallReport(claim.downstream, claim.permit, run.verdict, code)
-        if seen is not None and seen.status is not None:
-            meta = json.dumps({"gateway_http_status": seen.status})
-        ended_at = run.ended_at if run.ended_at is not None else self._clock.monotonic()
-        run.report = Finished(claim.lease, run.outcome, ended_at - run.started_at, report, meta)
-
-    async def _called(self, run: Run) -> None:
-        kind = run.kind
-        if run.claim.downstream is not None and not await self._admitted(run):
-            return
+    async def _call(self, run: Run) -> Ending:
+        claim, kind = run.claim, run.kind
+        handler, arguments, value = kind.handler, None, None
+        if handler.takes_arguments and kind.isolation is None:
+            arguments = handler.arguments.decode(claim.arguments)
+        if claim.downstream is not None:
+            early = await self._prepare_downstream(run)
+            if early is not None or run.cut is not None:
+                return early
         if kind.isolation is not None:
             answer = await self._children.execute(run)
-            if isinstance(answer, Trouble):
-                run.trouble = answer
-            else:
-                run.result = answer
-            return
-        value = None
-        if kind.existing is not None and kind.asks_existing(run.claim):
-            value = await self._call_hook(run, kind.existing)
+            return answer if isinstance(answer, Trouble) else Answer(answer)
+        if kind.existing is not None and kind.asks_existing(claim):
+            value = await self._invoke(run, kind.existing, arguments)
             if value is None and run.cut is not None:
-                return
+                return None
         if value is None:
-            handler = kind.handler
-            if handler.is_async:
-                value = await handler.call(run.context, run.arguments)
-            else:
-                value = await self._in_thread(run, handler.call)
-                if inspect.isawaitable(value):
-                    run.awaited = True
-                    value = await value
-        run.result = kind.handler.results.encode(value)
+            value = await self._invoke(run, handler, arguments)
+        return Answer(handler.results.encode(value))
 
-    # -- details -------------------------------------------------------------------------------
+    async def _invoke(self, run: Run, called: Handler | Hook, arguments: Any) -> Any:
+        """Call a coroutine function on this loop, and any other function on a thread."""
+        if called.is_async:
+            return await called.call(run.context, arguments)
+        value = await self._in_thread(run, called.call, arguments)
+        if inspect.isawaitable(value):
+            run.awaited = True
+            value = await value
+        return value
 
-    async def _in_thread(self, run: Run, function: Callable[..., Any]) -> Any:
-        call: Call = self._threads.start(function, run.context, run.arguments)
+    async def _in_thread(self, run: Run, function: Callable[..., Any], arguments: Any) -> Any:
+        call: Call = self._threads.start(function, run.context, arguments)
         run.call = call
         try:
             return await call.future
         finally:
             run.call = None
-            del call  # this frame is part of an error's traceback, which the call's future holds
+            # An error's traceback holds this frame, and the call's future holds the error: without
+            # this line they would form a reference cycle.
+            del call
 
-    async def _call_hook(self, run: Run, hook: Hook) -> Any:
-        if hook.is_async:
-            return await hook.function(run.context, run.arguments)
-        value = await self._in_thread(run, hook.function)
-        return await value if inspect.isawaitable(value) else value
-
-    def _note_cancelled(self, run: Run, error: asyncio.CancelledError) -> None:
+    def _cancelled(self, run: Run, error: asyncio.CancelledError) -> Trouble | None:
         task = asyncio.current_task()
         asked = task is not None and task.cancelling() > 0
         while task is not None and task.cancelling():
             # Left standing it would confuse every timeout in what this task still does.
             task.uncancel()
         if run.cut is None and asked:
-            # The loop is being torn down around us.
+            # The event loop is shutting down.
             run.cut = CancelReason.SHUTDOWN
-        elif run.cut is None:
-            self._note_error(run, error)
+        return None if run.cut is not None else self._failed(run, error)
 
-    def _note_error(self, run: Run, error: BaseException) -> None:
+    def _failed(self, run: Run, error: BaseException) -> Trouble:
         if isinstance(error, JobCancelled) and run.cut is None:
             run.cut = CancelReason.REQUESTED
-        run.trouble = trouble_of(error, run.kind, self._clock.wall())
-        if run.cut is None and not run.trouble.diagnosis.known:
+        trouble = trouble_of(error, run.kind, self._clock.wall())
+        if run.cut is None and not trouble.diagnosis.known:
             run.context.logger.warning("attempt %d failed", run.claim.attempt, exc_info=error)
+        return trouble
 
-    def _judge_cut(self, run: Run) -> None:
-        """Set the outcome of a run that was asked to stop, and stopped or was abandoned."""
-        if run.ended_at is None:
-            run.ended_at = self._clock.monotonic()
-        run.verdict = Verdict.NEITHER
-        if run.cut is CancelReason.REQUESTED:
-            run.outcome = Cancelled()
-        elif run.cut is not CancelReason.TIMEOUT:
-            run.outcome = Released(reason=str(run.cut or CancelReason.SHUTDOWN))
-        else:
-            self._judge_timeout(run)
-
-    def _judge_timeout(self, run: Run) -> None:
-        name = run.kind.name
-        error: Exception = AttemptTimeout(name, run.kind.timeout or 0.0)
-        if run.by_deadline:
-            error = DeadlineExceeded(name, run.deadline - run.started_at)
-        run.trouble = trouble = look(error, run.kind, self._clock.wall())
-        run.verdict = trouble.verdict
-        if run.by_deadline:
-            run.outcome = Failed(trouble.error, DeadLetterReason.DEADLINE)
-        else:
-            assert run.ended_at is not None
-            duration = run.ended_at - run.started_at
-            run.outcome = decide(
-                trouble, run.claim, run.kind, self._rng, duration=duration, own=run.own
-            )
-
-    async def _admitted(self, run: Run) -> bool:
-        """Settle what must be known of the downstream before a call; False: make none."""
+    async def _prepare_downstream(self, run: Run) -> Conclusion | None:
+        """Declare a downstream that the store does not know, and note whose failure would count."""
         claim = run.claim
         if self._declarer.misses(claim, run.kind):
             if await self._declarer.declare(claim, run.kind, run.started_at):
-                run.outcome = Released(reason="undeclared downstream")
-                return False
+                return Conclusion(Released(reason="undeclared downstream"), verdict=None)
         elif may_be_own(claim):
-            # Where the store cannot say, the next trial asks again.
+            # If the store cannot be reached now, the next trial asks again.
             with contextlib.suppress(StoreError):
                 run.own = would_be_own(await self._store.attempts(claim.job_id), claim)
-        return run.cut is None
+        return None
 
-    async def _repeated(self, trouble: Trouble, run: Run) -> bool:
+    # -- concluding ----------------------------------------------------------------------------
+
+    async def _conclude(self, run: Run, ending: Ending, ended_at: float) -> Conclusion:
+        if isinstance(ending, Answer):
+            if ending.result is None:
+                return _COMPLETED
+            return Conclusion(Completed(ending.result), Verdict.SUCCESS)
+        if isinstance(ending, Conclusion):
+            return ending
+        if ending is None or run.cut is not None:
+            return self._stopped(run, ended_at)
+        outcome = decide(
+            ending, run.claim, run.kind, self._rng, duration=ended_at - run.started_at,
+            repeated=await self._failed_before(run, ending), own=run.own,
+        )  # fmt: skip
+        return Conclusion(outcome, ending.verdict, ending)
+
+    async def _failed_before(self, run: Run, trouble: Trouble) -> bool:
         claim = run.claim
         if not needs_history(trouble, claim, own=run.own):
             return False
@@ -307,12 +250,46 @@ class Executor:
             return False
         return failed_before(attempts, claim, trouble.diagnosis.code)
 
-    async def _keep_late(self, run: Run) -> None:
-        # Whoever noticed first that the deadline had passed, this worker or maintenance.
-        if not run.has_result or run.claim.deadline_at is None:
+    def _stopped(self, run: Run, ended_at: float) -> Conclusion:
+        """Conclude a run that was asked to stop, and stopped or was abandoned."""
+        if run.cut is CancelReason.TIMEOUT:
+            return self._timed_out(run, ended_at)
+        if run.cut is CancelReason.REQUESTED:
+            return Conclusion(Cancelled(), Verdict.NEITHER)
+        reason = str(run.cut or CancelReason.SHUTDOWN)
+        return Conclusion(Released(reason=reason), Verdict.NEITHER)
+
+    def _timed_out(self, run: Run, ended_at: float) -> Conclusion:
+        name = run.kind.name
+        error: Exception = AttemptTimeout(name, run.kind.timeout or 0.0)
+        if run.by_deadline:
+            error = DeadlineExceeded(name, run.deadline - run.started_at)
+        trouble = look(error, run.kind, self._clock.wall())
+        if run.by_deadline:
+            return Conclusion(
+                Failed(trouble.error, DeadLetterReason.DEADLINE), trouble.verdict, trouble
+            )
+        outcome = decide(
+            trouble, run.claim, run.kind, self._rng, duration=ended_at - run.started_at, own=run.own
+        )
+        return Conclusion(outcome, trouble.verdict, trouble)
+
+    async def _store_late_result(self, run: Run, ending: Ending) -> None:
+        if not isinstance(ending, Answer) or run.claim.deadline_at is None:
             return
         lease = run.claim.lease
         try:
-            await self._store.store_late_result(lease.job_id, lease.token, run.result)
+            await self._store.store_late_result(lease.job_id, lease.token, ending.result)
         except StoreError as error:
-            run.context.logger.warning("a late result could not be kept: %s", error)
+            run.context.logger.warning("a late result could not be stored: %s", error)
+
+
+def _report(run: Run, conclusion: Conclusion, ended_at: float) -> Finished:
+    claim, call, meta = run.claim, None, None
+    diagnosis = None if conclusion.trouble is None else conclusion.trouble.diagnosis
+    if claim.permit is not None and claim.downstream is not None and conclusion.verdict is not None:
+        code = None if diagnosis is None else diagnosis.code
+        call = CallReport(claim.downstream, claim.permit, conclusion.verdict, code)
+    if diagnosis is not None and diagnosis.status is not None:
+        meta = json.dumps({"gateway_http_status": diagnosis.status})
+    return Finished(claim.lease, conclusion.outcome, ended_at - run.started_at, call, meta)

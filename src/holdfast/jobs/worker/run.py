@@ -2,17 +2,12 @@
 
 import asyncio
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 from holdfast.clock import Clock
 from holdfast.jobs.declare.context import CancelReason, ContextPort, JobContext
 from holdfast.jobs.declare.kinds import JobKind
-from holdfast.jobs.downstreams.record import Verdict
-from holdfast.jobs.model import Claim, Finished, Outcome
-from holdfast.jobs.worker.verdict import Trouble
-
-NOTHING = object()
-"""The result of a run whose handler has not come back with an answer."""
+from holdfast.jobs.model import Claim, Finished
 
 
 class Stopper(Protocol):
@@ -38,10 +33,8 @@ class Run:
 
     # Most runs never leave these: set on the class, they cost nothing for each.
     ends_at: float | None = None
-    ended_at: float | None = None
     deadline = math.inf
     by_deadline = False
-    arguments: Any = None
     task: asyncio.Task[None] | None = None
     call: Stopper | None = None
     cut: CancelReason | None = None
@@ -51,10 +44,6 @@ class Run:
     own = False
     abandoned = False
     resent = False
-    result: Any = NOTHING
-    trouble: Trouble | None = None
-    verdict: Verdict | None = None
-    outcome: Outcome | None = None
     report: Finished | None = None
 
     def __init__(
@@ -87,11 +76,6 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run {self.kind.name} {self.claim.job_id} attempt {self.claim.attempt}>"
-
-    @property
-    def has_result(self) -> bool:
-        """Whether the handler came back with an answer, now JSON text in `result`."""
-        return self.result is not NOTHING
 
     @property
     def in_loop(self) -> bool:

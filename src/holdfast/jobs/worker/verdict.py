@@ -38,8 +38,10 @@ from holdfast.jobs.model import (
     DeadLetterReason,
     Failed,
     JobError,
+    Outcome,
     Retry,
 )
+from holdfast.jobs.structs import Value
 from holdfast.resilience.categorize import Diagnosis, diagnose
 
 _log = logging.getLogger("holdfast.worker")
@@ -78,6 +80,20 @@ class Trouble:
         if self.excluded or not self.diagnosis.counts:
             return Verdict.NEITHER
         return Verdict.FAILURE
+
+
+class Conclusion(Value, frozen=True):
+    """What an attempt comes to.
+
+    Args:
+        outcome: what is reported of the job.
+        verdict: what the call says of the downstream; None where there was no call.
+        trouble: the error behind the outcome, if there is one.
+    """
+
+    outcome: Outcome
+    verdict: Verdict | None
+    trouble: Trouble | None = None
 
 
 def look(error: BaseException, kind: JobKind, wall_now: float) -> Trouble:

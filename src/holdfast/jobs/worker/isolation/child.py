@@ -148,7 +148,7 @@ class Child:
         return handler.results.encode(value)
 
     def _ask_existing(self, hook: Hook, context: JobContext, arguments: Any) -> Any:
-        answer = hook.function(context, arguments)
+        answer = hook.call(context, arguments)
         return self._finish(answer) if inspect.isawaitable(answer) else answer
 
     def _finish(self, coroutine: Any) -> Any:
