@@ -13,7 +13,7 @@ from holdfast.jobs.declare.context import CancelReason
 from holdfast.jobs.job_events import JobClaimed, LeaseLost, StoreBack, StoreLost
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import Extended, StoreUnavailable
-from holdfast.jobs.worker.heartbeat import Heartbeat, News
+from holdfast.jobs.worker.heartbeat import Heartbeat, LeaseChanges
 from holdfast.jobs.worker.run import Run
 from holdfast.testing import VirtualClock
 
@@ -52,7 +52,7 @@ def beating(store, runs, clock, told=None, extend_every=3.0):
     heartbeat = Heartbeat(
         lambda: store, dict(enumerate(runs)), lease_seconds=10.0,
         extend_every=extend_every, clock=clock,
-        outage=Outage("w", clock, listeners), tell=heard.append,
+        outage=Outage("w", clock, listeners), on_change=heard.append,
     )  # fmt: skip
     return heartbeat, heard
 
@@ -62,7 +62,7 @@ def test_all_leases_are_extended_in_one_statement():
     store, runs = Scripted(), {a_run(clock, job_id="a"), a_run(clock, job_id="b")}
     heartbeat, heard = beating(store, runs, clock)
     clock.advance(4)
-    assert clock.run(heartbeat.beat()) == News()
+    assert clock.run(heartbeat.beat()) == LeaseChanges()
     ((leases, seconds),) = store.calls
     assert ({lease.job_id for lease in leases}, seconds) == ({"a", "b"}, 10.0)
     assert {run.held_until for run in runs} == {14.0}
@@ -82,7 +82,7 @@ def test_an_outage_does_not_outlast_the_leases_that_showed_it():
     held, outage = {"j1": a_run(clock)}, Outage("w", clock, [told])
     heartbeat = Heartbeat(
         lambda: store, held, lease_seconds=10.0, extend_every=3.0, clock=clock, outage=outage,
-        tell=lambda news: None,
+        on_change=lambda news: None,
     )  # fmt: skip
     clock.run(heartbeat.beat())
     assert outage.lasts
@@ -99,7 +99,7 @@ def test_an_outage_that_others_still_see_lasts_whatever_the_heartbeat_holds():
     outage.lost("tick", OSError("gone"))
     heartbeat = Heartbeat(
         Scripted, {}, lease_seconds=10.0, extend_every=3.0, clock=clock, outage=outage,
-        tell=lambda news: None,
+        on_change=lambda news: None,
     )  # fmt: skip
     clock.run(heartbeat.beat())
     assert outage.lasts
@@ -143,7 +143,7 @@ def test_lost_leases_and_requests_to_cancel_are_told_and_signalled():
     store = Scripted(Extended(lost=(lost.claim.lease,), cancel_requested=("asked",)))
     heartbeat, heard = beating(store, {lost, asked, fine}, clock)
     clock.run(heartbeat.beat())
-    assert heard == [News(lost=(lost,), cancelled=(asked,))]
+    assert heard == [LeaseChanges(lost=(lost,), cancelled=(asked,))]
     assert lost.context.cancel_reason is CancelReason.LEASE_LOST
     assert asked.context.cancel_reason is CancelReason.REQUESTED
     assert fine.context.cancel_reason is None
@@ -155,7 +155,7 @@ def test_only_the_lease_with_the_lost_token_is_lost():
     store = Scripted(Extended(lost=(old.claim.lease,)))
     heartbeat, heard = beating(store, {old, new}, clock)
     clock.run(heartbeat.beat())
-    assert heard == [News(lost=(old,))]
+    assert heard == [LeaseChanges(lost=(old,))]
 
 
 @pytest.mark.parametrize("trouble", [StoreUnavailable("gone"), ValueError("a bug")])
@@ -168,7 +168,7 @@ def test_a_lease_that_ran_out_while_the_store_was_away_is_doubtful(trouble):
     assert heard == []
     clock.advance(5)
     clock.run(heartbeat.beat())
-    assert heard == [News(doubtful=(run,))]
+    assert heard == [LeaseChanges(doubtful=(run,))]
     assert run.context.cancel_reason is CancelReason.LEASE_LOST
     assert len(told.of(StoreLost)) == 1
     clock.run(heartbeat.beat())
@@ -185,7 +185,7 @@ def test_a_store_that_hangs_counts_as_away():
 
     heartbeat, heard = beating(Hanging(), {run}, clock)
     clock.run(heartbeat.beat())
-    assert heard == [News(doubtful=(run,))]
+    assert heard == [LeaseChanges(doubtful=(run,))]
     assert clock.monotonic() < 4
 
 

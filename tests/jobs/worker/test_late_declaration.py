@@ -7,7 +7,7 @@ from tests.support.workers import claim, rig
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.downstream import Downstream
 from holdfast.jobs.store_port import StoreUnusable
-from holdfast.jobs.worker.late_declaration import Declarer
+from holdfast.jobs.worker.late_declaration import LateDeclaration
 from holdfast.resilience.breaker.transitions import Permit
 from holdfast.testing import VirtualClock
 
@@ -22,11 +22,11 @@ def hosts(**settings):
 
 
 def test_only_a_claim_without_a_word_on_its_keyed_downstream_misses_it():
-    declarer, kind = Declarer(None, VirtualClock()), hosts()
-    assert declarer.misses(claim(downstream="host:x"), kind)
-    assert not declarer.misses(claim(downstream="host:x", permit=Permit(0)), kind)
-    assert not declarer.misses(claim(downstream="other"), kind)
-    assert not declarer.misses(claim(), kind)
+    declarer, kind = LateDeclaration(None, VirtualClock()), hosts()
+    assert declarer.is_needed(claim(downstream="host:x"), kind)
+    assert not declarer.is_needed(claim(downstream="host:x", permit=Permit(0)), kind)
+    assert not declarer.is_needed(claim(downstream="other"), kind)
+    assert not declarer.is_needed(claim(), kind)
 
 
 class Told:
@@ -42,7 +42,7 @@ class Told:
 
 def test_a_claim_from_before_is_handed_back_and_one_from_after_is_run(caplog):
     store, clock, kind = Told(), VirtualClock(), hosts()
-    declarer, taken = Declarer(store, clock), claim(downstream="host:x")
+    declarer, taken = LateDeclaration(store, clock), claim(downstream="host:x")
 
     async def go():
         began = clock.monotonic()

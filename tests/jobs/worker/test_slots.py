@@ -8,9 +8,9 @@ from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import CancelReason
 from holdfast.jobs.job_events import AttemptAbandoned, LeaseLost
 from holdfast.jobs.model import Completed, Finished
-from holdfast.jobs.worker.heartbeat import News
+from holdfast.jobs.worker.heartbeat import LeaseChanges
 from holdfast.jobs.worker.run import Run
-from holdfast.jobs.worker.slots import Supervisor
+from holdfast.jobs.worker.slots import Slots
 from holdfast.testing import VirtualClock
 
 
@@ -33,7 +33,7 @@ class Scene:
         self.told = Told()
         self.woken = 0
         self.given_up = []
-        self.runs = Supervisor(
+        self.runs = Slots(
             "w", 10, clock=self.clock, cleanup_seconds=2.0, listeners=[self.told],
             abandon=self._abandon, wake=self._wake,
         )  # fmt: skip
@@ -135,7 +135,7 @@ def test_news_of_a_heartbeat_are_acted_upon():
 
     async def go():
         lost, doubtful, asked = (scene.add(job_id=job) for job in "lda")
-        scene.runs.hear(News(lost=(lost,), doubtful=(doubtful,), cancelled=(asked,)))
+        scene.runs.apply(LeaseChanges(lost=(lost,), doubtful=(doubtful,), cancelled=(asked,)))
         assert (lost.lost, doubtful.lost) == (True, False)
         assert [run.cut for run in (lost, doubtful, asked)] == [
             CancelReason.LEASE_LOST, CancelReason.LEASE_LOST, CancelReason.REQUESTED,
@@ -144,7 +144,7 @@ def test_news_of_a_heartbeat_are_acted_upon():
         assert scene.runs.find(lost.context) is None
         assert scene.runs.find(doubtful.context) is doubtful
         assert [event.certain for event in scene.told.of(LeaseLost)] == [True, False]
-        scene.runs.hear(News(lost=(lost,), doubtful=(doubtful,)))
+        scene.runs.apply(LeaseChanges(lost=(lost,), doubtful=(doubtful,)))
         assert len(scene.told.of(LeaseLost)) == 2
         await asyncio.sleep(60)
         assert set(scene.runs.done) == {doubtful, asked}
@@ -159,7 +159,7 @@ def test_a_lease_that_its_own_report_may_have_ended_is_not_called_lost(caplog):
         run = scene.add()
         run.report = Finished(run.claim.lease, Completed())
         scene.runs.ended(run)
-        scene.runs.hear(News(lost=(run,)))
+        scene.runs.apply(LeaseChanges(lost=(run,)))
         assert not scene.told.of(LeaseLost)
         assert not run.lost
         assert not caplog.records

@@ -280,7 +280,7 @@ def test_of_many_that_were_claimed_those_that_had_no_turn_are_handed_back_too(tm
 
 
 def test_ticks_that_are_not_answered_are_given_up_and_their_reports_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.jobs.worker.worker._LAST_WORDS", 0.05)
+    monkeypatch.setattr("holdfast.jobs.worker.worker._LAST_REPORTS", 0.05)
     app = App("a")
 
     @app.job()

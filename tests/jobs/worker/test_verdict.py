@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from tests.support.workers import claim
 
-from holdfast.errors import Category, ErrorCode, Permanent, RetryLater, RetryRule
+from holdfast.errors import Category, ErrorCode, Permanent
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.downstream import Downstream
 from holdfast.jobs.downstreams.record import Admission, TrialPermit, Verdict
@@ -18,15 +18,12 @@ from holdfast.jobs.model import (
     JobError,
     Retry,
 )
+from holdfast.jobs.worker.failure import Trouble, look, of_code
 from holdfast.jobs.worker.verdict import (
-    Trouble,
     decide,
     failed_before,
-    look,
     may_be_own,
     needs_history,
-    of_code,
-    trouble_of,
     would_be_own,
 )
 from holdfast.resilience.backoff import Exponential
@@ -51,23 +48,6 @@ def decided(error, *, kind=None, duration=1.0, repeated=False, own=False, **fiel
     trouble = error if isinstance(error, Trouble) else look(error, kind, 1000.0)
     facts = {"duration": duration, "repeated": repeated, "own": own}
     return decide(trouble, claim(**fields), kind, Random(1), **facts)
-
-
-class Throttled(Exception):
-    status_code = 429
-
-    def __init__(self, seconds):
-        super().__init__("slow down")
-        self.retry_after = seconds
-
-
-def test_a_transient_error_waits_by_the_backoff():
-    assert decided(ConnectionError("x"), attempt=2).after == 20
-
-
-@pytest.mark.parametrize("error", [RetryLater(5e9), Throttled(5e9)])
-def test_nobody_can_ask_for_more_than_ten_years(error):
-    assert 365 * 86400 <= decided(error).after <= 3650 * 86400
 
 
 def test_a_permanent_error_is_a_dead_letter_at_once():
@@ -175,15 +155,6 @@ def test_repeats_do_not_matter_to_a_code_that_is_retried_by_policy():
     assert isinstance(decided(ConnectionError(), attempt=2, repeated=True), Retry)
 
 
-@pytest.mark.parametrize("asked, after", [(3, 10), (30, 30), (86400, 86400)])
-def test_an_asked_wait_replaces_a_shorter_one_and_is_never_cut(asked, after):
-    assert decided(Throttled(asked)).after == after
-
-
-def test_retry_later_is_followed_to_the_letter():
-    assert decided(RetryLater(0.5)).after == 0.5
-
-
 def test_an_unknown_effect_is_not_repeated_where_that_does_harm():
     careful = kind_of(replace(POLICY, idempotent=False))
     cut = decided(TimeoutError("no answer"), kind=careful)
@@ -198,45 +169,6 @@ def test_no_retry_is_planned_that_could_only_start_after_the_deadline(deadline_a
     if expected is Failed:
         assert outcome.dead_letter is DeadLetterReason.DEADLINE
         assert outcome.error.code is ErrorCode.GW_UNAVAILABLE
-
-
-def test_the_policys_own_look_comes_first():
-    picky = kind_of(replace(POLICY, categorize=lambda error: Category.PERMANENT))
-    assert isinstance(decided(ConnectionError(), kind=picky), Failed)
-    assert look(ConnectionError(), picky, 0.0).verdict is Verdict.NEITHER
-    shrugging = kind_of(replace(POLICY, categorize=lambda error: None))
-    assert isinstance(decided(ConnectionError(), kind=shrugging), Retry)
-
-
-def test_a_look_of_the_policy_that_fails_changes_nothing(caplog):
-    def broken(error):
-        raise ValueError
-
-    assert isinstance(decided(ConnectionError(), kind=kind_of(replace(POLICY, categorize=broken))),
-                      Retry)  # fmt: skip
-    assert "failed to categorize" in caplog.text
-
-
-def test_a_breakers_exclusion_counts_as_neither():
-    breaker = BreakerPolicy(exclude=(ConnectionResetError,))
-    kind = kind_of(downstream=Downstream("d", breaker=breaker))
-    assert look(ConnectionResetError(), kind, 0.0).verdict is Verdict.NEITHER
-    assert look(ConnectionRefusedError(), kind, 0.0).verdict is Verdict.FAILURE
-
-
-@pytest.mark.parametrize("error", [SystemExit(2), KeyboardInterrupt(), GeneratorExit()])
-def test_what_is_no_exception_is_an_unknown_failure(error):
-    trouble = trouble_of(error, kind_of(), 0.0)
-    assert trouble.diagnosis.retry is RetryRule.ONCE
-    assert trouble.error.code is ErrorCode.UNKNOWN
-    assert type(error).__name__ in trouble.message
-    assert trouble.verdict is Verdict.NEITHER
-
-
-def test_a_trouble_of_our_own_says_nothing_of_the_downstream():
-    assert of_code(ErrorCode.UNKNOWN).verdict is Verdict.NEITHER
-    assert of_code(ErrorCode.UNKNOWN, final=True).diagnosis.retry is RetryRule.NEVER
-    assert of_code(ErrorCode.MEMORY_ERROR).message
 
 
 def attempts(*told):

@@ -8,7 +8,7 @@ from tests.support.workers import SOON
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.store_port import StoreUnavailable, TickResult
-from holdfast.jobs.worker.wakeups import Waiter
+from holdfast.jobs.worker.wakeups import Wakeups
 
 
 def with_wake(at):
@@ -38,7 +38,7 @@ class Hints:
 
 
 def waiter(store, told):
-    return Waiter(store, 60.0, clock=SYSTEM_CLOCK, rng=Random(1), on_work=told.set)
+    return Wakeups(store, 60.0, clock=SYSTEM_CLOCK, rng=Random(1), on_work=told.set)
 
 
 def test_a_hint_is_told_and_the_next_one_waited_for_with_the_mark_of_the_tick():

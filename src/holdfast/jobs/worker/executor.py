@@ -29,20 +29,17 @@ from holdfast.jobs.downstreams.record import Admission, CallReport, Verdict
 from holdfast.jobs.model import Cancelled, Completed, DeadLetterReason, Failed, Finished, Released
 from holdfast.jobs.store_port import Store, StoreError
 from holdfast.jobs.structs import Value
-from holdfast.jobs.worker.late_declaration import Declarer
+from holdfast.jobs.worker.failure import Trouble, look, refusal, trouble_of
+from holdfast.jobs.worker.late_declaration import LateDeclaration
 from holdfast.jobs.worker.run import Run
 from holdfast.jobs.worker.signals import interrupts_here, runs_now
 from holdfast.jobs.worker.threads import Call, Threads, end_copy
 from holdfast.jobs.worker.verdict import (
     Conclusion,
-    Trouble,
     decide,
     failed_before,
-    look,
     may_be_own,
     needs_history,
-    refusal,
-    trouble_of,
     would_be_own,
 )
 
@@ -97,7 +94,7 @@ class Executor:
         self._children = children
         self._on_ended = on_ended
         self._on_interrupt = on_interrupt
-        self._declarer = Declarer(store, clock)
+        self._late_declaration = LateDeclaration(store, clock)
 
     async def execute(self, run: Run) -> None:
         """Take `run` from its claim to its report."""
@@ -213,8 +210,8 @@ class Executor:
     async def _prepare_downstream(self, run: Run) -> Conclusion | None:
         """Declare a downstream that the store does not know, and note whose failure would count."""
         claim = run.claim
-        if self._declarer.misses(claim, run.kind):
-            if await self._declarer.declare(claim, run.kind, run.started_at):
+        if self._late_declaration.is_needed(claim, run.kind):
+            if await self._late_declaration.declare(claim, run.kind, run.started_at):
                 return Conclusion(Released(reason="undeclared downstream"), verdict=None)
         elif may_be_own(claim):
             # If the store cannot be reached now, the next trial asks again.

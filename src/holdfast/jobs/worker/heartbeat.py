@@ -1,11 +1,11 @@
 """Keep the leases of running attempts alive from a thread of its own.
 
-The thread has its own event loop and its own way into the store, so that a handler which blocks
-the worker's loop, for however long, costs no lease. One statement extends all of them.
+The thread has its own event loop and its own connection to the store, so that a handler which
+blocks the worker's loop cannot lose a lease. One statement extends all leases.
 
-A lease is certain until `lease_seconds` after the last extension *began*: the store can only have
-counted from a later moment. Where the store cannot be reached and that moment passes, the attempt
-is told to stop: nobody works without a lease.
+A lease is valid until `lease_seconds` after the last successful extension was *sent*: the store
+counts from a later moment. When that time passes and the store cannot be reached, the attempt is
+asked to stop: without a lease another worker may run the job.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ _BACKOFF = Exponential(base=0.25, multiplier=2, cap=5.0, jitter=0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """What a beat found out.
+class LeaseChanges:
+    """What a heartbeat found out.
 
     Args:
-        lost: runs whose leases are another's by now.
-        doubtful: runs whose leases have run out while the store could not be asked.
-        cancelled: runs whose jobs somebody cancelled.
+        lost: runs whose leases are lost.
+        doubtful: runs whose leases have expired while the store could not be reached.
+        cancelled: runs whose jobs were cancelled.
     """
 
     lost: tuple[Run, ...] = ()
@@ -46,13 +46,13 @@ class Heartbeat:
     """Extend the leases of `held` every `extend_every` seconds until it is stopped.
 
     Args:
-        heartbeats: makes the store's part for this thread; called on the thread.
-        held: the runs whose leases are to live, by job. The worker changes it while this thread
-            copies it, which is one step that no other thread can come between.
+        heartbeats: opens the store's heartbeat connection; called on the thread.
+        held: the runs whose leases are extended, by job id. The worker changes it while this thread
+            copies it; the copy is atomic.
         lease_seconds: how long leases last.
         extend_every: seconds between two extensions.
-        outage: told when the store is lost and back.
-        tell: called on the heartbeat's thread with what there is to know; must not block.
+        outage: records when the store becomes unreachable and reachable.
+        on_change: called on the heartbeat's thread; must not block.
     """
 
     def __init__(
@@ -64,17 +64,17 @@ class Heartbeat:
         extend_every: float,
         clock: Clock,
         outage: Outage,
-        tell: Callable[[News], None],
+        on_change: Callable[[LeaseChanges], None],
     ) -> None:
-        self._make = heartbeats
+        self._open = heartbeats
         self._held = held
         self._lease_seconds = lease_seconds
         self._extend_every = extend_every
-        # A store that hangs must not keep the thread from noticing that leases run out.
-        self._patience = max(1.0, min(extend_every, lease_seconds / 4))
+        # A store that hangs must not keep the thread from noticing that leases expire.
+        self._call_seconds = max(1.0, min(extend_every, lease_seconds / 4))
         self._clock = clock
         self._outage = outage
-        self._tell = tell
+        self._on_change = on_change
         self._store: Heartbeats | None = None
         self._failures = 0
         self._thread: threading.Thread | None = None
@@ -91,13 +91,13 @@ class Heartbeat:
         ready.wait()
 
     def stop(self) -> None:
-        """Ask the thread to end. It closes its way into the store."""
+        """Ask the thread to end. It closes its connection to the store."""
         if self._loop is None or self._stop is None:
             return
         try:
             self._loop.call_soon_threadsafe(self._stop.set)
         except RuntimeError:
-            # It has ended by itself.
+            # The thread has already ended.
             return
 
     def join(self, timeout: float) -> bool:
@@ -117,7 +117,7 @@ class Heartbeat:
                     await stop.wait()
             except TimeoutError:
                 await self.beat()
-        await self._let_go()
+        await self._close()
 
     def wait_seconds(self) -> float:
         """Return how long to wait before the next beat; less after one that failed."""
@@ -125,42 +125,42 @@ class Heartbeat:
             return self._extend_every
         return min(self._extend_every, _BACKOFF.nominal(self._failures))
 
-    async def beat(self) -> News:
-        """Extend all leases once, and tell and return what that showed."""
+    async def beat(self) -> LeaseChanges:
+        """Extend all leases once; return what changed, after reporting it to `on_change`."""
         runs = tuple(self._held.values())
         if not runs:
-            # A heart without leases cannot get through again to say so: the tick's word counts.
+            # With no leases left nothing is sent, so only a successful tick clears the outage.
             self._failures = 0
             self._outage.back(_PART)
-            return News()
+            return LeaseChanges()
         began = self._clock.monotonic()
         try:
             extended = await self._extend(runs)
         except (StoreError, TimeoutError) as error:
-            news = self._failed(runs, error)
+            changes = self._failed(runs, error)
         except Exception as error:
-            # Whatever it is, a heartbeat that ends loses every lease.
+            # A heartbeat that stopped here would lose every lease.
             _log.exception("a heartbeat failed")
-            news = self._failed(runs, error)
+            changes = self._failed(runs, error)
         else:
-            news = self._extended(runs, extended, began)
-        if news.lost or news.doubtful or news.cancelled:
-            self._tell(news)
-        return news
+            changes = self._extended(runs, extended, began)
+        if changes.lost or changes.doubtful or changes.cancelled:
+            self._on_change(changes)
+        return changes
 
     async def _extend(self, runs: tuple[Run, ...]) -> Extended:
         if self._store is None:
-            self._store = self._make()
-        async with asyncio.timeout(self._patience):
+            self._store = self._open()
+        async with asyncio.timeout(self._call_seconds):
             return await self._store.extend([run.claim.lease for run in runs], self._lease_seconds)
 
-    def _extended(self, runs: tuple[Run, ...], extended: Extended, began: float) -> News:
+    def _extended(self, runs: tuple[Run, ...], extended: Extended, began: float) -> LeaseChanges:
         self._failures = 0
         self._outage.back(_PART)
         for run in runs:
             run.held_until = began + self._lease_seconds
         if not extended.lost and not extended.cancel_requested:
-            return News()
+            return LeaseChanges()
         tokens = {(lease.job_id, lease.token) for lease in extended.lost}
         asked = set(extended.cancel_requested)
         lost = tuple(
@@ -169,27 +169,27 @@ class Heartbeat:
         cancelled = tuple(
             run for run in runs if run.claim.lease.job_id in asked and run not in lost
         )
-        # Straight from here: the worker's loop may be blocked by the very handler that is meant.
+        # From this thread: the worker's loop may be blocked by the handler that is to stop.
         for run in lost:
             run.context.request_cancel(CancelReason.LEASE_LOST)
         for run in cancelled:
             run.context.request_cancel(CancelReason.REQUESTED)
-        return News(lost=lost, cancelled=cancelled)
+        return LeaseChanges(lost=lost, cancelled=cancelled)
 
-    def _failed(self, runs: tuple[Run, ...], error: BaseException) -> News:
+    def _failed(self, runs: tuple[Run, ...], error: BaseException) -> LeaseChanges:
         self._failures += 1
         self._outage.lost(_PART, error)
         now = self._clock.monotonic()
         doubtful = tuple(run for run in runs if run.held_until <= now)
         for run in doubtful:
             run.context.request_cancel(CancelReason.LEASE_LOST)
-        return News(doubtful=doubtful)
+        return LeaseChanges(doubtful=doubtful)
 
-    async def _let_go(self) -> None:
+    async def _close(self) -> None:
         if self._store is None:
             return
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._call_seconds):
                 await self._store.close()
         except Exception as error:
             _log.debug("the heartbeat's connection did not close: %s", error)

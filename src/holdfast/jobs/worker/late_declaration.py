@@ -1,8 +1,8 @@
-"""Declare a downstream that the store does not know of, before a job of it runs without limits.
+"""Declare a downstream that the store does not know, before its jobs run without limits.
 
-A downstream with a `key` is declared when its first job is enqueued. Where the job was created in
-a transaction of the caller's own, that comes after the commit, and whoever enqueued may be gone by
-then. The first worker that is handed such a job makes up for it.
+A downstream with a `key` is declared when its first job is enqueued. If that job was created in the
+caller's own transaction, the declaration follows the commit, and the caller's process may end in
+between. The first worker that claims such a job then declares it.
 """
 
 import logging
@@ -16,16 +16,16 @@ from holdfast.jobs.store_port import Downstreams, StoreError
 _log = logging.getLogger("holdfast.worker")
 
 
-class Declarer:
-    """Declare what is missing, for one worker."""
+class LateDeclaration:
+    """Declare missing downstreams, for one worker."""
 
     def __init__(self, store: Downstreams, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._declared: dict[str, float] = {}
 
-    def misses(self, claim: Claim, kind: JobKind) -> bool:
-        """Say whether `claim` was made without a word on its downstream, though it has one."""
+    def is_needed(self, claim: Claim, kind: JobKind) -> bool:
+        """Say whether the store knew nothing of the downstream of `claim`, though it has one."""
         return (
             claim.permit is None
             and claim.downstream is not None
@@ -34,11 +34,11 @@ class Declarer:
         )
 
     async def declare(self, claim: Claim, kind: JobKind, started_at: float) -> bool:
-        """Declare the downstream of `claim`; True: hand the job back, to be claimed within limits.
+        """Declare the downstream of `claim`; True: release the job, to be claimed within limits.
 
         Args:
-            started_at: when the claim came in, on the monotonic clock. One that came after the
-                store was told is run as it is: the store has its reasons.
+            started_at: when the claim was made, on the monotonic clock. A claim made after the
+                declaration is run as it is.
         """
         name = claim.downstream
         assert name is not None

@@ -1,4 +1,4 @@
-"""How a worker is to work."""
+"""How a worker works."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from holdfast.resilience import checks
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """How a worker is to work. All times are seconds.
+    """How a worker works. All times are seconds.
 
     Args:
         concurrency: attempts that run at once; it never claims more than it can run.
@@ -20,12 +20,12 @@ class WorkerOptions:
         batch: jobs that one tick claims at most.
         lease_seconds: how long a lease lasts unless it is extended.
         extend_every: how often the leases are extended; at most half of `lease_seconds`.
-        poll_interval: how often the store is asked for work where no hint comes.
-        shutdown_seconds: how long `stop` lets running attempts go on before they are handed back.
+        poll_interval: how often the store is polled when no hint arrives.
+        shutdown_seconds: how long `stop` lets running attempts go on before they are released.
         cleanup_seconds: how long an attempt that was asked to stop may take to clean up; after
             that it is reported as stopped and its late answer dropped.
-        maintenance: how it does the fleet's chores while it leads; None: it does not stand for it.
-        worker_id: its name in the store; made up where it is None.
+        maintenance: how it does the fleet's maintenance while it leads; None: it never leads.
+        worker_id: its name in the store; generated when None.
         child: how child processes for `isolation="process"` are kept and limited.
     """
 
@@ -64,6 +64,6 @@ class WorkerOptions:
             checks.label("worker_id", self.worker_id)
 
 
-def made_up_id() -> str:
-    """Return a name for a worker that has none: its machine, its process, and a word of chance."""
+def new_worker_id() -> str:
+    """Return a generated worker name: host, process id and a random part."""
     return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(3)}"

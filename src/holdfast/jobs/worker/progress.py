@@ -1,4 +1,4 @@
-"""Write down what handlers say of their progress: soon, but not each time."""
+"""Store the progress that handlers report, throttled."""
 
 import asyncio
 import logging
@@ -12,18 +12,18 @@ from holdfast.jobs.worker.run import Run
 _log = logging.getLogger("holdfast.worker")
 
 _RECORDED_STEP = 0.1
-"""A share that moved so far since the last event is worth another one."""
+"""How far the share must move before another event is recorded."""
 
 
 class ProgressWriter:
     """Store the progress of running attempts, at most once every `every` seconds for each.
 
-    The first word is written at once. An event, which the pages' streams carry, is written where
+    The first report is written at once. An event, which the pages' streams carry, is recorded when
     the note changed or the share moved by a tenth.
 
     Args:
-        find: returns the run of a context while its attempt may still be written about.
-        on_refused: told of a run whose progress was refused: its lease is lost.
+        find: returns the run of a context while its progress may still be stored.
+        on_refused: called with a run whose progress was refused: its lease is lost.
     """
 
     def __init__(
@@ -49,18 +49,18 @@ class ProgressWriter:
         self._loop = asyncio.get_running_loop()
 
     def progress_noted(self, context: JobContext) -> None:
-        """Hear that a context has something to store. From any thread."""
+        """Schedule a write for a context that has progress to store. Call it from any thread."""
         loop = self._loop
         if loop is None:
             return
         try:
             loop.call_soon_threadsafe(self._begin, context)
         except RuntimeError:
-            # The loop is closed; nothing is written any more.
+            # The loop is closed; the worker has ended.
             return
 
     def forget(self, context: JobContext) -> None:
-        """Keep nothing of an attempt that ended."""
+        """Drop the state of an attempt that ended."""
         if self._written:
             self._written.pop(context, None)
 
@@ -97,7 +97,7 @@ class ProgressWriter:
         try:
             accepted = await self._store.progress(run.claim.lease, share, note, record=record)
         except StoreError as error:
-            # Progress is for people to look at; the next word tries again.
+            # Progress is only shown to people; the next report tries again.
             _log.debug("progress of %s was not stored: %s", context.job_id, error)
             return
         except Exception:

@@ -1,4 +1,4 @@
-"""Write reports and make claims through one tick, and tell listeners what came of it."""
+"""Send reports and claims to the store in one tick, and notify listeners of the results."""
 
 import logging
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Reporter:
         """Report `runs` and claim by `request`.
 
         Raises:
-            StoreError: it is not known whether anything was written; report the same again.
+            StoreError: it is unknown whether anything was written; send the same reports again.
         """
         finished = [run.report for run in runs if run.report is not None]
         try:
@@ -57,7 +57,7 @@ class Reporter:
             if not finished:
                 raise
             _log.exception(
-                "%s: a batch of reports was not taken; trying one by one", self._worker_id
+                "%s: a batch of reports was not accepted; trying one by one", self._worker_id
             )
             try:
                 taken, answers = await self._report_singly(runs)
@@ -69,13 +69,13 @@ class Reporter:
         if result.refused:
             self._note_refusals(runs, result.refused)
         if self._listeners:
-            self._tell(runs, result)
+            self._notify(runs, result)
         return result
 
     async def _report_singly(self, runs: Sequence[Run]) -> tuple[list[Run], list[TickResult]]:
-        """Keep one report that the store cannot digest from holding up all the others.
+        """Report one by one, so that a report that cannot be stored does not block the others.
 
-        Return the runs whose reports were digested as they were, and what came of them.
+        Return the runs whose reports were stored as they were, and the results.
         """
         taken: list[Run] = []
         answers: list[TickResult] = []
@@ -87,12 +87,12 @@ class Reporter:
             except StoreError:
                 raise
             except Exception as error:
-                await self._report_undigested(run, error)
+                await self._report_unstorable(run, error)
             else:
                 taken.append(run)
         return taken, answers
 
-    async def _report_undigested(self, run: Run, error: Exception) -> None:
+    async def _report_unstorable(self, run: Run, error: Exception) -> None:
         _log.error("%r: its report cannot be stored: %s", run, one_line(error))
         problem = JobError(ErrorCode.UNKNOWN, "what the attempt reported cannot be stored")
         outcome = Failed(problem, DeadLetterReason.PERMANENT)
@@ -102,16 +102,16 @@ class Reporter:
         except StoreError:
             raise
         except Exception:
-            _log.exception("%r: given up; it runs again when its lease has run out", run)
+            _log.exception("%r: not reported; it runs again after its lease expires", run)
 
-    # -- what came of it -----------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------
 
     def _note_refusals(self, runs: Sequence[Run], refused: Sequence[Refused]) -> None:
         by_lease = _by_lease(runs)
         for refusal in refused:
             run = by_lease.get(_key(refusal.lease))
             if run is not None and run.resent:
-                _log.info("%r: reported again, and refused (%s)", run, refusal.reason)
+                _log.info("%r: a repeated report was refused (%s)", run, refusal.reason)
             else:
                 _log.warning(
                     "a report on job %s under token %d was refused: %s",
@@ -120,38 +120,40 @@ class Reporter:
                     refusal.reason,
                 )
 
-    def _tell(self, runs: Sequence[Run], result: TickResult) -> None:
-        tell = self._listeners
+    def _notify(self, runs: Sequence[Run], result: TickResult) -> None:
+        listeners = self._listeners
         by_lease = _by_lease(runs)
         for refusal in result.refused:
             run = by_lease.pop(_key(refusal.lease), None)
             lease, kind = refusal.lease, run.kind.name if run is not None else ""
-            notify(tell, WriteRefused(kind, lease.job_id, lease.token, refusal.reason))
+            notify(listeners, WriteRefused(kind, lease.job_id, lease.token, refusal.reason))
         for run in by_lease.values():
-            notify(tell, _finished(run))
+            notify(listeners, _finished(run))
         for overruled in result.overruled:
             run = by_lease.get(_key(overruled.lease))
             kind = run.kind.name if run is not None else ""
-            notify(tell, JobOverruled(kind, overruled.lease.job_id, overruled.status))
+            notify(listeners, JobOverruled(kind, overruled.lease.job_id, overruled.status))
         for record in result.moved:
             cause = record.circuit.cause
             state = str(record.state_at(result.now))
-            notify(tell, CircuitMoved(record.name, state, None if cause is None else str(cause)))
+            notify(
+                listeners, CircuitMoved(record.name, state, None if cause is None else str(cause))
+            )
         if result.timed_out:
-            notify(tell, JobsTimedOut("claim", result.timed_out))
+            notify(listeners, JobsTimedOut("claim", result.timed_out))
         for claim in result.claims:
             waited = max(0.0, claim.started_at - claim.created_at)
-            notify(tell, JobClaimed(claim.kind, claim.job_id, claim.attempt, waited))
+            notify(listeners, JobClaimed(claim.kind, claim.job_id, claim.attempt, waited))
 
 
 def _mark_resent(runs: Sequence[Run]) -> None:
-    """Note that these may have been taken already: the next time they are refused then."""
+    """Note that the store may have these reports already, and will then refuse them."""
     for run in runs:
         run.resent = True
 
 
 def _together(answers: Sequence[TickResult], last: TickResult) -> TickResult:
-    """Return `last` with what came of the reports that `answers` are about."""
+    """Return `last` together with the results of the single reports in `answers`."""
     every = (*answers, last)
     return replace(
         last,

@@ -1,4 +1,4 @@
-"""One attempt in flight."""
+"""One attempt in flight: what those need who stop it, extend its lease or report it."""
 
 import asyncio
 import math
@@ -11,27 +11,35 @@ from holdfast.jobs.model import Claim, Finished
 
 
 class Stopper(Protocol):
-    """What runs a handler outside the event loop, and can end it by force."""
+    """A handler that runs outside the event loop, on a thread or in a child process."""
 
     def ask(self, reason: CancelReason) -> None:
-        """Ask it to end; its context was told already."""
+        """Ask it to stop; its context says so already."""
         ...
 
     def strike(self) -> None:
-        """End it now if it can be reached."""
+        """Kill it if it is a process; a thread cannot be killed."""
         ...
 
 
 class Run:
-    """One attempt in flight: what was claimed, how it goes, and at last its report.
+    """One attempt in flight.
 
-    `held_until` is the moment, on the monotonic clock, up to which the lease is certain;
-    `ends_at` the next one at which something is to happen to the run: its time is up, or its time
-    to clean up is. `waits` says that its handler has not begun yet, for want of a child process;
-    `own` that a failure is the job's own even where the attempt is a trial.
+    Attributes:
+        held_until: until when the lease is certainly valid, on the monotonic clock.
+        ends_at: when its time is up, or, after it was asked to stop, its time to clean up.
+        by_deadline: the job's deadline ends it, not the attempt's timeout.
+        cut: why it was asked to stop.
+        lost: its lease is lost: only an answer is worth a report.
+        waits: its handler has not started; it waits for a child process.
+        awaited: a blocking handler returned an awaitable, which runs on the event loop.
+        own: a failure counts against the job even though the attempt is a trial.
+        abandoned: it did not stop in time and was reported as stopped.
+        resent: its report was sent before and may have been stored.
+        report: set when the attempt has ended or was abandoned.
     """
 
-    # Most runs never leave these: set on the class, they cost nothing for each.
+    # Most runs keep these defaults: as class attributes they cost nothing per run.
     ends_at: float | None = None
     deadline = math.inf
     by_deadline = False
@@ -55,20 +63,20 @@ class Run:
         self.held_until = held_until
         self.started_at = clock.monotonic()
         if claim.deadline_at is not None:
-            # Both are times of the store's clock; this machine's own may be wrong.
+            # Both are times of the store's clock, so this machine's clock does not matter.
             self.deadline = self.started_at + max(0.0, claim.deadline_at - claim.started_at)
             self.count_from(self.started_at)
         elif kind.timeout is not None:
             self.count_from(self.started_at)
 
     def begin(self, now: float) -> None:
-        """Note that the handler is about to be called, after it has waited for its turn."""
+        """Start the clock of a run whose handler is about to be called."""
         self.started_at = now
         if self.kind.timeout is not None and self.cut is None:
             self.count_from(now)
 
     def count_from(self, now: float) -> None:
-        """Let the time that the attempt may run begin now; a deadline stays where it is."""
+        """Count the attempt's timeout from `now`; a deadline stays where it is."""
         limit = self.kind.timeout if self.kind.timeout is not None else math.inf
         self.by_deadline = self.deadline < now + limit
         ends_at = min(now + limit, self.deadline)

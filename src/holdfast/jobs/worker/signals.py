@@ -1,4 +1,4 @@
-"""Stop a worker by the signals that ask a process to end, and tell what comes from outside."""
+"""Stop a worker by SIGTERM and SIGINT, and recognise interrupts from outside a handler."""
 
 import asyncio
 import signal
@@ -17,7 +17,7 @@ def interrupts_here() -> bool:
 
 
 def runs_now(task: asyncio.Task[None] | None) -> bool:
-    """Say whether the event loop runs `task` just now; if not, its coroutine is being closed."""
+    """Say whether the event loop is running `task`; if not, its coroutine is being closed."""
     try:
         return asyncio.current_task() is task
     except RuntimeError:
@@ -28,9 +28,9 @@ def runs_now(task: asyncio.Task[None] | None) -> bool:
 def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` at each SIGTERM and SIGINT while the block runs.
 
-    `Worker.stop` finishes or hands back at the first signal and hands back at once at the second.
-    Needs a running event loop in the main thread; what handled the signals before does so again
-    afterwards.
+    `Worker.stop` finishes or releases running jobs at the first signal, and releases them at once
+    at the second. Needs a running event loop in the main thread; the previous signal handlers are
+    restored afterwards.
     """
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in STOPPING}

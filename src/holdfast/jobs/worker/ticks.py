@@ -1,8 +1,8 @@
-"""The ticks of a worker that are on their way: what each reports, and for how many jobs it asks.
+"""The ticks in flight: what each one reports, and how many jobs it asks for.
 
-Where another process does the store's work, a worker sends its next tick before it starts what the
-last one brought, and a second one while the first is on its way: so neither waits for the other. A
-second one must be a whole batch, for many small ticks would cost more than they save.
+Where the store is another process, a worker sends its next tick before it starts the jobs of the
+last one, and a second tick while the first is in flight, so that worker and store do not wait for
+each other. A second tick must be a whole batch: many small ticks would cost more than they save.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from holdfast.jobs.worker.run import Run
 
 @dataclass(slots=True, eq=False)
 class Sent:
-    """A tick that was sent.
+    """A tick in flight.
 
     Attributes:
-        answer: ends with what came of it.
+        answer: the task that ends with its result.
         runs: the runs that it reports.
         asked: how many jobs it asks for.
-        began: when it was sent, by the monotonic clock: leases last at least from then.
-        alone: no other tick was on its way at any moment of it.
+        began: when it was sent, by the monotonic clock: leases are valid at least from then.
+        alone: no other tick was in flight at the same time.
     """
 
     answer: asyncio.Task[TickResult]
@@ -34,11 +34,11 @@ class Sent:
 
 
 class Ticks:
-    """Send ticks, and keep them until their answers are taken.
+    """Send ticks, and keep them until their answers are processed.
 
     Args:
-        reporter: does them.
-        on_answer: told that there is an answer to be taken.
+        reporter: sends them to the store.
+        on_answer: called when an answer has arrived.
     """
 
     def __init__(self, reporter: Reporter, on_answer: Callable[[], None]) -> None:
@@ -51,7 +51,7 @@ class Ticks:
 
     @property
     def asked(self) -> int:
-        """How many jobs are asked for and not answered yet: they may need as many slots."""
+        """How many jobs the ticks in flight ask for: each may need a slot."""
         return sum(tick.asked for tick in self._sent)
 
     def send(self, runs: Sequence[Run], request: ClaimRequest | None, began: float) -> Sent:
@@ -65,22 +65,22 @@ class Ticks:
         return tick
 
     def next_answered(self) -> Sent | None:
-        """Return a tick that was answered, the one that was sent first, and keep it no longer."""
+        """Remove and return the earliest answered tick."""
         for place, tick in enumerate(self._sent):
             if tick.answer.done():
                 return self._sent.pop(place)
         return None
 
     async def settle(self, seconds: float | None = None) -> None:
-        """Wait until all are answered, or for so many seconds.
+        """Wait until all are answered, at most `seconds`.
 
-        None is cancelled with whoever waits: what it has claimed by then must be handed back.
+        Cancelling the caller does not cancel the ticks: jobs they claim must still be released.
         """
         if self._sent:
             await asyncio.wait([tick.answer for tick in self._sent], timeout=seconds)
 
-    def give_up(self) -> Sequence[Sent]:
-        """Cancel those that are not answered, keep them no longer and return them."""
+    def cancel(self) -> Sequence[Sent]:
+        """Cancel, remove and return the unanswered ticks."""
         late = [tick for tick in self._sent if not tick.answer.done()]
         for tick in late:
             self._sent.remove(tick)

@@ -1,4 +1,4 @@
-"""Wait for work on behalf of a worker: for a hint, a known moment, or the next poll."""
+"""Wake a worker up when there may be work: at a hint, at a known time, or at the next poll."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,15 +8,15 @@ from holdfast.clock import Clock
 from holdfast.jobs.store_port import Store, StoreUnavailable, TickResult
 
 _SHORTEST_WAIT = 0.005
-"""Seconds between two looks at the store where it promised work that then was not there."""
+"""Seconds between two polls when the store announced work that was then taken by others."""
 
 
-class Waiter:
-    """Tell a worker once there may be work for it.
+class Wakeups:
+    """Call `on_work` once there may be work.
 
     Args:
-        poll_interval: seconds after which there is always worth a look.
-        on_work: told, on the event loop.
+        poll_interval: seconds after which the store is polled without any hint.
+        on_work: called on the event loop.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Waiter:
         self._until = 0.0
 
     def wait(self, result: TickResult) -> None:
-        """Wait from now on, at the longest until what a tick said of the time to come."""
+        """Wait from now on; a tick's `wake_at` shortens the wait."""
         seconds = self._poll_interval * (0.9 + 0.2 * self._rng.random())
         if result.wake_at is not None:
             seconds = min(seconds, max(_SHORTEST_WAIT, result.wake_at - result.now))
@@ -50,7 +50,7 @@ class Waiter:
         self._task = asyncio.get_running_loop().create_task(self._wait(result.mark, seconds))
 
     async def close(self) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -59,7 +59,7 @@ class Waiter:
         try:
             await self._store.wait_for_work(mark, seconds)
         except StoreUnavailable:
-            # The next tick will find out; it must not come at once, and again and again.
+            # The next tick will notice; this pause keeps ticks from following at once.
             await self._clock.sleep_async(min(seconds, 1.0))
         self._task = None
         self._on_work()

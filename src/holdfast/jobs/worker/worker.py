@@ -27,29 +27,29 @@ from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import ClaimRequest, Store, StoreUnavailable
 from holdfast.jobs.worker.executor import Executor
-from holdfast.jobs.worker.heartbeat import Heartbeat, News
+from holdfast.jobs.worker.heartbeat import Heartbeat, LeaseChanges
 from holdfast.jobs.worker.isolation.pool import ChildPool
-from holdfast.jobs.worker.options import WorkerOptions, made_up_id
+from holdfast.jobs.worker.options import WorkerOptions, new_worker_id
 from holdfast.jobs.worker.progress import ProgressWriter
 from holdfast.jobs.worker.report import Reporter
 from holdfast.jobs.worker.run import Run
-from holdfast.jobs.worker.slots import Supervisor
+from holdfast.jobs.worker.slots import Slots
 from holdfast.jobs.worker.threads import Threads
 from holdfast.jobs.worker.ticks import Sent, Ticks
-from holdfast.jobs.worker.wakeups import Waiter
+from holdfast.jobs.worker.wakeups import Wakeups
 from holdfast.resilience.backoff import Exponential
 
 _log = logging.getLogger("holdfast.worker")
 
 _BACKOFF = Exponential(base=0.1, multiplier=2, cap=5.0, jitter=0.2)
 _STARTED_AT_ONCE = 50
-"""Attempts that are started before answers, and whatever else is on the loop, have their turn."""
+"""Attempts started before other callbacks of the event loop get a turn."""
 _MOST_TICKS = 2
-"""Ticks on their way at once: one that the store works on, one that waits for it."""
+"""Ticks in flight at once: one that the store works on, and one that waits for it."""
 _PROGRESS_EVERY = 0.5
-"""Seconds between two words on one attempt's progress."""
-_LAST_WORDS = 2.0
-"""Seconds after the time to stop in which the last reports are tried again."""
+"""Seconds between two writes of one attempt's progress."""
+_LAST_REPORTS = 2.0
+"""Seconds after the shutdown limit in which the last reports are tried again."""
 
 
 class Worker:
@@ -57,11 +57,11 @@ class Worker:
 
     Args:
         store: an open store.
-        kinds: what it can run, by name.
-        options: how it is to work.
+        kinds: the kinds it runs, by name.
+        options: how it works.
         clock: where time comes from.
         rng: where jitter comes from.
-        listeners: told of claims, outcomes, refusals, outages and maintenance.
+        listeners: notified of claims, outcomes, refusals, outages and maintenance.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class Worker:
         self._clock = clock
         self._rng = rng or Random()
         self._listeners = tuple(listeners)
-        self._id = options.worker_id or made_up_id()
+        self._id = options.worker_id or new_worker_id()
         self._limits = {name: kind.concurrency for name, kind in self._kinds.items()}
         known = {kind.queue for kind in self._kinds.values()}
         self._queues = options.queues or tuple(sorted(known))
         if unknown := set(options.queues) - known:
-            _log.warning("%s: no kind that it knows is in queue %s", self._id, sorted(unknown))
+            _log.warning("%s: no known kind of job uses queue %s", self._id, sorted(unknown))
         self._wake = asyncio.Event()
         self._outage = Outage(self._id, clock, self._listeners)
         self._threads = Threads("holdfast-handler")
@@ -94,55 +94,54 @@ class Worker:
             store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,
             on_ended=self._ended, on_interrupt=self._stop_now,
         )  # fmt: skip
-        self._runs = Supervisor(
+        self._slots = Slots(
             self._id, options.concurrency, clock=clock, cleanup_seconds=options.cleanup_seconds,
             listeners=self._listeners, abandon=self._executor.abandon, wake=self._wake.set,
         )  # fmt: skip
         self._progress = ProgressWriter(
-            store, clock=clock, every=_PROGRESS_EVERY, find=self._runs.find,
-            on_refused=self._runs.lose,
+            store, clock=clock, every=_PROGRESS_EVERY, find=self._slots.find,
+            on_refused=self._slots.lose,
         )  # fmt: skip
-        self._waiter = Waiter(
-            store, options.poll_interval, clock=clock, rng=self._rng, on_work=self._look_again
+        self._wakeups = Wakeups(
+            store, options.poll_interval, clock=clock, rng=self._rng, on_work=self._poll
         )
         self._ticks = Ticks(Reporter(store, self._id, self._listeners), self._wake.set)
         self._heartbeat = Heartbeat(
-            store.heartbeats, self._runs.held, lease_seconds=options.lease_seconds,
+            store.heartbeats, self._slots.held, lease_seconds=options.lease_seconds,
             extend_every=options.extend_every, clock=clock, outage=self._outage,
-            tell=self._hear_from_thread,
+            on_change=self._leases_changed,
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claimed: deque[Run] = deque()
         self._due = True
         self._stops = 0
         self._failures = 0
-        self._rests_until = 0.0
+        self._backs_off_until = 0.0
 
-    # -- what others may ask -------------------------------------------------------------------
+    # -- state and control ---------------------------------------------------------------------
 
     @property
     def worker_id(self) -> str:
-        """Its name in the store."""
+        """The worker's name in the store."""
         return self._id
 
     @property
     def running(self) -> int:
-        """How many slots are taken."""
-        return len(self._runs.running)
+        """How many slots are occupied."""
+        return len(self._slots.running)
 
     @property
     def reachable(self) -> bool:
-        """Whether it can do its work: the store answers, and a slot is free or will be.
+        """Whether it can work: the store answers, and not every slot is stuck.
 
-        Handlers that were abandoned and do not end may have taken all slots.
+        Abandoned handlers that do not end may occupy all slots.
         """
-        return not self._outage.lasts and not self._runs.stuck
+        return not self._outage.lasts and not self._slots.stuck
 
     def stop(self) -> None:
-        """Stop claiming, and finish or hand back what runs within `shutdown_seconds`.
+        """Stop claiming, and finish or release running jobs within `shutdown_seconds`.
 
-        Calling it again hands everything back at once. Safe to call from any thread and from a
-        signal handler.
+        A second call releases them at once. Safe to call from any thread and from a signal handler.
         """
         loop = self._loop
         if loop is None or loop.is_closed():
@@ -151,24 +150,23 @@ class Worker:
         loop.call_soon_threadsafe(self._note_stop)
 
     def cancel_job(self, job_id: str) -> None:
-        """Ask the attempt of a job that was cancelled to stop, if it runs here. From any thread.
+        """Ask the attempt of a cancelled job to stop, if it runs here. Call it from any thread.
 
-        The heartbeat would find out as well, only later.
+        The heartbeat would find out as well, but later.
         """
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._runs.cancel, job_id)
+            loop.call_soon_threadsafe(self._slots.cancel, job_id)
 
     async def run(self, *, until_idle: bool = False) -> None:
         """Work until `stop`.
 
-        With `until_idle`, return as soon as no job is ready and none is running here. A job that
-        waits for a time in the future or for a held downstream is not waited for; one that becomes
-        due while the worker still works is run. It also returns where abandoned handlers that do
-        not end have taken all slots.
+        With `until_idle`, return as soon as no job is ready and none is running here. A job whose
+        time has not come or whose downstream is held is not waited for; one that becomes due while
+        the worker still works is run. It also returns when abandoned handlers occupy every slot.
         """
         if self._loop is not None:
-            raise RuntimeError(f"{self._id} runs already")
+            raise RuntimeError(f"{self._id} is already running")
         self._loop = asyncio.get_running_loop()
         self._progress.open()
         self._children.warm()
@@ -193,28 +191,28 @@ class Worker:
             answered = self._take_answers()
             if until_idle and answered is not None and self._found_nothing(answered):
                 return
-            self._runs.note_stuck()
+            self._slots.check_stuck()
             free = self._free_slots()
-            rest = self._rests_until - self._clock.monotonic()
+            rest = self._backs_off_until - self._clock.monotonic()
             if rest <= 0 and self._is_worth_a_tick(free):
                 await self._send(free)
-            elif until_idle and self._runs.stuck and not self._ticks:
+            elif until_idle and self._slots.stuck and not self._ticks:
                 return
             self._start_claimed()
             await self._sleep(rest if rest > 0 else None)
 
     def _free_slots(self) -> int:
-        """Return how many more jobs may be asked for."""
-        taken = len(self._runs.running) + self._ticks.asked
+        """Return how many more jobs may be claimed."""
+        taken = len(self._slots.running) + self._ticks.asked
         return min(self._options.concurrency - taken, self._options.batch)
 
     def _is_worth_a_tick(self, free: int) -> bool:
-        done, batch = len(self._runs.done), self._options.batch
+        done, batch = len(self._slots.done), self._options.batch
         if not self._ticks and not self._claimed:
             return done > 0 or (self._due and free > 0)
         if self._ticks and (not self._store.ticks_apart or len(self._ticks) >= _MOST_TICKS):
             return False
-        # What is about to start, or to be answered, soon makes more of it.
+        # Jobs about to start, or a tick about to be answered, will soon fill a larger batch.
         return done >= batch or (self._due and free >= batch)
 
     async def _send(self, free: int) -> None:
@@ -225,12 +223,12 @@ class Worker:
             self._due = False
         if not self._store.ticks_apart:
             self._start_claimed()
-        tick = self._ticks.send(self._runs.take_done(), request, self._clock.monotonic())
-        if self._claimed:  # it is on its way before they start
+        tick = self._ticks.send(self._slots.take_done(), request, self._clock.monotonic())
+        if self._claimed:  # let the tick be sent before they start
             await asyncio.wait((tick.answer,), timeout=0)
 
     def _take_answers(self) -> Sent | None:
-        """Take what was answered; return the last tick of those that got through."""
+        """Process all answers; return the last tick that reached the store."""
         last = None
         while (tick := self._ticks.next_answered()) is not None:
             if self._take(tick):
@@ -238,64 +236,64 @@ class Worker:
         return last
 
     def _take(self, tick: Sent) -> bool:
-        """Take the answer to a tick; False where the store could not be reached."""
+        """Process the answer to a tick; False where the store could not be reached."""
         try:
             result = tick.answer.result()
         except BaseException as error:
-            self._runs.unreported(tick.runs)
-            # At the end everything else must still be reported, whatever became of this.
+            self._slots.unreported(tick.runs)
+            # While stopping, the other runs must still be reported.
             if not isinstance(error, StoreUnavailable) and not self._stops:
                 raise
-            # A store that is away is waited for, a little longer each time.
+            # Wait for an unreachable store, longer each time.
             self._failures, self._due = self._failures + 1, True
             seconds = _BACKOFF.delay(self._failures, self._rng)
-            self._rests_until = self._clock.monotonic() + seconds
+            self._backs_off_until = self._clock.monotonic() + seconds
             self._outage.lost("tick", error)
             return False
         self._failures = 0
         self._outage.back("tick")
-        self._runs.reported(tick.runs)
+        self._slots.reported(tick.runs)
         held_until = tick.began + self._options.lease_seconds
         for claim in result.claims:
             run = Run(claim, self._kinds[claim.kind], self._progress, self._clock, held_until)
-            self._runs.add(run)
+            self._slots.add(run)
             self._claimed.append(run)
         if tick.asked and len(result.claims) >= tick.asked:
             self._due = True
         else:
-            self._waiter.wait(result)
+            self._wakeups.wait(result)
         return True
 
     def _found_nothing(self, tick: Sent) -> bool:
-        """Say whether nothing is ready, as the last tick found, and nothing is running here."""
-        if not tick.asked or self._ticks or self._claimed or self._runs.busy:
+        """Say whether the last tick found no ready job and nothing is running here."""
+        if not tick.asked or self._ticks or self._claimed or self._slots.busy:
             return False
-        # What one tick puts back another may have looked for in vain just before.
+        # A job requeued by this tick may be missed by the tick already in flight: poll once more.
         self._due = self._due or not tick.alone
         return tick.alone
 
     def _start_claimed(self, most: int = _STARTED_AT_ONCE) -> None:
-        """Start what was claimed; more than `most` in later turns."""
+        """Start claimed jobs, at most `most` now and the rest in later turns of the event loop."""
         assert self._loop is not None
         claimed, execute, now = self._claimed, self._executor.execute, self._clock.monotonic()
         started = min(len(claimed), most)
         for _ in range(started):
             run = claimed.popleft()
             if self._stops and run.cut is None:
-                # Claimed while the request to stop was on its way: handed back unstarted.
+                # Claimed by a tick that was in flight when `stop` was called: released unstarted.
                 run.cut = CancelReason.SHUTDOWN
             run.begin(now)
             run.task = self._loop.create_task(execute(run), name=run.claim.kind)
-        if started:  # once those have had their turn, a tick may be worth it or more can start
+        if started:  # after those have run once, look again for jobs to start or to report
             self._loop.call_soon(self._wake.set)
 
-    def _look_again(self) -> None:
+    def _poll(self) -> None:
         self._due = True
         self._wake.set()
 
     def _ended(self, run: Run) -> None:
         self._progress.forget(run.context)
-        self._runs.ended(run)
+        self._slots.ended(run)
 
     # -- waiting -------------------------------------------------------------------------------
 
@@ -310,13 +308,13 @@ class Worker:
                 return
         self._wake.clear()
 
-    def _hear_from_thread(self, news: News) -> None:
-        # A loop that is closed has nothing running any more.
+    def _leases_changed(self, changes: LeaseChanges) -> None:
+        # Called on the heartbeat's thread. With a closed loop nothing runs any more.
         with contextlib.suppress(RuntimeError):
             if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._runs.hear, news)
+                self._loop.call_soon_threadsafe(self._slots.apply, changes)
 
-    # -- the end -------------------------------------------------------------------------------
+    # -- stopping ------------------------------------------------------------------------------
 
     def _note_stop(self) -> None:
         self._stops += 1
@@ -327,12 +325,12 @@ class Worker:
         self._wake.set()
 
     async def _drain(self) -> None:
-        """Finish or hand back what runs, within the limit; then report it all."""
-        await self._ticks.settle(_LAST_WORDS)
-        self._give_up_ticks()
+        """Finish or release running jobs within the limit, and report them all."""
+        await self._ticks.settle(_LAST_REPORTS)
+        self._cancel_ticks()
         self._take_answers()
         self._start_claimed(len(self._claimed))
-        runs, now = self._runs, self._clock.monotonic()
+        runs, now = self._slots, self._clock.monotonic()
         limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds
         cut_at, end_at = now + max(limit - cleanup, limit / 2), now + limit
         while runs.busy:
@@ -341,13 +339,13 @@ class Worker:
                 cut_at = end_at = min(now, end_at)
             if now >= cut_at and runs.running:
                 runs.cut_all(CancelReason.SHUTDOWN)
-                # What can stop at once does so, and need not be abandoned.
+                # Handlers that stop at once need not be abandoned.
                 await asyncio.wait({run.task for run in runs.running if run.task}, timeout=0.05)
             if now >= end_at:
                 runs.abandon_all()
             if runs.done:
                 if not await self._report():
-                    if now >= end_at + _LAST_WORDS:
+                    if now >= end_at + _LAST_REPORTS:
                         return
                     await self._clock.sleep_async(0.1)
             elif now >= end_at:
@@ -355,12 +353,12 @@ class Worker:
             else:
                 await self._sleep((end_at if now >= cut_at else cut_at) - now)
 
-    def _give_up_ticks(self) -> None:
-        for tick in self._ticks.give_up():
-            self._runs.unreported(tick.runs)
+    def _cancel_ticks(self) -> None:
+        for tick in self._ticks.cancel():
+            self._slots.unreported(tick.runs)
 
     async def _report(self) -> bool:
-        """Report what is done; False where the store could not be reached."""
+        """Report finished runs; False where the store could not be reached."""
         await self._send(0)
         await self._ticks.settle()
         self._take_answers()
@@ -370,21 +368,21 @@ class Worker:
         if maintenance is not None:
             maintenance.cancel()
             await asyncio.gather(maintenance, return_exceptions=True)
-        await self._waiter.close()
-        self._runs.close()
+        await self._wakeups.close()
+        self._slots.close()
         await self._progress.close()
         await self._children.close()
         self._threads.close()
         self._heartbeat.stop()
         if not await asyncio.to_thread(self._heartbeat.join, 5.0):
-            _log.warning("%s: the heartbeat does not end", self._id)
-        self._give_up_ticks()
-        if self._runs.done:
+            _log.warning("%s: the heartbeat thread does not end", self._id)
+        self._cancel_ticks()
+        if self._slots.done:
             _log.error(
-                "%s: %d finished attempts could not be reported; they run again when their "
-                "leases have run out", self._id, len(self._runs.done),
+                "%s: %d finished attempts could not be reported; they run again after their "
+                "leases expire", self._id, len(self._slots.done),
             )  # fmt: skip
-        notify(self._listeners, WorkerStopped(self._id, len(self._runs.done)))
+        notify(self._listeners, WorkerStopped(self._id, len(self._slots.done)))
         self._loop = None
 
     def _start_maintenance(self) -> asyncio.Task[None] | None:

@@ -9,6 +9,7 @@ from tests.support.workers import claim
 
 from holdfast.errors import ErrorCode, RetryLater
 from holdfast.jobs.declare.app import App
+from holdfast.jobs.worker.failure import look, of_code
 from holdfast.jobs.worker.isolation.frames import (
     SMALL,
     BrokenFrame,
@@ -22,7 +23,6 @@ from holdfast.jobs.worker.isolation.frames import (
     read_frame,
     receive,
 )
-from holdfast.jobs.worker.verdict import look, of_code
 
 app = App("a")
 

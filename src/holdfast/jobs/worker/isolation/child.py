@@ -23,6 +23,7 @@ from holdfast.jobs.declare.context import CancelReason, JobContext
 from holdfast.jobs.declare.kinds import Hook, JobKind
 from holdfast.jobs.error_text import one_line
 from holdfast.jobs.model import Claim
+from holdfast.jobs.worker.failure import of_code, trouble_of
 from holdfast.jobs.worker.isolation import limits
 from holdfast.jobs.worker.isolation.address import Address, load_kind
 from holdfast.jobs.worker.isolation.frames import (
@@ -33,7 +34,6 @@ from holdfast.jobs.worker.isolation.frames import (
     receive,
 )
 from holdfast.jobs.worker.threads import end_copy
-from holdfast.jobs.worker.verdict import of_code, trouble_of
 
 _NO_MEMORY = pack(FrameKind.TROUBLE, dump_trouble(of_code(ErrorCode.MEMORY_ERROR)))
 """Made beforehand: when it is needed there is no memory to make it."""

@@ -18,7 +18,7 @@ from holdfast.errors import Category, ErrorCode
 from holdfast.jobs.downstreams.record import Admission
 from holdfast.jobs.error_text import clean
 from holdfast.jobs.model import Claim, Lease
-from holdfast.jobs.worker.verdict import Trouble
+from holdfast.jobs.worker.failure import Trouble
 from holdfast.resilience.diagnosis import Diagnosis
 
 _HEAD = struct.Struct("!cI")

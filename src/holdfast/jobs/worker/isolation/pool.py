@@ -10,11 +10,11 @@ from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.jobs.declare.context import CancelReason
 from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.worker.failure import Trouble, of_code
 from holdfast.jobs.worker.isolation.address import address_of
 from holdfast.jobs.worker.isolation.limits import ChildOptions
 from holdfast.jobs.worker.isolation.process import ChildFailed, ChildProcess
 from holdfast.jobs.worker.run import Run
-from holdfast.jobs.worker.verdict import Trouble, of_code
 
 _log = logging.getLogger("holdfast.worker")
 

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from holdfast.errors import ErrorCode
 from holdfast.jobs.declare.context import CancelReason
 from holdfast.jobs.error_text import clean
+from holdfast.jobs.worker.failure import Trouble, of_code
 from holdfast.jobs.worker.isolation.address import Address
 from holdfast.jobs.worker.isolation.frames import (
     BrokenFrame,
@@ -23,7 +24,6 @@ from holdfast.jobs.worker.isolation.frames import (
 )
 from holdfast.jobs.worker.isolation.limits import ChildLimits
 from holdfast.jobs.worker.run import Run
-from holdfast.jobs.worker.verdict import Trouble, of_code
 
 _LAST_BREATH = 1.0
 """Seconds that a child whose pipe is closed may take to end by itself."""

@@ -1,0 +1,93 @@
+"""What is kept of the exception that ended an attempt."""
+
+import logging
+from dataclasses import dataclass, replace
+
+from holdfast.errors import ERRORS, Category, ErrorCode, RetryLater
+from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.downstreams.record import RefusedPermit, Verdict
+from holdfast.jobs.error_text import one_line
+from holdfast.jobs.model import Claim, JobError
+from holdfast.resilience.categorize import Diagnosis, diagnose
+
+_log = logging.getLogger("holdfast.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is kept of an exception; it can cross a process boundary.
+
+    Args:
+        diagnosis: what it means for the next attempt.
+        message: one line.
+        excluded: the breaker's policy counts it as neither success nor failure.
+        after: seconds to wait that the handler itself asked for.
+    """
+
+    diagnosis: Diagnosis
+    message: str
+    excluded: bool = False
+    after: float | None = None
+
+    @property
+    def error(self) -> JobError:
+        """What the job and its attempt store of it."""
+        return JobError(self.diagnosis.code, self.message)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What it says about the downstream."""
+        if self.excluded or not self.diagnosis.counts:
+            return Verdict.NEITHER
+        return Verdict.FAILURE
+
+
+def look(error: BaseException, kind: JobKind, wall_now: float) -> Trouble:
+    """Summarise `error`; `wall_now` is the time in epoch seconds."""
+    seen = diagnose(error, wall_now=wall_now)
+    category = _own_category(error, kind)
+    if category is not None and category is not seen.category:
+        seen = replace(seen, category=category, known=True, counts=category is Category.TRANSIENT)
+    breaker = kind.breaker
+    excluded = breaker is not None and isinstance(error, breaker.exclude)
+    after = error.after if isinstance(error, RetryLater) else None
+    return Trouble(seen, one_line(error), excluded, after)
+
+
+def trouble_of(error: BaseException, kind: JobKind, wall_now: float) -> Trouble:
+    """Summarise whatever a handler raised, `SystemExit` included.
+
+    A `BaseException` ends the attempt, not the worker: it is an unknown failure.
+    """
+    if isinstance(error, Exception):
+        return look(error, kind, wall_now)
+    message = f"the handler raised {one_line(error)}"
+    return Trouble(Diagnosis(Category.TRANSIENT, ErrorCode.UNKNOWN, known=False), message)
+
+
+def _own_category(error: BaseException, kind: JobKind) -> Category | None:
+    own = kind.policy.categorize
+    if own is None:
+        return None
+    try:
+        return own(error)
+    except Exception:
+        # Report the attempt's error, not the one of the policy's own function.
+        _log.exception("the policy of %s failed to categorize an error", kind.name)
+        return None
+
+
+def of_code(code: ErrorCode, message: str = "", *, final: bool = False) -> Trouble:
+    """Return a failure that Holdfast itself found; it says nothing about the downstream."""
+    info = ERRORS[code]
+    category = Category.PERMANENT if final else info.category
+    return Trouble(Diagnosis(category, code), message or info.message)
+
+
+def refusal(claim: Claim) -> Trouble:
+    """Return why a claim of an open downstream fails without a call.
+
+    The code is that of the last failed call; the message says that no call was made.
+    """
+    code = claim.permit.code if isinstance(claim.permit, RefusedPermit) else None
+    return of_code(code or ErrorCode.CIRCUIT_OPEN, ERRORS[ErrorCode.CIRCUIT_OPEN].message)

@@ -1,0 +1,62 @@
+"""What is kept of the exception that ended an attempt."""
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.errors import Category, ErrorCode, RetryRule
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.downstreams.record import Verdict
+from holdfast.jobs.worker.failure import look, of_code, trouble_of
+from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
+
+POLICY = RetryPolicy()
+
+
+def kind_of(policy=POLICY, downstream=None):
+    app = App("a")
+
+    @app.job(retry=policy, downstream=downstream)
+    async def work(ctx): ...
+
+    return work.kind
+
+
+def test_the_policys_own_category_comes_first():
+    picky = kind_of(replace(POLICY, categorize=lambda error: Category.PERMANENT))
+    found = look(ConnectionError(), picky, 0.0)
+    assert (found.diagnosis.retry, found.verdict) == (RetryRule.NEVER, Verdict.NEITHER)
+    undecided = kind_of(replace(POLICY, categorize=lambda error: None))
+    assert look(ConnectionError(), undecided, 0.0).diagnosis.retry is RetryRule.POLICY
+
+
+def test_a_categorize_function_that_raises_changes_nothing(caplog):
+    def broken(error):
+        raise ValueError
+
+    found = look(ConnectionError(), kind_of(replace(POLICY, categorize=broken)), 0.0)
+    assert found.diagnosis.retry is RetryRule.POLICY
+    assert "failed to categorize" in caplog.text
+
+
+def test_a_breakers_exclusion_counts_as_neither():
+    breaker = BreakerPolicy(exclude=(ConnectionResetError,))
+    kind = kind_of(downstream=Downstream("d", breaker=breaker))
+    assert look(ConnectionResetError(), kind, 0.0).verdict is Verdict.NEITHER
+    assert look(ConnectionRefusedError(), kind, 0.0).verdict is Verdict.FAILURE
+
+
+@pytest.mark.parametrize("error", [SystemExit(2), KeyboardInterrupt(), GeneratorExit()])
+def test_a_base_exception_is_an_unknown_failure(error):
+    trouble = trouble_of(error, kind_of(), 0.0)
+    assert trouble.diagnosis.retry is RetryRule.ONCE
+    assert trouble.error.code is ErrorCode.UNKNOWN
+    assert type(error).__name__ in trouble.message
+    assert trouble.verdict is Verdict.NEITHER
+
+
+def test_a_failure_found_by_holdfast_says_nothing_about_the_downstream():
+    assert of_code(ErrorCode.UNKNOWN).verdict is Verdict.NEITHER
+    assert of_code(ErrorCode.UNKNOWN, final=True).diagnosis.retry is RetryRule.NEVER
+    assert of_code(ErrorCode.MEMORY_ERROR).message
