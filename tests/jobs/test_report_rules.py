@@ -1,0 +1,38 @@
+"""Which reason wins where several decide what becomes of a job."""
+
+import pytest
+
+from holdfast.errors import ErrorCode
+from holdfast.jobs.model import Cancelled, Completed, Failed, JobError, Released, Retry
+from holdfast.jobs.report_rules import target_status
+
+ERROR = JobError(ErrorCode.UNKNOWN, "x")
+RETRY, UNCOUNTED, FAILED = Retry(1, ERROR), Retry(1, ERROR, counted=False), Failed(ERROR)
+
+
+@pytest.mark.parametrize(
+    "outcome, past_deadline, cancel_requested, attempts_left, expected",
+    [
+        (Cancelled(), True, False, True, "cancelled"),
+        (Completed(), True, True, True, "failed"),
+        (Completed(), False, True, False, "complete"),
+        (FAILED, False, True, True, "failed"),
+        (RETRY, False, True, False, "cancelled"),
+        (RETRY, False, False, False, "failed"),
+        (RETRY, False, False, True, "queued"),
+        (UNCOUNTED, False, False, False, "queued"),
+        (Released(), True, False, True, "failed"),
+        (Released(), False, True, True, "cancelled"),
+        (Released(), False, False, False, "queued"),
+    ],
+)
+def test_the_first_reason_that_applies_decides(
+    outcome, past_deadline, cancel_requested, attempts_left, expected
+):
+    found = target_status(
+        outcome,
+        past_deadline=past_deadline,
+        cancel_requested=cancel_requested,
+        attempts_left=attempts_left,
+    )
+    assert found == expected
