@@ -167,7 +167,7 @@ def test_a_cancelled_job_stops_long_before_the_next_heartbeat(folder):
 
         answer = server.client.post(f"/api/jobs/{job_id}/cancel")
 
-        assert answer.json()["message"] == "The job was asked to stop."
+        assert answer.status_code == 200
         end = time.monotonic() + SOON
         while server.status_of(job_id) != "cancelled":
             assert time.monotonic() < end

@@ -154,6 +154,22 @@ def test_a_finished_job_cannot_be_cancelled(serving):
     assert error_of(serving.client.post(f"/api/jobs/{job_id}/cancel")) == (409, "INVALID_STATE")
 
 
+def test_a_job_that_completes_before_it_can_stop_is_not_called_cancelled(serving, monkeypatch):
+    job_id = serving.enqueue()
+
+    async def ask_too_late(job):
+        await serving.engine.work(until_idle=True)
+        return await serving.engine.get(job)
+
+    monkeypatch.setattr(serving.engine, "cancel", ask_too_late)
+    answer = serving.client.post(f"/api/jobs/{job_id}/cancel")
+    page = serving.client.post(f"/jobs/{job_id}/cancel")
+
+    assert answer.json()["job"]["status"] == "complete"
+    assert answer.json()["message"] == "The job was asked to stop."
+    assert "note=stopping" in page.headers["location"]
+
+
 def test_the_history_holds_events_and_attempts(serving):
     job_id = serving.enqueue(Order(fails="GW_4XX"))
     serving.work()

@@ -104,7 +104,9 @@ async def cancel_job(request: Request, owner: Owner, job_id: str) -> ChangedAnsw
     """Cancel a job; one that is running is asked to stop."""
     site = site_of(request)
     job = await site.engine.cancel((await site.own_job(job_id, owner)).id)
-    message = "Job cancelled." if job.status.finished else "The job was asked to stop."
+    message = "The job was asked to stop."
+    if job.status is JobStatus.CANCELLED:
+        message = "Job cancelled."
     return ChangedAnswer(message=message, job=job_out(site, job))
 
 

@@ -18,7 +18,7 @@ from holdfast.http.pages.frame import THEME_COOKIE, THEMES, Frame, is_partial, s
 from holdfast.http.pages.timeline import lines_of, steps_of
 from holdfast.http.sessions import Owner, set_cookie
 from holdfast.jobs.exceptions import TwinInPlace
-from holdfast.jobs.model import Job
+from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.store_port import StoreUnavailable
 
 _YEAR = 365 * 86_400
@@ -147,7 +147,7 @@ class _Desk:
 
         async def move(job: Job) -> str:
             changed = await self._engine.cancel(job.id)
-            return "cancelled" if changed.status.finished else "stopping"
+            return "cancelled" if changed.status is JobStatus.CANCELLED else "stopping"
 
         return await self._do(move, owner, job_id, back)
 
