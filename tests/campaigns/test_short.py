@@ -1,10 +1,11 @@
 """The campaigns run, in a form so short that only what is badly broken shows."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from campaigns import __main__ as command
-from campaigns import brownout, clock, held, kill, model, planted, stop, store
+from campaigns import clock, held, kill, model, planted, stop, store
 from campaigns.oracle import Oracle
 from campaigns.plan import Outcome, Plan
 from campaigns.results import write
@@ -89,7 +90,8 @@ def test_a_failure_prints_its_seed_and_how_to_replay_it(tmp_path, monkeypatch, c
 
 
 def test_the_same_seed_makes_the_same_choices(plan):
-    assert [plan.chance().random() for _ in range(3)] == [plan.chance().random()] * 3
+    again, other = replace(plan), replace(plan, seed=plan.seed + 1)
+    assert plan.chance().random() == again.chance().random() != other.chance().random()
     assert plan.chance("a").random() != plan.chance("b").random()
 
 
@@ -118,7 +120,3 @@ def test_the_model_tells_a_zombie():
     (second,) = oracle.claim("w2", 1, {"work": None}, 100.0)
     assert oracle.finish(Finished(first, Completed()), 101.0) == "stale"
     assert oracle.finish(Finished(second, Completed()), 101.0) == "accepted"
-
-
-def test_a_brownout_allows_as_many_trials_as_its_downstream():
-    assert brownout.TRIALS == 3

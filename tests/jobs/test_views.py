@@ -1,8 +1,10 @@
 """Failures that are alike have one normalised message."""
 
+from dataclasses import astuple
+
 import pytest
 
-from holdfast.jobs.views import EVERY_JOB, JobFilter, normalise_error
+from holdfast.jobs.views import EVERY_JOB, normalise_error
 
 
 @pytest.mark.parametrize(
@@ -40,11 +42,11 @@ def test_the_normalised_message_reads_well():
 
 
 def test_it_is_bounded_and_stable():
-    message = "word " * 1000
-    once = normalise_error(message)
-    assert len(once) == 200
+    assert len(normalise_error("x" * 1000)) == 200
+    once = normalise_error("word " * 1000)
+    assert normalise_error(once) == once
     assert normalise_error("") == ""
 
 
 def test_the_filter_for_every_job_narrows_nothing():
-    assert JobFilter() == EVERY_JOB
+    assert not any(astuple(EVERY_JOB))

@@ -1,9 +1,12 @@
 """Named queries come out of their files."""
 
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
+from holdfast import store
 from holdfast.store.sql_files import load_queries, sql_files
 
 
@@ -62,3 +65,15 @@ def test_the_queries_cannot_be_changed(package):
     (package / "sql" / "a.sql").write_text("-- name: one\nSELECT 1\n")
     with pytest.raises(TypeError):
         load()["one"] = "SELECT 2"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "sqlite"])
+def test_every_query_is_used(dialect):
+    folder = Path(store.__path__[0])
+    code = "".join(file.read_text() for file in sorted(folder.rglob("*.py")))
+    beginnings = tuple(re.findall(r'f"(\w+_)\{', code))
+    queries = load_queries(f"holdfast.store.{dialect}")
+    unused = [
+        name for name in queries if f'"{name}"' not in code and not name.startswith(beginnings)
+    ]
+    assert unused == []

@@ -133,4 +133,4 @@ def normalise_error(message: str) -> str:
     """
     for pattern, placeholder in _VARIABLE_PARTS:
         message = pattern.sub(placeholder, message)
-    return message.strip()[:_GROUP_LENGTH]
+    return message.strip()[:_GROUP_LENGTH].rstrip()

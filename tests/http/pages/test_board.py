@@ -54,7 +54,6 @@ def test_names_are_text_whatever_stands_in_them(press, name):
         assert len(found) == 0
         assert page.all("//img") == []
         assert page.all("//script[not(@src)]") == []
-        assert "7 * 7" in page.answer.text or "49" not in (found.text or "")
 
 
 def test_an_id_with_odd_letters_can_be_opened_and_cancelled(serving):
