@@ -36,7 +36,7 @@ def main() -> int:
         for store in stores:
             folder = Path(tempfile.mkdtemp(prefix=f"holdfast-campaign-{name}-"))
             plan = Plan(name, store, seed, not asked.short, folder)
-            outcome = _run_one(plan)
+            outcome = run_one(plan)
             write(Path(asked.results), plan, outcome)
             if outcome.findings:
                 failed.append(plan)
@@ -66,7 +66,8 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run_one(plan: Plan) -> Outcome:
+def run_one(plan: Plan) -> Outcome:
+    """Run a campaign; where it breaks, the outcome says so."""
     form = "full" if plan.full else "short"
     say(f"{plan.campaign} on {plan.store} ({form}, seed {plan.seed})")
     campaign: Campaign = import_module(f"campaigns.{plan.campaign}").run

@@ -223,7 +223,7 @@ def run(plan: Plan) -> Outcome:
         if not plant(bug, copy):
             outcome.findings.append(f"{bug.name}: its place in {bug.file} is gone; plant it anew")
             continue
-        by = _catch(plan, bug, copy)
+        by = catch(plan, bug, copy)
         say(f"    {bug.name}: {by or 'NOT CAUGHT'}")
         outcome.expect(bool(by), f"not caught: {bug.name}")
         outcome.notes.append(f"{bug.name}: {by or 'not caught'}")
@@ -254,7 +254,7 @@ def plant(bug: Bug, copy: Path) -> bool:
     return True
 
 
-def _catch(plan: Plan, bug: Bug, source: Path) -> str:
+def catch(plan: Plan, bug: Bug, source: Path) -> str:
     """Return what caught the bug in `source`; empty where nothing did."""
     fact = _facts(plan, source)
     if fact:

@@ -72,7 +72,7 @@ def test_a_bug_has_its_place_in_the_source(bug):
 def test_a_planted_bug_is_caught_by_the_facts(plan):
     bug = next(bug for bug in planted.BUGS if bug.name.startswith("progress"))
     assert planted.plant(bug, plan.folder / "bug")
-    caught = planted._catch(plan, bug, plan.folder / "bug")
+    caught = planted.catch(plan, bug, plan.folder / "bug")
     assert caught.startswith("fact a_zombies_progress_and_heartbeat_are_refused")
 
 
@@ -100,7 +100,7 @@ def test_a_campaign_that_breaks_is_no_success(tmp_path, monkeypatch):
         raise RuntimeError("no room")
 
     monkeypatch.setattr(store, "run", broken)
-    outcome = command._run_one(Plan("store", "sqlite", 1, False, tmp_path))
+    outcome = command.run_one(Plan("store", "sqlite", 1, False, tmp_path))
     assert outcome.findings == ["the campaign itself broke: RuntimeError: no room"]
 
 

@@ -6,7 +6,8 @@ import pytest
 from tests.faults import jobs as faults
 from tests.faults.conftest import Fleet
 from tests.faults.jobs import ledger
-from tests.faults.test_must_hold import finished, new, until
+from tests.faults.test_must_hold import finished, new
+from tests.support.waiting import until
 
 from holdfast.jobs.model import AttemptOutcome, JobStatus
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 from tests.faults import jobs as faults
 from tests.faults.jobs import ledger
+from tests.support.waiting import SOON, until
 
 from holdfast.jobs.model import AttemptOutcome, EventName, JobStatus, NewJob
+from holdfast.jobs.views import JobFilter
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.worker import Worker
-
-SOON = 40.0
 
 
 def new(job, *job_ids, arguments=None, **fields):
@@ -34,16 +34,15 @@ def new(job, *job_ids, arguments=None, **fields):
     ]
 
 
-async def until(check, seconds=SOON):
-    """Ask again and again until the answer is true, and return it."""
-    async with asyncio.timeout(seconds):
-        while not (answer := await check()):
-            await asyncio.sleep(0.02)
-        return answer
-
-
 async def count(store, status):
     return sum(getattr(lane, status) for lane in (await store.stats()).lanes)
+
+
+async def workers_with_jobs(fleet, store):
+    """Return the workers that hold leases: the process id stands in a worker's name."""
+    jobs = (await store.list_jobs(JobFilter(statuses=(JobStatus.PROCESSING,)))).jobs
+    pids = {int(job.worker_id.split(":")[1]) for job in jobs}
+    return [worker for worker in fleet.workers if worker.pid in pids]
 
 
 async def finished(store, job_id):
@@ -57,12 +56,13 @@ def test_killed_workers_lose_no_job_and_complete_none_twice(fleet):
 
     async def go():
         async with fleet.open() as store:
-            await store.enqueue(new(faults.effect, *job_ids, arguments=0.3))
             for _ in range(4):
                 fleet.start()
-            for _ in range(6):
-                await asyncio.sleep(0.3)
-                fleet.kill(chance.choice(fleet.workers))
+            for first in range(0, total, 25):
+                part = job_ids[first : first + 25]
+                await store.enqueue(new(faults.effect, *part, arguments=0.3))
+                busy = await until(lambda: workers_with_jobs(fleet, store))
+                fleet.kill(chance.choice(busy))
                 fleet.start()
 
             async def all_complete():
@@ -220,13 +220,15 @@ def test_an_open_downstream_holds_only_its_own_jobs(fleet):
                 return calls() == 5
 
             await until(trials)
-            await asyncio.sleep(0.5)
+            # Both workers claim again, and take none of the held ones.
+            await store.enqueue(new(faults.other, *(f"p{n}" for n in range(100))))
+            await until(lambda: finished(store, "p99"))
             assert calls() == 5
             assert (await gateway(store)).circuit.state == "HALF_OPEN"
             (fleet.folder / "go").touch()
 
             async def drained():
-                return await count(store, "complete") == 130
+                return await count(store, "complete") == 230
 
             await until(drained)
             assert (await gateway(store)).circuit.state == "CLOSED"

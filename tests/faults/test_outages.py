@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import apsw
 from tests.faults import jobs as faults
 from tests.support.postgres import obtain
+from tests.support.waiting import Calls
 from tests.support.workers import SOON, Told
 
 from holdfast.bootstrap import open_store
@@ -58,7 +59,7 @@ def test_a_file_locked_by_another_process_is_waited_for(tmp_path, caplog):
             other.set_busy_timeout(5000)
             await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")
             await told.wait(StoreLost)
-            await asyncio.sleep(0.5)
+            await Calls(store, "tick").more(3)
             other.execute("ROLLBACK")
             other.close()
 

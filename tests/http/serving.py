@@ -18,7 +18,7 @@ from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.downstream import Downstream
 
 SECRET, TOKEN = "a secret of the tests", "an admin token of the tests"
-SOON = 15.0
+SOON = 60.0
 SETTINGS = HttpSettings(secret_key=SECRET, admin_token=TOKEN)
 
 
@@ -68,7 +68,7 @@ class Serving:
             )  # fmt: skip
             self._server = uvicorn.Server(config)
             async with self.engine:
-                task = asyncio.create_task(self._server._serve())
+                task = asyncio.create_task(self._server.serve())
                 while not self._server.started and not task.done():
                     await asyncio.sleep(0.01)
                 if self._server.started:

@@ -12,6 +12,7 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from tests.store.postgres.conftest import ANY
+from tests.support.waiting import until
 
 from holdfast.jobs.model import NewJob
 from holdfast.store.joining import NoTransaction, join, numbered, percented
@@ -241,8 +242,8 @@ def test_two_transactions_that_want_the_same_twin_agree(postgres_url):
                     return await store.enqueue_on(two, [NewJob("two", "work", dedup_key="k")])
 
             waiting = asyncio.create_task(second())
-            await asyncio.sleep(0.2)
-            assert not waiting.done()
+            pid, blockers = two.get_server_pid(), "SELECT pg_blocking_pids($1)"
+            await until(lambda: one.fetchval(blockers, pid))
             await first.commit()
             (answer,) = await waiting
             assert (answer.id, answer.created) == ("one", False)

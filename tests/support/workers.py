@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from msgspec import structs
+from tests.support import waiting
 
 from holdfast.jobs.downstreams.record import Admission
 from holdfast.jobs.model import Claim, Lease, NewJob
@@ -12,9 +13,7 @@ from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.worker import Worker
 from holdfast.store.sqlite.store import SQLiteStore
 
-SOON = 20.0
-"""Seconds after which a test gives up waiting; reached only when something is broken."""
-
+SOON = waiting.SOON
 QUICK = WorkerOptions(poll_interval=0.05, shutdown_seconds=5, cleanup_seconds=0.2)
 
 
@@ -63,6 +62,7 @@ class Rig:
         self.store = store
         self.app = app
         self.told = Told()
+        self.options = options
         self.kinds = {kind.name: kind for kind in app.kinds}
         self.worker = self.another(options)
 

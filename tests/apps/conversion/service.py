@@ -13,7 +13,7 @@ import httpx
 from tests.apps.conversion.pdf_writer import Text, document
 from tests.apps.conversion.running import environment
 
-SOON = 30.0
+SOON = 60.0
 APP = "holdfast_conversion.app:create"
 TOKEN = "the admin token of the tests"
 QUICK = {

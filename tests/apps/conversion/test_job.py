@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.support.waiting import Calls, until
 
 from holdfast import Engine, ErrorCode, Exponential, JobStatus, Permanent, WorkerOptions
 from holdfast.files import Draft
@@ -332,11 +333,16 @@ def test_a_gateway_that_keeps_failing_is_held_and_burns_no_more_attempts(tmp_pat
         handles = [await world.put(engine, f"job{number}") for number in range(20)]
         options = WorkerOptions(poll_interval=0.02, maintenance=None, concurrency=2)
         working = asyncio.create_task(engine.work(options=options))
-        while (await engine.downstreams.state("gateway")).value != "OPEN":
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.3)
+        ticks = Calls(engine.store, "tick")
+
+        async def opened_and_nothing_runs():
+            (lane,) = (await engine.stats()).lanes
+            state = await engine.downstreams.state("gateway")
+            return state.value == "OPEN" and lane.processing == 0
+
+        await until(opened_and_nothing_runs)
         calls = len(gateway.requests)
-        await asyncio.sleep(0.5)
+        await ticks.more(20)
         jobs = [await engine.get(handle) for handle in handles]
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)

@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import dataclass
 
 import pytest
+from tests.support.waiting import Calls
 
 from holdfast.bootstrap import Engine
-from holdfast.clock import SYSTEM_CLOCK
 from holdfast.errors import ErrorCode
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.validation import ValidationError
@@ -100,13 +100,17 @@ def test_a_finished_job_is_not_waited_for(tmp_path):
 def test_a_waiter_is_woken_by_the_change_and_not_by_a_poll(tmp_path, outcome):
     async def scenario(engine):
         handle = await engine.enqueue(send, 1)
+        wait_for_changes, waits = engine.store.wait_for_changes, asyncio.Event()
+
+        async def never_by_itself(sequence, _):
+            waits.set()
+            return await wait_for_changes(sequence, 3600)
+
+        engine.store.wait_for_changes = never_by_itself
         waiter = asyncio.create_task(engine.wait(handle))
-        await asyncio.sleep(0.1)
-        assert not waiter.done()
-        began = SYSTEM_CLOCK.monotonic()
+        await waits.wait()
         await finish(engine, outcome)
         assert (await waiter).status.finished
-        assert SYSTEM_CLOCK.monotonic() - began < 2
 
     use(tmp_path, scenario)
 
@@ -114,8 +118,9 @@ def test_a_waiter_is_woken_by_the_change_and_not_by_a_poll(tmp_path, outcome):
 def test_a_cancelled_job_ends_the_wait(tmp_path):
     async def scenario(engine):
         handle = await engine.enqueue(send, 1)
+        waits = Calls(engine.store, "wait_for_changes")
         waiter = asyncio.create_task(engine.wait(handle, timeout=30))
-        await asyncio.sleep(0.05)
+        await waits.more()
         await engine.cancel(handle)
         assert (await waiter).status is JobStatus.CANCELLED
 

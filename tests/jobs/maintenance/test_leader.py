@@ -3,6 +3,7 @@
 import asyncio
 from random import Random
 
+from tests.support.waiting import Calls
 from tests.support.workers import SOON, Told, rig
 
 from holdfast.clock import SYSTEM_CLOCK
@@ -93,7 +94,7 @@ def test_a_leader_that_was_robbed_stops_its_chores(tmp_path):
             await it.store.lead(LEADERSHIP, "thief", 60.0)
             await it.told.wait(LeaderChanged, lambda event: not event.leads)
             seen = len(it.told.of(ServiceRan))
-            await asyncio.sleep(0.15)
+            await Calls(it.store, "lead").more(5)
             assert len(it.told.of(ServiceRan)) == seen
             await ended(task)
 

@@ -67,7 +67,8 @@ class Elsewhere:
 def in_front(it, **how):
     """Put a store in front of the one that a rig's worker ticks."""
     store = Elsewhere(it.store, **how)
-    it.worker._store = it.worker._ticks._reporter._store = store
+    it.store = store
+    it.worker = it.another(it.options)
     return store
 
 

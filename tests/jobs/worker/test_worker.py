@@ -4,11 +4,13 @@ import asyncio
 import gc
 import logging
 import threading
+import time
 import weakref
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from tests.support.waiting import Calls, until
 from tests.support.workers import QUICK, SOON, rig
 
 from holdfast.errors import ErrorCode, Permanent, RetryLater
@@ -142,15 +144,13 @@ def test_an_idle_worker_starts_a_new_job_at_once(tmp_path):
         started.set()
 
     async def go():
-        async with rig(tmp_path, app, poll_interval=60) as it, it.running():
-            await it.told.wait(WorkerStarted)
-            await asyncio.sleep(0.05)
-            loop = asyncio.get_running_loop()
-            began = loop.time()
-            await it.enqueue(ping, "p")
-            async with asyncio.timeout(SOON):
-                await started.wait()
-            assert loop.time() - began < 1.0
+        async with rig(tmp_path, app, poll_interval=3600) as it:
+            waits = Calls(it.store, "wait_for_work")
+            async with it.running():
+                await waits.more()
+                await it.enqueue(ping, "p")
+                async with asyncio.timeout(SOON):
+                    await started.wait()
 
     asyncio.run(go())
 
@@ -167,8 +167,11 @@ def test_an_idle_worker_does_not_spin(tmp_path):
             worker = it.another(replace(QUICK, poll_interval=0.1))
             await it.enqueue(later, "l", run_at=await it.store.ping() + 3600)
             async with it.running(worker):
-                await asyncio.sleep(0.5)
-            assert it.store.ticks < 12
+                await until(lambda: it.store.ticks >= 2)
+                ticks, began = it.store.ticks, time.monotonic()
+                await until(lambda: it.store.ticks >= ticks + 5)
+                # Four whole intervals, each a little shorter or longer than it was asked to be.
+                assert time.monotonic() - began > 4 * 0.08
 
     asyncio.run(go())
 
@@ -474,7 +477,8 @@ def test_stop_finishes_what_runs(tmp_path):
             async with it.running() as task:
                 await it.told.wait(JobClaimed)
                 it.worker.stop()
-                await asyncio.sleep(0.05)
+                for _ in range(100):  # the worker has had its turn to see that it is to stop
+                    await asyncio.sleep(0)
                 assert not task.done()
                 let_go.set()
                 await task

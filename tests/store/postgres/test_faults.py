@@ -6,12 +6,13 @@ import time
 import pytest
 from tests.store.postgres.conftest import ANY, jobs
 from tests.support.postgres import obtain
+from tests.support.waiting import until
 
 from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
 from holdfast.jobs.store_port import ClaimRequest, StoreUnavailable
 from holdfast.store.postgres.store import PostgresStore
 
-MANY = ClaimRequest(20, ("default",), {"work": None}, 5.0)
+MANY = ClaimRequest(20, ("default",), {"work": None}, 2.0)
 
 
 @pytest.fixture
@@ -91,6 +92,7 @@ class Load:
         self.stopped = asyncio.Event()
         self.acknowledged = set()
         self.completed = []
+        self.failed = 0
 
     async def run(self):
         await asyncio.gather(self.produce(), self.work("w1"), self.work("w2"), self.rescue())
@@ -111,6 +113,7 @@ class Load:
             try:
                 result = await self.store.tick(name, finished, request)
             except StoreUnavailable:
+                self.failed += 1
                 await asyncio.sleep(0.02)
                 continue
             refused = {refused.lease for refused in result.refused}
@@ -122,10 +125,19 @@ class Load:
             await until_it_works(self.store.rescue)
             await asyncio.sleep(0.2)
 
+    async def goes_on(self):
+        """Wait until some more jobs were completed."""
+        wanted = len(self.completed) + 20
+        await until(lambda: len(self.completed) >= wanted)
+
     async def finish_the_rest(self):
         """Run what is left, once the leases of claims that were never heard of have run out."""
-        await asyncio.sleep(MANY.lease_seconds + 0.5)
-        await self.store.rescue(limit=10_000)
+
+        async def none_is_leased():
+            await self.store.rescue(limit=10_000)
+            return all(lane.processing == 0 for lane in (await self.store.stats()).lanes)
+
+        await until(none_is_leased)
         finished = []
         while True:
             result = await self.store.tick("last", finished, MANY)
@@ -142,11 +154,12 @@ def test_restarts_under_load_lose_nothing_and_run_nothing_twice(own_server):
             load = Load(store)
             running = asyncio.create_task(load.run())
             for way in (own_server.stop, own_server.kill, own_server.stop, own_server.kill):
-                await asyncio.sleep(0.7)
+                await load.goes_on()
+                failed = load.failed
                 await asyncio.to_thread(way)
-                await asyncio.sleep(0.2)
+                await until(lambda failed=failed: load.failed > failed)
                 await asyncio.to_thread(own_server.start)
-            await asyncio.sleep(0.7)
+            await load.goes_on()
             load.stopped.set()
             await running
             await load.finish_the_rest()

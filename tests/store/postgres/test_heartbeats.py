@@ -85,14 +85,22 @@ def test_a_connection_that_was_cut_costs_one_beat_at_most(bench):
             await store.enqueue(jobs(1))
             leases = [claim.lease for claim in (await store.tick("w", claim=ANY)).claims]
             beats = store.heartbeats()
-            await beats.extend(leases, 60)
             connection = await asyncpg.connect(bench.url)
-            pid = beats._connection.get_server_pid()
+
+            async def pids():
+                rows = await connection.fetch(
+                    "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+                )
+                return {row["pid"] for row in rows}
+
+            others = await pids()
+            await beats.extend(leases, 60)
+            (pid,) = await pids() - others
             await connection.fetch("SELECT pg_terminate_backend($1)", pid)
-            await connection.close()
             with contextlib.suppress(StoreUnavailable):  # where the cut is not noticed before
                 await beats.extend(leases, 60)
             assert (await beats.extend(leases, 60)).lost == ()
-            assert beats._connection.get_server_pid() != pid
+            assert pid not in await pids()
+            await connection.close()
 
     asyncio.run(scenario())

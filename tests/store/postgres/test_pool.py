@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
+from tests.support.waiting import until
 
 from holdfast.jobs.store_port import StoreUnavailable
 from holdfast.store.postgres import pool as pools
@@ -24,13 +25,6 @@ async def lending(url, most, connect=None):
         yield pool
     finally:
         await asyncio.wait_for(pool.close(), 20)
-
-
-async def until(fact):
-    """Return once `fact()` holds."""
-    async with asyncio.timeout(20):
-        while not fact():
-            await asyncio.sleep(0.01)
 
 
 def test_a_connection_that_came_back_is_lent_again(postgres_url):
@@ -226,7 +220,14 @@ def test_a_statement_that_was_cancelled_costs_its_connection_and_no_other_statem
                 await connection.fetch("SELECT pg_sleep(60)")
 
         sleeping = asyncio.create_task(sleep())
-        await asyncio.sleep(0.05)
+        watcher = await asyncpg.connect(postgres_url)
+        await until(
+            lambda: watcher.fetchval(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' "
+                "AND datname = current_database()"
+            )
+        )
+        await watcher.close()
         sleeping.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sleeping

@@ -130,7 +130,7 @@ def test_a_timer_that_rings_for_nothing_is_only_a_hint(tmp_path):
         assert not await store.wait_for_work(result.mark, 0.01)
         sequence = await store.last_sequence()
         waiting = asyncio.create_task(store.wait_for_changes(sequence, 30))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)
         await store.enqueue([NewJob("a", "work")])
         assert await waiting
 

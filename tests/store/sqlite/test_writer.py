@@ -187,7 +187,7 @@ def test_more_requests_than_fit_one_commit_are_all_done(writer, tmp_path):
 def test_another_connections_commit_rings_while_somebody_waits(writer, tmp_path):
     async def scenario():
         waiting = asyncio.create_task(writer.work.wait(writer.work.rings, 30))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0)
         db = apsw.Connection(str(tmp_path / "a.db"))
         db.execute("INSERT INTO t VALUES (1)")
         db.close()

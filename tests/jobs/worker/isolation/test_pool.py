@@ -4,6 +4,7 @@ import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.support import isolated
@@ -11,7 +12,6 @@ from tests.support.workers import QUICK, SOON, rig
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.errors import ErrorCode
-from holdfast.jobs.declare.app import App
 from holdfast.jobs.job_events import JobClaimed
 from holdfast.jobs.worker.isolation.limits import MEGABYTE, ChildLimits, ChildOptions
 from holdfast.jobs.worker.isolation.pool import ChildPool
@@ -20,11 +20,8 @@ LIMITS = ChildLimits(memory_bytes=512 * MEGABYTE, cpu_seconds=1, output_bytes=10
 
 
 def app_of(*jobs):
-    """Return an app with only these jobs, so that no other children are warmed."""
-    chosen = App("apart")
-    for job in jobs:
-        chosen._jobs[job.kind.name] = job
-    return chosen
+    """Return what a rig asks of an app, with only these jobs: no other children are warmed."""
+    return SimpleNamespace(kinds=tuple(job.kind for job in jobs))
 
 
 def alone(tmp_path, *jobs, limits=LIMITS, **options):

@@ -202,7 +202,7 @@ def test_what_xml_forbids_never_gets_into_it(code):
 
 def test_half_a_surrogate_pair_is_replaced():
     pdf = document([Text(72, 700, "aX")], to_unicode={88: "\udc00", 97: "a"})
-    etree.fromstring(convert(pdf, "text"))
+    assert etree.fromstring(convert(pdf, "text"))[0][0].text == "a\N{REPLACEMENT CHARACTER}"
 
 
 def test_an_accent_printed_over_a_letter_belongs_to_it():
