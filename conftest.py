@@ -1,4 +1,9 @@
-"""Run every Python snippet of the README and the docs as a test, and share out what tests run."""
+"""Run every Python snippet of the README and the docs as a test, and share out what tests run.
+
+The closing lines say what was not run, and why.
+"""
+
+from collections import Counter
 
 import pytest
 from sybil import Sybil
@@ -30,3 +35,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Sharing
     """Share out tests in the order of their files: what takes longest comes first."""
     config.option.loadscopereorder = False
     return Sharing(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly how many tests were not run, by what this machine lacks for them."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, count in sorted(reasons.items()):
+        line = f"NOT RUN: {count} test{'s' * (count > 1)}: {reason}"
+        terminalreporter.write_line(line, red=True, bold=True)

@@ -2,10 +2,9 @@
 
 import pytest
 from tests.acceptance.house import House
-from tests.support.postgres import (  # noqa: F401 - fixtures and hooks are found by name
+from tests.support.postgres import (  # noqa: F401 - fixtures are found by name
     postgres_server,
     postgres_template,
-    pytest_terminal_summary,
 )
 from tests.support.stores import new_database  # noqa: F401
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 from tests.apps.conversion.service import Service
 from tests.browser.seeing import Seen
-from tests.support.browser import chromium, pytest_terminal_summary  # noqa: F401
+from tests.support.browser import chromium
 
 LONG = 40_000
 """Milliseconds that a machine may take for what happens at once on a quick one."""

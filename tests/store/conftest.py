@@ -1,8 +1,7 @@
 """PostgreSQL for the tests of the stores."""
 
-from tests.support.postgres import (  # noqa: F401 - fixtures and hooks are found by name
+from tests.support.postgres import (  # noqa: F401 - fixtures are found by name
     postgres_server,
     postgres_template,
     postgres_url,
-    pytest_terminal_summary,
 )

@@ -13,10 +13,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
 
-import pytest
 from playwright.sync_api import Browser, sync_playwright
+from tests.support.missing import do_without
 
 ENVIRONMENT = "HOLDFAST_TEST_CHROMIUM"
 MISSING = "no Chromium"
@@ -81,7 +80,7 @@ def _from_debian() -> str | None:
 def need(path: Path) -> Path:
     """Return `path`, which `make test` fetches; or skip the test."""
     if not path.exists():
-        _do_without(f"{MISSING} tests without {path.relative_to(ROOT)}: make test fetches it")
+        do_without(f"{MISSING} tests without {path.relative_to(ROOT)}: make test fetches it")
     return path
 
 
@@ -92,27 +91,10 @@ def chromium() -> Iterator[Browser]:
     try:
         path = find_chromium()
     except BrowserMissing as error:
-        _do_without(str(error))
+        do_without(error)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=path, args=list(_FLAGS), timeout=60_000
         )
         yield browser
         browser.close()
-
-
-def _do_without(reason: str) -> NoReturn:
-    if os.environ.get("CI", "").lower() == "true":
-        pytest.fail(f"CI must not skip: {reason}")
-    pytest.skip(reason)
-
-
-def pytest_terminal_summary(terminalreporter) -> None:
-    """Say loudly, once, that tests were skipped for want of a browser."""
-    reasons = {
-        str(report.longrepr[2])
-        for report in terminalreporter.stats.get("skipped", [])
-        if isinstance(report.longrepr, tuple) and MISSING in report.longrepr[2]
-    }
-    for reason in sorted(reasons):
-        terminalreporter.write_line(f"BROWSER TESTS WERE SKIPPED: {reason}", red=True, bold=True)

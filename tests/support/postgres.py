@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 
 import pytest
+from tests.support.missing import do_without
 
 from holdfast.testing.postgres import PostgresMissing, PostgresServer
 
-MISSING = "no PostgreSQL"
 _missing: list[str] = []  # looked for once: getting it may take minutes
-
-
-def pytest_terminal_summary(terminalreporter) -> None:
-    """Say loudly, once, that tests were skipped for want of a server."""
-    reasons = {
-        str(report.longrepr[2])
-        for report in terminalreporter.stats.get("skipped", [])
-        if isinstance(report.longrepr, tuple) and MISSING in report.longrepr[2]
-    }
-    for reason in sorted(reasons):
-        terminalreporter.write_line(f"POSTGRESQL TESTS WERE SKIPPED: {reason}", red=True, bold=True)
 
 
 def obtain(**options) -> PostgresServer:
@@ -34,9 +22,7 @@ def obtain(**options) -> PostgresServer:
         server.start()
     except PostgresMissing as error:
         _missing.append(str(error))
-        if os.environ.get("CI", "").lower() == "true":
-            pytest.fail(f"CI must not skip: {error}")
-        pytest.skip(f"{MISSING}: {error}" if MISSING not in str(error) else str(error))
+        do_without(error)
     return server
 
 
