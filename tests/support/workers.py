@@ -1,6 +1,7 @@
 """A worker on a store of its own, and a listener that tests can wait on instead of sleeping."""
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -53,6 +54,35 @@ class Told:
 def _settle(future, event):
     if not future.done():
         future.set_result(event)
+
+
+class NotedBeats:
+    """Count the leases that each heartbeat of a rig's worker has extended."""
+
+    def __init__(self, it):
+        self._open, self._counts = it.store.heartbeats, []
+        self._beats = None
+        it.store.heartbeats = self._heartbeats
+        it.worker = it.another(it.options)
+
+    def _heartbeats(self):
+        self._beats = self._open()
+        return self
+
+    async def extend(self, leases, *args, **kwargs):
+        extended = await self._beats.extend(leases, *args, **kwargs)
+        self._counts.append(len(leases))
+        return extended
+
+    async def close(self):
+        await self._beats.close()
+
+    def wait(self, beats, leases):
+        """Block this thread until there were so many beats more, each of so many leases."""
+        seen, end = len(self._counts), time.monotonic() + SOON
+        while self._counts[seen:].count(leases) < beats:
+            assert time.monotonic() < end, f"beats so far: {self._counts}"
+            time.sleep(0.005)
 
 
 class Rig:

@@ -45,19 +45,19 @@ def server():
 
 @pytest.fixture
 def client(server):
-    with httpx.Client(base_url=server.url, timeout=5, **PLAIN) as client:
+    with httpx.Client(base_url=server.url, timeout=30, **PLAIN) as client:
         yield client
 
 
 def get(url: str) -> httpx.Response:
     """Make a request on a connection of its own."""
-    return httpx.get(url, timeout=5, **PLAIN)
+    return httpx.get(url, timeout=30, **PLAIN)
 
 
 def raw(server: ScriptedDownstream, data: bytes) -> bytes:
     """Send bytes as they are and return all that comes back."""
     address = urlsplit(server.url)
-    with socket.create_connection((address.hostname, address.port), timeout=5) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
         connection.sendall(data)
         answer = b""
         while more := connection.recv(65536):
@@ -114,7 +114,7 @@ class TestRequests:
         assert (request.method, request.path, request.query) == ("POST", "/convert", "mapping=text")
         assert request.headers["idempotency-key"] == "k1"
         assert request.body == b"%PDF-"
-        assert 0 <= SYSTEM_CLOCK.monotonic() - request.at < 5
+        assert 0 <= SYSTEM_CLOCK.monotonic() - request.at < 60
 
     def test_requests_are_stamped_by_the_clock_that_was_given(self):
         clock = VirtualClock(start=77.0)
@@ -260,8 +260,9 @@ class TestBehaviours:
 
     def test_trickle_answers_at_once_and_sends_the_body_later(self, server, client):
         server.script(trickle(b"drop by drop", every=60))
-        with client.stream("GET", "/", timeout=0.05) as answer:
+        with client.stream("GET", "/", timeout=30) as answer:
             assert (answer.status_code, answer.headers["content-length"]) == (200, "12")
+            answer.request.extensions["timeout"]["read"] = 0.05
             with pytest.raises(httpx.ReadTimeout):
                 answer.read()
 
@@ -273,7 +274,7 @@ class TestBehaviours:
     def test_close_early_may_say_nothing_at_all(self, server):
         server.script(close_early())
         assert raw(server, b"GET / HTTP/1.1\r\n\r\n") == b""
-        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=5)
+        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=30)
         connection.request("GET", "/")
         with pytest.raises(http.client.RemoteDisconnected):
             connection.getresponse()
@@ -327,7 +328,7 @@ class TestBehaviours:
         with pytest.raises(httpx.ReadTimeout):
             client.get("/", timeout=0.01)
         server.release()
-        assert sent.wait(5)
+        assert sent.wait(30)
         assert client.get("/").status_code == 200
 
 
@@ -370,7 +371,7 @@ class TestLifetime:
         server = ScriptedDownstream()
         server.start()
         address = urlsplit(server.url)
-        kept = http.client.HTTPConnection(address.netloc, timeout=5)
+        kept = http.client.HTTPConnection(address.netloc, timeout=30)
         kept.connect()
         if not idle:
             kept.request("GET", "/")

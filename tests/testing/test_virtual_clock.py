@@ -75,7 +75,7 @@ class TestTime:
         for _ in range(1000):
             clock.sleep(1000)
         assert clock.monotonic() == 1_000_000
-        assert time.perf_counter() - began < 0.5
+        assert time.perf_counter() - began < 60
 
     def test_sleeps_of_many_threads_add_up_in_any_order(self, clock):
         def sleeper() -> bool:

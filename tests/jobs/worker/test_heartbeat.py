@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from tests.support.workers import QUICK, SOON, Told, claim, rig
+from tests.support.workers import QUICK, SOON, NotedBeats, Told, claim, rig
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.declare.app import App
@@ -240,17 +240,20 @@ def test_a_blocked_event_loop_keeps_its_leases(tmp_path):
 
     @app.job()
     async def rude(ctx) -> str:
-        time.sleep(1.2)  # noqa: ASYNC251 - blocking the loop is the point
+        beats.wait(5, leases=1)  # blocking the loop is the point
         return "mine all along"
 
     async def go():
-        async with rig(tmp_path, app, lease_seconds=0.5, extend_every=0.1) as it:
+        nonlocal beats
+        async with rig(tmp_path, app, extend_every=0.1) as it:
+            beats = NotedBeats(it)
             await it.enqueue(rude, "r")
             await it.run()
             job = await it.store.get("r")
             assert (job.result, job.attempt_count) == ('"mine all along"', 1)
             assert (await it.store.rescue()).requeued == ()
 
+    beats = None
     asyncio.run(go())
 
 

@@ -1,11 +1,10 @@
 """A worker whose store ticks in another process: ticks go out while handlers and the store work."""
 
 import asyncio
-import time
 from contextlib import suppress
 
 import pytest
-from tests.support.workers import SOON, rig
+from tests.support.workers import SOON, NotedBeats, rig
 
 from holdfast import RetryLater
 from holdfast.jobs.declare.app import App
@@ -397,18 +396,19 @@ def test_leases_of_what_waits_for_its_turn_are_kept_while_the_loop_is_blocked(tm
     async def work(ctx):
         runs.append(ctx.job_id)
         if len(runs) == 1:
-            time.sleep(2.0)  # noqa: ASYNC251 - it is what a bad handler does
+            beats.wait(5, leases=60)  # blocking the loop is what a bad handler does
             rescued.append(await it.store.rescue())
 
     async def go():
-        nonlocal it
-        options = {"concurrency": 60, "batch": 60, "lease_seconds": 1.0, "extend_every": 0.2}
+        nonlocal it, beats
+        options = {"concurrency": 60, "batch": 60, "extend_every": 0.1}
         async with rig(tmp_path, app, maintenance=None, **options) as it:
+            beats = NotedBeats(it)
             jobs = [f"j{number}" for number in range(60)]
             await it.enqueue(work, *jobs)
             await it.run()
             assert rescued[0].requeued == ()
             assert sorted(runs) == sorted(jobs)
 
-    it = None
+    it = beats = None
     asyncio.run(go())

@@ -52,7 +52,7 @@ def test_a_server_that_is_gone_is_told_at_once_and_found_again(own_server, way):
                     await store.enqueue([NewJob("b", "work")])
                 with pytest.raises(StoreUnavailable):
                     await heartbeats.extend([claim.lease], 60)
-                assert time.monotonic() - began < 5
+                assert time.monotonic() - began < 20
             await asyncio.to_thread(own_server.start)
             assert (await heartbeats.extend([claim.lease], 60)).lost == ()
             assert (await store.tick("w", [Finished(claim.lease, Completed())])).refused == ()

@@ -22,7 +22,7 @@ def test_a_job_that_somebody_is_writing_is_not_waited_for(bench):
                     "SELECT FROM holdfast.jobs WHERE id = $1 FOR UPDATE", leases[0].job_id
                 )
                 beats = store.heartbeats()
-                extended = await asyncio.wait_for(beats.extend(leases, 900), 5)
+                extended = await asyncio.wait_for(beats.extend(leases, 900), 30)
             assert extended == Extended()
             first, second = [await store.get(lease.job_id) for lease in leases]
             assert first.lease_expires_at == leases[0].expires_at
