@@ -7,6 +7,8 @@ BENCH_VENV ?= .venv-bench
 
 PY := $(VENV)/bin/python
 BENCH_PY := $(BENCH_VENV)/bin/python
+# What `make run` needs is installed first; what the gate needs comes on top of it.
+RUN_READY := $(VENV)/.ready-run
 READY := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
 
@@ -17,9 +19,7 @@ TEST_ASSETS := node_modules/.ready
 # tests/typing and the other tests are checked as well; see [tool.mypy] for how strictly.
 MYPY_PATHS := src $(wildcard apps/*/src tests benchmarks campaigns scripts)
 
-# Extras whose rooms or error types the tests meet; add one when its room appears.
-DEV_EXTRAS := postgres http rabbitmq gemini openai
-BENCH_EXTRAS := postgres http
+EXTRAS := --extra postgres --extra http
 # UV_FLAGS=--upgrade moves the pins; without it only what must change does.
 UV_FLAGS ?=
 COMPILE = $(PY) -m uv pip compile --quiet --no-config --universal --generate-hashes \
@@ -37,8 +37,9 @@ help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Without what comes from npm the pages work as forms, so a machine without it starts all the same.
-run: $(READY) ## Install what is needed and start Holdfast
+run: $(RUN_READY) ## Install what is needed and start Holdfast
 	@$(MAKE) --no-print-directory $(ASSETS) || true
+	@echo "starting Holdfast"
 	@$(PY) -m holdfast serve
 
 check: $(READY) ## Lint, format, types and import directions
@@ -68,8 +69,9 @@ screenshots: $(READY) $(ASSETS) ## Take the tutorial's pictures anew, in Chromiu
 	@$(PY) scripts/take_screenshots.py
 
 lock: $(READY) ## Pin requirements/*.txt anew (UV_FLAGS=--upgrade moves the pins)
-	$(COMPILE) $(DEV_EXTRAS:%=--extra %) -o requirements/dev.txt pyproject.toml requirements/dev.in
-	$(COMPILE) $(BENCH_EXTRAS:%=--extra %) -o requirements/bench.txt pyproject.toml requirements/bench.in
+	$(COMPILE) $(EXTRAS) -o requirements/dev.txt pyproject.toml requirements/dev.in
+	$(COMPILE) $(EXTRAS) -o requirements/run.txt -c requirements/dev.txt pyproject.toml requirements/run.in
+	$(COMPILE) $(EXTRAS) -o requirements/bench.txt pyproject.toml requirements/bench.in
 	$(COMPILE) -o requirements/node.txt requirements/node.in
 
 clean: ## Remove caches and build output; environments and .holdfast stay
@@ -77,7 +79,8 @@ clean: ## Remove caches and build output; environments and .holdfast stay
 		.hypothesis .import_linter_cache
 	find $(wildcard src tests apps benchmarks scripts) -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(ASSETS): package.json package-lock.json scripts/fetch_assets.py | $(READY)
+$(ASSETS): package.json package-lock.json scripts/fetch_assets.py | $(RUN_READY)
+	@echo "fetching htmx"
 	@$(PY) scripts/fetch_assets.py
 	@touch $@
 
@@ -86,23 +89,42 @@ $(TEST_ASSETS): package.json package-lock.json scripts/fetch_assets.py | $(READY
 	@touch $@ $(ASSETS)
 
 # An environment is made only where no working one stands, so an interrupted start mends itself.
-define make_environment
+define create_environment
 	@command -v $(PYTHON) >/dev/null \
 		|| { echo "make: $(PYTHON) not found; Holdfast needs Python >= 3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "make: $(PYTHON) is older than 3.11; name another with PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 		|| { echo "make: $(PYTHON) has no venv; on Debian: apt-get install python3-venv" >&2; exit 1; }
-	@$(1)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(1)
-	@echo "installing $(2) into $(1)"
-	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(2)
-	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-		--no-deps --editable . $(APPS:%=--editable %)
-	@touch $@
+	@$(1)/bin/python -m pip --version >/dev/null 2>&1 \
+		|| { echo "creating $(1)"; $(PYTHON) -m venv --clear $(1); }
 endef
 
-$(READY): requirements/dev.txt pyproject.toml $(APPS:%=%/pyproject.toml)
-	$(call make_environment,$(VENV),requirements/dev.txt)
+# Errors alone are shown: pip warns once per package about each index that it cannot use.
+PIP_INSTALL := -m pip install --quiet --quiet --disable-pip-version-check
+
+define install_lock
+	@echo "installing $$(grep -c == $(2)) packages ($(2))"
+	@$(1)/bin/python $(PIP_INSTALL) --require-hashes -r $(2)
+endef
+
+define install_holdfast
+	@echo "installing Holdfast and its apps"
+	@$(1)/bin/python $(PIP_INSTALL) --no-build-isolation --no-deps --editable . $(APPS:%=--editable %)
+endef
+
+$(RUN_READY): requirements/run.txt pyproject.toml $(APPS:%=%/pyproject.toml)
+	$(call create_environment,$(VENV))
+	$(call install_lock,$(VENV),requirements/run.txt)
+	$(call install_holdfast,$(VENV))
+	@touch $@
+
+$(READY): requirements/dev.txt $(RUN_READY)
+	$(call install_lock,$(VENV),requirements/dev.txt)
+	@touch $@
 
 $(BENCH_READY): requirements/bench.txt pyproject.toml
-	$(call make_environment,$(BENCH_VENV),requirements/bench.txt)
+	$(call create_environment,$(BENCH_VENV))
+	$(call install_lock,$(BENCH_VENV),requirements/bench.txt)
+	$(call install_holdfast,$(BENCH_VENV))
+	@touch $@
