@@ -38,7 +38,7 @@ help: ## List these commands
 
 # Without what comes from npm the pages work as forms, so a machine without it starts all the same.
 run: $(RUN_READY) ## Install what is needed and start Holdfast
-	@$(MAKE) --no-print-directory $(ASSETS) || true
+	@$(MAKE) --silent --no-print-directory $(ASSETS) || true
 	@echo "starting Holdfast"
 	@$(PY) -m holdfast serve
 

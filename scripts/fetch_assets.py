@@ -73,6 +73,7 @@ def npm() -> str:
     beside_python = str(Path(sys.executable).parent)
     found = shutil.which("npm") or shutil.which("npm", path=beside_python)
     if found is None:
+        print("fetching npm, which this machine lacks")
         wheels = str(ROOT / "requirements" / "node.txt")
         _run(sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", wheels)
         found = shutil.which("npm", path=beside_python)
