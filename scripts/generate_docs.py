@@ -1,8 +1,12 @@
-"""Write the parts of the docs that are drawn from the code; `--check` only says what is stale."""
+"""Write what the docs draw from the code: parts of pages, and the pictures of the architecture.
+
+`--check` only says what is stale.
+"""
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,9 @@ from holdfast.jobs.model import MOVES as JOB_MOVES
 from holdfast.resilience.breaker.transitions import MOVES
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts import draw_rooms  # noqa: E402 - found from the line above
 
 
 def breaker_diagram() -> str:
@@ -117,19 +124,23 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
 
 
 def stale(*, write: bool) -> list[str]:
-    """Return the pages whose generated part differs from the code, mending them where `write`."""
+    """Return the files whose generated part differs from the code, mending them where `write`."""
     found = []
-    for part, (page, draw) in PARTS.items():
-        path = ROOT / page
-        text = path.read_text()
-        head, rest = text.split(f"<!-- generated: {part} -->\n", 1)
-        _, tail = rest.split("<!-- end -->", 1)
-        fresh = f"{head}<!-- generated: {part} -->\n{draw()}\n<!-- end -->{tail}"
-        if fresh != text:
-            found.append(page)
+    for name, fresh in chain(draw_rooms.pictures().items(), _pages()):
+        path = ROOT / name
+        if not path.exists() or path.read_text() != fresh:
+            found.append(name)
             if write:
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(fresh)
     return found
+
+
+def _pages() -> Iterator[tuple[str, str]]:
+    for part, (page, draw) in PARTS.items():
+        head, rest = (ROOT / page).read_text().split(f"<!-- generated: {part} -->\n", 1)
+        _, tail = rest.split("<!-- end -->", 1)
+        yield page, f"{head}<!-- generated: {part} -->\n{draw()}\n<!-- end -->{tail}"
 
 
 if __name__ == "__main__":
