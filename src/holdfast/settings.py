@@ -1,7 +1,7 @@
 """Settings from the environment: read once at the start, each checked where it is read.
 
-A bad value is a `BadSetting`, whose message is one line that names it. Names that end in `_MS`, and
-those that CONTRACT.md lists with them, are milliseconds; what is handed on is seconds.
+A bad value is a `BadSetting`, whose message is one line that names it. Durations are given in whole
+milliseconds, also where the name does not end in `_MS`; code gets seconds.
 """
 
 import difflib

@@ -1,8 +1,4 @@
-"""The gateway is away: jobs wait, or fail at once where that is asked for, and then go on.
-
-Seed 002, section 11, "gateway down"; seed 000, section 5.3, "circuit breaker opens"; and the line
-of issue 4 about 50 queued jobs.
-"""
+"""The gateway is away: jobs wait, or fail at once where that is asked for, and then go on."""
 
 import pytest
 from tests.acceptance.house import GOOD

@@ -1,4 +1,4 @@
-"""A gateway that is too slow: seed 002, section 11, and seed 000, section 5.3."""
+"""A gateway that is too slow: retries with growing waits, then a failure."""
 
 import pytest
 from tests.acceptance.house import GOOD, NO_BREAKER

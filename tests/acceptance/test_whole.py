@@ -1,7 +1,7 @@
 """The whole service under one command: stopped, killed at any moment, started again.
 
-Issue 4: Ctrl-C and starting again; `kill -9` during 100 uploads and conversions. Seed 002, section
-11: no double XML, correct leasing when a worker dies; downloads after retention.
+Ctrl-C and starting again; `kill -9` during 100 uploads and conversions; no second XML and correct
+leases when a worker dies; downloads after retention.
 """
 
 import signal

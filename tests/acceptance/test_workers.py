@@ -1,6 +1,6 @@
 """Two workers, of which one dies or stands still in the middle of a conversion.
 
-Seed 002, section 11: no double XML, and correct leasing.
+No second XML is made, and the job keeps one owner.
 """
 
 import signal

@@ -31,7 +31,7 @@ def status_error(status: int, **headers: str) -> Exception:
     return raised(httpx.Response(status, headers=named, request=REQUEST).raise_for_status)
 
 
-# --- seed 004: its two lists, line by line -------------------------------------------------------
+# --- the two lists of the retry strategy, line by line -----------------------------------------
 
 
 @pytest.mark.parametrize(

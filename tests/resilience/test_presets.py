@@ -1,4 +1,4 @@
-"""The presets carry the seeds' figures."""
+"""The presets carry their documented figures."""
 
 import pytest
 

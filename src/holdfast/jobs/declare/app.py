@@ -157,7 +157,7 @@ class App:
         """The kinds that were declared so far."""
         return tuple(job.kind for job in self._jobs.values())
 
-    def job(  # noqa: PLR0913 - CONTRACT.md names these; each is a fact about one kind
+    def job(  # noqa: PLR0913 - public parameters; each is a fact about one kind
         self,
         name: str | None = None,
         *,

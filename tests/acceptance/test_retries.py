@@ -1,4 +1,4 @@
-"""Seed 000, section 5.3: the manual checklist, done by a machine.
+"""Retries, leases and limits of running jobs, as a person would check them by hand.
 
 docs/explanation/proof.md says which line is held by which test; what a person sees of them on the
 page is looked at in Chromium, see tests/browser.

@@ -1,4 +1,4 @@
-"""Seed 002, section 11: every acceptance check, against server, worker and gateway.
+"""What is refused, what fails and what can be downloaded: server, worker and gateway together.
 
 docs/explanation/proof.md says which line is held by which test.
 """
