@@ -1,0 +1,119 @@
+"""What `make` installs and when: each step once, one line for each, nothing twice."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COPIED = (
+    "Makefile",
+    "pyproject.toml",
+    "package.json",
+    "package-lock.json",
+    "scripts",
+    "requirements",
+)
+PYTHON = """#!/bin/sh
+case "$*" in *"-m venv"*) mkdir -p $4/bin; cp $0 $4/bin/python;; esac
+case "$*" in -c*|*--version) ;; *) echo "$*" >> calls;; esac
+"""
+CREATE = "-m venv --clear .venv"
+RUN = "requirements/run.txt"
+DEV = "requirements/dev.txt"
+OURS = "--editable . --editable ./apps/conversion"
+ASSETS = "scripts/fetch_assets.py"
+SERVE = "-m holdfast serve"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A tree with the Makefile, and a Python that only writes down what it is called with."""
+    for name in (*COPIED, "apps/conversion/pyproject.toml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name)
+    (tmp_path / "src/holdfast/http/pages/vendor").mkdir(parents=True)
+    (tmp_path / "python").write_text(PYTHON)
+    (tmp_path / "python").chmod(0o755)
+    return tmp_path
+
+
+def make(tree, goal):
+    """Run a goal, and return the lines that it printed and the ends of the calls it made."""
+    (tree / "calls").write_text("")
+    environment = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+    done = subprocess.run(
+        ["make", "PYTHON=./python", goal],
+        cwd=tree,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return done.stdout.splitlines(), (tree / "calls").read_text().splitlines()
+
+
+def ends_with(calls, *endings):
+    return len(calls) == len(endings) and all(map(str.endswith, calls, endings))
+
+
+def change(tree, name):
+    """Make a file newer than everything that was made from it, and nothing newer than now."""
+    for path in tree.rglob("*"):
+        ago = 500 if path.name.startswith(".ready") else 1000
+        os.utime(path, (path.stat().st_mtime - ago,) * 2)
+    (tree / name).touch()
+
+
+def test_a_first_start_says_each_step_in_one_line(tree):
+    said, calls = make(tree, "run")
+
+    assert ends_with(calls, CREATE, RUN, OURS, ASSETS, SERVE)
+    pinned = (tree / RUN).read_text().count("==")
+    assert said == [
+        "creating .venv",
+        f"installing {pinned} packages ({RUN})",
+        "installing Holdfast and its apps",
+        "fetching htmx",
+        "starting Holdfast",
+    ]
+
+
+def test_a_second_start_only_starts(tree):
+    make(tree, "run")
+
+    assert make(tree, "run") == (["starting Holdfast"], [SERVE])
+
+
+def test_the_gate_adds_its_packages_and_a_start_after_it_installs_nothing(tree):
+    make(tree, "run")
+
+    assert ends_with(make(tree, ".venv/.ready")[1], DEV)
+    assert make(tree, "run")[1] == [SERVE]
+    assert make(tree, ".venv/.ready")[1] == []
+
+
+def test_the_gate_alone_installs_both_locks_into_one_environment(tree):
+    assert ends_with(make(tree, ".venv/.ready")[1], CREATE, RUN, OURS, DEV)
+
+
+def test_a_changed_lock_is_installed_by_the_command_that_uses_it(tree):
+    make(tree, ".venv/.ready")
+    make(tree, "run")
+
+    change(tree, DEV)
+    assert make(tree, "run")[1] == [SERVE]
+    assert ends_with(make(tree, ".venv/.ready")[1], DEV)
+
+
+def test_after_a_change_of_both_locks_a_start_does_not_hide_what_the_gate_needs(tree):
+    make(tree, ".venv/.ready")
+    make(tree, "run")
+
+    change(tree, RUN)
+    assert ends_with(make(tree, "run")[1], RUN, OURS, SERVE)
+    assert ends_with(make(tree, ".venv/.ready")[1], DEV)
