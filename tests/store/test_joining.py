@@ -1,10 +1,8 @@
-"""Joining a caller's transaction, driver by driver: with the commit, or never."""
+"""Joining a caller's transaction, driver by driver: enqueued with its commit, or never."""
 
 import asyncio
 import contextlib
-import sqlite3
 
-import apsw
 import asyncpg
 import psycopg
 import pytest
@@ -15,9 +13,8 @@ from tests.store.postgres.conftest import ANY
 from tests.support.waiting import until
 
 from holdfast.jobs.model import NewJob
-from holdfast.store.joining import NoTransaction, join, numbered, percented
+from holdfast.store.joining import NoTransaction, join, numbered, pyformat
 from holdfast.store.postgres.store import PostgresStore
-from holdfast.store.sqlite.store import SQLiteStore
 
 
 class Undo(Exception):
@@ -339,68 +336,20 @@ def test_an_engine_that_commits_every_statement_is_refused(postgres_url, driver,
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(
-    "driver, way",
-    [
-        ("sqlite", "connection"),
-        ("sqlite", "session"),
-        ("sqlite+aiosqlite", "async connection"),
-        ("sqlite+aiosqlite", "async session"),
-    ],
-)
-def test_an_engine_on_a_file_that_commits_every_statement_is_refused(tmp_path, driver, way):
-    async def scenario():
-        path = tmp_path / "a.db"
-        async with (
-            SQLiteStore(path) as store,
-            sqlalchemy_way(f"{driver}:///{path}", way) as connection,
-        ):
-            await _refused(store, connection, "AUTOCOMMIT")
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("used_before", [False, True])
-def test_an_engine_that_begins_by_an_event_is_joined(tmp_path, used_before):
-    """SQLAlchemy's own advice for SQLite: the driver's way off, and BEGIN said by an event."""
-
-    async def scenario():
-        async with SQLiteStore(tmp_path / "a.db") as store:
-            engine = sqlalchemy.create_engine(f"sqlite:///{store.path}")
-
-            @sqlalchemy.event.listens_for(engine, "connect")
-            def leave_it_to_us(driver_connection, _):
-                driver_connection.isolation_level = None
-
-            @sqlalchemy.event.listens_for(engine, "begin")
-            def begin(connection):
-                connection.exec_driver_sql("BEGIN")
-
-            for name, end in (("kept", "commit"), ("lost", "rollback")):
-                with engine.connect() as connection:
-                    if used_before:
-                        connection.execute(sqlalchemy.text("SELECT 1"))
-                    await store.enqueue_on(connection, [NewJob(name, "work")])
-                    getattr(connection, end)()
-            engine.dispose()
-            assert [job.id for job in (await store.list_jobs()).jobs] == ["kept"]
-
-    asyncio.run(scenario())
-
-
 def test_a_connection_to_another_sort_of_database_is_refused(postgres_url):
     async def scenario():
         async with PostgresStore(postgres_url) as store:
-            connection = sqlite3.connect(":memory:")
-            with pytest.raises(TypeError, match="one to sqlite, but the store is on PostgreSQL"):
+            engine = sqlalchemy.create_engine("sqlite://")
+            refused = pytest.raises(TypeError, match="to sqlite, but the store is on PostgreSQL")
+            with engine.connect() as connection, refused:
                 await store.enqueue_on(connection, [NewJob("a", "work")])
-            connection.close()
+            engine.dispose()
 
     asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("connection", [object(), "postgresql://h/db", None, 7])
-def test_an_unknown_connection_is_told_what_is_taken(connection):
+def test_the_error_for_an_unknown_connection_names_what_is_taken(connection):
     with pytest.raises(TypeError, match=r"does not take builtins\.\w+; it takes an asyncpg"):
         join(connection)
 
@@ -428,44 +377,9 @@ def test_a_job_that_cannot_be_stored_does_not_cost_the_caller_the_transaction(
 
 
 class TestStatements:
-    """What an adapter runs, on databases that need no server."""
+    """What an adapter runs, and with which parameters."""
 
-    def test_a_sqlite3_connection_takes_part_in_its_own_transaction(self, tmp_path):
-        connection = sqlite3.connect(tmp_path / "a.db")
-        connection.execute("CREATE TABLE t (a, b)")
-        joined = join(connection)
-        assert joined.database == "sqlite"
-
-        async def scenario():
-            assert await joined.execute("INSERT INTO t VALUES (:a, :b)", {"a": 1, "b": "x"}) == []
-            return await joined.run(
-                lambda execute: execute("SELECT b FROM t WHERE a = :a", {"a": 1})
-            )
-
-        assert asyncio.run(scenario()) == [("x",)]
-        connection.rollback()
-        assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
-        connection.close()
-
-    def test_a_sqlite3_connection_in_autocommit_mode_is_refused(self):
-        connection = sqlite3.connect(":memory:", isolation_level=None)
-        with pytest.raises(NoTransaction, match="BEGIN IMMEDIATE"):
-            join(connection)
-        connection.execute("BEGIN")
-        assert join(connection).database == "sqlite"
-        connection.close()
-
-    def test_an_apsw_connection_needs_a_transaction(self):
-        connection = apsw.Connection(":memory:")
-        with pytest.raises(NoTransaction, match="apsw"):
-            join(connection)
-        connection.execute("BEGIN")
-        rows = asyncio.run(join(connection).execute("SELECT :a + 1", {"a": 1}))
-        assert rows == [(2,)]
-        connection.execute("ROLLBACK")
-        connection.close()
-
-    def test_an_sqlalchemy_connection_to_sqlite_says_so(self):
+    def test_an_sqlalchemy_connection_names_its_database(self):
         engine = sqlalchemy.create_engine("sqlite://")
         with engine.begin() as connection:
             joined = join(connection)
@@ -473,27 +387,6 @@ class TestStatements:
             assert asyncio.run(joined.execute("SELECT :a", {"a": "x"})) == [("x",)]
             assert asyncio.run(joined.execute("CREATE TABLE t (a)", {})) == []
         engine.dispose()
-
-    def test_an_async_session_runs_blocking_code_too(self):
-        async def scenario():
-            engine = create_async_engine("sqlite+aiosqlite://")
-            async with AsyncSession(engine) as session, session.begin():
-                joined = join(session)
-                assert joined.database == "sqlite"
-                rows = await joined.run(lambda execute: execute("SELECT :a", {"a": 1}))
-                assert await joined.execute("SELECT :a", {"a": 2}) == [(2,)]
-            await engine.dispose()
-            return rows
-
-        assert asyncio.run(scenario()) == [(1,)]
-
-    def test_a_driver_of_coroutines_has_no_blocking_way(self, postgres_url):
-        async def scenario():
-            async with asyncpg_connection(postgres_url) as connection:
-                with pytest.raises(TypeError, match="only coroutines"):
-                    await join(connection).run(lambda execute: None)
-
-        asyncio.run(scenario())
 
     def test_statements_without_rows_return_none(self, postgres_url):
         async def scenario():
@@ -512,4 +405,4 @@ class TestStatements:
         )
 
     def test_percent_signs_survive(self):
-        assert percented("SELECT :a % 2 LIKE '%'") == "SELECT %(a)s %% 2 LIKE '%%'"
+        assert pyformat("SELECT :a % 2 LIKE '%'") == "SELECT %(a)s %% 2 LIKE '%%'"

@@ -1,9 +1,9 @@
 """From requests to stored jobs: checked first, written once, joined where asked."""
 
 import asyncio
-import sqlite3
 from dataclasses import dataclass
 
+import apsw
 import pytest
 
 from holdfast.bootstrap import open_store
@@ -177,7 +177,7 @@ async def declared(store, name):
 
 def test_a_callers_open_transaction_does_not_block_its_own_enqueueing(tmp_path):
     async def scenario(enqueuer, store):
-        theirs = sqlite3.connect(store.path, isolation_level=None)
+        theirs = apsw.Connection(str(store.path))
         theirs.execute("BEGIN IMMEDIATE")
         async with asyncio.timeout(2):
             await enqueuer.enqueue([JobRequest(fetch, Order(1, "a.org"))], theirs)

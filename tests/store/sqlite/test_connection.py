@@ -3,6 +3,8 @@
 import asyncio
 import os
 import resource
+import subprocess
+import sys
 import threading
 
 import apsw
@@ -16,7 +18,7 @@ from holdfast.jobs.store_port import (
     StoreUnavailable,
     StoreUnusable,
 )
-from holdfast.store.sqlite.connection import check_version, connect, store_error
+from holdfast.store.sqlite.connection import check_version, connect, disconnect, store_error
 from holdfast.store.sqlite.store import SQLiteStore
 
 
@@ -34,15 +36,58 @@ def test_a_connection_writes_ahead_and_syncs_fully(tmp_path):
     db = connect(tmp_path / "a.db", busy_timeout=1)
     assert db.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
     assert db.execute("PRAGMA synchronous").fetchall() == [(2,)]
-    db.close()
+    disconnect(db)
 
 
 def test_a_reading_connection_cannot_write(tmp_path):
-    connect(tmp_path / "a.db", busy_timeout=1).close()
+    disconnect(connect(tmp_path / "a.db", busy_timeout=1))
     db = connect(tmp_path / "a.db", busy_timeout=1, read_only=True)
     with pytest.raises(apsw.ReadOnlyError):
         db.execute("CREATE TABLE t (x)")
-    db.close()
+    disconnect(db)
+
+
+def test_a_database_in_use_is_copied_by_vacuum_into(tmp_path):
+    async def scenario():
+        async with SQLiteStore(tmp_path / "a.db") as store:
+            await store.enqueue([NewJob("a", "work")])
+            db = apsw.Connection(str(store.path))
+            db.execute("VACUUM INTO ?", (str(tmp_path / "copy.db"),))
+            db.close()
+            await store.enqueue([NewJob("b", "work")])
+        async with SQLiteStore(tmp_path / "copy.db") as copy:
+            assert [job.id for job in (await copy.list_jobs()).jobs] == ["a"]
+
+    asyncio.run(scenario())
+
+
+_OPEN_AT_ONCE = """
+import sys, threading
+from pathlib import Path
+from holdfast.store.sqlite.connection import connect, disconnect
+
+folder, ready, opened = Path(sys.argv[1]), threading.Barrier(3), []
+
+def open_and_close(number):
+    for turn in range(50):
+        ready.wait()
+        disconnect(connect(folder / f"{turn}.db", busy_timeout=30))
+        opened.append(number)
+
+threads = [threading.Thread(target=open_and_close, args=(number,)) for number in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(opened))
+"""
+
+
+def test_threads_that_open_a_new_file_at_once_do_not_deadlock(tmp_path):
+    # In a process of its own: a deadlock must not stop the other tests.
+    command = [sys.executable, "-c", _OPEN_AT_ONCE, str(tmp_path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=100)
+    assert done.stdout == "150\n"
 
 
 def test_a_missing_folder_is_named(tmp_path):
@@ -53,7 +98,7 @@ def test_a_missing_folder_is_named(tmp_path):
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     file = tmp_path / "a.db"
     file.write_bytes(b"this is a letter to my aunt, and a long one at that" * 100)
-    with pytest.raises(StoreUnusable, match="no intact SQLite database"):
+    with pytest.raises(StoreUnusable, match="not an intact SQLite database"):
         connect(file, busy_timeout=1)
 
 
@@ -105,7 +150,7 @@ def test_a_new_file_that_somebody_else_keeps_locked_is_busy(tmp_path):
     with pytest.raises(StoreBusy):
         connect(tmp_path / "a.db", busy_timeout=0.05)
     other.execute("ROLLBACK")
-    connect(tmp_path / "a.db", busy_timeout=0.05).close()
+    disconnect(connect(tmp_path / "a.db", busy_timeout=0.05))
     other.close()
 
 
@@ -151,7 +196,7 @@ def test_a_full_disk_is_told_loses_nothing_and_recovers(tmp_path):
 
 
 def test_a_process_out_of_descriptors_is_told_so(tmp_path):
-    connect(tmp_path / "a.db", busy_timeout=1).close()
+    disconnect(connect(tmp_path / "a.db", busy_timeout=1))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = os.open(os.devnull, os.O_RDONLY)
     resource.setrlimit(resource.RLIMIT_NOFILE, (taken, hard))
@@ -161,4 +206,4 @@ def test_a_process_out_of_descriptors_is_told_so(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         os.close(taken)
-    connect(tmp_path / "a.db", busy_timeout=1).close()
+    disconnect(connect(tmp_path / "a.db", busy_timeout=1))

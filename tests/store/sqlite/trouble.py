@@ -85,7 +85,7 @@ class Lock:
     """Have another process keep the write lock, longer than anybody waits for it."""
 
     code = (
-        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None);"
+        "import apsw, sys; db = apsw.Connection(sys.argv[1]); db.set_busy_timeout(60_000);"
         "db.execute('BEGIN IMMEDIATE'); print('held', flush=True); sys.stdin.read()"
     )
 

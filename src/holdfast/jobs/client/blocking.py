@@ -1,10 +1,13 @@
 """Use an engine from code that is not async: it lives on an event loop in a thread of its own."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Self, TypeVar
+
+from holdfast.jobs.store_port import StoreClosed
 
 T = TypeVar("T")
 
@@ -13,17 +16,19 @@ class Blocking:
     """Open something in a thread with `with`, and call it with what is to be awaited there.
 
     Safe to call from any number of threads at once. What is awaited runs in the other thread: a
-    connection that is handed to it must allow that (`check_same_thread=False`, say).
+    connection that is handed to it must allow that.
     """
 
     def __init__(self, opened: AbstractAsyncContextManager[object]) -> None:
         self._opened = opened
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._process = 0
 
     def __enter__(self) -> Self:
         if self._loop is not None:
             raise RuntimeError("it is open already")
+        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="holdfast-engine", daemon=True
@@ -37,6 +42,7 @@ class Blocking:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._usable_loop()  # closing an inherited event loop in a fork would break the parent's
         try:
             self(_awaited(self._opened.__aexit__(None, None, None)))
         finally:
@@ -47,19 +53,31 @@ class Blocking:
 
         Raises:
             RuntimeError: it is not open, or this is the engine's own thread.
+            StoreClosed: this process was forked from the one that opened it.
         """
-        loop = self._loop
-        if loop is None or threading.current_thread() is self._thread:
+        try:
+            loop = self._usable_loop()
+        except BaseException:
             work.close()
-            raise RuntimeError(
-                "open it with `with` first" if loop is None else "await it here: this is its thread"
-            )
+            raise
         future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def _usable_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            raise RuntimeError("open it with `with` first")
+        if self._process != os.getpid():
+            raise StoreClosed(
+                "the engine was opened before this process was forked, and its thread is in the "
+                "parent: open the engine in the child only, or start the child with spawn"
+            )
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("await it here: this is its thread")
+        return self._loop
 
     def _end(self) -> None:
         loop, thread = self._loop, self._thread

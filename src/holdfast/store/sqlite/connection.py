@@ -1,4 +1,14 @@
-"""Connections: how a database file is opened, and what SQLite's errors mean to a caller."""
+"""Connections: how a database file is opened, and what SQLite's errors mean to a caller.
+
+SQLite locks a file with POSIX record locks. They belong to the process: closing any other
+descriptor of the file in the same process releases them all. SQLite knows its own descriptors and
+takes care, so the file is opened only through apsw's copy of SQLite and never in another way.
+
+A forked child inherits the connections but not the locks. SQLite's tables in the child still say
+that the locks are held, so no connection in it is safe: an inherited one must not be used or even
+closed (a rollback would write into the write-ahead log's index, which parent and child share), and
+a new one to the same file would rely on locks that the child does not have. Both are refused.
+"""
 
 import errno
 import os
@@ -12,13 +22,12 @@ import apsw
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.store_port import (
     StoreBusy,
+    StoreClosed,
     StoreError,
     StoreFull,
     StoreUnavailable,
     StoreUnusable,
 )
-from holdfast.store.sqlite.forks import check_not_inherited, unwatch, watch
-from holdfast.store.sqlite.locks import lock_by_open_file
 
 MINIMUM_VERSION = (3, 51, 3)
 """Older ones can corrupt a WAL database that two connections write to."""
@@ -31,6 +40,10 @@ _CACHE_KIB = 8 * 1024
 _STATEMENTS = 200
 _SHORTEST_WAIT = 0.0005
 _LONGEST_WAIT = 0.01
+
+# Every open connection, with its process and its file's real path. It also keeps inherited
+# connections referenced in a forked child, where garbage collection would close them.
+_open: dict[apsw.Connection, tuple[int, str]] = {}
 
 
 def check_version(version: str | None = None) -> None:
@@ -48,11 +61,33 @@ def check_version(version: str | None = None) -> None:
         )
 
 
+def check_process(opened_by: int | None, path: Path) -> None:
+    """Refuse a store that was opened by another process, the one this was forked from.
+
+    Raises:
+        StoreClosed: it was; the message says what to do.
+    """
+    if opened_by not in {None, os.getpid()}:
+        raise StoreClosed(
+            f"{path}: the store was opened by process {opened_by} and cannot be used in a process "
+            "forked from it: open the engine in the child only, or start the child with spawn"
+        )
+
+
+def _check_not_inherited(path: Path) -> None:
+    own, file = os.getpid(), os.path.realpath(path)
+    if any(process != own and file == name for process, name in _open.values()):
+        raise StoreUnusable(
+            f"{path}: the file was open when this process was forked, and SQLite cannot open it "
+            "again here: open the engine in the child only, or start the child with spawn"
+        )
+
+
 def connect(path: Path, *, busy_timeout: float, read_only: bool = False) -> apsw.Connection:
     """Open `path`; a lock held by others is waited for up to `busy_timeout` seconds.
 
     Raises:
-        StoreUnusable: it cannot be opened, or is no database.
+        StoreUnusable: it cannot be opened, is not a database, or was open before a fork.
         StoreUnavailable: it is locked or unreadable at the moment.
     """
     flags = (
@@ -60,14 +95,13 @@ def connect(path: Path, *, busy_timeout: float, read_only: bool = False) -> apsw
         if read_only
         else (apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     )
-    lock_by_open_file()
-    check_not_inherited(path)
+    _check_not_inherited(path)
     with translated(path):
         connection = apsw.Connection(str(path), flags=flags, statementcachesize=_STATEMENTS)
+        _open[connection] = (os.getpid(), os.path.realpath(path))
         try:
-            watch(connection, path)
             if not read_only:
-                _keep_a_log(connection, busy_timeout)
+                _use_write_ahead_log(connection, busy_timeout)
             _wait_for_locks(connection, busy_timeout)
             _configure(connection, read_only)
         except apsw.Error:
@@ -79,7 +113,7 @@ def connect(path: Path, *, busy_timeout: float, read_only: bool = False) -> apsw
 def disconnect(connection: apsw.Connection) -> None:
     """Close what `connect` opened."""
     connection.close()
-    unwatch(connection)
+    del _open[connection]
 
 
 def _configure(connection: apsw.Connection, read_only: bool) -> None:
@@ -94,11 +128,11 @@ def _configure(connection: apsw.Connection, read_only: bool) -> None:
     connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}").fetchall()
 
 
-def _keep_a_log(connection: apsw.Connection, busy_timeout: float) -> None:
-    """Switch to a write-ahead log, which a new file does not have.
+def _use_write_ahead_log(connection: apsw.Connection, busy_timeout: float) -> None:
+    """Switch a new file to a write-ahead log.
 
-    Others may open the new file at the same time. A switch that waited for its lock would keep the
-    one that it has, and two would wait for each other: so each lets go and tries again.
+    Others may open the new file at the same time. The switch holds a shared lock and needs an
+    exclusive one, so two that waited inside SQLite would deadlock: each releases and tries again.
     """
     until, rng, mode = SYSTEM_CLOCK.monotonic() + busy_timeout, random.Random(), ""
     while not mode:
@@ -113,7 +147,7 @@ def _keep_a_log(connection: apsw.Connection, busy_timeout: float) -> None:
 
 
 def _wait_for_locks(connection: apsw.Connection, busy_timeout: float) -> None:
-    """Wait in short, uneven steps: SQLite's own handler soon sleeps 100 ms a time."""
+    """Wait in short, random steps: SQLite's own handler soon sleeps 100 ms at a time."""
     began = 0.0
     rng = random.Random()
 
@@ -147,11 +181,11 @@ def store_error(error: apsw.Error, path: Path) -> StoreError:
     if isinstance(error, apsw.FullError) or _extended(error) == apsw.SQLITE_IOERR_SHMSIZE:
         return StoreFull(f"{path}: the disk is full")
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
-        return StoreUnusable(f"{path}: this is no intact SQLite database ({error})")
+        return StoreUnusable(f"{path}: not an intact SQLite database ({error})")
     if isinstance(error, apsw.CantOpenError) and _out_of_descriptors():
         return StoreUnavailable(
-            f"{path}: the process has no file descriptor left to open the database with; see what "
-            "keeps so many open, or allow more (ulimit -n)"
+            f"{path}: the process has no file descriptor left to open the database with; find out "
+            "what keeps so many open, or allow more (ulimit -n)"
         )
     if isinstance(error, apsw.CantOpenError):
         return StoreUnusable(
@@ -170,7 +204,7 @@ def _extended(error: apsw.Error) -> int:
 
 
 def _out_of_descriptors() -> bool:
-    """Try to open something: SQLite does not say why it could not."""
+    """Find out by opening a file: SQLite does not say why it could not."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:

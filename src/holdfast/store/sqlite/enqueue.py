@@ -1,4 +1,4 @@
-"""Take jobs in, on the store's own connection or inside a caller's transaction."""
+"""Create jobs, on the store's own connection or inside a caller's transaction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,15 +9,12 @@ from holdfast.store.sqlite.transaction import SQL, Row, Transaction, as_json
 Execute = Callable[[str, Mapping[str, Any]], Sequence[Row]]
 """Run one statement with named parameters (`:name`) and return its rows."""
 
-# Our own library is new enough for jsonb_each, which spares reading each row's text again.
-_OWN = {sql: sql.replace("json_each(", "jsonb_each(") for sql in SQL.values()}
-
 
 def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> tuple[Enqueued, ...]:
     """Create `jobs` in the writer's transaction."""
 
     def execute(sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-        return tx.db.execute(_OWN[sql], parameters).fetchall()
+        return tx.db.execute(sql, parameters).fetchall()
 
     answers = enqueue_with(execute, jobs, tx.now)
     tx.woke = any(answer.created for answer in answers)
@@ -27,8 +24,8 @@ def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> tuple[Enqueued, ...]:
 def enqueue_with(execute: Execute, jobs: Sequence[NewJob], now: float) -> tuple[Enqueued, ...]:
     """Create `jobs` through `execute`, at `now` in epoch seconds.
 
-    `execute` may belong to any SQLite connection on this database, at version 3.38 or newer:
-    whoever owns it decides whether the transaction is committed, and with it the jobs.
+    `execute` may belong to any apsw connection to this database: the connection's owner commits
+    or rolls back, and the jobs with it.
     """
     answers: tuple[Enqueued, ...] = ()
     for part in _parts(jobs):
@@ -37,7 +34,7 @@ def enqueue_with(execute: Execute, jobs: Sequence[NewJob], now: float) -> tuple[
 
 
 def _parts(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
-    """Split `jobs` where an id comes again, for it hangs on what became of the first."""
+    """Split `jobs` before each repeated id: whether it is created depends on the one before."""
     if len({job.id for job in jobs}) == len(jobs):
         return [jobs] if jobs else []
     parts: list[list[NewJob]] = [[]]

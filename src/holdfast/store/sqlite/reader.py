@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import apsw
 
 from holdfast.jobs.store_port import StoreClosed
-from holdfast.store.sqlite.connection import connect, disconnect, store_error
+from holdfast.store.sqlite.connection import check_process, connect, disconnect, store_error
 from holdfast.store.sqlite.presence import Presence
 from holdfast.store.sqlite.transaction import SQL, Row
 
@@ -49,8 +49,9 @@ class Readers:
 
     async def read(self, question: Callable[[Snapshot], T]) -> T:
         """Answer `question` from a view that holds everything committed before now."""
-        if self._closed or self._process != os.getpid():
-            raise StoreClosed(f"{self._path}: the store is not open in this process")
+        check_process(self._process, self._path)
+        if self._closed:
+            raise StoreClosed(f"{self._path}: the store is not open")
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question)
 
     def _answer(self, question: Callable[[Snapshot], T]) -> T:
@@ -78,8 +79,6 @@ class Readers:
         """Finish what was asked and close the connections. Blocks."""
         self._closed = True
         self._pool.shutdown(wait=True)
-        if self._process != os.getpid():
-            return  # to close them is the parent's affair, see `forks`
         with self._lock:
             for db in self._all:
                 disconnect(db)

@@ -79,6 +79,7 @@ class SQLiteStore:
             StoreUnusable: it cannot be opened, or is open already.
         """
         check_version()
+        self._writer.check_process()
         if self._open:
             raise StoreUnusable(
                 f"{self.path}: the store is open already: open an engine once at a time, or make "
@@ -94,9 +95,10 @@ class SQLiteStore:
             raise
 
     async def close(self) -> None:
-        """Finish what was begun and let go."""
+        """Finish what was begun and close the file."""
+        self._writer.check_process()
         self._open = False
-        # The writer last: its descriptor holds the lock that tells others the file is in use.
+        # The writer last: SQLite removes the log with the last connection, if that one may write.
         await asyncio.to_thread(self._readers.close)
         await asyncio.to_thread(self._writer.close)
 
@@ -138,12 +140,13 @@ class SQLiteStore:
         """Create `jobs` inside the transaction of a caller's own connection to the same file.
 
         Raises:
-            TypeError: it is no connection to this file, or of a library that cannot share it.
-            NoTransaction: it commits every statement by itself.
+            TypeError: it is not an apsw connection to this file.
+            NoTransaction: it has no open transaction.
             StoreUnusable: the file is no longer where it was.
         """
+        self._writer.check_process()
         self._writer.presence.check()
-        return await joined.enqueue_on(self.path, connection, jobs, self._now(now))
+        return joined.enqueue_on(self.path, connection, jobs, self._now(now))
 
     async def submit(self, job_id: str, *, now: float | None = None) -> Change:
         """Move an uploaded job to queued."""
@@ -183,6 +186,7 @@ class SQLiteStore:
 
     async def wait_for_work(self, mark: int, timeout: float) -> bool:
         """Wait until there may be work since the tick that returned `mark`."""
+        self._writer.check_process()
         return await self._writer.work.wait(mark, timeout)
 
     def heartbeats(self) -> Heartbeats:

@@ -20,7 +20,7 @@ import apsw
 
 from holdfast.clock import Clock
 from holdfast.jobs.store_port import StoreClosed
-from holdfast.store.sqlite.connection import connect, disconnect, store_error
+from holdfast.store.sqlite.connection import check_process, connect, disconnect, store_error
 from holdfast.store.sqlite.migrations import migrate
 from holdfast.store.sqlite.presence import Presence
 from holdfast.store.sqlite.transaction import Claimed, Misremembered, Transaction
@@ -67,7 +67,7 @@ class Writer:
         self._requests: queue.SimpleQueue[_Request[Any] | _Signal] = queue.SimpleQueue()
         self._opened: Future[None] = Future()
         self._closed = False
-        self._process = 0
+        self._process: int | None = None
         self._lock = threading.Lock()
         self._seen_version: int | None = None
         self._claimed: dict[str, Claimed] = {}
@@ -81,6 +81,14 @@ class Writer:
         self._thread.start()
         return self._opened
 
+    def check_process(self) -> None:
+        """Refuse to be used in a process forked from the one that started it.
+
+        Raises:
+            StoreClosed: this is one.
+        """
+        check_process(self._process, self._path)
+
     def submit(
         self, work: Callable[[Transaction], T], now: float | None = None
     ) -> "Future[tuple[T, int]]":
@@ -89,10 +97,11 @@ class Writer:
         The future gives, once it is on disk, what `work` returned and how often `self.work` had
         rung when it was done.
         """
+        self.check_process()
         request = _Request(work, now)
         with self._lock:
-            if self._closed or self._process != os.getpid():
-                raise StoreClosed(f"{self._path}: the store is not open in this process")
+            if self._closed or self._process is None:
+                raise StoreClosed(f"{self._path}: the store is not open")
             self._requests.put(request)
         return request.future
 

@@ -1,5 +1,4 @@
--- Taking jobs in. These run on a caller's own connection too, so they use nothing that is newer
--- than SQLite 3.38, and no state of ours.
+-- Enqueueing. These also run on a caller's own connection, so they use no state of ours.
 -- A row of :lanes is [queue, downstream, kind], one of :arguments [id, arguments], one of :jobs
 -- [id, lane, kind, status, ready, priority, ready_at, max_attempts, deadline_at, dedup_key, owner,
 -- meta].
@@ -13,13 +12,13 @@ SELECT
         SELECT max(served) FROM lanes
         WHERE queue = given.value ->> 0 AND downstream = given.value ->> 1
     ), 0)
-FROM json_each(:lanes) AS given
+FROM jsonb_each(:lanes) AS given
 WHERE true
 ON CONFLICT DO NOTHING;
 
 -- name: enqueue_lane_ids
 SELECT lanes.queue, lanes.downstream, lanes.kind, lanes.id
-FROM json_each(:lanes) AS given
+FROM jsonb_each(:lanes) AS given
 CROSS JOIN lanes
     ON lanes.queue = given.value ->> 0
     AND lanes.downstream = given.value ->> 1
@@ -48,7 +47,7 @@ SELECT
     value ->> 9,
     value ->> 10,
     value ->> 11
-FROM json_each(:jobs)
+FROM jsonb_each(:jobs)
 WHERE true
 ON CONFLICT DO NOTHING;
 
@@ -58,7 +57,7 @@ SELECT changes();
 -- name: enqueue_arguments
 INSERT INTO job_arguments (job, arguments)
 SELECT jobs.seq, given.value ->> 1
-FROM json_each(:arguments) AS given
+FROM jsonb_each(:arguments) AS given
 CROSS JOIN jobs ON jobs.id = given.value ->> 0 AND jobs.seq > :newest
 WHERE true
 ON CONFLICT DO NOTHING;
@@ -89,7 +88,7 @@ SELECT
     given.key,
     own.seq,
     twin.id
-FROM json_each(:jobs) AS given
+FROM jsonb_each(:jobs) AS given
 LEFT JOIN jobs AS own ON own.id = given.value ->> 0
 LEFT JOIN jobs AS twin
     ON twin.kind = given.value ->> 2
