@@ -242,7 +242,11 @@ def test_a_child_opens_what_its_parent_had_closed(tmp_path):
     play(
         tmp_path / "a.db",
         """
-        asyncio.run(open_another(path))
+        async def open_and_close():
+            async with store:
+                await store.enqueue([NewJob("child", "work")])
+
+        asyncio.run(open_and_close())
 
         async def open_again(path):
             async with store:

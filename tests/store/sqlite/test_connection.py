@@ -117,12 +117,12 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
     ],
 )
 def test_each_error_has_its_meaning(tmp_path, error, meaning):
-    told = store_error(error, tmp_path / "a.db")
-    assert type(told) is meaning
-    assert "a.db" in str(told)
+    translated = store_error(error, tmp_path / "a.db")
+    assert type(translated) is meaning
+    assert "a.db" in str(translated)
 
 
-def test_what_passes_is_told_from_what_does_not():
+def test_errors_that_pass_are_a_class_of_their_own():
     assert issubclass(StoreBusy, StoreUnavailable)
     assert issubclass(StoreFull, StoreUnavailable)
     assert not issubclass(StoreUnusable, StoreUnavailable)
@@ -144,7 +144,7 @@ def test_a_locked_database_is_busy_and_recovers_by_itself(tmp_path):
     asyncio.run(scenario())
 
 
-def test_a_new_file_that_somebody_else_keeps_locked_is_busy(tmp_path):
+def test_a_new_file_that_another_connection_locks_is_busy(tmp_path):
     other = apsw.Connection(str(tmp_path / "a.db"))
     other.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreBusy):
@@ -154,7 +154,7 @@ def test_a_new_file_that_somebody_else_keeps_locked_is_busy(tmp_path):
     other.close()
 
 
-def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path):
+def test_a_lock_that_is_released_in_time_is_waited_for(tmp_path):
     async def scenario():
         async with SQLiteStore(tmp_path / "a.db", busy_timeout=30) as store:
             other = apsw.Connection(str(tmp_path / "a.db"))
@@ -168,7 +168,7 @@ def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path):
     asyncio.run(scenario())
 
 
-def test_a_full_disk_is_told_loses_nothing_and_recovers(tmp_path):
+def test_a_full_disk_is_reported_loses_nothing_and_recovers(tmp_path):
     async def scenario():
         async with SQLiteStore(tmp_path / "a.db") as store:
             await store.enqueue([NewJob("kept", "work")])
@@ -195,7 +195,7 @@ def test_a_full_disk_is_told_loses_nothing_and_recovers(tmp_path):
     asyncio.run(scenario())
 
 
-def test_a_process_out_of_descriptors_is_told_so(tmp_path):
+def test_a_process_without_free_descriptors_gets_an_error_that_says_so(tmp_path):
     disconnect(connect(tmp_path / "a.db", busy_timeout=1))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = os.open(os.devnull, os.O_RDONLY)

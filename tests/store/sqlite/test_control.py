@@ -1,4 +1,4 @@
-"""What people and heartbeats ask for."""
+"""Requests of people and heartbeats."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ async def refused_writes(store):
     return (await store.stats()).totals.get("refused_writes", 0)
 
 
-def test_a_retry_that_waits_is_let_go_at_once(tmp_path):
+def test_a_scheduled_retry_can_be_made_ready_at_once(tmp_path):
     async def scenario(store):
         await store.enqueue([NewJob("a", "work")], now=NOW)
         (first,) = await claim(store, NOW)
@@ -64,7 +64,7 @@ def test_a_retry_that_waits_is_let_go_at_once(tmp_path):
     on_a_store(tmp_path / "a.db", scenario)
 
 
-def test_a_job_that_is_due_and_not_promoted_yet_needs_no_help(tmp_path):
+def test_a_job_that_is_due_and_not_promoted_yet_is_left_as_it_is(tmp_path):
     async def scenario(store):
         await store.enqueue([NewJob("a", "work", run_at=NOW + 5)], now=NOW)
         assert await store.expedite("a", now=NOW + 5) is Change.DONE
@@ -75,7 +75,7 @@ def test_a_job_that_is_due_and_not_promoted_yet_needs_no_help(tmp_path):
     on_a_store(tmp_path / "a.db", scenario)
 
 
-def test_only_a_queued_job_can_be_let_go(tmp_path):
+def test_only_a_queued_job_can_be_made_ready(tmp_path):
     async def scenario(store):
         assert await store.expedite("nobody", now=NOW) is Change.MISSING
         await store.enqueue([NewJob("a", "work", status=JobStatus.UPLOADED)], now=NOW)
@@ -90,7 +90,9 @@ def test_only_a_queued_job_can_be_let_go(tmp_path):
 
 
 @pytest.mark.parametrize("outcome", [Completed(), Released()])
-def test_a_heartbeat_that_crosses_its_own_workers_report_is_no_zombie(tmp_path, outcome):
+def test_a_heartbeat_that_crosses_its_own_workers_report_is_not_counted_as_a_zombie(
+    tmp_path, outcome
+):
     async def scenario(store):
         await store.enqueue([NewJob("a", "work")], now=NOW)
         (run,) = await claim(store, NOW)
@@ -103,7 +105,7 @@ def test_a_heartbeat_that_crosses_its_own_workers_report_is_no_zombie(tmp_path, 
     on_a_store(tmp_path / "a.db", scenario)
 
 
-def test_a_zombies_heartbeat_and_progress_are_counted_whatever_became_of_its_job(tmp_path):
+def test_a_zombies_heartbeat_and_progress_are_counted_in_every_status_of_its_job(tmp_path):
     async def scenario(store):
         await store.enqueue([NewJob("a", "work", max_attempts=3)], now=NOW)
         (lost,) = await claim(store, NOW)

@@ -19,7 +19,6 @@ from holdfast.jobs.model import (
 from holdfast.jobs.store_port import ClaimRequest, Refusal, Refused
 from holdfast.resilience.breaker.transitions import CircuitState
 from holdfast.resilience.policy import BreakerPolicy
-from holdfast.store.sqlite import writer
 from holdfast.store.sqlite.store import SQLiteStore
 from holdfast.testing import VirtualClock
 
@@ -27,7 +26,7 @@ NOW = 1_000.0
 
 
 def completed(path, results, *, deadline_at=None, duration=0.25):
-    """Complete one job a result in one tick; return jobs and attempts as they are read back."""
+    """Complete one job per result in one tick; return jobs and attempts as they are read back."""
 
     async def main():
         async with SQLiteStore(path, clock=VirtualClock()) as store:
@@ -105,7 +104,7 @@ def retried(path, outcome, *, cancel=False):
 
 
 @pytest.mark.parametrize("after", [0.0, 5.0])
-def test_a_retry_that_is_not_counted_gives_its_attempt_back(tmp_path, after):
+def test_a_retry_that_is_not_counted_is_taken_off_the_attempts(tmp_path, after):
     result, job, attempt, names, stats, again = retried(
         tmp_path / "a.db", Retry(after, DOWN, counted=False)
     )
@@ -204,19 +203,6 @@ def test_a_claim_can_be_completed_through_another_store(tmp_path):
         first, second = [(await store.attempts(name))[0] for name in ("a", "b")]
         assert (first.worker_id, first.started_at, first.duration) == ("w", NOW, 0.5)
         assert (second.worker_id, second.started_at, second.duration) == ("w", NOW, 0.5)
-
-    on_a_store(tmp_path / "a.db", scenario)
-
-
-def test_claims_that_nobody_reports_are_not_remembered_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "_MOST_REMEMBERED", 2)
-
-    async def scenario(store):
-        claims = await claim(store, "a", "b", "c", now=NOW)
-        remembered = await store._write(lambda tx: len(tx.claimed))
-        assert remembered == 0
-        reports = [Finished(run.lease, Completed()) for run in claims]
-        assert (await store.tick("w", reports, now=NOW + 1)).refused == ()
 
     on_a_store(tmp_path / "a.db", scenario)
 

@@ -1,11 +1,13 @@
-"""The embedded store as a whole: processes, crashes, time."""
+"""The SQLite store as a whole: processes, crashes, time."""
 
 import asyncio
+import contextlib
 import signal
 import subprocess
 import sys
 from dataclasses import replace
 
+import apsw
 import pytest
 
 from holdfast.jobs.downstreams.record import DownstreamSettings
@@ -109,7 +111,7 @@ def test_processes_share_the_jobs_without_overlap(tmp_path):
     assert run(path, complete) == len(names)
 
 
-def test_its_clock_is_the_one_it_was_given(tmp_path):
+def test_it_uses_the_clock_that_it_was_given(tmp_path):
     clock = VirtualClock()
 
     async def scenario(store):
@@ -124,7 +126,7 @@ def test_its_clock_is_the_one_it_was_given(tmp_path):
     run(tmp_path / "a.db", scenario, clock=clock)
 
 
-def test_a_timer_that_rings_for_nothing_is_only_a_hint(tmp_path):
+def test_a_wait_ends_with_its_timeout_or_with_a_change(tmp_path):
     async def scenario(store):
         result = await store.tick("w")
         assert not await store.wait_for_work(result.mark, 0.01)
@@ -150,6 +152,11 @@ def test_after_closing_everything_is_refused(tmp_path):
             await store.get("a")
         with pytest.raises(StoreClosed):
             await heartbeats.extend([], 1.0)
+        with pytest.raises(StoreClosed):
+            await store.wait_for_work(0, 600)
+        db = apsw.Connection(str(store.path))
+        with contextlib.closing(db), db, pytest.raises(StoreClosed):
+            await store.enqueue_on(db, [NewJob("a", "work")])
 
     asyncio.run(scenario())
 
@@ -232,7 +239,7 @@ def test_an_empty_tick_writes_nothing(tmp_path):
 
 
 async def steps_of_a_claim(store):
-    """Return how many steps the database's machine takes for a claim of ten among twenty."""
+    """Return how many steps of SQLite's virtual machine a claim of ten among twenty takes."""
     await store.enqueue([NewJob(f"fresh-{number}", "work") for number in range(20)])
     counted = []
 
@@ -257,7 +264,7 @@ async def steps_of_a_claim(store):
     return max(counted)
 
 
-def test_a_claim_costs_the_same_steps_however_much_is_held_or_waits(tmp_path):
+def test_a_claim_costs_the_same_steps_however_many_jobs_are_held_or_waiting(tmp_path):
     async def scenario(store):
         policy = BreakerPolicy()
         names = ["gateway", *(f"host-{number}" for number in range(200))]

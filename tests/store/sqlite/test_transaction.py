@@ -1,4 +1,4 @@
-"""What statements are handed as parameters."""
+"""Parameters of statements."""
 
 import json
 from enum import IntEnum, StrEnum
@@ -40,7 +40,7 @@ def test_rows_become_json_arrays():
         (Name.QUEUED, "queued"),
     ],
 )  # fmt: skip
-def test_a_callers_own_kind_of_text_or_number_is_stored_as_pythons(given, plain):
+def test_subclasses_of_text_and_numbers_are_stored_as_plain_values(given, plain):
     assert json.loads(as_json([given])) == [plain]
 
 

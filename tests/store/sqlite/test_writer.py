@@ -1,4 +1,4 @@
-"""One thread writes; requests share commits and not their fate."""
+"""One thread writes; requests share commits, and fail one by one."""
 
 import asyncio
 import threading
@@ -9,7 +9,6 @@ import pytest
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.store_port import StoreBusy, StoreClosed, StoreFull, StoreUnusable
 from holdfast.store.sqlite import writer as writer_module
-from holdfast.store.sqlite.transaction import Misremembered
 from holdfast.store.sqlite.writer import Writer
 
 
@@ -67,7 +66,7 @@ def test_requests_that_wait_together_share_one_commit(writer, tmp_path):
     assert stored(tmp_path) == list(range(1, 11))
 
 
-def test_one_that_fails_takes_nothing_of_the_others_with_it(writer, tmp_path):
+def test_a_failing_request_does_not_undo_the_others(writer, tmp_path):
     go = blocked(writer)
 
     def fail(tx):
@@ -91,7 +90,7 @@ def test_one_that_fails_takes_nothing_of_the_others_with_it(writer, tmp_path):
     assert stored(tmp_path) == [1, 2]
 
 
-def test_one_that_fails_alone_leaves_nothing(writer, tmp_path):
+def test_a_failing_request_leaves_nothing(writer, tmp_path):
     def fail(tx):
         insert("gone")(tx)
         raise RuntimeError("no")
@@ -102,7 +101,7 @@ def test_one_that_fails_alone_leaves_nothing(writer, tmp_path):
     assert stored(tmp_path) == [1]
 
 
-def test_a_transaction_that_sqlite_itself_rolled_back_is_told_to_all(writer, tmp_path):
+def test_all_requests_of_a_transaction_that_sqlite_rolled_back_fail(writer, tmp_path):
     go = blocked(writer)
 
     def lose(tx):
@@ -116,27 +115,6 @@ def test_a_transaction_that_sqlite_itself_rolled_back_is_told_to_all(writer, tmp
             future.result(30)
     writer.submit(insert(3)).result(30)
     assert stored(tmp_path) == [3]
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_work_that_misremembers_is_undone_and_done_once_more(writer, tmp_path, alone):
-    times = []
-
-    def misremember(tx):
-        times.append(tx)
-        insert(f"try {len(times)}")(tx)
-        if len(times) == 1:
-            raise Misremembered
-
-    go = blocked(writer)
-    futures = [writer.submit(misremember)]
-    if not alone:
-        futures += [writer.submit(insert(1)), writer.submit(insert(2))]
-    go.set()
-    for future in futures:
-        future.result(30)
-    assert stored(tmp_path) == (["try 2"] if alone else ["try 2", 1, 2])
-    assert len(times) == 2
 
 
 def test_a_request_that_was_cancelled_before_its_turn_is_not_done(writer, tmp_path):
@@ -159,14 +137,14 @@ def test_closing_finishes_what_was_submitted(tmp_path):
         writer.submit(lambda tx: None)
 
 
-def test_before_it_is_open_nothing_is_taken(tmp_path):
+def test_a_request_before_it_is_open_is_refused(tmp_path):
     writer = Writer(tmp_path / "a.db", SYSTEM_CLOCK, 1.0)
     with pytest.raises(StoreClosed, match="not open"):
         writer.submit(lambda tx: None)
     writer.close()
 
 
-def test_a_file_that_cannot_be_opened_is_told_at_the_start(tmp_path):
+def test_a_file_that_cannot_be_opened_fails_the_start(tmp_path):
     writer = Writer(tmp_path / "nowhere" / "a.db", SYSTEM_CLOCK, 1.0)
     with pytest.raises(StoreUnusable):
         writer.start().result(30)
@@ -184,9 +162,9 @@ def test_more_requests_than_fit_one_commit_are_all_done(writer, tmp_path):
     assert stored(tmp_path) == list(range(250))
 
 
-def test_another_connections_commit_rings_while_somebody_waits(writer, tmp_path):
+def test_another_connections_commit_wakes_a_waiting_task(writer, tmp_path):
     async def scenario():
-        waiting = asyncio.create_task(writer.work.wait(writer.work.rings, 30))
+        waiting = asyncio.create_task(writer.work.wait(writer.work.count, 30))
         await asyncio.sleep(0)
         db = apsw.Connection(str(tmp_path / "a.db"))
         db.execute("INSERT INTO t VALUES (1)")
@@ -196,20 +174,20 @@ def test_another_connections_commit_rings_while_somebody_waits(writer, tmp_path)
     assert asyncio.run(scenario())
 
 
-def test_a_commit_of_our_own_without_work_does_not_ring_for_work(writer):
-    rings = writer.work.rings
+def test_a_commit_without_claimable_work_does_not_count_as_work(writer):
+    count = writer.work.count
     writer.submit(insert(1)).result(30)
-    _, told = writer.submit(insert(2)).result(30)
-    assert writer.work.rings == rings == told
+    _, returned = writer.submit(insert(2)).result(30)
+    assert writer.work.count == count == returned
 
 
-def test_a_request_that_changes_nothing_does_not_ring_for_changes(writer):
-    rings = writer.changes.rings
+def test_a_request_that_changes_nothing_does_not_count_as_a_change(writer):
+    count = writer.changes.count
     writer.submit(lambda tx: tx.db.execute("SELECT 1").fetchall()).result(30)
-    assert writer.changes.rings == rings
+    assert writer.changes.count == count
 
 
-def test_a_commit_that_fails_is_told_and_leaves_nothing(writer, tmp_path):
+def test_a_failing_commit_fails_its_request_and_leaves_nothing(writer, tmp_path):
     def refuse(tx):
         insert(1)(tx)
         tx.db.set_commit_hook(lambda: True)
@@ -220,7 +198,7 @@ def test_a_commit_that_fails_is_told_and_leaves_nothing(writer, tmp_path):
     assert stored(tmp_path) == []
 
 
-def test_a_database_that_is_locked_while_it_is_migrated_is_told(tmp_path):
+def test_a_database_that_is_locked_while_it_is_migrated_is_busy(tmp_path):
     db = apsw.Connection(str(tmp_path / "a.db"))
     db.execute("PRAGMA journal_mode = WAL").fetchall()
     db.execute("BEGIN IMMEDIATE")
@@ -231,10 +209,10 @@ def test_a_database_that_is_locked_while_it_is_migrated_is_told(tmp_path):
     writer.close()
 
 
-def test_a_writer_that_dies_answers_everybody(writer, monkeypatch):
+def test_a_writer_that_dies_refuses_later_requests(writer, monkeypatch):
     go = blocked(writer)
     monkeypatch.setattr(
-        Writer, "_look_at_others", lambda self, db: (_ for _ in ()).throw(SystemExit)
+        Writer, "_notice_other_commits", lambda self, db: (_ for _ in ()).throw(SystemExit)
     )
     go.set()
     writer._thread.join(30)
@@ -242,10 +220,10 @@ def test_a_writer_that_dies_answers_everybody(writer, monkeypatch):
         writer.submit(insert(1))
 
 
-def test_a_writer_that_dies_answers_also_whom_another_gave_up_before(writer, monkeypatch):
+def test_a_writer_that_dies_fails_requests_behind_a_cancelled_one(writer, monkeypatch):
     go = blocked(writer)
     monkeypatch.setattr(
-        Writer, "_look_at_others", lambda self, db: (_ for _ in ()).throw(SystemExit)
+        Writer, "_notice_other_commits", lambda self, db: (_ for _ in ()).throw(SystemExit)
     )
     monkeypatch.setattr("holdfast.store.sqlite.writer._MOST_AT_ONCE", 1)
     given_up, waiting = [writer.submit(insert(number)) for number in (1, 2)]
@@ -255,7 +233,9 @@ def test_a_writer_that_dies_answers_also_whom_another_gave_up_before(writer, mon
         waiting.result(30)
 
 
-def test_a_writer_that_dies_in_the_middle_answers_everybody_and_leaves_nothing(writer, tmp_path):
+def test_a_writer_that_dies_in_a_transaction_fails_all_requests_and_leaves_nothing(
+    writer, tmp_path
+):
     go = blocked(writer)
 
     def die(tx):
@@ -271,8 +251,8 @@ def test_a_writer_that_dies_in_the_middle_answers_everybody_and_leaves_nothing(w
     assert stored(tmp_path) == []
 
 
-def test_a_log_that_cannot_be_written_back_is_a_full_disk(writer, tmp_path, monkeypatch):
-    monkeypatch.setattr(writer_module, "_written_back", lambda db: False)
+def test_a_log_that_cannot_be_checkpointed_is_a_full_disk(writer, tmp_path, monkeypatch):
+    monkeypatch.setattr(writer_module, "_checkpointed", lambda db: False)
     times = []
 
     def fill(tx):
@@ -285,15 +265,15 @@ def test_a_log_that_cannot_be_written_back_is_a_full_disk(writer, tmp_path, monk
     assert len(times) == 1
 
 
-def test_a_log_is_not_written_back_while_somebody_reads_an_older_state(tmp_path):
+def test_a_log_is_not_checkpointed_while_an_older_snapshot_is_read(tmp_path):
     writing, reading = (apsw.Connection(str(tmp_path / "b.db")) for _ in range(2))
     writing.execute("PRAGMA journal_mode = WAL").fetchall()
     writing.execute("CREATE TABLE t (x)")
     reading.execute("BEGIN")
     reading.execute("SELECT * FROM t").fetchall()
     writing.execute("INSERT INTO t VALUES (1)")
-    assert not writer_module._written_back(writing)
+    assert not writer_module._checkpointed(writing)
     reading.execute("ROLLBACK")
-    assert writer_module._written_back(writing)
+    assert writer_module._checkpointed(writing)
     reading.close()
     writing.close()

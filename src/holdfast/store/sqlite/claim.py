@@ -1,4 +1,4 @@
-"""Claim the next jobs: promote what is due, visit the eligible lanes in turn, start attempts."""
+"""Claim the next jobs: promote those due, take from the eligible lanes in turn, start attempts."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,18 +16,18 @@ from holdfast.jobs.model import Claim, Lease
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.store.sqlite import downstreams
-from holdfast.store.sqlite.ends import time_out
+from holdfast.store.sqlite.attempt_ends import time_out
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json, as_numbers
 
 _PROMOTED_AT_ONCE = 1000
 _RATE_CHECK = 1.0
-# Places in a row of `claim_candidates`: to name them, each row would have to be made anew.
+# Columns of `claim_candidates`: named tuples would cost an object per row.
 _SEQ, _ID, _PRIORITY, _READY_AT, _ATTEMPTS, _TOKEN, _DEADLINE = 0, 1, 2, 3, 4, 6, 9
 
 
 @dataclass(slots=True, eq=False)
-class _Strand:
-    """The ready jobs of one kind in one lane, read in their order, a few at a time."""
+class _LaneKind:
+    """The ready jobs of one kind in one lane, read in order, a few at a time."""
 
     id: int
     queue: str
@@ -38,7 +38,7 @@ class _Strand:
     exhausted: bool = False
 
     def fill(self, tx: Transaction, wanted: int) -> None:
-        """Have `wanted` candidates at hand, or all there are."""
+        """Read until there are `wanted` candidates in the buffer, or no more."""
         missing = wanted - len(self.buffer)
         if missing <= 0 or self.exhausted:
             return
@@ -49,14 +49,14 @@ class _Strand:
         self.buffer += rows
 
 
-_Taken = tuple[_Strand, Row]
-_Leave = tuple[Admission, Permit | None]
-_FREE: _Leave = (Admission.CALL, None)
+_Candidate = tuple[_LaneKind, Row]
+_Admitted = tuple[Admission, Permit | None]
+_UNLIMITED: _Admitted = (Admission.CALL, None)
 
 
 @dataclass(slots=True)
-class ClaimWork:
-    """One claim: what was asked for, what was taken so far, and what room is left."""
+class ClaimBatch:
+    """One claim: the request, and how many more jobs each kind and downstream may start."""
 
     tx: Transaction
     request: ClaimRequest
@@ -78,7 +78,7 @@ class ClaimWork:
         taken = self._take_in_turn(lanes)
         claims = self._start(taken)
         if self._contested and taken:
-            served = sorted({(strand.queue, strand.downstream) for strand, _ in taken})
+            served = sorted({(source.queue, source.downstream) for source, _ in taken})
             self.tx.change("claim_served", {"lanes": as_json(served)})
         return claims
 
@@ -107,32 +107,32 @@ class ClaimWork:
         if at is not None and (self.wake_at is None or at < self.wake_at):
             self.wake_at = at
 
-    def _eligible(self) -> list[list[_Strand]]:
-        """Return lanes with something to take, those served longest ago first."""
-        found: list[tuple[int, list[_Strand]]] = []
+    def _eligible(self) -> list[list[_LaneKind]]:
+        """Return lanes with jobs that may start, the one served longest ago first."""
+        found: list[tuple[int, list[_LaneKind]]] = []
         for queue in dict.fromkeys(self.request.queues):
-            # Read only as far as needed: there may be a lane for every host of the web.
+            # Read only as far as needed: there may be thousands of lanes, one for each host.
             usable = 0
             rows = self.tx.each("claim_lanes", {"queue": queue})
             for (served, _), lane in groupby(rows, key=lambda row: (row[0], row[3])):
                 if usable == self.request.limit:
                     self._contested = True
                     break
-                strands = [_Strand(*row[1:]) for row in lane if row[4] in self.request.kinds]
-                if strands and self._usable(strands):
+                kinds = [_LaneKind(*row[1:]) for row in lane if row[4] in self.request.kinds]
+                if kinds and self._usable(kinds):
                     usable += 1
-                    found.append((served, strands))
+                    found.append((served, kinds))
         found.sort(key=lambda lane: lane[0])
         self._contested = self._contested or len(found) > 1
-        return [strands for _, strands in found]
+        return [kinds for _, kinds in found]
 
-    def _usable(self, lane: list[_Strand]) -> bool:
-        free = any(self._kind_room(strand.kind) > 0 for strand in lane)
+    def _usable(self, lane: list[_LaneKind]) -> bool:
+        free = any(self._kind_room(source.kind) > 0 for source in lane)
         return free and self._room(lane[0].downstream) > 0
 
-    def _take_in_turn(self, lanes: list[list[_Strand]]) -> list[_Taken]:
-        """Give every lane an equal share, and what some leave over to the others."""
-        taken: list[_Taken] = []
+    def _take_in_turn(self, lanes: list[list[_LaneKind]]) -> list[_Candidate]:
+        """Give every lane an equal share, and unused shares to the other lanes."""
+        taken: list[_Candidate] = []
         remaining = self.request.limit
         while lanes and remaining > 0:
             share = max(1, remaining // len(lanes))
@@ -145,56 +145,56 @@ class ClaimWork:
                 remaining -= len(got)
                 self._use(lane[0].downstream, len(got))
                 taken.extend(got)
-                if any(self._open(strand) for strand in lane):
+                if any(self._open(source) for source in lane):
                     unfinished.append(lane)
             lanes = unfinished
         return taken
 
-    def _open(self, strand: _Strand) -> bool:
-        more = bool(strand.buffer) or not strand.exhausted
-        return more and self._kind_room(strand.kind) > 0
+    def _open(self, source: _LaneKind) -> bool:
+        more = bool(source.buffer) or not source.exhausted
+        return more and self._kind_room(source.kind) > 0
 
-    def _take(self, lane: list[_Strand], wanted: int) -> list[_Taken]:
-        """Take the first `wanted` of a lane by priority and time; fail what comes too late."""
+    def _take(self, lane: list[_LaneKind], wanted: int) -> list[_Candidate]:
+        """Take the first `wanted` jobs of a lane; fail those past their deadline."""
         heads = self._heads(lane, wanted)
         unlimited = len(lane) == 1 and lane[0].kind not in self._kind_rooms
         if unlimited and all(job[_DEADLINE] is None for _, job in heads):
             del lane[0].buffer[: len(heads)]
             return heads
-        taken: list[_Taken] = []
-        expired: list[_Taken] = []
-        for strand, job in heads:
-            room = self._kind_rooms.get(strand.kind)
+        taken: list[_Candidate] = []
+        expired: list[_Candidate] = []
+        for source, job in heads:
+            room = self._kind_rooms.get(source.kind)
             if len(taken) == wanted or room == 0:
                 continue
-            del strand.buffer[0]
+            del source.buffer[0]
             deadline_at = job[_DEADLINE]
             if deadline_at is not None and self.tx.now > deadline_at:
-                expired.append((strand, job))
-                strand.read -= 1
+                expired.append((source, job))
+                source.read -= 1
                 continue
-            taken.append((strand, job))
+            taken.append((source, job))
             if room is not None:
-                self._kind_rooms[strand.kind] = room - 1
+                self._kind_rooms[source.kind] = room - 1
         self._fail_expired(expired)
         return taken
 
-    def _heads(self, lane: list[_Strand], wanted: int) -> list[_Taken]:
-        """Return what could be taken, in the order of the lane."""
-        heads: list[_Taken] = []
-        for strand in lane:
-            most = min(wanted, self._kind_room(strand.kind))
+    def _heads(self, lane: list[_LaneKind], wanted: int) -> list[_Candidate]:
+        """Return the candidates of a lane in its order."""
+        heads: list[_Candidate] = []
+        for source in lane:
+            most = min(wanted, self._kind_room(source.kind))
             if most > 0:
-                strand.fill(self.tx, most)
-                heads += [(strand, job) for job in strand.buffer[:most]]
+                source.fill(self.tx, most)
+                heads += [(source, job) for job in source.buffer[:most]]
         if len(lane) > 1:
             heads.sort(key=lambda head: (-head[1][_PRIORITY], head[1][_READY_AT], head[1][_SEQ]))
         return heads
 
-    def _fail_expired(self, expired: Iterable[_Taken]) -> None:
-        for strand, job in expired:
+    def _fail_expired(self, expired: Iterable[_Candidate]) -> None:
+        for source, job in expired:
             seq, token, attempts = job[_SEQ], job[_TOKEN], job[_ATTEMPTS]
-            time_out(self.tx, seq, token, strand.id, strand.kind, "ready", attempts)
+            time_out(self.tx, seq, token, source.id, source.kind, "ready", attempts)
             self.timed_out.append(job[_ID])
 
     def _kind_room(self, kind: str) -> int:
@@ -247,7 +247,7 @@ class ClaimWork:
             self._wake(tx.now + _RATE_CHECK)
         return leave.record, leave.permits
 
-    def _start(self, taken: Sequence[_Taken]) -> tuple[Claim, ...]:
+    def _start(self, taken: Sequence[_Candidate]) -> tuple[Claim, ...]:
         """Start the attempts of all jobs taken."""
         if not taken:
             return ()
@@ -279,13 +279,13 @@ class ClaimWork:
         for attempt, seqs in by_attempt.items():
             given = {"seqs": as_numbers(seqs), "attempt": attempt, "now": tx.now}
             tx.change("claim_events", given)
-        for lane, n in Counter(strand.id for strand, _ in taken).items():
+        for lane, n in Counter(source.id for source, _ in taken).items():
             tx.move_count(lane, "ready", "processing", n)
-        return self._claims(taken, permits or repeat(_FREE), expires_at)
+        return self._claims(taken, permits or repeat(_UNLIMITED), expires_at)
 
-    def _permits(self, taken: Sequence[_Taken]) -> list[_Leave] | None:
-        """Take from each downstream exactly as many permits as jobs were taken; None: no limit."""
-        by_name = Counter(strand.downstream for strand, _ in taken)
+    def _permits(self, taken: Sequence[_Candidate]) -> list[_Admitted] | None:
+        """Take one permit of its downstream for each job; None if no downstream has limits."""
+        by_name = Counter(source.downstream for source, _ in taken)
         granted = {}
         for name, n in by_name.items():
             record = self._records.get(name)
@@ -299,8 +299,8 @@ class ClaimWork:
         if not granted:
             return None
         return [
-            next(granted[strand.downstream]) if strand.downstream in granted else _FREE
-            for strand, _ in taken
+            next(granted[source.downstream]) if source.downstream in granted else _UNLIMITED
+            for source, _ in taken
         ]
 
     def _spend(self, record: DownstreamRecord, calls: int) -> None:
@@ -314,26 +314,21 @@ class ClaimWork:
             self.tx.change("claim_forget_spent", {**slot, "bucket": oldest})
 
     def _claims(
-        self, taken: Sequence[_Taken], leaves: Iterable[_Leave], expires_at: float
+        self, taken: Sequence[_Candidate], admitted: Iterable[_Admitted], expires_at: float
     ) -> tuple[Claim, ...]:
-        """Return the claims of jobs as they now stand: an attempt and a token further than read."""
+        """Return the claims; attempt and token are one higher than in the rows that were read."""
         claims = []
-        worker_id, now, claimed = self.worker_id, self.tx.now, self.tx.claimed
-        for (strand, job), (admission, permit) in zip(taken, leaves, strict=False):
-            seq, job_id, _, _, attempts, most, token, owner, created_at, deadline_at, meta, text = (
-                job
-            )
-            attempt, token = attempts + 1, token + 1
-            if deadline_at is None:
-                claimed[job_id] = (seq, token, strand.id, strand.kind, attempt, worker_id, now)
+        worker_id, now = self.worker_id, self.tx.now
+        for (source, job), (admission, permit) in zip(taken, admitted, strict=False):
+            _, job_id, _, _, attempts, most, token, owner, created_at, deadline_at, meta, text = job
             claims.append(
                 Claim(
-                    Lease(job_id, token, worker_id, expires_at),
-                    strand.kind,
-                    strand.queue,
-                    strand.downstream or None,
+                    Lease(job_id, token + 1, worker_id, expires_at),
+                    source.kind,
+                    source.queue,
+                    source.downstream or None,
                     text,
-                    attempt,
+                    attempts + 1,
                     most,
                     owner,
                     created_at,

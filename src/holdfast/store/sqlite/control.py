@@ -1,11 +1,11 @@
-"""Do what people, handlers and heartbeats ask for."""
+"""Requests of people, handlers and heartbeats: cancel, retry, discard, progress, extend."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.jobs.model import EventName, JobError, JobStatus, Lease
 from holdfast.jobs.store_port import Change, Extended
-from holdfast.store.sqlite.ends import Fall, fail, record_event
+from holdfast.store.sqlite.attempt_ends import JobFailure, fail, record_event
 from holdfast.store.sqlite.transaction import Transaction, as_json
 
 
@@ -28,7 +28,7 @@ class _Row(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where its lane counts it."""
+        """The counter of its lane that counts it."""
         if self.status == JobStatus.QUEUED:
             return "ready" if self.ready else "scheduled"
         return self.status
@@ -62,12 +62,12 @@ def reject(tx: Transaction, job_id: str, error: JobError) -> Change:
     if row.status != JobStatus.UPLOADED:
         return Change.REFUSED
     record_event(tx, row.seq, EventName.FAILED, error=error)
-    fail(tx, [Fall(row.seq, row.token, row.lane, row.kind, row.place, 0, error, None)])
+    fail(tx, [JobFailure(row.seq, row.token, row.lane, row.kind, row.place, 0, error, None)])
     return Change.DONE
 
 
 def cancel(tx: Transaction, job_id: str) -> Change:
-    """Cancel a job that nobody runs, or ask its worker to."""
+    """Cancel a job that is not running, or ask its worker to cancel it."""
     row = _find(tx, job_id)
     if row is None:
         return Change.MISSING
@@ -89,7 +89,7 @@ def cancel(tx: Transaction, job_id: str) -> Change:
 
 
 def expedite(tx: Transaction, job_id: str) -> Change:
-    """Let a job that waits for its time start at once."""
+    """Make a scheduled job ready at once."""
     row = _find(tx, job_id)
     if row is None:
         return Change.MISSING
@@ -164,7 +164,7 @@ def progress(
 
 
 def extend(tx: Transaction, leases: Sequence[Lease], lease_seconds: float) -> Extended:
-    """Let all `leases` last until `lease_seconds` from now."""
+    """Extend all `leases` to `lease_seconds` from now."""
     if not leases:
         return Extended()
     rows = tx.rows(
@@ -181,9 +181,9 @@ def extend(tx: Transaction, leases: Sequence[Lease], lease_seconds: float) -> Ex
 
 
 def _count_zombies(tx: Transaction, lost: Sequence[Lease]) -> None:
-    """Count the refused writes of attempts that somebody else has ended.
+    """Count the refused writes of attempts that were ended by another than their worker.
 
-    A heartbeat that crosses its own worker's report on the way is refused as well, and is none.
+    A heartbeat that crosses its own worker's report is refused too, and does not count.
     """
     if lost:
         tx.count_total("refused_writes", tx.value("control_zombies", {"leases": _pairs(lost)}))

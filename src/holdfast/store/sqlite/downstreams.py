@@ -9,7 +9,7 @@ from holdfast.jobs.downstreams.record_columns import (
     dump_downstream,
     load_downstream,
 )
-from holdfast.store.sqlite.reader import Snapshot
+from holdfast.store.sqlite.read_pool import Snapshot
 from holdfast.store.sqlite.transaction import Row, Transaction
 
 
@@ -19,7 +19,7 @@ def record_from(row: Row) -> DownstreamRecord:
 
 
 def load(tx: Transaction, name: str) -> DownstreamRecord | None:
-    """Return the record of `name`, or None where it was never declared."""
+    """Return the record of `name`, or None if it was never declared."""
     rows = tx.rows("downstream_get", {"name": name})
     return record_from(rows[0]) if rows else None
 
@@ -47,7 +47,7 @@ def save(tx: Transaction, record: DownstreamRecord) -> DownstreamRecord | None:
 
 
 def keep(tx: Transaction, before: DownstreamRecord, after: DownstreamRecord) -> None:
-    """Store what became of a record that this transaction read, and note where its state moved."""
+    """Store a record that this transaction read and changed; note it if its state moved."""
     if after is before:
         return
     stored = save(tx, after)
@@ -70,7 +70,7 @@ def declare(tx: Transaction, settings: Iterable[DownstreamSettings]) -> None:
 
 
 def _storable(settings: DownstreamSettings) -> DownstreamSettings:
-    """Return `settings` as they read back, so that declaring the same again changes nothing."""
+    """Return `settings` as they are read back, so that declaring them again changes nothing."""
     if settings.breaker is None or not settings.breaker.exclude:
         return settings
     return replace(settings, breaker=replace(settings.breaker, exclude=()))

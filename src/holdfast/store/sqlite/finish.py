@@ -1,8 +1,7 @@
-"""Record what a worker finished: compare, set, and keep the history."""
+"""Record the attempts that a worker reports as finished, if their tokens are still valid."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.downstreams.record import CallReport
@@ -20,91 +19,44 @@ from holdfast.jobs.model import (
     Retry,
 )
 from holdfast.jobs.store_port import Overruled, Refusal, Refused
+from holdfast.store.sqlite.attempt_ends import (
+    TIMED_OUT,
+    AttemptEnd,
+    EndedAttempts,
+    RunningJob,
+    record_event,
+)
 from holdfast.store.sqlite.completions import Completions
 from holdfast.store.sqlite.downstreams import apply_reports
-from holdfast.store.sqlite.ends import TIMED_OUT, End, Leaving, record_event
-from holdfast.store.sqlite.transaction import Claimed, Transaction, as_json
+from holdfast.store.sqlite.transaction import Transaction, as_json
 from holdfast.store.text import clean, clean_or_none
 
 
-class _Running(NamedTuple):
-    """A row of `finish_rows`."""
-
-    key: int
-    seq: int
-    status: str
-    token: int
-    lane: int
-    kind: str
-    attempt_count: int
-    max_attempts: int
-    worker_id: str
-    last_attempt_at: float
-    deadline_at: float | None
-    cancel_requested: int
-    error_code: str | None
-
-    @property
-    def claimed(self) -> Claimed:
-        """What a claim would have remembered of it."""
-        return (
-            self.seq,
-            self.token,
-            self.lane,
-            self.kind,
-            self.attempt_count,
-            self.worker_id,
-            self.last_attempt_at,
-        )
-
-
 @dataclass(slots=True)
-class FinishWork:
+class FinishBatch:
     """One tick's reports, sorted by what becomes of their jobs and then written together."""
 
     tx: Transaction
     refused: list[Refused] = field(default_factory=list)
     overruled: list[Overruled] = field(default_factory=list)
-    _leaving: Leaving = field(init=False)
+    _ended: EndedAttempts = field(init=False)
     _completions: Completions = field(init=False)
-    _late: list[tuple[_Running, str | None]] = field(default_factory=list)
-    _reports: dict[int, CallReport] = field(default_factory=dict)
+    _late: list[tuple[RunningJob, str | None]] = field(default_factory=list)
+    _reports: list[CallReport] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._leaving = Leaving(self.tx)
+        self._ended = EndedAttempts(self.tx)
         self._completions = Completions(self.tx)
 
     def run(self, finished: Sequence[Finished]) -> None:
-        """Record all of `finished`.
-
-        Raises:
-            Misremembered: some job is not as it was remembered.
-        """
-        completions, forget = self._completions, self.tx.claimed.pop
-        unknown = []
-        for place, item in enumerate(finished):
-            lease, outcome = item.lease, item.outcome
-            known = forget(lease.job_id, None)
-            # Nearly all reports are of this kind, and nothing has to be read for them.
-            if known is not None and known[1] == lease.token and isinstance(outcome, Completed):
-                if item.report is not None:
-                    self._reports[place] = item.report
-                completions.add(item, outcome, known)
-            else:
-                unknown.append((place, item))
-        completions.from_memory = len(unknown) < len(finished)
-        if unknown:
-            self._look_up(unknown)
-        if finished:
-            self._write()
-
-    def _look_up(self, finished: Sequence[tuple[int, Finished]]) -> None:
-        """Accept or refuse reports, each with its place in the tick, by what their rows say."""
-        ids = as_json([item.lease.job_id for _, item in finished])
+        """Record all of `finished`: each is accepted or refused by what its job's row says."""
+        if not finished:
+            return
+        ids = as_json([item.lease.job_id for item in finished])
         found = {row[0]: row for row in self.tx.rows("finish_rows", {"ids": ids})}
-        seen = self._completions.seqs
-        for key, (place, item) in enumerate(finished):
-            row = _Running._make(found[key]) if key in found else None
+        seen: set[int] = set()
+        for key, item in enumerate(finished):
+            row = RunningJob._make(found[key]) if key in found else None
             if row is None or row.token != item.lease.token or row.seq in seen:
                 self._refuse(item, None)
             elif row.status != "processing":
@@ -112,10 +64,11 @@ class FinishWork:
             else:
                 seen.add(row.seq)
                 if item.report is not None:
-                    self._reports[place] = item.report
+                    self._reports.append(item.report)
                 self._accept(item, row)
+        self._write()
 
-    def _accept(self, item: Finished, row: _Running) -> None:
+    def _accept(self, item: Finished, row: RunningJob) -> None:
         outcome = item.outcome
         past_deadline = row.deadline_at is not None and self.tx.now > row.deadline_at
         if past_deadline and not isinstance(outcome, Cancelled):
@@ -123,7 +76,7 @@ class FinishWork:
             return
         match outcome:
             case Completed():
-                self._completions.add(item, outcome, row.claimed)
+                self._completions.add(item, outcome, row)
             case Failed(error, dead_letter):
                 self._fail(item, row, error, dead_letter)
             case Cancelled():
@@ -136,56 +89,55 @@ class FinishWork:
                 self.overruled.append(Overruled(item.lease, JobStatus.FAILED))
             case Retry(after, error, counted):
                 self._end(item, row, AttemptOutcome.RETRY, EventName.RETRY, error, after)
-                self._put_back(row, after, given_back=not counted)
+                self._requeue(row, after, counted=counted)
             case Released(after):
                 self._end(item, row, AttemptOutcome.RELEASED, EventName.RELEASED)
-                self._put_back(row, after, given_back=True, in_its_place=after <= 0)
+                self._requeue(row, after, counted=False, keep_place=after <= 0)
 
-    def _time_out(self, item: Finished, row: _Running) -> None:
+    def _time_out(self, item: Finished, row: RunningJob) -> None:
         self._end(item, row, AttemptOutcome.TIMEOUT, EventName.FAILED, TIMED_OUT)
-        self._fall(row, TIMED_OUT, DeadLetterReason.DEADLINE)
+        self._fail_job(row, TIMED_OUT, DeadLetterReason.DEADLINE)
         self.tx.count_total("timed_out")
         if isinstance(item.outcome, Completed):
             self._late.append((row, item.outcome.result))
         self.overruled.append(Overruled(item.lease, JobStatus.FAILED))
 
     def _fail(
-        self, item: Finished, row: _Running, error: JobError, reason: DeadLetterReason | None
+        self, item: Finished, row: RunningJob, error: JobError, reason: DeadLetterReason | None
     ) -> None:
         self._end(item, row, AttemptOutcome.FAILED, EventName.FAILED, error)
-        self._fall(row, error, reason)
+        self._fail_job(row, error, reason)
 
-    def _fall(self, row: _Running, error: JobError, reason: DeadLetterReason | None) -> None:
-        self._leaving.fall(row.seq, row.token, row.lane, row.kind, row.attempt_count, error, reason)
+    def _fail_job(self, row: RunningJob, error: JobError, reason: DeadLetterReason | None) -> None:
+        self._ended.fail(row.seq, row.token, row.lane, row.kind, row.attempt_count, error, reason)
 
-    def _cancel(self, item: Finished, row: _Running) -> None:
+    def _cancel(self, item: Finished, row: RunningJob) -> None:
         self._end(item, row, AttemptOutcome.CANCELLED, EventName.CANCELLED)
-        self._leaving.cancel(row.seq, row.token, row.lane, row.kind, row.attempt_count)
+        self._ended.cancel(row.seq, row.token, row.lane, row.kind, row.attempt_count)
 
-    def _put_back(
-        self, row: _Running, after: float, *, given_back: bool, in_its_place: bool = False
+    def _requeue(
+        self, row: RunningJob, after: float, *, counted: bool, keep_place: bool = False
     ) -> None:
-        self._leaving.put_back(
-            row.seq, row.token, row.lane, after, given_back=given_back, in_its_place=in_its_place
+        self._ended.requeue(
+            row.seq, row.token, row.lane, after, counted=counted, keep_place=keep_place
         )
 
     def _end(
         self,
         item: Finished,
-        row: _Running,
+        row: RunningJob,
         outcome: AttemptOutcome,
         event: EventName,
         error: JobError | None = None,
         retry_after: float | None = None,
     ) -> None:
-        duration = self._duration(item, row)
         code, message = (None, None) if error is None else (error.code, clean(error.message))
-        self._leaving.ends.append(
-            End(
+        self._ended.ends.append(
+            AttemptEnd(
                 row.seq,
                 outcome,
                 event,
-                duration,
+                row.duration(item.duration, self.tx.now),
                 code,
                 message,
                 retry_after,
@@ -193,13 +145,8 @@ class FinishWork:
             )
         )
 
-    def _duration(self, item: Finished, row: _Running) -> float:
-        if item.duration is not None:
-            return item.duration
-        return max(0.0, self.tx.now - row.last_attempt_at)
-
-    def _refuse(self, item: Finished, row: _Running | None) -> None:
-        """Refuse a report; `row` is the job where it still bears the report's token."""
+    def _refuse(self, item: Finished, row: RunningJob | None) -> None:
+        """Refuse a report; `row` is its job if that still has the report's token."""
         timed_out = row is not None and row.error_code == ErrorCode.TIMEOUT
         if row is not None and timed_out and isinstance(item.outcome, Completed):
             self._late.append((row, item.outcome.result))
@@ -210,16 +157,15 @@ class FinishWork:
 
     def _write(self) -> None:
         tx = self.tx
-        self._leaving.write()
+        self._ended.write()
         self._completions.write()
         for row, result in self._late:
             keep_late_result(tx, row.seq, row.token, result)
-        # A streak of failures is one in the order of the calls.
-        apply_reports(tx, [report for _, report in sorted(self._reports.items())])
+        apply_reports(tx, self._reports)
 
 
 def keep_late_result(tx: Transaction, seq: int, token: int, result: str | None) -> bool:
-    """Store a result that came too late, once a token; False where it was there already."""
+    """Store a result that came too late, once per token; False if it was stored before."""
     parameters = {"job": seq, "token": token, "now": tx.now, "result": result}
     if not tx.change("finish_late", parameters):
         return False

@@ -1,4 +1,4 @@
-"""The chores of maintenance, each on a bounded number of jobs."""
+"""Maintenance: leadership, rescue, deadlines and retention, each on a bounded number of jobs."""
 
 from holdfast.jobs.model import (
     AttemptOutcome,
@@ -8,7 +8,13 @@ from holdfast.jobs.model import (
     JobStatus,
 )
 from holdfast.jobs.store_port import Deleted, Leadership, Rescued, RetentionRule
-from holdfast.store.sqlite.ends import LEASE_LOST, TIMED_OUT, End, Leaving, time_out
+from holdfast.store.sqlite.attempt_ends import (
+    LEASE_LOST,
+    TIMED_OUT,
+    AttemptEnd,
+    EndedAttempts,
+    time_out,
+)
 from holdfast.store.sqlite.finish import keep_late_result
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 
@@ -23,50 +29,48 @@ def lead(tx: Transaction, name: str, holder: str, seconds: float) -> Leadership 
 
 
 def resign(tx: Transaction, name: str, holder: str) -> bool:
-    """Give the leadership up."""
+    """Release the leadership."""
     return tx.change("maintain_resign", {"name": name, "holder": holder}) == 1
 
 
 def rescue(tx: Transaction, limit: int) -> Rescued:
-    """Take back jobs whose leases have run out."""
+    """Requeue, fail or cancel jobs whose leases have expired."""
     requeued: list[str] = []
     dead: list[str] = []
     cancelled: list[str] = []
-    leaving = Leaving(tx)
+    ended = EndedAttempts(tx)
     for row in tx.rows("maintain_expired_leases", {"now": tx.now, "limit": limit}):
         seq, job_id, token, lane, kind, attempts, most, started_at, cancel_requested = row
         if cancel_requested:
             event = EventName.CANCELLED
             cancelled.append(job_id)
-            leaving.cancel(seq, token, lane, kind, attempts)
+            ended.cancel(seq, token, lane, kind, attempts)
         elif attempts >= most:
             event = EventName.FAILED
             dead.append(job_id)
             reason = DeadLetterReason.LEASE_LOST
-            leaving.fall(seq, token, lane, kind, attempts, LEASE_LOST, reason)
+            ended.fail(seq, token, lane, kind, attempts, LEASE_LOST, reason)
         else:
             event = EventName.LEASE_LOST
             requeued.append(job_id)
-            leaving.put_back(seq, token, lane)
-        leaving.ends.append(
-            _ended(tx, seq, AttemptOutcome.LEASE_LOST, event, started_at, LEASE_LOST)
-        )
-    leaving.write()
-    tx.count_total("rescued", len(leaving.ends))
+            ended.requeue(seq, token, lane)
+        ended.ends.append(_ended(tx, seq, AttemptOutcome.LEASE_LOST, event, started_at, LEASE_LOST))
+    ended.write()
+    tx.count_total("rescued", len(ended.ends))
     return Rescued(tuple(requeued), tuple(dead), tuple(cancelled))
 
 
 def expire_deadlines(tx: Transaction, limit: int) -> tuple[str, ...]:
     """Fail unfinished jobs past their deadline."""
     ids = []
-    leaving = Leaving(tx)
+    ended = EndedAttempts(tx)
     for row in tx.rows("maintain_past_deadline", {"now": tx.now, "limit": limit}):
         seq, job_id, token, lane, kind, status, ready, attempts, started_at = row
         ids.append(job_id)
         if status == JobStatus.PROCESSING:
             reason = DeadLetterReason.DEADLINE
-            leaving.fall(seq, token, lane, kind, attempts, TIMED_OUT, reason)
-            leaving.ends.append(
+            ended.fail(seq, token, lane, kind, attempts, TIMED_OUT, reason)
+            ended.ends.append(
                 _ended(tx, seq, AttemptOutcome.TIMEOUT, EventName.FAILED, started_at, TIMED_OUT)
             )
             continue
@@ -74,8 +78,8 @@ def expire_deadlines(tx: Transaction, limit: int) -> tuple[str, ...]:
         if status == JobStatus.QUEUED:
             place = "ready" if ready else "scheduled"
         time_out(tx, seq, token, lane, kind, place, attempts)
-    leaving.write()
-    tx.count_total("timed_out", len(leaving.ends))
+    ended.write()
+    tx.count_total("timed_out", len(ended.ends))
     return tuple(ids)
 
 
@@ -86,9 +90,9 @@ def _ended(
     event: EventName,
     started_at: float,
     error: JobError,
-) -> End:
-    """Return the end of an attempt that nobody reported."""
-    return End(seq, outcome, event, max(0.0, tx.now - started_at), error.code, error.message)
+) -> AttemptEnd:
+    """Return the end of an attempt that was not reported by its worker."""
+    return AttemptEnd(seq, outcome, event, max(0.0, tx.now - started_at), error.code, error.message)
 
 
 def store_late_result(tx: Transaction, job_id: str, token: int, result: str | None) -> bool:
@@ -98,16 +102,16 @@ def store_late_result(tx: Transaction, job_id: str, token: int, result: str | No
 
 
 def delete_finished(tx: Transaction, rule: RetentionRule, limit: int) -> tuple[Deleted, ...]:
-    """Delete the oldest finished jobs that `rule` lets go, with their history."""
-    going = _going(tx, rule, limit)
-    if not going:
+    """Delete the oldest finished jobs that `rule` no longer keeps, with their history."""
+    expired = _expired(tx, rule, limit)
+    if not expired:
         return ()
-    seqs = {"seqs": as_json([row[0] for row in going])}
+    seqs = {"seqs": as_json([row[0] for row in expired])}
     for history in ("arguments", "events", "late_results"):
         tx.change(f"maintain_delete_{history}", seqs)
-    tx.change_exactly(len(going), "maintain_delete_jobs", seqs)
+    tx.change_exactly(len(expired), "maintain_delete_jobs", seqs)
     deleted = []
-    for _, _, job_id, lane, owner, meta, result, code, group, dead_letter in going:
+    for _, _, job_id, lane, owner, meta, result, code, group, dead_letter in expired:
         tx.move_count(lane, rule.status, None)
         if dead_letter is not None:
             tx.count_dead(rule.kind, code, group, -1)
@@ -116,7 +120,7 @@ def delete_finished(tx: Transaction, rule: RetentionRule, limit: int) -> tuple[D
     return tuple(deleted)
 
 
-def _going(tx: Transaction, rule: RetentionRule, limit: int) -> list[Row]:
+def _expired(tx: Transaction, rule: RetentionRule, limit: int) -> list[Row]:
     if not rule.status.finished:
         raise ValueError(f"only finished jobs can be deleted, not {rule.status} ones")
     excess = 0

@@ -22,7 +22,7 @@ from holdfast.store.rows import (
     job_from,
     page_from,
 )
-from holdfast.store.sqlite.reader import Snapshot
+from holdfast.store.sqlite.read_pool import Snapshot
 from holdfast.store.sqlite.transaction import as_json
 
 _ENDED_BADLY = FINISHED - {JobStatus.COMPLETE}
@@ -40,13 +40,13 @@ def list_jobs(
     """Return jobs, newest first."""
     (before,) = cursors.decode(cursor, 1) if cursor is not None else (cursors.NEWEST,)
     rows = snapshot.rows(
-        _way_in(where), {**_parameters(where), "before": before, "limit": limit + 1, "now": now}
+        _list_query(where), {**_parameters(where), "before": before, "limit": limit + 1, "now": now}
     )
     return page_from(rows, limit)
 
 
-def _way_in(where: JobFilter) -> str:
-    """Choose the index that leaves the least to look at."""
+def _list_query(where: JobFilter) -> str:
+    """Choose the query whose index leaves the fewest rows."""
     statuses = set(where.statuses)
     if where.id is not None:
         return "read_jobs_of_id"

@@ -1,6 +1,7 @@
-"""The store on one SQLite file: every port, each method a few lines onto the work it stands for."""
+"""The store on one SQLite file: each method of the ports hands its work to the module for it."""
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,9 +33,9 @@ from holdfast.jobs.store_port import (
     TickResult,
 )
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
-from holdfast.store.sqlite import control, downstreams, enqueue, joined, maintenance, reading, tick
-from holdfast.store.sqlite.connection import check_version
-from holdfast.store.sqlite.reader import Readers, Snapshot
+from holdfast.store.sqlite import control, downstreams, enqueue, maintenance, reading, tick
+from holdfast.store.sqlite.connection import check_process, check_version
+from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.transaction import Transaction
 from holdfast.store.sqlite.writer import Writer
 
@@ -46,9 +47,9 @@ class SQLiteStore:
 
     Args:
         path: the database file; its folder must exist.
-        clock: what `now=None` means; the machine's clock is every process's clock here.
-        busy_timeout: seconds to wait for another process's lock before `StoreBusy` is raised.
-        readers: threads that read.
+        clock: the time when `now` is None; all processes on the file share the machine's clock.
+        busy_timeout: seconds to wait for a lock before `StoreBusy` is raised.
+        readers: how many threads read.
     """
 
     ticks_apart = False
@@ -65,41 +66,46 @@ class SQLiteStore:
         self._clock = clock
         self._busy_timeout = busy_timeout
         self._threads = readers
-        self._open = False
+        self._process: int | None = None
         self._prepare()
 
     def _prepare(self) -> None:
         self._writer = Writer(self.path, self._clock, self._busy_timeout)
-        self._readers = Readers(self.path, self._threads, self._busy_timeout, self._writer.presence)
+        self._reads = ReadPool(self.path, self._threads, self._busy_timeout, self._writer.files)
 
     async def open(self) -> None:
-        """Open the file, create it where it is missing, and migrate it.
+        """Open the file, create it if it is missing, and migrate it.
 
         Raises:
             StoreUnusable: it cannot be opened, or is open already.
+            StoreClosed: it is open in the process that this one was forked from.
         """
         check_version()
-        self._writer.check_process()
-        if self._open:
+        check_process(self._process, self.path)
+        if self._process is not None:
             raise StoreUnusable(
                 f"{self.path}: the store is open already: open an engine once at a time, or make "
                 "a second one"
             )
-        self._open = True
+        self._process = os.getpid()
         self._prepare()
         try:
             await asyncio.wrap_future(self._writer.start())
         except BaseException:
-            self._open = False
+            self._process = None
             self._writer.stop()
             raise
 
     async def close(self) -> None:
-        """Finish what was begun and close the file."""
-        self._writer.check_process()
-        self._open = False
+        """Finish what was begun and close the file.
+
+        Raises:
+            StoreClosed: it was opened by the process that this one was forked from.
+        """
+        check_process(self._process, self.path)
+        self._process = None
         # The writer last: SQLite removes the log with the last connection, if that one may write.
-        await asyncio.to_thread(self._readers.close)
+        await asyncio.to_thread(self._reads.close)
         await asyncio.to_thread(self._writer.close)
 
     async def __aenter__(self) -> Self:
@@ -114,7 +120,7 @@ class SQLiteStore:
         return value
 
     async def _read(self, question: Callable[[Snapshot], T]) -> T:
-        return await self._readers.read(question)
+        return await self._reads.read(question)
 
     def _now(self, now: float | None) -> float:
         return self._clock.wall() if now is None else now
@@ -142,11 +148,12 @@ class SQLiteStore:
         Raises:
             TypeError: it is not an apsw connection to this file.
             NoTransaction: it has no open transaction.
-            StoreUnusable: the file is no longer where it was.
+            StoreClosed: the store is not open in this process.
+            StoreUnusable: the file was deleted or replaced.
         """
-        self._writer.check_process()
-        self._writer.presence.check()
-        return joined.enqueue_on(self.path, connection, jobs, self._now(now))
+        self._writer.check_open()
+        self._writer.files.check()
+        return enqueue.enqueue_on(self.path, connection, jobs, self._now(now))
 
     async def submit(self, job_id: str, *, now: float | None = None) -> Change:
         """Move an uploaded job to queued."""
@@ -186,7 +193,7 @@ class SQLiteStore:
 
     async def wait_for_work(self, mark: int, timeout: float) -> bool:
         """Wait until there may be work since the tick that returned `mark`."""
-        self._writer.check_process()
+        self._writer.check_open()
         return await self._writer.work.wait(mark, timeout)
 
     def heartbeats(self) -> Heartbeats:
@@ -198,7 +205,7 @@ class SQLiteStore:
         return await self._write(lambda tx: control.cancel(tx, job_id), now)
 
     async def expedite(self, job_id: str, *, now: float | None = None) -> Change:
-        """Let a job that waits for its time start at once."""
+        """Make a scheduled job ready at once."""
         return await self._write(lambda tx: control.expedite(tx, job_id), now)
 
     async def retry(
@@ -252,7 +259,7 @@ class SQLiteStore:
 
     async def wait_for_changes(self, sequence: int, timeout: float) -> bool:
         """Wait until there may be events after `sequence`."""
-        seen = self._writer.changes.rings
+        seen = self._writer.changes.count
         if await self.last_sequence() > sequence:
             return True
         return await self._writer.changes.wait(seen, timeout)
@@ -299,11 +306,11 @@ class SQLiteStore:
         return await self._write(lambda tx: maintenance.lead(tx, name, holder, seconds), now)
 
     async def resign(self, name: str, holder: str) -> bool:
-        """Give the leadership up."""
+        """Release the leadership."""
         return await self._write(lambda tx: maintenance.resign(tx, name, holder))
 
     async def rescue(self, *, limit: int = 500, now: float | None = None) -> Rescued:
-        """Take back jobs whose leases have run out."""
+        """Requeue, fail or cancel jobs whose leases have expired."""
         return await self._write(lambda tx: maintenance.rescue(tx, limit), now)
 
     async def expire_deadlines(
@@ -323,12 +330,12 @@ class SQLiteStore:
     async def delete_finished(
         self, rule: RetentionRule, *, limit: int = 500, now: float | None = None
     ) -> tuple[Deleted, ...]:
-        """Delete jobs that `rule` lets go, with all their history."""
+        """Delete jobs that `rule` no longer keeps, with all their history."""
         return await self._write(lambda tx: maintenance.delete_finished(tx, rule, limit), now)
 
 
 class SQLiteHeartbeats:
-    """Extends leases through the writer, from whatever event loop it is awaited on."""
+    """Extends leases through the writer; may be awaited on any event loop."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -336,10 +343,10 @@ class SQLiteHeartbeats:
     async def extend(
         self, leases: Sequence[Lease], lease_seconds: float, *, now: float | None = None
     ) -> Extended:
-        """Let all `leases` last until `lease_seconds` from now."""
+        """Extend all `leases` to `lease_seconds` from now."""
         future = self._writer.submit(lambda tx: control.extend(tx, leases, lease_seconds), now)
         extended, _ = await asyncio.wrap_future(future)
         return extended
 
     async def close(self) -> None:
-        """Do nothing: the connection is the store's writer."""
+        """Do nothing: the connection belongs to the store's writer."""

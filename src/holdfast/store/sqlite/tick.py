@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from holdfast.jobs.model import Claim, Finished
 from holdfast.jobs.store_port import ClaimRequest, TickResult
-from holdfast.store.sqlite.claim import ClaimWork
-from holdfast.store.sqlite.finish import FinishWork
+from holdfast.store.sqlite.claim import ClaimBatch
+from holdfast.store.sqlite.finish import FinishBatch
 from holdfast.store.sqlite.transaction import Transaction
 
 
 def tick(
     tx: Transaction, worker_id: str, finished: Sequence[Finished], request: ClaimRequest | None
 ) -> TickResult:
-    """Do the tick; its `mark` is for the caller to fill in once it is committed."""
-    finish = FinishWork(tx)
+    """Do the tick; the caller fills in `mark` after the commit."""
+    finish = FinishBatch(tx)
     finish.run(finished)
     claims: tuple[Claim, ...] = ()
     timed_out: tuple[str, ...] = ()
@@ -21,7 +21,7 @@ def tick(
     if request is not None:
         # A claim reads the counters that finishing has changed.
         tx.flush()
-        claim = ClaimWork(tx, request, worker_id)
+        claim = ClaimBatch(tx, request, worker_id)
         claims = claim.run()
         timed_out, wake_at = tuple(claim.timed_out), claim.wake_at
     return TickResult(

@@ -1,4 +1,4 @@
-"""What a write works with: the connection inside a transaction, its time, and its counters."""
+"""The writer's transaction: the connection, the time, and the counters to update."""
 
 from array import array
 from collections import Counter, defaultdict
@@ -26,12 +26,12 @@ def as_json(value: Any) -> str:
 
 
 def as_numbers(numbers: Iterable[int]) -> object:
-    """Return whole `numbers` as what a statement's `carray` reads."""
+    """Return whole `numbers` as a parameter for `carray` in a statement."""
     return apsw.carray(array("q", numbers))
 
 
 def _plain(value: object) -> object:
-    """Return a caller's own kind of text or number as one of Python's."""
+    """Return an instance of a subclass of str, int or float as plain str, int or float."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -44,30 +44,18 @@ def _plain(value: object) -> object:
 _ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 
 
-class Misremembered(Exception):
-    """What was remembered of a claim does not hold: undo the work and do it once more."""
-
-
-Claimed = tuple[int, int, int, str, int, str, float]
-"""An attempt that this process has claimed, as far as it cannot change until it ends: the job's
-seq, the token, its lane and kind, the attempt's number, the worker, and when it started."""
-
-
 class Transaction:
     """One write request inside the writer's transaction.
 
-    `woke` says that something became claimable, `moved` collects the downstream records whose
-    breakers changed their state, `claimed` is what the writer remembers of earlier claims.
+    `woke` says that something became claimable; `moved` collects the downstream records whose
+    breakers changed their state.
     """
 
-    __slots__ = ("_dead", "_lanes", "_outcomes", "_totals", "claimed", "db", "moved", "now", "woke")
+    __slots__ = ("_dead", "_lanes", "_outcomes", "_totals", "db", "moved", "now", "woke")
 
-    def __init__(
-        self, db: apsw.Connection, now: float, claimed: dict[str, Claimed] | None = None
-    ) -> None:
+    def __init__(self, db: apsw.Connection, now: float) -> None:
         self.db = db
         self.now = now
-        self.claimed = {} if claimed is None else claimed
         self.woke = False
         self.moved: list[DownstreamRecord] = []
         self._lanes: dict[int, Counter[str]] = defaultdict(Counter)
@@ -100,7 +88,7 @@ class Transaction:
             raise AssertionError(f"{query} touched {touched} rows, not {expected}")
 
     def move_count(self, lane: int, origin: str | None, target: str | None, n: int = 1) -> None:
-        """Count `n` jobs of `lane` out of one place and into another; None is nowhere."""
+        """Move `n` jobs of `lane` from one of its counters to another; None is no counter."""
         counts = self._lanes[lane]
         if origin is not None:
             counts[origin] -= n
@@ -108,7 +96,7 @@ class Transaction:
             counts[target] += n
 
     def count_total(self, name: str, n: int = 1) -> None:
-        """Raise a named sum."""
+        """Add to a named total."""
         self._totals[name] += n
 
     def count_outcome(self, kind: str, status: str, attempts: int, n: int = 1) -> None:
@@ -116,11 +104,11 @@ class Transaction:
         self._outcomes[kind, status, attempts] += n
 
     def count_dead(self, kind: str, code: str, group: str, n: int) -> None:
-        """Count `n` dead letters into their group, or out of it where `n` is negative."""
+        """Add `n` dead letters to their group; a negative `n` removes them."""
         self._dead[kind, code, group] += n
 
     def flush(self) -> None:
-        """Write the counters down. Nothing is written where nothing was counted."""
+        """Write the counters that have changed."""
         for lane, counts in self._lanes.items():
             if any(counts.values()):
                 parameters = {place: counts[place] for place in _PLACES}
@@ -141,7 +129,7 @@ class Transaction:
 
 
 def _nonzero(counter: Counter[Any]) -> Sequence[tuple[Any, int]]:
-    """Empty `counter` and return what it held."""
+    """Empty `counter` and return its non-zero counts."""
     held: Iterable[tuple[Any, int]] = counter.items()
     found = [(key, n) for key, n in held if n]
     counter.clear()

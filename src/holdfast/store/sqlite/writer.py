@@ -1,8 +1,8 @@
 """The one thread that writes: requests that wait together share one commit.
 
-Every write is `BEGIN IMMEDIATE`: SQLite gives no second chance to a transaction that began as a
-reader. Where several requests share a transaction each has a savepoint, so that one that fails
-takes nothing of the others with it. No request is answered before its commit is on disk.
+Every write begins with `BEGIN IMMEDIATE`: a transaction that begins with a read fails if another
+process writes before it does. If several requests share a transaction, each has a savepoint, so a
+failing request is rolled back alone. No request is answered before its commit is on disk.
 """
 
 import contextlib
@@ -20,23 +20,22 @@ import apsw
 
 from holdfast.clock import Clock
 from holdfast.jobs.store_port import StoreClosed
+from holdfast.store.sqlite.change_counter import ChangeCounter
 from holdfast.store.sqlite.connection import check_process, connect, disconnect, store_error
+from holdfast.store.sqlite.file_identity import FileIdentity
 from holdfast.store.sqlite.migrations import migrate
-from holdfast.store.sqlite.presence import Presence
-from holdfast.store.sqlite.transaction import Claimed, Misremembered, Transaction
-from holdfast.store.sqlite.wake import Bell
+from holdfast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
 _MOST_AT_ONCE = 100
 _POLL_SECONDS = 0.01
-_MOST_REMEMBERED = 100_000
 
 
 class _Signal(Enum):
-    """What else the thread is told through its queue."""
+    """What else is sent to the thread through its queue."""
 
-    LOOK = "somebody waits: look at what others commit"
+    POLL = "a task waits for changes: poll for commits of other processes"
     STOP = "no request will follow"
 
 
@@ -52,15 +51,15 @@ class _Request(Generic[T]):
 class Writer:
     """Owns the connection that writes.
 
-    `work` rings when something may have become claimable, `changes` whenever anything was
-    committed, by this process or, within 10 ms while somebody waits, by another. `presence` knows
-    whether the file is still where it was.
+    `work` counts when something may have become claimable, `changes` when anything was committed,
+    by this process or, noticed within 10 ms while a task waits, by another one. `files` tells
+    whether the database was deleted or replaced.
     """
 
     def __init__(self, path: Path, clock: Clock, busy_timeout: float) -> None:
-        self.work = Bell(self._look)
-        self.changes = Bell(self._look)
-        self.presence = Presence(path)
+        self.work = ChangeCounter(self._poll_soon)
+        self.changes = ChangeCounter(self._poll_soon)
+        self.files = FileIdentity(path)
         self._path = path
         self._clock = clock
         self._busy_timeout = busy_timeout
@@ -70,43 +69,42 @@ class Writer:
         self._process: int | None = None
         self._lock = threading.Lock()
         self._seen_version: int | None = None
-        self._claimed: dict[str, Claimed] = {}
-        # A daemon: a process that forgets to close must still be able to end.
+        # A daemon, so that a process can end without closing the store.
         self._thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
 
     def start(self) -> "Future[None]":
-        """Start the thread; the future tells when the database is open and migrated."""
+        """Start the thread; the future is done when the database is open and migrated."""
         self._process = os.getpid()
-        self._opened.set_running_or_notify_cancel()  # whoever gives up waiting, it is told to stop
+        self._opened.set_running_or_notify_cancel()  # it cannot be cancelled, only stopped
         self._thread.start()
         return self._opened
 
-    def check_process(self) -> None:
-        """Refuse to be used in a process forked from the one that started it.
+    def check_open(self) -> None:
+        """Check that the writer can be used.
 
         Raises:
-            StoreClosed: this is one.
+            StoreClosed: it is not open, or belongs to the process that this one was forked from.
         """
         check_process(self._process, self._path)
+        if self._closed or self._process is None:
+            raise StoreClosed(f"{self._path}: the store is not open")
 
     def submit(
         self, work: Callable[[Transaction], T], now: float | None = None
     ) -> "Future[tuple[T, int]]":
-        """Have `work` done in a transaction.
+        """Do `work` in a transaction.
 
-        The future gives, once it is on disk, what `work` returned and how often `self.work` had
-        rung when it was done.
+        Once that is on disk, the future returns the value of `work` and the count of `self.work`.
         """
-        self.check_process()
+        self.check_open()  # before the lock, which another thread may have held at a fork
         request = _Request(work, now)
         with self._lock:
-            if self._closed or self._process is None:
-                raise StoreClosed(f"{self._path}: the store is not open")
+            self.check_open()
             self._requests.put(request)
         return request.future
 
     def stop(self) -> None:
-        """Take nothing more, and have the connection closed after what was submitted."""
+        """Accept no more requests; close the connection after those that were submitted."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -118,8 +116,8 @@ class Writer:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def _look(self) -> None:
-        self._requests.put(_Signal.LOOK)
+    def _poll_soon(self) -> None:
+        self._requests.put(_Signal.POLL)
 
     def _run(self) -> None:
         try:
@@ -133,7 +131,7 @@ class Writer:
             except apsw.Error as error:
                 raise store_error(error, self._path) from error
             self._seen_version = _data_version(db)
-            self.presence.learn()
+            self.files.record()
             self._opened.set_result(None)
             self._serve(db)
         except BaseException as error:
@@ -142,7 +140,7 @@ class Writer:
             disconnect(db)
 
     def _refuse_all(self, error: BaseException) -> None:
-        """Answer everybody who waits, and who comes later, that the writer is gone."""
+        """Fail all waiting and all later requests: the writer is gone."""
         with self._lock:
             self._closed = True
         if not self._opened.done():
@@ -160,10 +158,10 @@ class Writer:
                 self._do(db, group)
             if last:
                 return
-            self._look_at_others(db)
+            self._notice_other_commits(db)
 
     def _next_group(self) -> tuple[list[_Request[Any]], bool]:
-        """Wait for requests and take all there are; the flag says that none will follow."""
+        """Wait for requests and take all there are; the flag is True after the last ones."""
         awaited = self.work.has_waiters or self.changes.has_waiters
         group: list[_Request[Any]] = []
         with contextlib.suppress(queue.Empty):
@@ -178,37 +176,37 @@ class Writer:
                 item = self._requests.get_nowait()
         return group, False
 
-    def _look_at_others(self, db: apsw.Connection) -> None:
-        """Ring where another connection has committed since we looked."""
+    def _notice_other_commits(self, db: apsw.Connection) -> None:
+        """Wake waiting tasks if another connection has committed since the last call."""
         version = _data_version(db)
         if version != self._seen_version:
             self._seen_version = version
-            self.work.ring()
-            self.changes.ring()
+            self.work.increment()
+            self.changes.increment()
 
     def _do(self, db: apsw.Connection, group: list[_Request[Any]]) -> None:
         """Do the requests of `group` in one transaction, and answer them."""
         before = db.total_changes()
         try:
             done = self._do_all(db, group)
-            self.presence.check()
+            self.files.check()
         except BaseException as error:
-            self._give_up(group, error)
+            self._fail_all(group, error)
             if not isinstance(error, Exception):
                 raise
             return
         if db.total_changes() != before:
-            self.changes.ring()
+            self.changes.increment()
         for request in done:
-            rings = self.work.ring() if request.woke else self.work.rings
-            request.future.set_result((request.value, rings))
+            count = self.work.increment() if request.woke else self.work.count
+            request.future.set_result((request.value, count))
 
     def _do_all(self, db: apsw.Connection, group: list[_Request[Any]]) -> list[_Request[Any]]:
-        """Do the requests of `group`, and return those that succeeded."""
+        """Commit `group`; on a full disk, once more after a checkpoint. Return what succeeded."""
         try:
             return self._commit(db, group)
         except apsw.FullError:
-            if not _written_back(db):
+            if not _checkpointed(db):
                 raise
         return self._commit(db, [request for request in group if not request.future.done()])
 
@@ -227,21 +225,16 @@ class Writer:
         return done
 
     def _do_one(self, db: apsw.Connection, request: _Request[Any], *, alone: bool) -> bool:
-        """Do one request; where it fails, undo it alone and answer it."""
+        """Do one request; if it fails, roll back this one alone and answer it."""
         if not alone:
             db.execute("SAVEPOINT request")
         try:
-            try:
-                self._work(db, request)
-            except Misremembered:
-                # What was remembered is forgotten by now: this time it is read.
-                db.execute("ROLLBACK; BEGIN IMMEDIATE" if alone else "ROLLBACK TO request")
-                self._work(db, request)
+            self._work(db, request)
         except Exception as error:
-            if not db.in_transaction:  # SQLite itself rolled all of it back: disk full, I/O error
+            if not db.in_transaction:  # SQLite rolled back everything: disk full, I/O error
                 raise
             db.execute("ROLLBACK" if alone else "ROLLBACK TO request")
-            request.future.set_exception(self._told(error))
+            request.future.set_exception(self._as_store_error(error))
             return False
         finally:
             if not alone and db.in_transaction:
@@ -250,44 +243,42 @@ class Writer:
 
     def _work(self, db: apsw.Connection, request: _Request[Any]) -> None:
         now = self._clock.wall() if request.now is None else request.now
-        if len(self._claimed) > _MOST_REMEMBERED:  # workers that never reported
-            self._claimed.clear()
-        tx = Transaction(db, now, self._claimed)
+        tx = Transaction(db, now)
         request.value = request.work(tx)
         tx.flush()
         request.woke = tx.woke
 
-    def _told(self, error: BaseException) -> Exception:
-        """Return `error` as a caller is told of it, with its cause."""
+    def _as_store_error(self, error: BaseException) -> Exception:
+        """Return `error` as the caller sees it, with its cause."""
         if not isinstance(error, Exception):
             return self._gone(error)
         if not isinstance(error, apsw.Error):
             return error
-        told = store_error(error, self._path)
-        told.__cause__ = error
-        return told
+        translated = store_error(error, self._path)
+        translated.__cause__ = error
+        return translated
 
     def _gone(self, error: BaseException) -> StoreClosed:
         return StoreClosed(f"{self._path}: the store is closed ({error!r})")
 
-    def _give_up(self, group: list[_Request[Any]], error: BaseException) -> None:
+    def _fail_all(self, group: list[_Request[Any]], error: BaseException) -> None:
         for request in group:
             if not request.future.done():
-                request.future.set_exception(self._told(error))
+                request.future.set_exception(self._as_store_error(error))
 
 
 def _data_version(db: apsw.Connection) -> int | None:
-    """Return a number that changes when another connection commits; None where it is locked."""
+    """Return a number that changes when another connection commits; None if it is locked."""
     with contextlib.suppress(apsw.Error):
         rows: list[tuple[Any, ...]] = db.execute("PRAGMA data_version").fetchall()
         return int(rows[0][0])
     return None
 
 
-def _written_back(db: apsw.Connection) -> bool:
-    """Write the whole log back into the database; False where that cannot be done now.
+def _checkpointed(db: apsw.Connection) -> bool:
+    """Write the whole log into the database file; False if that is not possible now.
 
-    The log then begins anew in the room it has: on a full disk that may be room enough.
+    After that SQLite reuses the log from its start, which may be enough on a full disk.
     """
     with contextlib.suppress(apsw.Error):
         rows: list[tuple[Any, ...]] = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()

@@ -1,4 +1,4 @@
--- What people and handlers ask for, one job at a time.
+-- Requests of people and handlers, one job at a time.
 
 -- name: control_row
 SELECT

@@ -1,4 +1,4 @@
--- Counters, kept in the transaction of what they count.
+-- Counters, updated in the transaction of what they count.
 
 -- name: count_lane
 UPDATE lanes SET

@@ -1,15 +1,14 @@
 -- Finishing attempts. A row of :ends is [seq, outcome, event, duration, error_code, error_message,
--- retry_after, meta]; it is read while the job's row still tells of the attempt. The path that
--- nearly every attempt takes, completion, has statements of its own, and completions that differ
--- in nothing but their duration have cheaper ones yet. jsonb_each spares reading each row's text
--- again.
+-- retry_after, meta]; the rest of the history is read from the job's row, before the job moves.
+-- Completions, which are most of the ends, have their own statements, and completions that differ
+-- only in their times have cheaper ones. jsonb_each does not parse each row's text again.
 
 -- name: finish_rows
 SELECT
     given.key, jobs.seq, jobs.status, jobs.token, jobs.lane, jobs.kind, jobs.attempt_count,
     jobs.max_attempts, jobs.worker_id, jobs.last_attempt_at, jobs.deadline_at,
     jobs.cancel_requested, jobs.error_code
-FROM json_each(:ids) AS given
+FROM jsonb_each(:ids) AS given
 CROSS JOIN jobs ON jobs.id = given.value;
 
 -- name: finish_ends
@@ -39,7 +38,7 @@ CROSS JOIN jobs
     AND jobs.token = given.value ->> 1;
 
 -- A row of :rows is [seq, duration, started_at].
--- name: finish_complete_ends_alike
+-- name: finish_complete_ends_uniform
 INSERT INTO events (job, name, at, attempt, token, outcome, worker_id, started_at, duration)
 SELECT
     value ->> 0, 'complete', :now, :attempt, :token, 'complete', :worker, value ->> 2, value ->> 1
@@ -65,8 +64,8 @@ WHERE jobs.seq = given.value ->> 0
     AND jobs.status = 'processing'
     AND jobs.token = given.value ->> 1;
 
--- Nothing has to be put by for each row, which makes it a quarter cheaper.
--- name: finish_complete_alike
+-- A quarter cheaper than finish_complete, as no temporary table is needed for the join.
+-- name: finish_complete_uniform
 UPDATE jobs SET
     status = 'complete',
     result = :result,
@@ -76,7 +75,7 @@ UPDATE jobs SET
     {{no_lease}}
 WHERE seq IN (SELECT value FROM carray(:seqs)) AND status = 'processing' AND token = :token;
 
--- A row of :rows is [seq, token, after, attempts given back, whether it keeps its old place].
+-- A row of :rows is [seq, token, after, attempts not counted, whether it keeps its place].
 -- name: finish_requeue
 UPDATE jobs SET
     status = 'queued',

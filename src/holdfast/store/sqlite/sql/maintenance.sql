@@ -1,4 +1,4 @@
--- The chores. Each finds its rows in a partial index and works on a bounded number of them.
+-- Maintenance. Each task finds its rows in a partial index and works on a bounded number of them.
 
 -- name: maintain_lead
 INSERT INTO leaders (name, holder, term, expires_at)

@@ -33,7 +33,7 @@ FROM jobs
 CROSS JOIN lanes ON lanes.id = jobs.lane
 WHERE jobs.id = :id;
 
--- Six ways into the same list: whichever index leaves the least to look at.
+-- Six queries for the same list: the caller chooses the index that leaves the fewest rows.
 -- name: read_jobs_of_id
 SELECT {{job_columns}}
 FROM jobs
@@ -167,7 +167,7 @@ SELECT name, count FROM totals;
 -- name: read_dead_count
 SELECT coalesce(sum(count), 0) FROM dead_letter_groups;
 
--- The oldest of each priority that a lane has: one step of the index a priority.
+-- The oldest job of each priority in a lane: one index step per priority.
 -- name: read_oldest_ready
 WITH RECURSIVE heads (lane, queue, priority) AS (
     SELECT

@@ -7,7 +7,8 @@ import pytest
 
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import StoreClosed, StoreError
-from holdfast.store.sqlite.reader import Readers
+from holdfast.store.sqlite.file_identity import FileIdentity
+from holdfast.store.sqlite.read_pool import ReadPool
 from holdfast.store.sqlite.store import SQLiteStore
 
 
@@ -32,7 +33,7 @@ def test_a_page_is_read_while_a_write_is_under_way(tmp_path):
     assert asyncio.run(scenario()) is not None
 
 
-def test_an_error_while_reading_is_the_stores_own(tmp_path):
+def test_an_sqlite_error_while_reading_becomes_a_store_error(tmp_path):
     async def scenario():
         async with SQLiteStore(tmp_path / "a.db") as store:
             with pytest.raises(StoreError):
@@ -44,8 +45,9 @@ def test_an_error_while_reading_is_the_stores_own(tmp_path):
     asyncio.run(scenario())
 
 
-def test_a_closed_reader_says_so(tmp_path):
-    readers = Readers(tmp_path / "a.db", 1, 1.0)
-    readers.close()
-    with pytest.raises(StoreClosed):
-        asyncio.run(readers.read(lambda view: None))
+def test_a_closed_pool_is_refused(tmp_path):
+    path = tmp_path / "a.db"
+    pool = ReadPool(path, 1, 1.0, FileIdentity(path))
+    pool.close()
+    with pytest.raises(StoreClosed, match="is not open"):
+        asyncio.run(pool.read(lambda view: None))

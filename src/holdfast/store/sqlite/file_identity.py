@@ -1,7 +1,7 @@
-"""Notice that a database was deleted or replaced while it was open.
+"""Detect that a database was deleted or replaced while it was open.
 
-SQLite goes on with the files it has open, and so would every promise made on them: whoever opens
-the database next finds nothing of it.
+SQLite goes on with the open files, and a process that opens the database later finds none of what
+was committed to them. So each write and each read checks before it is acknowledged.
 """
 
 import os
@@ -12,31 +12,31 @@ from holdfast.jobs.store_port import StoreUnusable
 _File = tuple[int, int]
 
 
-class Presence:
-    """Whether the names of the database and its log still mean the files that are open."""
+class FileIdentity:
+    """Device and inode of the database and its log, compared with what their names mean now."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._files: dict[str, _File] = {}
 
-    def learn(self) -> None:
-        """Remember what the names mean now: the files that were just opened.
+    def record(self) -> None:
+        """Remember the files that were just opened.
 
         Raises:
             StoreUnusable: one is gone already.
         """
-        # As SQLite does: a process may change its folder.
-        path = os.path.abspath(self._path)  # noqa: PTH100 - a plain name, for it is looked up often
+        # Absolute, as in SQLite: the process may change its working directory.
+        path = os.path.abspath(self._path)  # noqa: PTH100 - a str, which is quicker to look up
         try:
             self._files = {name: _file_at(name) for name in (path, f"{path}-wal")}
         except OSError as error:
             raise _gone(path) from error
 
     def check(self) -> None:
-        """Refuse to go on where they mean others; costs two looks into the file system.
+        """Refuse to go on with files that were deleted or replaced; costs two `stat` calls.
 
         Raises:
-            StoreUnusable: they do.
+            StoreUnusable: they were.
         """
         for name, file in self._files.items():
             try:
@@ -45,7 +45,7 @@ class Presence:
             except (FileNotFoundError, NotADirectoryError):
                 pass
             except OSError:
-                continue  # it cannot be told now; should it matter, SQLite will say so
+                continue  # unknown at the moment; if it matters, SQLite fails too
             raise _gone(name)
 
 
@@ -57,5 +57,6 @@ def _gone(name: str) -> StoreUnusable:
 
 
 def _file_at(name: str) -> _File:
-    found = os.stat(name)  # noqa: PTH116 - a plain name, for it is looked up often
+    # By name, and never by a descriptor: closing one would release SQLite's locks on the file.
+    found = os.stat(name)  # noqa: PTH116 - a str, which is quicker to look up
     return found.st_dev, found.st_ino

@@ -1,6 +1,6 @@
-"""A worker through a time of trouble: `python -m tests.store.sqlite.trouble WHICH FOLDER`.
+"""A worker through a time of trouble: `python -m tests.faults.trouble WHICH FOLDER`.
 
-Prints what came of it as a JSON object. A process of its own, for some troubles are a process's.
+Prints the outcome as a JSON object. A process of its own, because some troubles affect the process.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class FullDisk:
 
 
 class FileLimit:
-    """Let no file of this process grow; what was written may be written again."""
+    """Forbid the files of this process to grow; existing bytes can be overwritten."""
 
     def __init__(self, database):
         self.folder = database.parent
@@ -82,7 +82,7 @@ class FileLimit:
 
 
 class Lock:
-    """Have another process keep the write lock, longer than anybody waits for it."""
+    """Let another process hold the write lock, longer than the store waits for it."""
 
     code = (
         "import apsw, sys; db = apsw.Connection(sys.argv[1]); db.set_busy_timeout(60_000);"
@@ -102,15 +102,15 @@ class Lock:
         self.holder.communicate()
 
 
-class LockOfTheDead(Lock):
-    """The same, and the other process is killed with the lock in its hands."""
+class LockOfKilledProcess(Lock):
+    """The same, and the other process is killed while it holds the lock."""
 
     def end(self):
         self.holder.kill()
         self.holder.communicate()
 
 
-TROUBLES = {"disk": FullDisk, "limit": FileLimit, "lock": Lock, "killed": LockOfTheDead}
+TROUBLES = {"disk": FullDisk, "limit": FileLimit, "lock": Lock, "killed": LockOfKilledProcess}
 
 
 class Client:

@@ -1,4 +1,4 @@
-"""A database that was deleted or replaced under us is noticed before anything is acknowledged."""
+"""A database that is deleted or replaced while open is detected before a write is acknowledged."""
 
 import asyncio
 import shutil
@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import StoreUnusable
-from holdfast.store.sqlite import presence
+from holdfast.store.sqlite import file_identity
 from holdfast.store.sqlite.store import SQLiteStore
 
 
@@ -71,7 +71,7 @@ def test_nothing_joins_a_transaction_on_a_deleted_file(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_a_file_that_is_put_back_is_taken_again(tmp_path):
+def test_a_file_that_is_put_back_is_used_again(tmp_path):
     async def scenario(store):
         store.path.rename(tmp_path / "elsewhere")
         with gone():
@@ -83,20 +83,20 @@ def test_a_file_that_is_put_back_is_taken_again(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_what_cannot_be_told_is_left_to_sqlite(tmp_path, monkeypatch):
-    def out_of_order(_):
+def test_an_error_while_checking_is_left_to_sqlite(tmp_path, monkeypatch):
+    def not_permitted(_):
         raise PermissionError
 
     async def scenario(store):
-        monkeypatch.setattr(presence, "_file_at", out_of_order)
+        monkeypatch.setattr(file_identity, "_file_at", not_permitted)
         await store.enqueue([NewJob("b", "work")])
 
     run(tmp_path, scenario)
 
 
-def test_a_file_that_vanishes_while_it_is_opened_is_told(tmp_path):
+def test_a_file_that_vanishes_while_it_is_opened_is_refused(tmp_path):
     with gone():
-        presence.Presence(tmp_path / "a.db").learn()
+        file_identity.FileIdentity(tmp_path / "a.db").record()
 
 
 def test_a_process_that_changes_its_folder_finds_its_file(tmp_path, monkeypatch):
@@ -110,7 +110,7 @@ def test_a_process_that_changes_its_folder_finds_its_file(tmp_path, monkeypatch)
     asyncio.run(main())
 
 
-def test_a_file_made_anew_is_used_by_the_next_opening(tmp_path):
+def test_a_new_file_is_used_by_the_next_opening(tmp_path):
     async def main():
         async with SQLiteStore(tmp_path / "a.db") as store:
             await store.enqueue([NewJob("a", "work")])

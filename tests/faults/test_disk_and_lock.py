@@ -1,4 +1,4 @@
-"""A full disk, a lock that stays: told, waited for, and nothing that was acknowledged is lost."""
+"""A full disk or a lock that stays: the worker waits, and nothing acknowledged is lost (SQLite)."""
 
 import json
 import os
@@ -13,21 +13,21 @@ from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.store.sqlite.store import SQLiteStore
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 NO_SMALL_DISK = "no small file system can be mounted here"
 
 _MOUNT = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
 _ONLY_PROGRESS = """
 import asyncio, sys
-from tests.store.sqlite.test_faults import report_progress
+from tests.faults.test_disk_and_lock import report_progress
 print(asyncio.run(report_progress(sys.argv[1])))
 """
 
 
 def on_a_small_disk(size, folder, command):
-    """Return `command` as one that runs where `folder` is a file system of `size` bytes.
+    """Return a command that runs `command` with a file system of `size` bytes on `folder`.
 
-    It is gone with the process: only that one sees it.
+    Only that process sees it, and it ends with the process.
     """
     own_names = ["--mount"] if os.geteuid() == 0 else ["--mount", "--user", "--map-root-user"]
     begin = ["unshare", *own_names, "sh", "-c", _MOUNT, "mount", str(size), str(folder)]
@@ -48,14 +48,14 @@ def output_of(command):
     ("trouble", "error"),
     [
         ("disk", "StoreFull"),
-        # A file that may not grow is an error of its own to the kernel, and no full disk.
+        # The kernel reports a file that may not grow differently from a full disk.
         ("limit", "StoreUnavailable"),
         ("lock", "StoreBusy"),
         ("killed", "StoreBusy"),
     ],
 )
 def test_a_worker_waits_until_the_trouble_is_over_and_loses_nothing(tmp_path, trouble, error):
-    command = [sys.executable, "-m", "tests.store.sqlite.trouble", trouble, str(tmp_path)]
+    command = [sys.executable, "-m", "tests.faults.trouble", trouble, str(tmp_path)]
     if trouble == "disk":
         command = on_a_small_disk("24m", tmp_path, command)
     found = json.loads(output_of(command))
@@ -64,10 +64,10 @@ def test_a_worker_waits_until_the_trouble_is_over_and_loses_nothing(tmp_path, tr
     assert found["errors"] == [error]
     assert found["refused_and_there"] == []
     assert found["integrity"] == "ok"
-    # A heartbeat may cross a report on its way, and says so: that is no word on the trouble.
+    # A heartbeat may cross a report and log that: it has nothing to do with the trouble.
     lines = [line for line in found["lines"] if "lost its lease" not in line]
-    # On a disk that is full a small write may still find room now and then: one pair for each time
-    # that the store was away, and not a line for each of the many writes that were refused.
+    # On a full disk a small write may succeed now and then: two lines for each outage, and not one
+    # for each refused write.
     assert len(lines) == 2 or (trouble == "disk" and len(lines) <= 10)
     assert all("does not answer" in line for line in lines[::2])
     assert all("answers again" in line for line in lines[1::2])
@@ -85,7 +85,7 @@ async def report_progress(path):
         return sum(accepted)
 
 
-def test_a_log_that_fills_the_disk_by_itself_is_written_back_and_begun_anew(tmp_path):
-    # A write of some pages each: the log would take several times the room there is.
+def test_a_log_that_fills_the_disk_is_checkpointed_and_reused(tmp_path):
+    # Each write takes some pages: together the log would be several times larger than the disk.
     script = [sys.executable, "-c", _ONLY_PROGRESS, str(tmp_path / "a.db")]
     assert output_of(on_a_small_disk("2m", tmp_path, script)) == "1000\n"

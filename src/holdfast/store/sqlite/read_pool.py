@@ -1,4 +1,4 @@
-"""Connections that read, each in a thread of its own: a page never waits for a worker's commit."""
+"""Connections that read, each in its own thread: a page never waits for a worker's commit."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ import apsw
 
 from holdfast.jobs.store_port import StoreClosed
 from holdfast.store.sqlite.connection import check_process, connect, disconnect, store_error
-from holdfast.store.sqlite.presence import Presence
+from holdfast.store.sqlite.file_identity import FileIdentity
 from holdfast.store.sqlite.transaction import SQL, Row
 
 T = TypeVar("T")
@@ -31,14 +31,12 @@ class Snapshot:
         return self._db.execute(SQL[query], parameters).fetchall()
 
 
-class Readers:
-    """A few threads with a connection each. `presence` is asked before each answer."""
+class ReadPool:
+    """A few threads with one connection each. `files` is checked before each read."""
 
-    def __init__(
-        self, path: Path, threads: int, busy_timeout: float, presence: Presence | None = None
-    ) -> None:
+    def __init__(self, path: Path, threads: int, busy_timeout: float, files: FileIdentity) -> None:
         self._path = path
-        self._presence = presence or Presence(path)
+        self._files = files
         self._busy_timeout = busy_timeout
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-reader")
         self._own = threading.local()
@@ -48,14 +46,18 @@ class Readers:
         self._process = os.getpid()
 
     async def read(self, question: Callable[[Snapshot], T]) -> T:
-        """Answer `question` from a view that holds everything committed before now."""
+        """Answer `question` from a view that holds everything committed before now.
+
+        Raises:
+            StoreClosed: the pool was closed, or belongs to the process this was forked from.
+        """
         check_process(self._process, self._path)
         if self._closed:
             raise StoreClosed(f"{self._path}: the store is not open")
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question)
 
     def _answer(self, question: Callable[[Snapshot], T]) -> T:
-        self._presence.check()
+        self._files.check()
         try:
             db = self._connection()
             db.execute("BEGIN")
@@ -76,7 +78,7 @@ class Readers:
         return db
 
     def close(self) -> None:
-        """Finish what was asked and close the connections. Blocks."""
+        """Finish the reads under way and close the connections. Blocks."""
         self._closed = True
         self._pool.shutdown(wait=True)
         with self._lock:
