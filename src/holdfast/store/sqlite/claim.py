@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
 
+from holdfast.jobs.claim_rules import share_out
 from holdfast.jobs.downstreams.record import (
     Admission,
     DownstreamRecord,
@@ -130,24 +131,22 @@ class ClaimBatch:
         free = any(self._kind_room(source.kind) > 0 for source in lane)
         return free and self._room(lane[0].downstream) > 0
 
-    def _take_in_turn(self, lanes: list[list[_LaneKind]]) -> list[_Candidate]:
-        """Give every lane an equal share, and unused shares to the other lanes."""
+    def _take_in_turn(self, lanes: Sequence[list[_LaneKind]]) -> list[_Candidate]:
+        """Take the jobs of the claim, shared out among `lanes`."""
         taken: list[_Candidate] = []
-        remaining = self.request.limit
-        while lanes and remaining > 0:
-            share = max(1, remaining // len(lanes))
-            unfinished = []
-            for lane in lanes:
-                wanted = min(share, remaining, self._room(lane[0].downstream))
-                if wanted <= 0:
-                    continue
-                got = self._take(lane, wanted)
-                remaining -= len(got)
-                self._use(lane[0].downstream, len(got))
+
+        def take(lane: list[_LaneKind], wanted: int) -> int:
+            downstream, before = lane[0].downstream, len(taken)
+            missing = min(wanted, self._room(downstream))
+            # Once more if some of the candidates were past their deadline.
+            while missing > 0 and any(self._open(source) for source in lane):
+                got = self._take(lane, missing)
+                missing -= len(got)
                 taken.extend(got)
-                if any(self._open(source) for source in lane):
-                    unfinished.append(lane)
-            lanes = unfinished
+            self._use(downstream, len(taken) - before)
+            return len(taken) - before
+
+        share_out(lanes, self.request.limit, take)
         return taken
 
     def _open(self, source: _LaneKind) -> bool:

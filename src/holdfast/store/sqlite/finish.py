@@ -18,6 +18,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
+from holdfast.jobs.report_rules import target_status
 from holdfast.jobs.store_port import Overruled, Refusal, Refused
 from holdfast.store.sqlite.attempt_ends import (
     TIMED_OUT,
@@ -71,7 +72,13 @@ class FinishBatch:
     def _accept(self, item: Finished, row: RunningJob) -> None:
         outcome = item.outcome
         past_deadline = row.deadline_at is not None and self.tx.now > row.deadline_at
-        if past_deadline and not isinstance(outcome, Cancelled):
+        status = target_status(
+            outcome,
+            past_deadline=past_deadline,
+            cancel_requested=bool(row.cancel_requested),
+            attempts_left=row.attempt_count < row.max_attempts,
+        )
+        if past_deadline and status is JobStatus.FAILED:
             self._time_out(item, row)
             return
         match outcome:
@@ -81,12 +88,12 @@ class FinishBatch:
                 self._fail(item, row, error, dead_letter)
             case Cancelled():
                 self._cancel(item, row)
-            case Retry() | Released() if row.cancel_requested:
+            case _ if status is JobStatus.CANCELLED:
                 self._cancel(item, row)
-                self.overruled.append(Overruled(item.lease, JobStatus.CANCELLED))
-            case Retry(_, error, True) if row.attempt_count >= row.max_attempts:
+                self.overruled.append(Overruled(item.lease, status))
+            case Retry(_, error) if status is JobStatus.FAILED:
                 self._fail(item, row, error, DeadLetterReason.ATTEMPTS_EXHAUSTED)
-                self.overruled.append(Overruled(item.lease, JobStatus.FAILED))
+                self.overruled.append(Overruled(item.lease, status))
             case Retry(after, error, counted):
                 self._end(item, row, AttemptOutcome.RETRY, EventName.RETRY, error, after)
                 self._requeue(row, after, counted=counted)
