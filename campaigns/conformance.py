@@ -59,7 +59,7 @@ def _on_files(folder: Path) -> Callable[[Fact], Awaitable[None]]:
             try:
                 db.set_busy_timeout(5000)
                 names = ", ".join(f"{name} = ?" for name in columns)
-                update = f"UPDATE jobs SET {names} WHERE id = ?"  # noqa: S608 - a fact's names
+                update = f"UPDATE holdfast_jobs SET {names} WHERE id = ?"  # noqa: S608 - a fact's names
                 db.execute(update, (*columns.values(), job_id))
             finally:
                 db.close()

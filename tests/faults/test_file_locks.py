@@ -88,16 +88,16 @@ def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
     names = {f"{name}-{number}" for name in ("one", "two") for number in range(JOBS)}
     db = apsw.Connection(str(path))
     assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    assert {row[0] for row in db.execute("SELECT id FROM jobs")} == names | {"first"}
+    assert {row[0] for row in db.execute("SELECT id FROM holdfast_jobs")} == names | {"first"}
     assert {row[0] for row in db.execute("SELECT id FROM orders")} == {
         name for name in names if int(name.partition("-")[2]) % 2 == 0
     }
     ((ready, processing, complete),) = db.execute(
-        "SELECT sum(ready), sum(processing), sum(complete) FROM lanes"
+        "SELECT sum(ready), sum(processing), sum(complete) FROM holdfast_lanes"
     ).fetchall()
     assert (ready + complete, processing) == (len(names) + 1, 0)
     ((completions, jobs),) = db.execute(
-        "SELECT count(*), count(DISTINCT job) FROM events WHERE name = 'complete'"
+        "SELECT count(*), count(DISTINCT job) FROM holdfast_events WHERE name = 'complete'"
     ).fetchall()
     assert completions == jobs == complete > JOBS
     db.close()

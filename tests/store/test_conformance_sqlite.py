@@ -27,7 +27,9 @@ async def check(fact: Fact, path: Path) -> None:
         try:
             db.set_busy_timeout(5000)
             assignments = ", ".join(f"{name} = ?" for name in columns)
-            db.execute(f"UPDATE jobs SET {assignments} WHERE id = ?", (*columns.values(), job_id))
+            db.execute(
+                f"UPDATE holdfast_jobs SET {assignments} WHERE id = ?", (*columns.values(), job_id)
+            )
         finally:
             db.close()
 

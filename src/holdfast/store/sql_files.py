@@ -41,8 +41,10 @@ def load_queries(package: str, folder: str = "sql") -> Mapping[str, str]:
 
 
 def sql_files(package: str, folder: str) -> list[Traversable]:
-    """Return the `.sql` files of `folder` in `package`, by name."""
+    """Return the `.sql` files of `folder` in `package`, by name; none where it is missing."""
     here = files(package).joinpath(folder)
+    if not here.is_dir():
+        return []
     return sorted(
         (file for file in here.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name
     )

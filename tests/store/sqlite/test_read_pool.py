@@ -19,7 +19,7 @@ def test_a_page_is_read_while_a_write_is_under_way(tmp_path):
             started, go = threading.Event(), threading.Event()
 
             def slow(tx):
-                tx.db.execute("UPDATE lanes SET held = 0")
+                tx.db.execute("UPDATE holdfast_lanes SET held = 0")
                 started.set()
                 go.wait(30)
 

@@ -47,7 +47,7 @@ COUNTERS = {
 @pytest.fixture(scope="module")
 def db():
     db = apsw.Connection(":memory:")
-    migrate(db, 0.0)
+    migrate(db)
     return db
 
 
@@ -58,7 +58,9 @@ def plan(db, name) -> list[str]:
 
 @pytest.mark.parametrize("name, index", INDEXES.items())
 def test_the_query_uses_its_index(db, name, index):
-    assert any(re.search(rf"INDEX {index}\b", step) for step in plan(db, name)), plan(db, name)
+    assert any(re.search(rf"INDEX holdfast_{index}\b", step) for step in plan(db, name)), plan(
+        db, name
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in SQL if name.startswith(("claim", "finish"))])
@@ -76,7 +78,9 @@ def test_no_query_scans_jobs_or_their_history(db, name):
 
 
 def test_constraints_and_triggers_build_no_lists(db):
-    rows = db.execute("SELECT sql FROM sqlite_schema WHERE tbl_name IN ('jobs', 'events')")
+    rows = db.execute(
+        "SELECT sql FROM sqlite_schema WHERE tbl_name IN ('holdfast_jobs', 'holdfast_events')"
+    )
     text = "\n".join(sql for (sql,) in rows if sql and "jobs_are_born" not in sql)
     assert " IN (" not in text
 
@@ -95,11 +99,11 @@ def test_constraints_and_triggers_build_no_lists(db):
 )
 def test_history_holds_one_whole_end_a_token(changed):
     db = apsw.Connection(":memory:")
-    migrate(db, 0.0)
+    migrate(db)
     insert = (
-        "INSERT INTO events (job, name, at, attempt, token, outcome, worker_id, started_at, "
-        "duration) VALUES (9, 'complete', 1.0, 1, :token, :outcome, :worker_id, :started_at, "
-        ":duration)"
+        "INSERT INTO holdfast_events (job, name, at, attempt, token, outcome, worker_id, "
+        "started_at, duration) VALUES (9, 'complete', 1.0, 1, :token, :outcome, "
+        ":worker_id, :started_at, :duration)"
     )
     end = {"outcome": "complete", "worker_id": "w", "started_at": 1.0, "duration": 1.0}
     for token in (1, 2):
@@ -109,6 +113,6 @@ def test_history_holds_one_whole_end_a_token(changed):
 
 
 def test_history_is_not_rewritten(db):
-    db.execute("INSERT INTO events (job, name, at, attempt) VALUES (1, 'queued', 1.0, 0)")
+    db.execute("INSERT INTO holdfast_events (job, name, at, attempt) VALUES (1, 'queued', 1.0, 0)")
     with pytest.raises(apsw.ConstraintError, match="append-only"):
-        db.execute("UPDATE events SET at = 2.0")
+        db.execute("UPDATE holdfast_events SET at = 2.0")

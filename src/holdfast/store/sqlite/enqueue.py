@@ -15,7 +15,7 @@ Execute = Callable[[str, Mapping[str, Any]], Sequence[Row]]
 
 # Changes nothing and takes the write lock, so that what is read next cannot change before the
 # jobs are written.
-_TAKE_WRITE_LOCK = "UPDATE lanes SET held = held WHERE false"
+_TAKE_WRITE_LOCK = "UPDATE holdfast_lanes SET held = held WHERE false"
 
 
 def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> tuple[Enqueued, ...]:

@@ -1,79 +1,79 @@
-"""Bring a database file to the schema of this version of Holdfast."""
+"""Bring a database file to the schema of this release."""
 
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from pathlib import Path
 
 import apsw
 
-from holdfast.jobs.store_port import StoreUnusable
-from holdfast.store.sql_files import sql_files
+from holdfast.store.migrations import Missing, Recorded, Schema, load_schema
+from holdfast.store.sqlite.connection import connect, disconnect
+
+SCHEMA = load_schema("holdfast.store.sqlite")
+
+_CREATE = """
+-- What was applied, with the SHA-256 of its text.
+CREATE TABLE IF NOT EXISTS holdfast_migrations (
+    version    INTEGER PRIMARY KEY,
+    name       TEXT NOT NULL,
+    checksum   TEXT NOT NULL,
+    applied_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ'))
+) STRICT;
+"""
+_RECORD = "INSERT INTO holdfast_migrations (version, name, checksum) VALUES ({}, '{}', '{}');"
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One step of the schema: `0001_jobs.sql` is version 1, named jobs."""
-
-    version: int
-    name: str
-    sql: str
-
-
-@cache
-def known_migrations() -> tuple[Migration, ...]:
-    """Return all migrations in their order."""
-    migrations = []
-    for file in sql_files("holdfast.store.sqlite", "migrations"):
-        number, _, name = file.name.removesuffix(".sql").partition("_")
-        migrations.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
-    return tuple(migrations)
-
-
-def migrate(connection: apsw.Connection, now: float) -> tuple[int, ...]:
+def migrate(connection: apsw.Connection, schema: Schema = SCHEMA) -> tuple[int, ...]:
     """Apply what is missing, all in one transaction, and return the versions applied.
 
     Safe to run from any number of processes at once: one of them does it, the others find it done.
 
     Raises:
-        StoreUnusable: the database was written by a newer version of Holdfast.
+        StoreUnusable: the file has a schema that this release cannot migrate.
     """
+    if not schema.missing_from(recorded(connection)):
+        return ()
     connection.execute("BEGIN IMMEDIATE")
     try:
-        applied = tuple(_apply_missing(connection, now))
+        missing = schema.missing_from(recorded(connection))
+        connection.execute(_statements(missing))
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return applied
+    return tuple(each.version for each in missing.migrations)
 
 
-def _apply_missing(connection: apsw.Connection, now: float) -> list[int]:
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS schema_migrations ("
-        "version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at REAL NOT NULL) STRICT"
-    )
-    current = schema_version(connection)
-    newest = known_migrations()[-1].version
-    if current > newest:
-        raise StoreUnusable(
-            f"the database has schema version {current}, this Holdfast knows {newest}: "
-            "upgrade Holdfast, or use the database of this version"
-        )
-    applied = []
-    for migration in known_migrations():
-        if migration.version > current:
-            connection.execute(migration.sql)
-            connection.execute(
-                "INSERT INTO schema_migrations VALUES (?, ?, ?)",
-                (migration.version, migration.name, now),
-            )
-            applied.append(migration.version)
-    return applied
+def recorded(connection: apsw.Connection) -> Recorded:
+    """Return what the file says was applied."""
+    table = "SELECT name FROM sqlite_schema WHERE name = 'holdfast_migrations'"
+    if not connection.execute(table).fetchall():
+        return {}
+    return dict(connection.execute("SELECT version, checksum FROM holdfast_migrations"))
 
 
-def schema_version(connection: apsw.Connection) -> int:
-    """Return the newest version applied, 0 where there is none."""
-    newest = "SELECT coalesce(max(version), 0) FROM schema_migrations"
-    rows: list[tuple[Any, ...]] = connection.execute(newest).fetchall()
-    return int(rows[0][0])
+def missing_from_file(path: Path, busy_timeout: float) -> Missing:
+    """Return what the schema of the file at `path` lacks, changing nothing.
+
+    Raises:
+        StoreUnusable: it is not a database, or has a schema that this release cannot migrate.
+        StoreUnavailable: it cannot be read at the moment.
+    """
+    if not path.exists():
+        return SCHEMA.missing_from({})
+    connection = connect(path, busy_timeout=busy_timeout, read_only=True)
+    try:
+        return SCHEMA.missing_from(recorded(connection))
+    finally:
+        disconnect(connection)
+
+
+def script(missing: Missing) -> str:
+    """Return what `migrate` would run; "" where nothing is missing."""
+    return f"BEGIN IMMEDIATE;\n{_statements(missing)}\nCOMMIT;\n" if missing else ""
+
+
+def _statements(missing: Missing) -> str:
+    parts = [_CREATE]
+    for each in missing.migrations:
+        parts += [each.sql, _RECORD.format(each.version, each.name, each.checksum)]
+    return "\n".join(parts)

@@ -33,7 +33,16 @@ from holdfast.jobs.store_port import (
     TickResult,
 )
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
-from holdfast.store.sqlite import control, downstreams, enqueue, maintenance, reading, tick
+from holdfast.store.migrations import Missing
+from holdfast.store.sqlite import (
+    control,
+    downstreams,
+    enqueue,
+    maintenance,
+    migrations,
+    reading,
+    tick,
+)
 from holdfast.store.sqlite.connection import check_process, check_version
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.transaction import Transaction
@@ -129,6 +138,14 @@ class SQLiteStore:
         """Answer with the store's clock after reading from the file."""
         await self._read(reading.last_sequence)
         return self._clock.wall()
+
+    async def missing(self) -> Missing:
+        """Return what the schema of the file lacks; the store need not be open."""
+        return await asyncio.to_thread(migrations.missing_from_file, self.path, self._busy_timeout)
+
+    async def migration_script(self) -> str:
+        """Return the SQL that opening the file would run, as one transaction; "" for none."""
+        return migrations.script(await self.missing())
 
     async def schema_version(self) -> int:
         """Return the number of the last migration that was applied."""

@@ -127,7 +127,7 @@ class Writer:
             return
         try:
             try:
-                migrate(db, self._clock.wall())
+                migrate(db)
             except apsw.Error as error:
                 raise store_error(error, self._path) from error
             self._seen_version = _data_version(db)

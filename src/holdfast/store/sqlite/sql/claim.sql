@@ -1,12 +1,12 @@
 -- Claiming.
 
 -- name: claim_next_due
-SELECT min(ready_at) FROM jobs WHERE status = 'queued' AND ready = 0;
+SELECT min(ready_at) FROM holdfast_jobs AS jobs WHERE status = 'queued' AND ready = 0;
 
 -- name: claim_promote
-UPDATE jobs SET ready = 1
+UPDATE holdfast_jobs AS jobs SET ready = 1
 WHERE seq IN (
-    SELECT seq FROM jobs
+    SELECT seq FROM holdfast_jobs AS jobs
     WHERE status = 'queued' AND ready = 0 AND ready_at <= :now
     ORDER BY ready_at
     LIMIT :limit
@@ -14,49 +14,49 @@ WHERE seq IN (
 RETURNING lane;
 
 -- name: claim_next_cooled
-SELECT min(open_until) FROM downstreams WHERE lanes_held = 1 AND open_until IS NOT NULL;
+SELECT min(open_until) FROM holdfast_downstreams AS downstreams WHERE lanes_held = 1 AND open_until IS NOT NULL;
 
 -- name: claim_unhold_lanes
-UPDATE lanes SET held = 0
+UPDATE holdfast_lanes AS lanes SET held = 0
 WHERE downstream IN (
-    SELECT name FROM downstreams
+    SELECT name FROM holdfast_downstreams AS downstreams
     WHERE lanes_held = 1 AND open_until IS NOT NULL AND open_until <= :now
 );
 
 -- name: claim_unhold_downstreams
-UPDATE downstreams SET lanes_held = 0
+UPDATE holdfast_downstreams AS downstreams SET lanes_held = 0
 WHERE lanes_held = 1 AND open_until IS NOT NULL AND open_until <= :now;
 
 -- name: claim_lanes
 SELECT served, id, queue, downstream, kind
-FROM lanes
+FROM holdfast_lanes AS lanes
 WHERE queue = :queue AND ready > 0 AND held = 0
 ORDER BY served, downstream;
 
 -- name: claim_running_of_kind
-SELECT coalesce(sum(processing), 0) FROM lanes WHERE kind = :kind AND processing > 0;
+SELECT coalesce(sum(processing), 0) FROM holdfast_lanes AS lanes WHERE kind = :kind AND processing > 0;
 
 -- name: claim_running_of_downstream
-SELECT coalesce(sum(processing), 0) FROM lanes WHERE downstream = :downstream;
+SELECT coalesce(sum(processing), 0) FROM holdfast_lanes AS lanes WHERE downstream = :downstream;
 
 -- name: claim_trial_leases
 SELECT jobs.permit_trial, jobs.lease_expires_at
-FROM lanes
-CROSS JOIN jobs ON jobs.lane = lanes.id AND jobs.permit_trial IS NOT NULL
+FROM holdfast_lanes AS lanes
+CROSS JOIN holdfast_jobs AS jobs ON jobs.lane = lanes.id AND jobs.permit_trial IS NOT NULL
 WHERE lanes.downstream = :downstream AND jobs.permit_generation = :generation;
 
 -- name: claim_candidates
 SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.ready_at, jobs.attempt_count, jobs.max_attempts,
     jobs.token, jobs.owner, jobs.created_at, jobs.deadline_at, jobs.meta, job_arguments.arguments
-FROM jobs
-CROSS JOIN job_arguments ON job_arguments.job = jobs.seq
+FROM holdfast_jobs AS jobs
+CROSS JOIN holdfast_job_arguments AS job_arguments ON job_arguments.job = jobs.seq
 WHERE jobs.lane = :lane AND jobs.ready = 1
 ORDER BY jobs.priority DESC, jobs.ready_at, jobs.seq
 LIMIT :limit OFFSET :taken;
 
 -- name: claim_start
-UPDATE jobs SET
+UPDATE holdfast_jobs AS jobs SET
     status = 'processing',
     ready = 0,
     attempt_count = attempt_count + 1,
@@ -70,21 +70,21 @@ UPDATE jobs SET
 WHERE seq IN (SELECT value FROM carray(:seqs)) AND status = 'queued';
 
 -- name: claim_events
-INSERT INTO events (job, name, at, attempt)
+INSERT INTO holdfast_events AS events (job, name, at, attempt)
 SELECT value, 'processing', :now, :attempt FROM carray(:seqs);
 
 -- name: claim_served
-UPDATE lanes SET served = (SELECT max(sequence) FROM events)
+UPDATE holdfast_lanes AS lanes SET served = (SELECT max(sequence) FROM holdfast_events AS events)
 FROM json_each(:lanes) AS given
 WHERE lanes.queue = given.value ->> 0 AND lanes.downstream = given.value ->> 1;
 
 -- name: claim_rate_spent
-SELECT width, bucket, spent FROM rate_spent WHERE downstream = :downstream;
+SELECT width, bucket, spent FROM holdfast_rate_spent AS rate_spent WHERE downstream = :downstream;
 
 -- name: claim_spend
-INSERT INTO rate_spent (downstream, width, bucket, spent)
+INSERT INTO holdfast_rate_spent AS rate_spent (downstream, width, bucket, spent)
 VALUES (:downstream, :width, :bucket, :spent)
 ON CONFLICT (downstream, width, bucket) DO UPDATE SET spent = spent + excluded.spent;
 
 -- name: claim_forget_spent
-DELETE FROM rate_spent WHERE downstream = :downstream AND width = :width AND bucket < :bucket;
+DELETE FROM holdfast_rate_spent AS rate_spent WHERE downstream = :downstream AND width = :width AND bucket < :bucket;

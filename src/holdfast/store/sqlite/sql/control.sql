@@ -4,11 +4,11 @@
 SELECT
     seq, status, token, lane, kind, ready, attempt_count, cancel_requested, ready_at, error_code,
     error_group, dead_letter, dedup_key
-FROM jobs
+FROM holdfast_jobs AS jobs
 WHERE id = :id;
 
 -- name: control_submit
-UPDATE jobs SET
+UPDATE holdfast_jobs AS jobs SET
     status = 'queued',
     queued_at = :now,
     ready_at = max(coalesce(ready_at, :now), :now),
@@ -16,13 +16,13 @@ UPDATE jobs SET
 WHERE seq = :seq AND status = 'uploaded';
 
 -- name: control_request_cancel
-UPDATE jobs SET cancel_requested = 1 WHERE seq = :seq AND status = 'processing';
+UPDATE holdfast_jobs AS jobs SET cancel_requested = 1 WHERE seq = :seq AND status = 'processing';
 
 -- name: control_expedite
-UPDATE jobs SET ready = 1, ready_at = :now WHERE seq = :seq AND status = 'queued';
+UPDATE holdfast_jobs AS jobs SET ready = 1, ready_at = :now WHERE seq = :seq AND status = 'queued';
 
 -- name: control_retry
-UPDATE jobs SET
+UPDATE holdfast_jobs AS jobs SET
     status = 'queued',
     ready = 1,
     ready_at = :now,
@@ -42,7 +42,7 @@ UPDATE jobs SET
 WHERE seq = :seq AND status = 'failed';
 
 -- name: control_twin
-SELECT 1 FROM jobs
+SELECT 1 FROM holdfast_jobs AS jobs
 WHERE kind = :kind
     AND dedup_key = :dedup_key
     AND dedup_key IS NOT NULL
@@ -51,23 +51,23 @@ WHERE kind = :kind
     AND seq <> :seq;
 
 -- name: control_discard
-UPDATE jobs SET dead_letter = NULL WHERE seq = :seq AND dead_letter IS NOT NULL;
+UPDATE holdfast_jobs AS jobs SET dead_letter = NULL WHERE seq = :seq AND dead_letter IS NOT NULL;
 
 -- name: control_progress
-UPDATE jobs SET progress = :progress, progress_note = :note
+UPDATE holdfast_jobs AS jobs SET progress = :progress, progress_note = :note
 WHERE id = :id AND status = 'processing' AND token = :token;
 
 -- name: control_extend
-UPDATE jobs SET lease_expires_at = :expires_at
+UPDATE holdfast_jobs AS jobs SET lease_expires_at = :expires_at
 FROM json_each(:leases) AS given
 WHERE jobs.id = given.value ->> 0
     AND jobs.status = 'processing'
     AND jobs.token = given.value ->> 1
-RETURNING jobs.id, jobs.token, jobs.cancel_requested;
+RETURNING id, token, cancel_requested;
 
 -- name: control_zombies
 SELECT count(*)
 FROM json_each(:leases) AS given
-CROSS JOIN jobs ON jobs.id = given.value ->> 0
-CROSS JOIN events ON events.job = jobs.seq AND events.token = given.value ->> 1
+CROSS JOIN holdfast_jobs AS jobs ON jobs.id = given.value ->> 0
+CROSS JOIN holdfast_events AS events ON events.job = jobs.seq AND events.token = given.value ->> 1
 WHERE events.outcome = 'lease_lost' OR events.outcome = 'timeout';

@@ -1,7 +1,7 @@
 -- Counters, updated in the transaction of what they count.
 
 -- name: count_lane
-UPDATE lanes SET
+UPDATE holdfast_lanes AS lanes SET
     uploaded = uploaded + :uploaded,
     scheduled = scheduled + :scheduled,
     ready = ready + :ready,
@@ -12,19 +12,19 @@ UPDATE lanes SET
 WHERE id = :lane;
 
 -- name: count_total
-INSERT INTO totals (name, count) VALUES (:name, :count)
+INSERT INTO holdfast_totals AS totals (name, count) VALUES (:name, :count)
 ON CONFLICT (name) DO UPDATE SET count = count + excluded.count;
 
 -- name: count_outcome
-INSERT INTO outcome_counts (kind, status, attempts, count)
+INSERT INTO holdfast_outcome_counts AS outcome_counts (kind, status, attempts, count)
 VALUES (:kind, :status, :attempts, :count)
 ON CONFLICT (kind, status, attempts) DO UPDATE SET count = count + excluded.count;
 
 -- name: count_dead
-INSERT INTO dead_letter_groups (kind, code, message, count)
+INSERT INTO holdfast_dead_letter_groups AS dead_letter_groups (kind, code, message, count)
 VALUES (:kind, :code, :message, max(0, :count))
 ON CONFLICT (kind, code, message) DO UPDATE SET count = count + :count;
 
 -- name: count_forget_empty_dead
-DELETE FROM dead_letter_groups
+DELETE FROM holdfast_dead_letter_groups AS dead_letter_groups
 WHERE kind = :kind AND code = :code AND message = :message AND count = 0;

@@ -4,18 +4,18 @@
 name, version, state, generation, open_until, settings, record
 
 -- name: downstream_get
-SELECT {{downstream_columns}} FROM downstreams WHERE name = :name;
+SELECT {{downstream_columns}} FROM holdfast_downstreams AS downstreams WHERE name = :name;
 
 -- name: downstream_list
-SELECT {{downstream_columns}} FROM downstreams ORDER BY name;
+SELECT {{downstream_columns}} FROM holdfast_downstreams AS downstreams ORDER BY name;
 
 -- name: downstream_create
-INSERT INTO downstreams (name, version, state, generation, open_until, settings, record)
+INSERT INTO holdfast_downstreams AS downstreams (name, version, state, generation, open_until, settings, record)
 VALUES (:name, :version, :state, :generation, :open_until, :settings, :record)
 ON CONFLICT (name) DO NOTHING;
 
 -- name: downstream_write
-UPDATE downstreams SET
+UPDATE holdfast_downstreams AS downstreams SET
     version = :version + 1,
     state = :state,
     generation = :generation,
@@ -26,4 +26,4 @@ UPDATE downstreams SET
 WHERE name = :name AND version = :version;
 
 -- name: downstream_hold_lanes
-UPDATE lanes SET held = :held WHERE downstream = :name AND held <> :held;
+UPDATE holdfast_lanes AS lanes SET held = :held WHERE downstream = :name AND held <> :held;

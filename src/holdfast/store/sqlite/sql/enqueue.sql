@@ -4,12 +4,12 @@
 -- meta].
 
 -- name: enqueue_lanes
-INSERT INTO lanes (queue, downstream, kind, held, served)
+INSERT INTO holdfast_lanes AS lanes (queue, downstream, kind, held, served)
 SELECT
     given.value ->> 0, given.value ->> 1, given.value ->> 2,
-    coalesce((SELECT lanes_held FROM downstreams WHERE name = given.value ->> 1), 0),
+    coalesce((SELECT lanes_held FROM holdfast_downstreams AS downstreams WHERE name = given.value ->> 1), 0),
     coalesce((
-        SELECT max(served) FROM lanes
+        SELECT max(served) FROM holdfast_lanes AS lanes
         WHERE queue = given.value ->> 0 AND downstream = given.value ->> 1
     ), 0)
 FROM jsonb_each(:lanes) AS given
@@ -19,16 +19,16 @@ ON CONFLICT DO NOTHING;
 -- name: enqueue_lane_ids
 SELECT lanes.queue, lanes.downstream, lanes.kind, lanes.id
 FROM jsonb_each(:lanes) AS given
-CROSS JOIN lanes
+CROSS JOIN holdfast_lanes AS lanes
     ON lanes.queue = given.value ->> 0
     AND lanes.downstream = given.value ->> 1
     AND lanes.kind = given.value ->> 2;
 
 -- name: enqueue_newest
-SELECT coalesce(max(seq), 0) FROM jobs;
+SELECT coalesce(max(seq), 0) FROM holdfast_jobs AS jobs;
 
 -- name: enqueue_jobs
-INSERT INTO jobs (
+INSERT INTO holdfast_jobs AS jobs (
     id, lane, kind, status, ready, priority, ready_at, max_attempts, created_at, queued_at,
     deadline_at, dedup_key, owner, meta
 )
@@ -55,19 +55,19 @@ ON CONFLICT DO NOTHING;
 SELECT changes();
 
 -- name: enqueue_arguments
-INSERT INTO job_arguments (job, arguments)
+INSERT INTO holdfast_job_arguments AS job_arguments (job, arguments)
 SELECT jobs.seq, given.value ->> 1
 FROM jsonb_each(:arguments) AS given
-CROSS JOIN jobs ON jobs.id = given.value ->> 0 AND jobs.seq > :newest
+CROSS JOIN holdfast_jobs AS jobs ON jobs.id = given.value ->> 0 AND jobs.seq > :newest
 WHERE true
 ON CONFLICT DO NOTHING;
 
 -- name: enqueue_events
-INSERT INTO events (job, name, at, attempt)
-SELECT seq, status, :now, 0 FROM jobs WHERE seq > :newest ORDER BY seq;
+INSERT INTO holdfast_events AS events (job, name, at, attempt)
+SELECT seq, status, :now, 0 FROM holdfast_jobs AS jobs WHERE seq > :newest ORDER BY seq;
 
 -- name: enqueue_counts
-UPDATE lanes SET
+UPDATE holdfast_lanes AS lanes SET
     uploaded = lanes.uploaded + new.uploaded,
     scheduled = lanes.scheduled + new.scheduled,
     ready = lanes.ready + new.ready
@@ -77,7 +77,7 @@ FROM (
         sum(status = 'uploaded') AS uploaded,
         sum(status = 'queued' AND ready = 0) AS scheduled,
         sum(ready) AS ready
-    FROM jobs
+    FROM holdfast_jobs AS jobs
     WHERE seq > :newest
     GROUP BY lane
 ) AS new
@@ -89,8 +89,8 @@ SELECT
     own.seq,
     twin.id
 FROM jsonb_each(:jobs) AS given
-LEFT JOIN jobs AS own ON own.id = given.value ->> 0
-LEFT JOIN jobs AS twin
+LEFT JOIN holdfast_jobs AS own ON own.id = given.value ->> 0
+LEFT JOIN holdfast_jobs AS twin
     ON twin.kind = given.value ->> 2
     AND twin.dedup_key = given.value ->> 9
     AND twin.dedup_key IS NOT NULL

@@ -9,10 +9,10 @@ SELECT
     jobs.max_attempts, jobs.worker_id, jobs.last_attempt_at, jobs.deadline_at,
     jobs.cancel_requested, jobs.error_code
 FROM jsonb_each(:ids) AS given
-CROSS JOIN jobs ON jobs.id = given.value;
+CROSS JOIN holdfast_jobs AS jobs ON jobs.id = given.value;
 
 -- name: finish_ends
-INSERT INTO events (
+INSERT INTO holdfast_events AS events (
     job, name, at, attempt, error_code, meta, token, outcome, worker_id, started_at, duration,
     error_message, retry_after
 )
@@ -21,25 +21,25 @@ SELECT
     jobs.token, given.value ->> 1, jobs.worker_id, jobs.last_attempt_at, given.value ->> 3,
     given.value ->> 5, given.value ->> 6
 FROM jsonb_each(:ends) AS given
-CROSS JOIN jobs ON jobs.seq = given.value ->> 0;
+CROSS JOIN holdfast_jobs AS jobs ON jobs.seq = given.value ->> 0;
 
 -- A row of :rows is [seq, token, result, duration, meta].
 -- name: finish_complete_ends
-INSERT INTO events (
+INSERT INTO holdfast_events AS events (
     job, name, at, attempt, meta, token, outcome, worker_id, started_at, duration
 )
 SELECT
     jobs.seq, 'complete', :now, jobs.attempt_count, given.value ->> 4,
     jobs.token, 'complete', jobs.worker_id, jobs.last_attempt_at, given.value ->> 3
 FROM jsonb_each(:rows) AS given
-CROSS JOIN jobs
+CROSS JOIN holdfast_jobs AS jobs
     ON jobs.seq = given.value ->> 0
     AND jobs.status = 'processing'
     AND jobs.token = given.value ->> 1;
 
 -- A row of :rows is [seq, duration, started_at].
 -- name: finish_complete_ends_uniform
-INSERT INTO events (job, name, at, attempt, token, outcome, worker_id, started_at, duration)
+INSERT INTO holdfast_events AS events (job, name, at, attempt, token, outcome, worker_id, started_at, duration)
 SELECT
     value ->> 0, 'complete', :now, :attempt, :token, 'complete', :worker, value ->> 2, value ->> 1
 FROM jsonb_each(:rows);
@@ -52,7 +52,7 @@ worker_id = NULL,
     cancel_requested = 0
 
 -- name: finish_complete
-UPDATE jobs SET
+UPDATE holdfast_jobs AS jobs SET
     status = 'complete',
     result = given.value ->> 2,
     progress = NULL,
@@ -66,7 +66,7 @@ WHERE jobs.seq = given.value ->> 0
 
 -- A quarter cheaper than finish_complete, as no temporary table is needed for the join.
 -- name: finish_complete_uniform
-UPDATE jobs SET
+UPDATE holdfast_jobs AS jobs SET
     status = 'complete',
     result = :result,
     progress = NULL,
@@ -77,7 +77,7 @@ WHERE seq IN (SELECT value FROM carray(:seqs)) AND status = 'processing' AND tok
 
 -- A row of :rows is [seq, token, after, attempts not counted, whether it keeps its place].
 -- name: finish_requeue
-UPDATE jobs SET
+UPDATE holdfast_jobs AS jobs SET
     status = 'queued',
     ready = given.value ->> 2 <= 0,
     ready_at = CASE
@@ -95,7 +95,7 @@ WHERE jobs.seq = given.value ->> 0
     AND jobs.token = given.value ->> 1;
 
 -- name: finish_failed
-UPDATE jobs SET
+UPDATE holdfast_jobs AS jobs SET
     status = 'failed',
     ready = 0,
     error_code = given.value ->> 2,
@@ -110,7 +110,7 @@ WHERE jobs.seq = given.value ->> 0
     AND jobs.token = given.value ->> 1;
 
 -- name: finish_cancelled
-UPDATE jobs SET
+UPDATE holdfast_jobs AS jobs SET
     status = 'cancelled',
     ready = 0,
     finished_at = :now,
@@ -121,10 +121,10 @@ WHERE jobs.seq = given.value ->> 0
     AND jobs.token = given.value ->> 1;
 
 -- name: finish_late
-INSERT INTO late_results (job, token, received_at, result)
+INSERT INTO holdfast_late_results AS late_results (job, token, received_at, result)
 VALUES (:job, :token, :now, :result)
 ON CONFLICT DO NOTHING;
 
 -- name: finish_event
-INSERT INTO events (job, name, at, attempt, error_code, meta)
-SELECT seq, :name, :now, attempt_count, :error_code, :meta FROM jobs WHERE seq = :job;
+INSERT INTO holdfast_events AS events (job, name, at, attempt, error_code, meta)
+SELECT seq, :name, :now, attempt_count, :error_code, :meta FROM holdfast_jobs AS jobs WHERE seq = :job;

@@ -1,7 +1,7 @@
 -- Maintenance. Each task finds its rows in a partial index and works on a bounded number of them.
 
 -- name: maintain_lead
-INSERT INTO leaders (name, holder, term, expires_at)
+INSERT INTO holdfast_leaders AS leaders (name, holder, term, expires_at)
 VALUES (:name, :holder, 1, :expires_at)
 ON CONFLICT (name) DO UPDATE SET
     term = term + (leaders.holder <> excluded.holder OR leaders.expires_at <= :now),
@@ -11,47 +11,47 @@ WHERE leaders.holder = excluded.holder OR leaders.expires_at <= :now
 RETURNING term;
 
 -- name: maintain_resign
-UPDATE leaders SET expires_at = 0 WHERE name = :name AND holder = :holder AND expires_at > 0;
+UPDATE holdfast_leaders AS leaders SET expires_at = 0 WHERE name = :name AND holder = :holder AND expires_at > 0;
 
 -- name: maintain_expired_leases
 SELECT
     seq, id, token, lane, kind, attempt_count, max_attempts, last_attempt_at, cancel_requested
-FROM jobs
+FROM holdfast_jobs AS jobs
 WHERE lease_expires_at IS NOT NULL AND lease_expires_at <= :now
 ORDER BY lease_expires_at
 LIMIT :limit;
 
 -- name: maintain_past_deadline
 SELECT seq, id, token, lane, kind, status, ready, attempt_count, last_attempt_at
-FROM jobs
+FROM holdfast_jobs AS jobs
 WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND deadline_at < :now
 ORDER BY deadline_at
 LIMIT :limit;
 
 -- name: maintain_late
-SELECT seq FROM jobs
+SELECT seq FROM holdfast_jobs AS jobs
 WHERE id = :id AND token = :token AND status = 'failed' AND error_code = 'TIMEOUT';
 
 -- name: maintain_count_of_kind
 SELECT coalesce(sum(complete), 0), coalesce(sum(failed), 0), coalesce(sum(cancelled), 0)
-FROM lanes
+FROM holdfast_lanes AS lanes
 WHERE kind = :kind;
 
 -- name: maintain_oldest_finished
 SELECT seq, finished_at, id, lane, owner, meta, result, error_code, error_group, dead_letter
-FROM jobs
+FROM holdfast_jobs AS jobs
 WHERE kind = :kind AND status = :status AND finished_at IS NOT NULL
 ORDER BY finished_at, seq
 LIMIT :limit;
 
 -- name: maintain_delete_jobs
-DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(:seqs));
+DELETE FROM holdfast_jobs AS jobs WHERE seq IN (SELECT value FROM json_each(:seqs));
 
 -- name: maintain_delete_arguments
-DELETE FROM job_arguments WHERE job IN (SELECT value FROM json_each(:seqs));
+DELETE FROM holdfast_job_arguments AS job_arguments WHERE job IN (SELECT value FROM json_each(:seqs));
 
 -- name: maintain_delete_events
-DELETE FROM events WHERE job IN (SELECT value FROM json_each(:seqs));
+DELETE FROM holdfast_events AS events WHERE job IN (SELECT value FROM json_each(:seqs));
 
 -- name: maintain_delete_late_results
-DELETE FROM late_results WHERE job IN (SELECT value FROM json_each(:seqs));
+DELETE FROM holdfast_late_results AS late_results WHERE job IN (SELECT value FROM json_each(:seqs));

@@ -9,7 +9,7 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
     jobs.cancel_requested, jobs.result, jobs.error_code, jobs.error_message, jobs.dead_letter,
     jobs.status = 'queued' AND jobs.ready_at <= :now AND lanes.held = 1 AND coalesce((
         SELECT open_until IS NULL OR open_until > :now
-        FROM downstreams
+        FROM holdfast_downstreams AS downstreams
         WHERE name = lanes.downstream
     ), 0) AS held
 
@@ -28,63 +28,63 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
     AND (:created_to IS NULL OR jobs.created_at < :created_to)
 
 -- name: read_job
-SELECT {{job_columns}}, (SELECT arguments FROM job_arguments WHERE job = jobs.seq)
-FROM jobs
-CROSS JOIN lanes ON lanes.id = jobs.lane
+SELECT {{job_columns}}, (SELECT arguments FROM holdfast_job_arguments AS job_arguments WHERE job = jobs.seq)
+FROM holdfast_jobs AS jobs
+CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
 WHERE jobs.id = :id;
 
 -- Six queries for the same list: the caller chooses the index that leaves the fewest rows.
 -- name: read_jobs_of_id
 SELECT {{job_columns}}
-FROM jobs
-CROSS JOIN lanes ON lanes.id = jobs.lane
+FROM holdfast_jobs AS jobs
+CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
 WHERE jobs.id = :id AND jobs.seq < :before AND {{job_filter}}
 LIMIT :limit;
 
 -- name: read_jobs
 SELECT {{job_columns}}
-FROM jobs NOT INDEXED
-CROSS JOIN lanes ON lanes.id = jobs.lane
+FROM holdfast_jobs AS jobs NOT INDEXED
+CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
 WHERE jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
 -- name: read_jobs_of_owner
 SELECT {{job_columns}}
-FROM jobs INDEXED BY jobs_owned
-CROSS JOIN lanes ON lanes.id = jobs.lane
+FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_owned
+CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
 WHERE jobs.owner = :owner AND jobs.owner IS NOT NULL AND jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
 -- name: read_jobs_unfinished
 SELECT {{job_columns}}
-FROM jobs INDEXED BY jobs_unfinished
-CROSS JOIN lanes ON lanes.id = jobs.lane
+FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_unfinished
+CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
 WHERE jobs.finished_at IS NULL AND jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
 -- name: read_jobs_ended_badly
 SELECT {{job_columns}}
-FROM jobs INDEXED BY jobs_ended_badly
-CROSS JOIN lanes ON lanes.id = jobs.lane
+FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_ended_badly
+CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
 WHERE (jobs.status = 'failed' OR jobs.status = 'cancelled') AND jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
 -- name: read_jobs_of_kind
 SELECT {{job_columns}}
-FROM jobs INDEXED BY jobs_of_kind
-CROSS JOIN lanes ON lanes.id = jobs.lane
+FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_of_kind
+CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
 WHERE jobs.kind = :kinds ->> 0 AND jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
 -- name: read_dead_letters
 SELECT {{job_columns}}
-FROM jobs INDEXED BY jobs_dead
-CROSS JOIN lanes ON lanes.id = jobs.lane
+FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_dead
+CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
 WHERE jobs.dead_letter IS NOT NULL
     AND (jobs.finished_at, jobs.seq) < (:before_at, :before)
     AND {{job_filter}}
@@ -95,9 +95,9 @@ LIMIT :limit;
 SELECT
     dead_letter_groups.kind, dead_letter_groups.code, dead_letter_groups.message,
     dead_letter_groups.count, jobs.finished_at, jobs.id
-FROM dead_letter_groups
-CROSS JOIN jobs ON jobs.seq = (
-    SELECT seq FROM jobs
+FROM holdfast_dead_letter_groups AS dead_letter_groups
+CROSS JOIN holdfast_jobs AS jobs ON jobs.seq = (
+    SELECT seq FROM holdfast_jobs AS jobs
     WHERE kind = dead_letter_groups.kind
         AND error_code = dead_letter_groups.code
         AND error_group = dead_letter_groups.message
@@ -111,8 +111,8 @@ ORDER BY dead_letter_groups.count DESC, dead_letter_groups.kind, dead_letter_gro
 SELECT
     events.sequence, jobs.id, jobs.kind, jobs.owner, events.name, events.at, events.attempt,
     events.duration, events.error_code, events.meta
-FROM jobs
-CROSS JOIN events ON events.job = jobs.seq
+FROM holdfast_jobs AS jobs
+CROSS JOIN holdfast_events AS events ON events.job = jobs.seq
 WHERE jobs.id = :id
 ORDER BY events.sequence;
 
@@ -120,34 +120,34 @@ ORDER BY events.sequence;
 SELECT
     events.sequence, jobs.id, jobs.kind, jobs.owner, events.name, events.at, events.attempt,
     events.duration, events.error_code, events.meta
-FROM events
-CROSS JOIN jobs ON jobs.seq = events.job
+FROM holdfast_events AS events
+CROSS JOIN holdfast_jobs AS jobs ON jobs.seq = events.job
 WHERE events.sequence > :sequence AND (:owner IS NULL OR jobs.owner = :owner)
 ORDER BY events.sequence
 LIMIT :limit;
 
 -- name: read_last_sequence
-SELECT coalesce(max(sequence), 0) FROM events;
+SELECT coalesce(max(sequence), 0) FROM holdfast_events AS events;
 
 -- name: read_attempts
 SELECT
     events.attempt, events.token, events.worker_id, events.started_at, events.at,
     events.duration, events.outcome, events.error_code, events.error_message,
     events.retry_after, events.meta
-FROM jobs
-CROSS JOIN events ON events.job = jobs.seq AND events.token IS NOT NULL
+FROM holdfast_jobs AS jobs
+CROSS JOIN holdfast_events AS events ON events.job = jobs.seq AND events.token IS NOT NULL
 WHERE jobs.id = :id
 ORDER BY events.token;
 
 -- name: read_running_attempt
 SELECT attempt_count, token, worker_id, last_attempt_at
-FROM jobs
+FROM holdfast_jobs AS jobs
 WHERE id = :id AND status = 'processing';
 
 -- name: read_late_results
 SELECT late_results.token, late_results.received_at, late_results.result
-FROM jobs
-CROSS JOIN late_results ON late_results.job = jobs.seq
+FROM holdfast_jobs AS jobs
+CROSS JOIN holdfast_late_results AS late_results ON late_results.job = jobs.seq
 WHERE jobs.id = :id
 ORDER BY late_results.token;
 
@@ -155,38 +155,38 @@ ORDER BY late_results.token;
 SELECT
     queue, nullif(downstream, ''), kind, uploaded, scheduled, ready, processing, complete,
     failed, cancelled
-FROM lanes
+FROM holdfast_lanes AS lanes
 ORDER BY queue, downstream, kind;
 
 -- name: read_outcomes
-SELECT kind, status, attempts, count FROM outcome_counts ORDER BY kind, status, attempts;
+SELECT kind, status, attempts, count FROM holdfast_outcome_counts AS outcome_counts ORDER BY kind, status, attempts;
 
 -- name: read_totals
-SELECT name, count FROM totals;
+SELECT name, count FROM holdfast_totals AS totals;
 
 -- name: read_dead_count
-SELECT coalesce(sum(count), 0) FROM dead_letter_groups;
+SELECT coalesce(sum(count), 0) FROM holdfast_dead_letter_groups AS dead_letter_groups;
 
 -- The oldest job of each priority in a lane: one index step per priority.
 -- name: read_oldest_ready
 WITH RECURSIVE heads (lane, queue, priority) AS (
     SELECT
         id, queue,
-        (SELECT max(priority) FROM jobs WHERE lane = lanes.id AND ready = 1)
-    FROM lanes
+        (SELECT max(priority) FROM holdfast_jobs AS jobs WHERE lane = lanes.id AND ready = 1)
+    FROM holdfast_lanes AS lanes
     WHERE ready > 0
     UNION ALL
     SELECT
         heads.lane, heads.queue,
         (
-            SELECT max(priority) FROM jobs
+            SELECT max(priority) FROM holdfast_jobs AS jobs
             WHERE lane = heads.lane AND ready = 1 AND priority < heads.priority
         )
     FROM heads
     WHERE heads.priority IS NOT NULL
 )
 SELECT queue, min((
-    SELECT min(ready_at) FROM jobs
+    SELECT min(ready_at) FROM holdfast_jobs AS jobs
     WHERE lane = heads.lane AND ready = 1 AND priority = heads.priority
 ))
 FROM heads
@@ -194,4 +194,4 @@ WHERE priority IS NOT NULL
 GROUP BY queue;
 
 -- name: read_schema_version
-SELECT max(version) FROM schema_migrations;
+SELECT max(version) FROM holdfast_migrations;

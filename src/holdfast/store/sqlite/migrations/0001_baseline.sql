@@ -1,11 +1,12 @@
--- The durable job engine: lanes, jobs, their history, downstreams, leadership, counters.
+-- The durable job engine: lanes, jobs, their history, downstreams, leadership, counters. Every name
+-- begins with holdfast_, since the file may hold the caller's own tables as well.
 -- Times are epoch seconds; JSON is text. Constraints, triggers and partial indexes are written
 -- without IN: building its list for every row would cost more than the write itself.
 
--- One row a (queue, downstream, kind), with how many jobs stand where. A lane of the documentation
--- is all rows of one (queue, downstream); the kinds are kept apart so that one at its limit, or
--- unknown to a worker, is passed over without looking at its jobs. '' is "no downstream".
-CREATE TABLE lanes (
+-- One row per (queue, downstream, kind), with the number of its jobs in each place. A lane is all
+-- rows of one (queue, downstream); the kinds are kept apart so that a kind at its limit, or unknown
+-- to a worker, is skipped without reading its jobs. '' means no downstream.
+CREATE TABLE holdfast_lanes (
     id          INTEGER PRIMARY KEY,
     queue       TEXT    NOT NULL,
     downstream  TEXT    NOT NULL DEFAULT '',
@@ -22,13 +23,13 @@ CREATE TABLE lanes (
     UNIQUE (queue, downstream, kind)
 ) STRICT;
 
--- What a claim looks at: lanes with something to take, the one served longest ago first. The rows
--- of one (queue, downstream) share `served`, so they stand together here.
-CREATE INDEX lanes_eligible ON lanes (queue, served, downstream) WHERE ready > 0 AND held = 0;
-CREATE INDEX lanes_by_downstream ON lanes (downstream);
-CREATE INDEX lanes_running ON lanes (kind, downstream, processing) WHERE processing > 0;
+-- What a claim reads: lanes with ready jobs, the one served longest ago first. The rows of one
+-- (queue, downstream) share `served`, so the index keeps them together.
+CREATE INDEX holdfast_lanes_eligible ON holdfast_lanes (queue, served, downstream) WHERE ready > 0 AND held = 0;
+CREATE INDEX holdfast_lanes_by_downstream ON holdfast_lanes (downstream);
+CREATE INDEX holdfast_lanes_running ON holdfast_lanes (kind, downstream, processing) WHERE processing > 0;
 
-CREATE TABLE jobs (
+CREATE TABLE holdfast_jobs (
     seq                INTEGER PRIMARY KEY AUTOINCREMENT,
     id                 TEXT    NOT NULL UNIQUE,
     lane               INTEGER NOT NULL,
@@ -95,32 +96,32 @@ CREATE TABLE jobs (
 ) STRICT;
 
 -- Hot, and small for as long as work flows: each holds only rows in that state.
-CREATE INDEX jobs_ready ON jobs (lane, priority DESC, ready_at) WHERE ready = 1;
-CREATE INDEX jobs_due ON jobs (ready_at) WHERE status = 'queued' AND ready = 0;
-CREATE INDEX jobs_leased ON jobs (lease_expires_at) WHERE lease_expires_at IS NOT NULL;
-CREATE INDEX jobs_deadline ON jobs (deadline_at)
+CREATE INDEX holdfast_jobs_ready ON holdfast_jobs (lane, priority DESC, ready_at) WHERE ready = 1;
+CREATE INDEX holdfast_jobs_due ON holdfast_jobs (ready_at) WHERE status = 'queued' AND ready = 0;
+CREATE INDEX holdfast_jobs_leased ON holdfast_jobs (lease_expires_at) WHERE lease_expires_at IS NOT NULL;
+CREATE INDEX holdfast_jobs_deadline ON holdfast_jobs (deadline_at)
     WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
-CREATE INDEX jobs_trials ON jobs (lane) WHERE permit_trial IS NOT NULL;
-CREATE INDEX jobs_unfinished ON jobs (seq) WHERE finished_at IS NULL;
+CREATE INDEX holdfast_jobs_trials ON holdfast_jobs (lane) WHERE permit_trial IS NOT NULL;
+CREATE INDEX holdfast_jobs_unfinished ON holdfast_jobs (seq) WHERE finished_at IS NULL;
 -- Cold: written once when a job finishes, read by retention and pages.
-CREATE INDEX jobs_finished ON jobs (kind, status, finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX jobs_ended_badly ON jobs (seq) WHERE status = 'failed' OR status = 'cancelled';
-CREATE INDEX jobs_dead ON jobs (finished_at) WHERE dead_letter IS NOT NULL;
-CREATE INDEX jobs_dead_groups ON jobs (kind, error_code, error_group, finished_at)
+CREATE INDEX holdfast_jobs_finished ON holdfast_jobs (kind, status, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX holdfast_jobs_ended_badly ON holdfast_jobs (seq) WHERE status = 'failed' OR status = 'cancelled';
+CREATE INDEX holdfast_jobs_dead ON holdfast_jobs (finished_at) WHERE dead_letter IS NOT NULL;
+CREATE INDEX holdfast_jobs_dead_groups ON holdfast_jobs (kind, error_code, error_group, finished_at)
     WHERE dead_letter IS NOT NULL;
-CREATE INDEX jobs_of_kind ON jobs (kind);
-CREATE INDEX jobs_owned ON jobs (owner) WHERE owner IS NOT NULL;
+CREATE INDEX holdfast_jobs_of_kind ON holdfast_jobs (kind);
+CREATE INDEX holdfast_jobs_owned ON holdfast_jobs (owner) WHERE owner IS NOT NULL;
 -- A twin is a job with the same key that is unfinished or complete.
-CREATE UNIQUE INDEX jobs_dedup ON jobs (kind, dedup_key)
+CREATE UNIQUE INDEX holdfast_jobs_dedup ON holdfast_jobs (kind, dedup_key)
     WHERE dedup_key IS NOT NULL AND status <> 'failed' AND status <> 'cancelled';
 
 -- The table of legal moves, the same as holdfast.jobs.model.MOVES.
-CREATE TRIGGER jobs_are_born BEFORE INSERT ON jobs
+CREATE TRIGGER holdfast_jobs_are_born BEFORE INSERT ON holdfast_jobs
 WHEN NEW.status NOT IN ('uploaded', 'queued')
 BEGIN
     SELECT RAISE(ABORT, 'illegal move: a job is created uploaded or queued');
 END;
-CREATE TRIGGER jobs_move AFTER UPDATE OF status, token ON jobs
+CREATE TRIGGER holdfast_jobs_move AFTER UPDATE OF status, token ON holdfast_jobs
 WHEN NEW.token < OLD.token OR NEW.status <> OLD.status AND NOT (
     OLD.status = 'queued' AND (
         NEW.status = 'processing' OR NEW.status = 'failed' OR NEW.status = 'cancelled'
@@ -138,16 +139,15 @@ BEGIN
     SELECT RAISE(ABORT, 'illegal move: not in the table of legal moves, or the token falls');
 END;
 
--- Apart from the row that every move rewrites: arguments are written once and read once.
-CREATE TABLE job_arguments (
+-- Not in the job's row, which every move rewrites: arguments are written once and read once.
+CREATE TABLE holdfast_job_arguments (
     job       INTEGER PRIMARY KEY,
     arguments TEXT NOT NULL
 ) STRICT;
 
--- History, append-only. The line that ends an attempt carries all there is to say of it, from
--- `token` on, and only that one has a token: so there is one a token. The attempt under way is the
--- job's own row.
-CREATE TABLE events (
+-- History, append-only. The row that ends an attempt describes it in the columns from `token` on; no
+-- other row has a token, so there is one row per token. A running attempt is in the job's own row.
+CREATE TABLE holdfast_events (
     sequence      INTEGER PRIMARY KEY AUTOINCREMENT,
     job           INTEGER NOT NULL,
     name          TEXT    NOT NULL,
@@ -174,14 +174,14 @@ CREATE TABLE events (
         END
     )
 ) STRICT;
-CREATE UNIQUE INDEX events_of_job ON events (job, token);
+CREATE UNIQUE INDEX holdfast_events_of_job ON holdfast_events (job, token);
 
-CREATE TRIGGER events_are_history BEFORE UPDATE ON events
+CREATE TRIGGER holdfast_events_are_history BEFORE UPDATE ON holdfast_events
 BEGIN
     SELECT RAISE(ABORT, 'history is append-only');
 END;
 
-CREATE TABLE late_results (
+CREATE TABLE holdfast_late_results (
     job         INTEGER NOT NULL,
     token       INTEGER NOT NULL,
     received_at REAL    NOT NULL,
@@ -189,7 +189,7 @@ CREATE TABLE late_results (
     PRIMARY KEY (job, token)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE downstreams (
+CREATE TABLE holdfast_downstreams (
     name       TEXT    PRIMARY KEY,
     version    INTEGER NOT NULL,
     state      TEXT    NOT NULL CHECK (state IN ('CLOSED', 'OPEN', 'HALF_OPEN')),
@@ -200,10 +200,10 @@ CREATE TABLE downstreams (
     record     TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
 -- Those whose lanes are marked as held until a time; a claim asks which of them to let go.
-CREATE INDEX downstreams_cooling ON downstreams (open_until)
+CREATE INDEX holdfast_downstreams_cooling ON holdfast_downstreams (open_until)
     WHERE lanes_held = 1 AND open_until IS NOT NULL;
 
-CREATE TABLE rate_spent (
+CREATE TABLE holdfast_rate_spent (
     downstream TEXT    NOT NULL,
     width      REAL    NOT NULL,
     bucket     INTEGER NOT NULL,
@@ -211,19 +211,19 @@ CREATE TABLE rate_spent (
     PRIMARY KEY (downstream, width, bucket)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE leaders (
+CREATE TABLE holdfast_leaders (
     name       TEXT    PRIMARY KEY,
     holder     TEXT    NOT NULL,
     term       INTEGER NOT NULL,
     expires_at REAL    NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE totals (
+CREATE TABLE holdfast_totals (
     name  TEXT    PRIMARY KEY,
     count INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE outcome_counts (
+CREATE TABLE holdfast_outcome_counts (
     kind     TEXT    NOT NULL,
     status   TEXT    NOT NULL,
     attempts INTEGER NOT NULL,
@@ -231,10 +231,47 @@ CREATE TABLE outcome_counts (
     PRIMARY KEY (kind, status, attempts)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE dead_letter_groups (
+CREATE TABLE holdfast_dead_letter_groups (
     kind    TEXT    NOT NULL,
     code    TEXT    NOT NULL,
     message TEXT    NOT NULL,
     count   INTEGER NOT NULL CHECK (count >= 0),
     PRIMARY KEY (kind, code, message)
 ) STRICT, WITHOUT ROWID;
+
+-- For people: jobs and attempts with ISO 8601 times in UTC, under the names of the Python model.
+CREATE VIEW holdfast_jobs_readable AS
+SELECT
+    jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downstream, jobs.status,
+    jobs.priority, jobs.attempt_count, jobs.max_attempts, jobs.manual_retry_count,
+    strftime('%FT%TZ', jobs.created_at, 'unixepoch') AS created_at,
+    strftime('%FT%TZ', jobs.queued_at, 'unixepoch') AS queued_at,
+    strftime('%FT%TZ', jobs.ready_at, 'unixepoch') AS ready_at,
+    strftime('%FT%TZ', jobs.started_at, 'unixepoch') AS started_at,
+    strftime('%FT%TZ', jobs.last_attempt_at, 'unixepoch') AS last_attempt_at,
+    strftime('%FT%TZ', jobs.finished_at, 'unixepoch') AS finished_at,
+    strftime('%FT%TZ', jobs.deadline_at, 'unixepoch') AS deadline_at,
+    jobs.worker_id, strftime('%FT%TZ', jobs.lease_expires_at, 'unixepoch') AS lease_expires_at,
+    jobs.cancel_requested, jobs.progress, jobs.progress_note, jobs.owner, jobs.dedup_key,
+    jobs.error_code, jobs.error_message, jobs.dead_letter, jobs.meta, job_arguments.arguments,
+    jobs.result
+FROM holdfast_jobs AS jobs
+JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
+JOIN holdfast_job_arguments AS job_arguments ON job_arguments.job = jobs.seq;
+
+CREATE VIEW holdfast_attempts_readable AS
+SELECT
+    jobs.id AS job_id, events.attempt AS number, events.worker_id,
+    strftime('%FT%TZ', events.started_at, 'unixepoch') AS started_at,
+    strftime('%FT%TZ', events.at, 'unixepoch') AS finished_at,
+    events.duration, events.outcome, events.error_code, events.error_message, events.retry_after,
+    events.meta
+FROM holdfast_events AS events
+JOIN holdfast_jobs AS jobs ON jobs.seq = events.job
+WHERE events.token IS NOT NULL
+UNION ALL
+SELECT
+    id, attempt_count, worker_id, strftime('%FT%TZ', last_attempt_at, 'unixepoch'), NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL
+FROM holdfast_jobs
+WHERE status = 'processing';
