@@ -10,7 +10,7 @@ unless told otherwise, so theirs need not be open yet.
 
 Statements have named parameters (`:name`). Drivers are recognised by their classes and are never
 imported here: if a driver is not loaded, no connection of it exists. The SQLite store takes only
-apsw connections and has its own code for them, `store.sqlite.joined`.
+apsw connections and has its own code for them, in `store.sqlite.enqueue`.
 """
 
 import re
