@@ -10,25 +10,39 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
     patterns=["README.md", "docs/**/*.md"],
 ).pytest()
 
-ONE_AT_A_TIME = ("tests/acceptance/", "tests/browser/", "tests/campaigns/", "tests/faults/")
+BROWSER = "tests/browser/"
+ONE_AT_A_TIME = ("tests/acceptance/", BROWSER, "tests/campaigns/", "tests/faults/")
 """Whose tests start many processes: two of them at once would fight for the machine."""
 
 
 class Sharing(LoadScopeScheduling):
     """Where several processes test (`-n 2`), keep the tests of a file together.
 
-    Those of `ONE_AT_A_TIME` follow each other in one process, and the others do the rest.
+    While one process runs a file of `ONE_AT_A_TIME`, the others run other files as long as there
+    are any. The browser's files share one browser, so they stay together too.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "processes" if file.startswith(ONE_AT_A_TIME) else file
+        return BROWSER if file.startswith(BROWSER) else file
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        taken = any(
+            file.startswith(ONE_AT_A_TIME) and not all(done.values())
+            for other, work in self.assigned_work.items()
+            if other is not node
+            for file, done in work.items()
+        )
+        fitting = (file for file in self.workqueue if file.startswith(ONE_AT_A_TIME) != taken)
+        self.workqueue.move_to_end(next(fitting, next(iter(self.workqueue))), last=False)
+        super()._assign_work_unit(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Sharing:
