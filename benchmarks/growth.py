@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from benchmarks.measure import Row, percentile, sized
-from holdfast.bootstrap import JoinableStore, open_store
+from holdfast.bootstrap import TransactionalStore, open_store
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.ids import new_ids
 from holdfast.jobs.downstreams.record import DownstreamSettings
@@ -46,28 +46,28 @@ class Sizes:
         return f"{self.queued} queued, {self.held} held and {self.finished} finished jobs"
 
 
-async def _enqueue(store: JoinableStore, jobs: int, *, held: bool = False) -> None:
+async def _enqueue(store: TransactionalStore, jobs: int, *, held: bool = False) -> None:
     kind, downstream = (HELD_KIND, DOWN) if held else (KIND, None)
     for start in range(0, jobs, FILLING):
         ids = new_ids(min(FILLING, jobs - start), time.time())
         await store.enqueue([NewJob(i, kind, QUEUE, "null", downstream=downstream) for i in ids])
 
 
-async def _claim(store: JoinableStore, jobs: int) -> tuple[Claim, ...]:
+async def _claim(store: TransactionalStore, jobs: int) -> tuple[Claim, ...]:
     result = await store.tick(WORKER, claim=ClaimRequest(jobs, (QUEUE,), _KINDS))
     if len(result.claims) != jobs or any(claim.kind != KIND for claim in result.claims):
         raise AssertionError(f"{len(result.claims)} of {jobs} jobs were claimed, or held ones")
     return result.claims
 
 
-async def _complete(store: JoinableStore, claims: tuple[Claim, ...]) -> None:
+async def _complete(store: TransactionalStore, claims: tuple[Claim, ...]) -> None:
     done = [Finished(claim.lease, Completed("null"), duration=0.0) for claim in claims]
     result = await store.tick(WORKER, done)
     if result.refused:
         raise AssertionError(f"{len(result.refused)} completions were refused")
 
 
-async def _fill(store: JoinableStore, sizes: Sizes) -> None:
+async def _fill(store: TransactionalStore, sizes: Sizes) -> None:
     await store.declare_downstreams([DownstreamSettings(DOWN, breaker=BreakerPolicy())])
     await DownstreamControl(store).hold(DOWN)
     for start in range(0, sizes.finished, FILLING):
@@ -78,7 +78,7 @@ async def _fill(store: JoinableStore, sizes: Sizes) -> None:
     await _enqueue(store, sizes.queued)
 
 
-async def _one_claim(store: JoinableStore) -> float:
+async def _one_claim(store: TransactionalStore) -> float:
     """Return the seconds that claiming one batch took; as many are queued after it as before."""
     await _enqueue(store, BATCH)
     begin = time.perf_counter()
@@ -88,7 +88,7 @@ async def _one_claim(store: JoinableStore) -> float:
     return seconds
 
 
-async def _compare(empty: JoinableStore, large: JoinableStore) -> float:
+async def _compare(empty: TransactionalStore, large: TransactionalStore) -> float:
     """Return how many times longer a claim takes on `large`, medians of many in turn."""
     seconds: dict[str, list[float]] = {"empty": [], "large": []}
     for number in range(sized(20, 200)):
@@ -100,7 +100,9 @@ async def _compare(empty: JoinableStore, large: JoinableStore) -> float:
 
 
 @asynccontextmanager
-async def _two(empty: str, large: str) -> AsyncIterator[tuple[JoinableStore, JoinableStore]]:
+async def _two(
+    empty: str, large: str
+) -> AsyncIterator[tuple[TransactionalStore, TransactionalStore]]:
     stores = open_store(empty), open_store(large)
     await stores[0].open()
     await stores[1].open()

@@ -90,7 +90,7 @@ BUGS = (
     Bug(
         "trials are not limited",
         "sqlite",
-        "jobs/downstreams/record.py",
+        "jobs/downstreams/claim_permits.py",
         "    state = transitions.state_at(circuit, now)\n    policy = settings.breaker",
         "    state = CircuitState.CLOSED\n    policy = settings.breaker",
         ("brownout",),

@@ -29,7 +29,7 @@ _DRAIN = 90.0
 _DISK = "24m"
 _LINES_EACH = 12
 """Lines that a worker may log for one outage, lost leases and refused reports apart."""
-_LEASE_TALK = ("lost its lease", "was refused", "reported again", "had lost their workers")
+_LEASE_TALK = ("lost its lease", "was refused", "reported again", "lost their workers")
 
 Fault = Callable[[float], None]
 """Take the store away for so many seconds; blocks."""

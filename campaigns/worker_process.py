@@ -17,7 +17,7 @@ from campaigns.ledger import end_with_parent
 from campaigns.watched import WatchedStore
 from holdfast.bootstrap import open_store
 from holdfast.clock import SystemClock
-from holdfast.jobs.maintenance.options import MaintenanceOptions
+from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.store_port import Store
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.signals import stop_on_signals

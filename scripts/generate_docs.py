@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast import RetryPolicy, presets
 from holdfast.errors import ERRORS
-from holdfast.jobs.model import BORN
+from holdfast.jobs.model import INITIAL_STATUSES
 from holdfast.jobs.model import MOVES as JOB_MOVES
 from holdfast.resilience.breaker.transitions import MOVES
 
@@ -30,7 +30,7 @@ def breaker_diagram() -> str:
 
 def jobs_diagram() -> str:
     """Draw the table of a job's moves as a Mermaid state diagram."""
-    born = [f"    [*] --> {status}" for status in sorted(BORN)]
+    born = [f"    [*] --> {status}" for status in sorted(INITIAL_STATUSES)]
     moves = [f"    {origin} --> {target} : {why}" for (origin, target), why in JOB_MOVES.items()]
     return "\n".join(["```mermaid", "stateDiagram-v2", *born, *moves, "```"])
 

@@ -13,7 +13,7 @@ from holdfast.bootstrap import Engine, open_store
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.downstream import Downstream
 from holdfast.jobs.declare.validation import PayloadTooLarge
-from holdfast.jobs.engine import Engine as StoreEngine
+from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.store_port import StoreUnusable
 from holdfast.resilience.breaker.transitions import CircuitState
 from holdfast.store.sqlite.store import SQLiteStore

@@ -1,4 +1,4 @@
-"""Wire stores to the engine: the one place that knows which address means which store."""
+"""Wire stores to the engine: the one place that maps a URL to a store."""
 
 import difflib
 import importlib
@@ -10,10 +10,10 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener
-from holdfast.jobs.client.enqueue import Joining
+from holdfast.jobs.client.enqueue import TransactionalEnqueue
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
-from holdfast.jobs.engine import Engine as StoreEngine
+from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.store_port import Store, StoreUnusable
 
 _SQLITE = ("sqlite",)
@@ -22,18 +22,18 @@ _HELP = "use sqlite:///work.db for a file, or postgresql://user:password@host:54
 
 
 class Engine(StoreEngine):
-    """Everything that can be done with jobs, on the store at `url`. Open it with `async with`.
+    """Enqueue and run jobs on the store at `url`. Open it with `async with`.
 
     Args:
-        url: `sqlite:///work.db` (a path from here), `sqlite:////srv/work.db` (from the root), or
+        url: `sqlite:///work.db` (relative), `sqlite:////srv/work.db` (absolute), or
             `postgresql://user:password@host:5432/database`.
-        apps: what declares the kinds of jobs.
-        clock: where time comes from.
-        listeners: told by workers of claims, outcomes, refusals and outages.
-        payload_limit: bytes of JSON that the arguments of one job may have.
+        apps: the apps that declare the job kinds.
+        clock: the source of time.
+        listeners: receive the workers' events: claims, outcomes, refusals, outages.
+        payload_limit: most bytes of JSON in one job's arguments.
 
     Raises:
-        StoreUnusable: the address cannot be understood, or its extra is not installed.
+        StoreUnusable: the URL is invalid, or its extra is not installed.
         ValueError: two apps have the same name, or declare one downstream differently.
     """
 
@@ -53,19 +53,19 @@ class Engine(StoreEngine):
             clock=clock,
             listeners=listeners,
             payload_limit=payload_limit,
-            joining=store,
+            transactional=store,
         )
 
 
-class JoinableStore(Store, Joining, Protocol):
-    """A store that also enqueues inside a transaction of the caller's."""
+class TransactionalStore(Store, TransactionalEnqueue, Protocol):
+    """A store that also enqueues in the caller's transaction."""
 
 
 async def migrate(url: str) -> int:
     """Bring the schema of the store at `url` up to date and return its version.
 
     Raises:
-        StoreUnusable: the address or the database cannot be used; the message says what to do.
+        StoreUnusable: the URL or the database cannot be used; the message says what to do.
         StoreUnavailable: the database does not answer.
     """
     async with open_store(url, migrate=True) as store:
@@ -76,25 +76,25 @@ def load_app(reference: str) -> App:
     """Return the app that `reference` names, `mypackage.jobs:app`.
 
     Raises:
-        ValueError: there is no such module, it has no such name, or that is no `App`.
+        ValueError: there is no such module, it has no such name, or that is not an `App`.
     """
     app = load_reference(reference)
     if not isinstance(app, App):
         attribute = reference.partition(":")[2]
-        raise ValueError(f"app {reference!r}: {attribute!r} is no App there, got {app!r}")
+        raise ValueError(f"app {reference!r}: {attribute!r} is not an App, got {app!r}")
     return app
 
 
 def load_reference(reference: str) -> object:
-    """Return what `mypackage.jobs:app` names; None where the module has no such name.
+    """Return the object that `mypackage.jobs:app` names; None if the module lacks the name.
 
     Raises:
-        ValueError: it is not of that form, or there is no such module.
+        ValueError: it does not have that form, or there is no such module.
     """
     module_name, found, attribute = reference.partition(":")
     if not (found and module_name and attribute):
         raise ValueError(f"an app is named mypackage.jobs:app, got {reference!r}")
-    # As `python -m` does: a person's own module lies where the command is given.
+    # As `python -m` does: the user's module may be in the current directory.
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -102,19 +102,21 @@ def load_reference(reference: str) -> object:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
-            raise  # the module is there, and misses something itself
+            raise  # the module exists; one of its own imports is missing
         raise ValueError(f"app {reference!r}: there is no module {error.name!r}") from None
     return getattr(module, attribute, None)
 
 
-def open_store(url: str, *, clock: Clock = SYSTEM_CLOCK, migrate: bool = False) -> JoinableStore:
+def open_store(
+    url: str, *, clock: Clock = SYSTEM_CLOCK, migrate: bool = False
+) -> TransactionalStore:
     """Return the store at `url`, not opened yet: nothing is read or written.
 
-    `migrate` lets opening it bring the schema up to date; the embedded store always does.
+    `migrate` updates the schema on opening; the embedded store always does.
 
     Raises:
-        StoreUnusable: the address cannot be understood, or its extra is not installed. Nothing of
-            the address but its scheme is repeated, for it may hold a password.
+        StoreUnusable: the URL is invalid, or its extra is not installed. The message shows only
+            the URL's scheme, since the rest may contain a password.
     """
     if not isinstance(url, str):
         raise StoreUnusable(f"the database's address must be a string, got {type(url).__name__}")
@@ -124,10 +126,10 @@ def open_store(url: str, *, clock: Clock = SYSTEM_CLOCK, migrate: bool = False) 
         return _sqlite(url, clock)
     if found and name in _POSTGRES:
         return _postgres(url, clock, migrate)
-    raise StoreUnusable(_misunderstood(scheme if found else ""))
+    raise StoreUnusable(_unknown_scheme(scheme if found else ""))
 
 
-def _misunderstood(scheme: str) -> str:
+def _unknown_scheme(scheme: str) -> str:
     if not scheme:
         return f"the database's address has no scheme; {_HELP}"
     near = difflib.get_close_matches(scheme.lower(), (*_SQLITE, *_POSTGRES), n=1)
@@ -135,7 +137,7 @@ def _misunderstood(scheme: str) -> str:
     return f"the database's address has the unknown scheme {scheme!r}; {guess}{_HELP}"
 
 
-def _sqlite(url: str, clock: Clock) -> JoinableStore:
+def _sqlite(url: str, clock: Clock) -> TransactionalStore:
     from holdfast.store.sqlite.store import SQLiteStore
 
     parts = urlsplit(url)
@@ -152,7 +154,7 @@ def _sqlite(url: str, clock: Clock) -> JoinableStore:
     return SQLiteStore(path, clock=clock)
 
 
-def _postgres(url: str, clock: Clock, migrate: bool) -> JoinableStore:
+def _postgres(url: str, clock: Clock, migrate: bool) -> TransactionalStore:
     try:
         from holdfast.store.postgres.store import PostgresStore
     except ModuleNotFoundError as error:

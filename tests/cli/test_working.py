@@ -10,7 +10,7 @@ from holdfast.cli.working import (
     rare_collections,
     worker_options,
 )
-from holdfast.jobs.maintenance.options import MaintenanceOptions
+from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.settings import BadSetting, Environment, Settings
 
 

@@ -8,7 +8,7 @@ import apsw
 from tests.faults import jobs as faults
 from tests.support.postgres import obtain
 from tests.support.waiting import Calls
-from tests.support.workers import SOON, Told
+from tests.support.workers import SOON, EventLog
 
 from holdfast.bootstrap import open_store
 from holdfast.jobs.job_events import JobClaimed, StoreBack, StoreLost
@@ -24,7 +24,7 @@ TOTAL = 400
 @asynccontextmanager
 async def loaded(store):
     """Run a worker on many short jobs; yield what it tells, and check the end."""
-    told = Told()
+    told = EventLog()
     worker = Worker(store, {kind.name: kind for kind in faults.app.kinds}, OPTIONS,
                     listeners=[told])  # fmt: skip
     kind = faults.effect.kind.name

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import apsw
-from tests.support.workers import SOON, Told
+from tests.support.workers import SOON, EventLog
 
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.job_events import JobClaimed, StoreBack, StoreLost
@@ -146,7 +146,7 @@ async def until(fact, worker):
 
 async def survive(store, trouble):
     """Work through a time of `trouble`; return the client."""
-    told, client = Told(), Client(store)
+    told, client = EventLog(), Client(store)
     worker = Worker(store, {kind.name: kind for kind in app.kinds}, OPTIONS, listeners=[told])
     running = asyncio.create_task(worker.run())
     for _ in range(100):

@@ -15,7 +15,7 @@ from tests.faults.jobs import app, write_line
 from holdfast.bootstrap import open_store
 from holdfast.clock import SystemClock
 from holdfast.jobs.job_events import LeaseLost, WriteRefused
-from holdfast.jobs.maintenance.options import MaintenanceOptions
+from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.store_port import Extended
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.signals import stop_on_signals

@@ -1,4 +1,4 @@
-"""The engine whole: enqueue, work, change one's mind."""
+"""The whole engine: enqueue, work, cancel, retry."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.downstream import Downstream
 from holdfast.jobs.declare.validation import ValidationError
-from holdfast.jobs.engine import Engine as StoreEngine
+from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.exceptions import InvalidState, JobFailed, UnknownJob, UnknownKind
 from holdfast.jobs.model import EventName, JobStatus
 from holdfast.jobs.store_port import ClaimRequest, StoreClosed
@@ -35,7 +35,7 @@ class Receipt:
 
 
 def declared():
-    """Return an app of its own for one test, with what its handlers saw."""
+    """Return an app for one test and the list of calls of its handlers."""
     app = App("invoices")
     seen: list[object] = []
 
@@ -69,7 +69,7 @@ def use(tmp_path, scenario, **options):
     asyncio.run(main())
 
 
-def test_a_job_is_enqueued_worked_and_answered(tmp_path):
+def test_a_job_is_enqueued_and_run_and_its_result_returned(tmp_path):
     async def scenario(engine, jobs, seen):
         handle = await engine.enqueue(jobs["send"], Order(3))
         await engine.work(until_idle=True)
@@ -79,7 +79,7 @@ def test_a_job_is_enqueued_worked_and_answered(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_job_may_be_named_and_its_arguments_be_plain(tmp_path):
+def test_a_job_may_be_given_by_name_with_a_mapping_as_arguments(tmp_path):
     async def scenario(engine, jobs, seen):
         handle = await engine.enqueue("invoices.send", {"number": 4}, owner="ann", priority=2)
         job = await engine.get(handle)
@@ -101,7 +101,7 @@ def test_many_jobs_are_enqueued_at_once(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_only_the_queues_asked_for_are_worked(tmp_path):
+def test_only_the_requested_queues_are_served(tmp_path):
     async def scenario(engine, jobs, seen):
         sent = await engine.enqueue(jobs["send"], Order(1))
         packed = await engine.enqueue(jobs["pack"], Order(2))
@@ -126,7 +126,7 @@ def test_a_result_that_cannot_be_stored_fails_the_job_for_good(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_an_earlier_result_is_taken_and_not_made_again(tmp_path):
+def test_an_existing_result_is_used_and_the_handler_not_called(tmp_path):
     async def scenario(engine, jobs, seen):
         asked = []
 
@@ -146,7 +146,7 @@ def test_an_earlier_result_is_taken_and_not_made_again(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_working_ends_when_it_is_cancelled(tmp_path):
+def test_work_ends_when_it_is_cancelled(tmp_path):
     async def scenario(engine, jobs, seen):
         working = asyncio.create_task(engine.work())
         handle = await engine.enqueue(jobs["send"], Order(1))
@@ -158,7 +158,7 @@ def test_working_ends_when_it_is_cancelled(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_working_may_end_by_signals(tmp_path):
+def test_work_may_end_on_signals(tmp_path):
     async def scenario(engine, jobs, seen):
         working = asyncio.create_task(engine.work(stop_on_signals=True))
         handle = await engine.enqueue(jobs["send"], Order(1))
@@ -169,10 +169,10 @@ def test_working_may_end_by_signals(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_what_does_not_fit_is_refused_before_anything_is_stored(tmp_path):
+def test_invalid_arguments_are_refused_before_anything_is_stored(tmp_path):
     async def scenario(engine, jobs, seen):
         stranger = App("stranger").job("send")(lambda_like)
-        with pytest.raises(UnknownKind, match=r"declares 'stranger.send' \(it knows: invoices."):
+        with pytest.raises(UnknownKind, match=r"declares 'stranger.send' \(declared: invoices."):
             await engine.enqueue(stranger)
         with pytest.raises(ValidationError, match="must be a Order, got 3"):
             await engine.enqueue(jobs["send"], 3)
@@ -258,7 +258,7 @@ def test_only_failed_jobs_are_retried(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_job_whose_twin_has_taken_its_place_is_not_retried(tmp_path):
+def test_a_job_with_a_newer_twin_is_not_retried(tmp_path):
     async def scenario(engine, jobs, seen):
         handle = await engine.enqueue(jobs["send"], Order(-1), dedup_key="order")
         await engine.work(until_idle=True)
@@ -286,7 +286,7 @@ def test_a_retry_that_its_app_refuses_changes_nothing(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_waiting_job_is_let_go_at_once(tmp_path):
+def test_a_scheduled_job_is_made_ready_at_once(tmp_path):
     async def scenario(engine, jobs, seen):
         handle = await engine.enqueue(jobs["send"], Order(1), run_at=timedelta(hours=1))
         await engine.work(until_idle=True)
@@ -302,7 +302,7 @@ def test_a_waiting_job_is_let_go_at_once(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_retry_that_waits_is_the_next_attempt_when_it_is_let_go(tmp_path):
+def test_a_waiting_retry_that_is_made_ready_is_the_next_attempt(tmp_path):
     app, tries = App("flaky"), []
 
     @app.job(retry=RetryPolicy(max_attempts=3, backoff=Exponential(base=600)))
@@ -329,7 +329,7 @@ def test_a_retry_that_waits_is_the_next_attempt_when_it_is_let_go(tmp_path):
     asyncio.run(main())
 
 
-def test_a_job_that_is_not_there_cannot_be_changed(tmp_path):
+def test_an_unknown_job_cannot_be_changed(tmp_path):
     async def scenario(engine, jobs, seen):
         for change in (engine.cancel, engine.retry, engine.submit, engine.retry_now):
             for nobody in ("nobody", "a\0b", "\ud800", "", "x" * 10_000):
@@ -339,7 +339,7 @@ def test_a_job_that_is_not_there_cannot_be_changed(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_job_is_named_by_its_id_its_handle_or_what_was_read_of_it(tmp_path):
+def test_a_job_is_identified_by_its_id_its_handle_or_a_job(tmp_path):
     async def scenario(engine, jobs, seen):
         handle = await engine.enqueue(jobs["send"], Order(-1))
         read = await engine.get(handle)
@@ -354,21 +354,21 @@ def test_a_job_is_named_by_its_id_its_handle_or_what_was_read_of_it(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [None, 7, b"id", ["id"], object()])
-def test_what_names_no_job_is_a_type_error_everywhere(tmp_path, wrong):
+def test_every_method_refuses_other_types_with_a_type_error(tmp_path, wrong):
     async def scenario(engine, jobs, seen):
         for use_it in (
             engine.get, engine.cancel, engine.retry, engine.retry_now, engine.submit, engine.wait,
             engine.events, engine.attempts, engine.late_results, engine.result,
         ):  # fmt: skip
-            with pytest.raises(TypeError, match="a job is named by its id, its handle or a Job"):
+            with pytest.raises(TypeError, match="a job must be an id, a handle or a Job"):
                 await use_it(wrong)
-        with pytest.raises(TypeError, match="a job is named by"):
+        with pytest.raises(TypeError, match="a job must be an id"):
             await engine.reject(wrong, ErrorCode.NOT_PDF, "no")
 
     use(tmp_path, scenario)
 
 
-def test_an_engine_tells_its_listeners(tmp_path):
+def test_an_engine_notifies_its_listeners(tmp_path):
     heard = []
 
     async def scenario(engine, jobs, seen):

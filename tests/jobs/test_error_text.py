@@ -1,4 +1,4 @@
-"""The one line that is kept of an exception."""
+"""Exceptions formatted as one line."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from holdfast.jobs.error_text import clean, one_line
         (ValueError("nul\0 and \ud800"), "ValueError: nul and ?"),
     ],
 )
-def test_an_error_is_kept_as_one_line_that_any_store_takes(error, line):
+def test_an_error_is_one_line_that_any_store_accepts(error, line):
     assert one_line(error) == line
 
 
@@ -23,7 +23,7 @@ def test_a_long_message_is_cut():
     assert len(clean("x" * 10_000)) == 500
 
 
-def test_an_error_without_a_message_to_be_had_is_still_named():
+def test_an_error_without_a_message_is_shown_by_its_type():
     class Rude(Exception):
         def __str__(self):
             raise RuntimeError

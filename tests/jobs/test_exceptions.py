@@ -1,4 +1,4 @@
-"""What an engine raises: codes of the one taxonomy, and words that say what to do."""
+"""Exceptions of an engine: their codes and messages."""
 
 import pytest
 
@@ -20,10 +20,10 @@ def job(status: JobStatus, error: JobError | None = None) -> Job:
     return Job(**{**BLANK, "id": "j1", "kind": "a.b", "status": status, "error": error})
 
 
-def test_an_unknown_kind_is_told_with_those_that_are_known():
+def test_an_unknown_kind_is_reported_with_the_declared_ones():
     error = UnknownKind("a.x", ["a.c", "a.b"])
-    assert "declares 'a.x' (it knows: a.b, a.c); pass its app in apps=" in str(error)
-    assert "(it knows: none)" in str(UnknownKind("a.x", []))
+    assert "declares 'a.x' (declared: a.b, a.c); pass its app in apps=" in str(error)
+    assert "(declared: none)" in str(UnknownKind("a.x", []))
 
 
 @pytest.mark.parametrize(
@@ -36,23 +36,23 @@ def test_an_unknown_kind_is_told_with_those_that_are_known():
         (WaitTimeout(job(JobStatus.QUEUED), 5), ErrorCode.TIMEOUT),
     ],
 )
-def test_each_has_its_code(error, code):
+def test_each_exception_has_its_code(error, code):
     assert error.code is code
 
 
-def test_a_failed_job_speaks_with_its_own_error():
+def test_a_failed_job_has_the_code_and_message_of_its_error():
     error = JobFailed(job(JobStatus.FAILED, JobError(ErrorCode.GW_5XX, "it broke")))
     assert error.code is ErrorCode.GW_5XX
     assert str(error) == "job j1 is failed: GW_5XX: it broke"
 
 
-def test_a_cancelled_job_is_told_as_cancelled():
+def test_a_cancelled_job_has_the_code_cancelled():
     error = JobFailed(job(JobStatus.CANCELLED))
     assert error.code is ErrorCode.CANCELLED
     assert str(error).startswith("job j1 is cancelled: CANCELLED: ")
 
 
-def test_waiting_in_vain_is_a_timeout_that_shows_the_job():
+def test_a_wait_timeout_has_the_job():
     error = WaitTimeout(job(JobStatus.PROCESSING), 2.5)
     assert isinstance(error, TimeoutError)
     assert str(error) == "job j1 is still processing after 2.5 s of waiting"

@@ -1,4 +1,4 @@
-"""Statuses, legal moves and what a job tells of itself."""
+"""Statuses, legal moves and the properties of a job."""
 
 from dataclasses import FrozenInstanceError, fields, replace
 from itertools import pairwise
@@ -8,8 +8,8 @@ import pytest
 from holdfast.errors import ErrorCode
 from holdfast.jobs.downstreams.record import Admission
 from holdfast.jobs.model import (
-    BORN,
     FINISHED,
+    INITIAL_STATUSES,
     MOVES,
     Claim,
     Failed,
@@ -77,7 +77,7 @@ def test_a_failed_job_goes_back_to_the_queue_only():
     assert [t for t in JobStatus if may_move(JobStatus.FAILED, t)] == [JobStatus.QUEUED]
 
 
-def test_staying_is_no_move():
+def test_an_unchanged_status_is_not_a_move():
     assert not any(may_move(status, status) for status in JobStatus)
 
 
@@ -86,7 +86,7 @@ def test_only_a_claim_leads_to_processing():
 
 
 def test_every_status_can_be_reached_and_every_move_has_a_reason():
-    reached = BORN | {target for _, target in MOVES}
+    reached = INITIAL_STATUSES | {target for _, target in MOVES}
     assert reached == set(JobStatus)
     assert all(reason for reason in MOVES.values())
 
@@ -96,7 +96,7 @@ def test_the_table_cannot_be_changed():
         MOVES[JobStatus.COMPLETE, JobStatus.QUEUED] = "no"  # type: ignore[index]
 
 
-def test_finished_is_what_nothing_leaves_by_itself():
+def test_finished_statuses_change_only_by_a_manual_retry():
     assert {status for status in JobStatus if status.finished} == {
         JobStatus.COMPLETE,
         JobStatus.FAILED,
@@ -104,7 +104,7 @@ def test_finished_is_what_nothing_leaves_by_itself():
     }
 
 
-def test_the_time_of_the_end_is_told_by_status():
+def test_completed_at_and_failed_at_depend_on_the_status():
     done = replace(JOB, status=JobStatus.COMPLETE, finished_at=9.0)
     assert (done.completed_at, done.failed_at) == (9.0, None)
     error = JobError(ErrorCode.UNKNOWN, "no")
@@ -117,7 +117,7 @@ def test_retry_after_is_for_jobs_that_wait_between_two_attempts():
     waiting = replace(JOB, attempt_count=1, last_attempt_at=40.0, ready_at=50.0)
     assert waiting.retry_after == 50.0
     assert replace(waiting, status=JobStatus.PROCESSING).retry_after is None
-    # An attempt that did not count was made all the same; one handed back was before its time.
+    # An uncounted attempt still waits for its retry; a released one keeps its earlier ready_at.
     assert replace(waiting, attempt_count=0).retry_after == 50.0
     assert replace(waiting, last_attempt_at=60.0).retry_after is None
 
@@ -156,21 +156,21 @@ def test_a_claim_knows_its_job():
 @pytest.mark.parametrize(
     "fields, word",
     [
-        ({"id": ""}, "name"),
-        ({"kind": ""}, "name"),
-        ({"queue": ""}, "name"),
-        ({"downstream": ""}, "name"),
+        ({"id": ""}, "must not be empty"),
+        ({"kind": ""}, "must not be empty"),
+        ({"queue": ""}, "must not be empty"),
+        ({"downstream": ""}, "must not be empty"),
         ({"status": JobStatus.COMPLETE}, "created complete"),
         ({"max_attempts": 0}, "max_attempts"),
         ({"priority": 32768}, "priority"),
         ({"priority": -32769}, "priority"),
     ],
 )
-def test_a_job_that_no_store_could_hold_is_not_made(fields, word):
+def test_a_job_that_no_store_accepts_is_refused(fields, word):
     with pytest.raises(ValueError, match=word):
         NewJob(**{"id": "a", "kind": "work", **fields})
 
 
-def test_the_extremes_of_a_job_can_be_made():
+def test_the_largest_and_smallest_values_are_accepted():
     job = NewJob("a", "work", priority=-32768, max_attempts=1, status=JobStatus.UPLOADED)
     assert (job.priority, job.downstream) == (-32768, None)

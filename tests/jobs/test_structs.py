@@ -1,4 +1,4 @@
-"""Values that are made for every job."""
+"""Values that are created for every job."""
 
 import gc
 from dataclasses import fields
@@ -24,7 +24,7 @@ def test_values_with_the_same_fields_are_equal_and_one_in_a_set():
     assert {Pair(1), Pair(1, "x"), Pair(2)} == {Pair(1), Pair(2)}
 
 
-def test_another_value_is_made_by_replacing_fields():
+def test_replace_makes_a_changed_copy():
     first = Pair(1)
     assert replace(first, other="y") == Pair(1, "y")
     assert first == Pair(1)
@@ -40,13 +40,13 @@ VALUES = [Claim, Completed, Enqueued, Finished, Lease, NewJob]
 
 
 @pytest.mark.parametrize("kind", VALUES)
-def test_a_value_made_for_every_job_cannot_be_changed_and_is_not_the_collectors(kind):
+def test_a_struct_is_immutable_and_not_tracked_by_the_garbage_collector(kind):
     assert kind.__struct_config__.frozen
     assert not kind.__struct_config__.gc
     assert "__dict__" not in dir(kind)
 
 
-def test_a_field_cannot_be_set_once_the_value_is_made():
+def test_a_field_of_a_struct_cannot_be_assigned():
     pair = Pair(1)
     with pytest.raises(AttributeError):
         pair.one = 2  # type: ignore[misc]
@@ -54,6 +54,6 @@ def test_a_field_cannot_be_set_once_the_value_is_made():
 
 
 @pytest.mark.parametrize("kind", [JobHandle, JobRequest])
-def test_what_callers_hold_is_a_dataclass_with_slots_and_no_dict(kind):
+def test_public_values_are_dataclasses_with_slots_and_no_dict(kind):
     assert set(kind.__slots__) == {field.name for field in fields(kind)}
     assert "__dict__" not in dir(kind)

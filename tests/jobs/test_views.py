@@ -1,4 +1,4 @@
-"""Failures that are alike have one normalised message."""
+"""Similar failures have the same normalised message."""
 
 from dataclasses import astuple
 
@@ -24,7 +24,7 @@ from holdfast.jobs.views import EVERY_JOB, normalise_error
         ("two  spaces\n\there", "two spaces here"),
     ],
 )
-def test_what_varies_from_job_to_job_does_not_tell_failures_apart(one, other):
+def test_ids_and_numbers_do_not_distinguish_failures(one, other):
     assert normalise_error(one) == normalise_error(other)
 
 
@@ -32,7 +32,7 @@ def test_what_varies_from_job_to_job_does_not_tell_failures_apart(one, other):
     "one, other",
     [("no memory", "no space"), ("facade is broken", "deface is broken"), ("a b", "a c")],
 )
-def test_words_do_tell_them_apart(one, other):
+def test_words_distinguish_failures(one, other):
     assert normalise_error(one) != normalise_error(other)
 
 
@@ -41,12 +41,12 @@ def test_the_normalised_message_reads_well():
     assert normalise_error(message) == "page <n> of <value> at <url>"
 
 
-def test_it_is_bounded_and_stable():
+def test_the_normalised_message_is_bounded_and_stable():
     assert len(normalise_error("x" * 1000)) == 200
     once = normalise_error("word " * 1000)
     assert normalise_error(once) == once
     assert normalise_error("") == ""
 
 
-def test_the_filter_for_every_job_narrows_nothing():
+def test_the_filter_for_every_job_matches_all():
     assert not any(astuple(EVERY_JOB))

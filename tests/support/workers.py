@@ -18,7 +18,7 @@ SOON = waiting.SOON
 QUICK = WorkerOptions(poll_interval=0.05, shutdown_seconds=5, cleanup_seconds=0.2)
 
 
-class Told:
+class EventLog:
     """Keep every event, and let tests wait for one."""
 
     def __init__(self):
@@ -91,7 +91,7 @@ class Rig:
     def __init__(self, store, app, options):
         self.store = store
         self.app = app
-        self.told = Told()
+        self.told = EventLog()
         self.options = options
         self.kinds = {kind.name: kind for kind in app.kinds}
         self.worker = self.another(options)

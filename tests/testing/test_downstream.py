@@ -1,4 +1,4 @@
-"""Real sockets on the loopback, met by real clients."""
+"""The scripted server, called by real clients over loopback sockets."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class TestScript:
         answer = client.get("/")
         assert (answer.status_code, answer.content) == (200, b"")
 
-    def test_one_behaviour_a_request_and_the_last_repeats(self, server, client):
+    def test_each_request_consumes_a_behaviour_and_the_last_repeats(self, server, client):
         server.script(status(429), status(503), ok(b"at last"))
         assert [client.get("/").status_code for _ in range(5)] == [429, 503, 200, 200, 200]
 
@@ -130,7 +130,7 @@ class TestRequests:
         client.post("/", content=iter([b"one ", b"two ", b"three"]))
         assert server.requests[0].body == b"one two three"
 
-    def test_trailers_are_passed_over(self, server):
+    def test_trailers_are_ignored(self, server):
         raw(
             server,
             b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
@@ -142,24 +142,24 @@ class TestRequests:
         raw(server, b"GET / HTTP/1.1\r\nX-A: 1\r\nx-a: 2\r\nConnection: close\r\n\r\n")
         assert server.requests[0].headers["x-a"] == "1, 2"
 
-    def test_a_client_that_asks_first_is_told_to_go_on(self, server):
+    def test_expect_100_continue_is_answered(self, server):
         head = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n"
         answer = raw(server, head + b"Connection: close\r\n\r\nhi")
         assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
 
-    def test_a_kept_connection_can_be_told_from_a_new_one(self, server, client):
+    def test_requests_have_the_number_of_their_connection(self, server, client):
         client.get("/")
         client.get("/")
         get(server.url)
         assert [request.connection for request in server.requests] == [1, 1, 2]
 
-    def test_waiting_returns_as_soon_as_the_requests_are_there(self, server):
+    def test_waiting_ends_with_the_arrival_of_the_requests(self, server):
         with ThreadPoolExecutor(3) as clients:
             for _ in range(3):
                 clients.submit(get, server.url)
             assert len(server.wait_for_requests(3)) == 3
 
-    def test_waiting_in_vain_says_how_many_came(self, server, client):
+    def test_a_wait_timeout_reports_how_many_requests_arrived(self, server, client):
         client.get("/")
         with pytest.raises(TimeoutError, match=r"1 of 2 requests came within 0\.01 s"):
             server.wait_for_requests(2, timeout=0.01)
@@ -174,14 +174,14 @@ class TestRequests:
         ],
         ids=["line", "header", "length", "too long"],
     )
-    def test_what_is_no_request_is_answered_400_and_not_recorded(self, server, request_bytes):
+    def test_an_invalid_request_is_answered_400_and_not_recorded(self, server, request_bytes):
         try:
             assert raw(server, request_bytes).startswith(b"HTTP/1.1 400 ")
         except ConnectionResetError:
             assert len(request_bytes) > 65536  # the rest of it was still under way
         assert server.requests == ()
 
-    def test_a_client_that_goes_away_half_way_harms_nobody(self, server, client):
+    def test_a_client_that_disconnects_midway_does_no_harm(self, server, client):
         address = urlsplit(server.url)
         connection = socket.create_connection((address.hostname, address.port))
         connection.sendall(b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\nhalf")
@@ -223,7 +223,7 @@ class TestBehaviours:
         assert header == "Tue, 06 May 2031 07:08:09 GMT"
         assert parsedate_to_datetime(header) == moment
 
-    def test_hang_says_nothing_until_released_and_later_ones_hang_again(self, server):
+    def test_hang_sends_nothing_until_released_and_later_requests_hang_again(self, server):
         server.script(hang(), hang(then=status(504)))
         with ThreadPoolExecutor(1) as clients:
             for code in (200, 504):
@@ -271,7 +271,7 @@ class TestBehaviours:
         with pytest.raises(ConnectionResetError):
             raw(server, b"GET / HTTP/1.1\r\n\r\n")
 
-    def test_close_early_may_say_nothing_at_all(self, server):
+    def test_close_early_may_send_nothing(self, server):
         server.script(close_early())
         assert raw(server, b"GET / HTTP/1.1\r\n\r\n") == b""
         connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=30)
@@ -280,17 +280,17 @@ class TestBehaviours:
             connection.getresponse()
         connection.close()
 
-    def test_close_early_may_break_off_a_body(self, server, client):
+    def test_close_early_may_truncate_a_body(self, server, client):
         server.script(close_early(b"half of i"))
         with pytest.raises(httpx.RemoteProtocolError, match="9 bytes, expected 10"):
             client.get("/")
 
-    def test_garbage_is_no_http(self, server, client):
+    def test_garbage_is_not_http(self, server, client):
         server.script(garbage())
         with pytest.raises(httpx.RemoteProtocolError):
             client.get("/")
 
-    def test_reply_looks_at_the_request(self, server, client):
+    def test_reply_chooses_by_the_request(self, server, client):
         def gateway(request: Request):
             return ok(request.body.upper()) if request.query == "mapping=text" else status(406)
 
@@ -298,14 +298,14 @@ class TestBehaviours:
         assert client.post("/convert?mapping=text", content=b"pdf").content == b"PDF"
         assert client.post("/convert?mapping=none", content=b"pdf").status_code == 406
 
-    def test_a_behaviour_of_the_tests_own(self, server, client):
+    def test_a_test_may_define_a_behaviour(self, server, client):
         async def teapot(exchange: Exchange) -> None:
             await exchange.send(b"HTTP/1.1 418 I'm a teapot\r\nContent-Length: 0\r\n\r\n")
 
         server.script(teapot)
         assert client.get("/").reason_phrase == "I'm a teapot"
 
-    def test_a_mistake_in_a_behaviour_of_the_tests_own_is_shown(self, server, client):
+    def test_an_error_in_a_behaviour_is_shown(self, server, client):
         def choose(request: Request):
             raise LookupError(f"no answer for {request.path}")
 
@@ -313,7 +313,7 @@ class TestBehaviours:
         answer = client.get("/x")
         assert (answer.status_code, answer.text) == (500, "LookupError('no answer for /x')")
 
-    def test_a_client_gone_before_the_answer_harms_nobody(self, server, client):
+    def test_a_client_that_disconnects_before_the_answer_does_no_harm(self, server, client):
         sent = threading.Event()
 
         async def to_nobody(exchange: Exchange) -> None:
@@ -395,7 +395,7 @@ class TestLifetime:
         assert caplog.text == ""
         assert capfd.readouterr() == ("", "")
 
-    def test_releasing_before_the_start_or_after_the_end_releases_nobody(self):
+    def test_releasing_before_the_start_or_after_the_end_does_nothing(self):
         server = ScriptedDownstream(hang())
         server.release()
         with server, ThreadPoolExecutor(1) as clients:

@@ -17,13 +17,15 @@ from holdfast.http.sessions import SessionMiddleware, Sessions
 from holdfast.http.site import HttpSettings, Site
 from holdfast.http.streams import Streams
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.engine import Engine
+from holdfast.jobs.engine import StoreEngine
 
 STREAMED = "streamed"
 """A tag for routes that read their bodies piece by piece and count for themselves."""
 
 
-def create_app(engine: Engine, apps: Iterable[ServedApp | App], settings: HttpSettings) -> FastAPI:
+def create_app(
+    engine: StoreEngine, apps: Iterable[ServedApp | App], settings: HttpSettings
+) -> FastAPI:
     """Return the ASGI app that serves `engine` and `apps`; `app.state.site` is what they share.
 
     The engine is opened and closed by whoever runs the server.

@@ -11,7 +11,7 @@ from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.errors import ApiError, forbidden
 from holdfast.http.plugins import JobFacts, ServedApp
-from holdfast.jobs.engine import Engine
+from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.model import Job
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class HttpSettings:
 class Site:
     """An engine, its apps, and how they are served."""
 
-    engine: Engine
+    engine: StoreEngine
     apps: Mapping[str, ServedApp]
     settings: HttpSettings
     sessions: "Sessions"

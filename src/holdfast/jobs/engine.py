@@ -1,6 +1,6 @@
 """Enqueue jobs and run them: a client and its workers in one object.
 
-`holdfast.Engine` opens the store by its address; this one takes a store that is not open yet.
+`holdfast.Engine` takes the store's URL; `StoreEngine` takes a store that is not open yet.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from weakref import WeakSet
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener
 from holdfast.jobs.client.client import Client
-from holdfast.jobs.client.enqueue import Joining
+from holdfast.jobs.client.enqueue import TransactionalEnqueue
 from holdfast.jobs.client.queries import JobId
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from holdfast.jobs.worker.worker import Worker
 
 
-class Engine(Client):
-    """Everything that can be done with jobs. Open it with `async with`.
+class StoreEngine(Client):
+    """A client that also runs workers. Open it with `async with`.
 
     Args:
         store: where the jobs are kept; opened and closed with the engine.
-        apps: what declares their kinds.
-        clock: where time comes from.
-        listeners: notified by workers of claims, outcomes, refusals and outages.
-        payload_limit: bytes of JSON that the arguments of one job may have.
-        joining: what `connection=` goes through.
+        apps: the apps that declare the job kinds.
+        clock: the source of time.
+        listeners: receive the workers' events: claims, outcomes, refusals, outages.
+        payload_limit: most bytes of JSON in one job's arguments.
+        transactional: enqueues on the caller's `connection=`.
 
     Raises:
         ValueError: two apps have the same name, or declare one downstream differently.
@@ -47,17 +47,19 @@ class Engine(Client):
         clock: Clock = SYSTEM_CLOCK,
         listeners: Sequence[Listener] = (),
         payload_limit: int = PAYLOAD_LIMIT,
-        joining: Joining | None = None,
+        transactional: TransactionalEnqueue | None = None,
     ) -> None:
-        super().__init__(store, apps, clock=clock, payload_limit=payload_limit, joining=joining)
+        super().__init__(
+            store, apps, clock=clock, payload_limit=payload_limit, transactional=transactional
+        )
         self._listeners = tuple(listeners)
         self._workers: WeakSet[Worker] = WeakSet()
 
     async def cancel(self, job: JobId) -> Job:
-        """Cancel a job; one that is running is asked to stop, and says `cancel_requested`.
+        """Cancel a job; a running one is asked to stop and returned with `cancel_requested` set.
 
-        A worker of this engine asks its handler at once; a worker in another process does so after
-        its next heartbeat, within `WorkerOptions.extend_every` (by default 30 s).
+        A worker of this engine is notified at once, a worker in another process at its next
+        heartbeat, within `WorkerOptions.extend_every` (by default 30 s).
 
         Raises:
             UnknownJob: there is no such job.
@@ -78,16 +80,17 @@ class Engine(Client):
         options: WorkerOptions | None = None,
         stop_on_signals: bool = False,
     ) -> None:
-        """Run jobs here, in this process, until cancelled.
+        """Run jobs in this process until cancelled.
 
         Args:
-            until_idle: return as soon as no job is ready and none is running here; a job that
-                waits for its time, or for a downstream, is not waited for.
-            concurrency: attempts that run at once.
-            queues: the queue or queues to serve; by default those of all kinds of its apps.
-            options: everything else that can be said of a worker.
-            stop_on_signals: True makes SIGTERM and SIGINT end it: running attempts are finished or
-                handed back in time, at a second signal handed back at once. Main thread only.
+            until_idle: return once no job is ready and none is running here; scheduled and held
+                jobs are not waited for.
+            concurrency: most attempts that run at once.
+            queues: the queue or queues to serve; by default those of all declared kinds.
+            options: the other settings of the worker.
+            stop_on_signals: stop on SIGTERM and SIGINT. Running attempts may finish within
+                `shutdown_seconds`, then are released; a second signal releases them at once.
+                Main thread only.
         """
         from holdfast.jobs.worker.signals import stop_on_signals as stopping
 
@@ -102,9 +105,9 @@ class Engine(Client):
             await worker.run(until_idle=until_idle)
 
     def worker(self, options: WorkerOptions | None = None) -> "Worker":
-        """Return a worker for the jobs of its apps, to be run and stopped by the caller.
+        """Return a worker that the caller runs and stops.
 
-        `cancel` of this engine reaches it at once.
+        This engine's `cancel` notifies it at once.
         """
         from holdfast.jobs.worker.worker import Worker
 

@@ -1,4 +1,4 @@
-"""What an engine raises where it cannot do what it is asked."""
+"""Exceptions that an engine raises."""
 
 from collections.abc import Iterable
 
@@ -14,13 +14,13 @@ class UnknownKind(HoldfastError, LookupError):
     def __init__(self, kind: str, known: Iterable[str]) -> None:
         names = ", ".join(sorted(known)) or "none"
         super().__init__(
-            f"no app of this engine declares {kind!r} (it knows: {names}); pass its app in apps="
+            f"no app of this engine declares {kind!r} (declared: {names}); pass its app in apps="
         )
         self.kind = kind
 
 
 class UnknownJob(HoldfastError, LookupError):
-    """There is no job `job_id`: it never was, or retention has deleted it."""
+    """There is no job `job_id`: it was never enqueued, or retention has deleted it."""
 
     code = ErrorCode.FORBIDDEN
 
@@ -30,7 +30,7 @@ class UnknownJob(HoldfastError, LookupError):
 
 
 class InvalidState(HoldfastError):
-    """The job's status does not allow what was asked for."""
+    """The job's status does not allow the requested change."""
 
     code = ErrorCode.INVALID_STATE
 
@@ -45,12 +45,12 @@ class NotReady(HoldfastError):
     code = ErrorCode.NOT_READY
 
     def __init__(self, job: Job) -> None:
-        super().__init__(f"job {job.id} is {job.status}, it has no result yet")
+        super().__init__(f"job {job.id} is {job.status} and has no result yet")
         self.job = job
 
 
 class WaitTimeout(HoldfastError, TimeoutError):
-    """The job did not finish while somebody waited for it. It goes on."""
+    """The job did not finish within the timeout. It keeps running."""
 
     code = ErrorCode.TIMEOUT
 
@@ -61,7 +61,7 @@ class WaitTimeout(HoldfastError, TimeoutError):
 
 
 class JobFailed(HoldfastError):
-    """The job has failed or was cancelled; `code` and the message are those of its error."""
+    """The job failed or was cancelled; `code` and the message are those of its error."""
 
     def __init__(self, job: Job) -> None:
         error = job.error or JobError(ErrorCode.CANCELLED, ERRORS[ErrorCode.CANCELLED].message)

@@ -1,7 +1,7 @@
-"""What workers and maintenance tell their listeners, as frozen records.
+"""Events that workers and maintenance send to listeners, as frozen records.
 
-`name` is the kind for what happens to jobs, the downstream for circuits and probes, the worker's
-id for what happens to the worker itself. Durations are seconds.
+`name` is the kind for events of jobs, the downstream for circuits and probes, and the worker's id
+for events of the worker. Durations are seconds.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from holdfast.jobs.store_values import Deleted, Refusal
 
 @dataclass(frozen=True, slots=True)
 class JobClaimed(Event):
-    """A worker took a job and starts attempt number `attempt`; `waited` since it was created."""
+    """A worker claimed a job for attempt `attempt`; `waited` is the time since its creation."""
 
     job_id: str
     attempt: int
@@ -23,7 +23,7 @@ class JobClaimed(Event):
 
 @dataclass(frozen=True, slots=True)
 class AttemptFinished(Event):
-    """The store accepted the report on an attempt. `code` is set where it failed."""
+    """The store accepted an attempt's report. `code` is set if the attempt failed."""
 
     job_id: str
     attempt: int
@@ -34,7 +34,7 @@ class AttemptFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class JobOverruled(Event):
-    """A report was accepted, and the job went to `status` instead of where its outcome says."""
+    """A report was accepted, but the job moved to `status` instead of its outcome's status."""
 
     job_id: str
     status: JobStatus
@@ -42,7 +42,7 @@ class JobOverruled(Event):
 
 @dataclass(frozen=True, slots=True)
 class WriteRefused(Event):
-    """A report changed nothing: the lease was no longer the worker's, or the deadline passed."""
+    """A report was refused: the worker no longer has the lease, or the deadline passed."""
 
     job_id: str
     token: int
@@ -51,9 +51,9 @@ class WriteRefused(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeaseLost(Event):
-    """A worker learnt that an attempt runs without a lease, and asked it to stop.
+    """An attempt ran without a lease, and its worker asked it to stop.
 
-    `certain` is False where the store could not be asked in time: the lease may still stand.
+    `certain` is False if the store did not answer in time: the lease may still be valid.
     """
 
     job_id: str
@@ -63,7 +63,7 @@ class LeaseLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class AttemptAbandoned(Event):
-    """An attempt did not stop when asked; it was reported, and keeps its slot until it ends."""
+    """An attempt ignored the request to stop; it was reported and keeps its slot until it ends."""
 
     job_id: str
     attempt: int
@@ -71,7 +71,7 @@ class AttemptAbandoned(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStuck(Event):
-    """Attempts that were abandoned and do not end take all `slots` of a worker: it runs nothing."""
+    """Abandoned attempts occupy all `slots` of a worker, so it runs nothing."""
 
     slots: int
 
@@ -86,7 +86,7 @@ class CircuitMoved(Event):
 
 @dataclass(frozen=True, slots=True)
 class StoreLost(Event):
-    """The store does not answer; told once an outage."""
+    """The store does not answer; sent once per outage."""
 
     error: str
 
@@ -100,35 +100,35 @@ class StoreBack(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStarted(Event):
-    """A worker begins to claim."""
+    """A worker started to claim jobs."""
 
     concurrency: int
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStopped(Event):
-    """A worker has let go of everything; `unreported` attempts could not be reported."""
+    """A worker stopped; `unreported` attempts could not be reported."""
 
     unreported: int
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderChanged(Event):
-    """The worker became the leader of maintenance, or no longer is."""
+    """The worker became the leader of maintenance, or stopped being it."""
 
     leads: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceRan(Event):
-    """A maintenance service, named by `name`, made one round and handled `count` things."""
+    """The maintenance service `name` finished a round; `count` jobs or records were handled."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class JobsRescued(Event):
-    """Leases had run out: these jobs were put back, ended in the dead letters or cancelled."""
+    """Leases expired: these jobs were requeued, became dead letters or were cancelled."""
 
     requeued: tuple[str, ...]
     dead: tuple[str, ...]
@@ -137,7 +137,7 @@ class JobsRescued(Event):
 
 @dataclass(frozen=True, slots=True)
 class JobsTimedOut(Event):
-    """These jobs were failed with `TIMEOUT`: their deadlines had passed."""
+    """These jobs failed with `TIMEOUT`: their deadlines had passed."""
 
     job_ids: tuple[str, ...]
 
@@ -151,7 +151,7 @@ class JobsDeleted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ProbeRan(Event):
-    """A health probe of the downstream `name` came back; `error` says why it was not well."""
+    """A health probe of the downstream `name` ended; `error` says why it failed."""
 
     ok: bool
     error: str | None = None

@@ -1,8 +1,7 @@
 """Jobs as they are stored: statuses, the table of legal moves, and the values around a job.
 
-Everything here is a value that nobody changes; nothing does I/O. Times are epoch seconds (float),
-durations are seconds, and arguments, results and `meta` are JSON text that the model never looks
-into.
+Immutable values only, no I/O. Times are epoch seconds (float), durations are seconds; arguments,
+results and `meta` are JSON text that the model does not parse.
 """
 
 from collections.abc import Mapping
@@ -17,32 +16,32 @@ from holdfast.resilience.breaker.transitions import Permit
 
 
 class JobStatus(StrEnum):
-    """Where a job stands. `MOVES` says where it can go from there."""
+    """A job's status. `MOVES` lists the legal transitions."""
 
     UPLOADED = "uploaded"
-    """Recorded, its input not yet complete: never claimed. Left by `submit` or `reject`."""
+    """Recorded, but its input is incomplete: never claimed. Ended by `submit` or `reject`."""
     QUEUED = "queued"
     """Waiting: ready now, or at `ready_at` (a first run in the future, a retry after a delay)."""
     PROCESSING = "processing"
-    """Leased by one worker; the only status with a worker and a lease."""
+    """Leased by one worker. No other status has a lease."""
     COMPLETE = "complete"
-    """Finished with a result; the only status with one. Final."""
+    """Finished with a result. No other status has one. Final."""
     FAILED = "failed"
-    """Not tried again without a person; the only status with an error."""
+    """Not retried unless a person asks. No other status has an error."""
     CANCELLED = "cancelled"
-    """Given up on request. Final."""
+    """Stopped on request. Final."""
 
     @property
     def finished(self) -> bool:
-        """Whether nothing happens to such a job by itself any more."""
+        """Whether it is complete, failed or cancelled."""
         return self in FINISHED
 
 
 FINISHED = frozenset({JobStatus.COMPLETE, JobStatus.FAILED, JobStatus.CANCELLED})
-"""Statuses that a job does not leave by itself."""
+"""Statuses that a job leaves only if a person retries it."""
 
-BORN = frozenset({JobStatus.UPLOADED, JobStatus.QUEUED})
-"""Statuses that a job can be created in."""
+INITIAL_STATUSES = frozenset({JobStatus.UPLOADED, JobStatus.QUEUED})
+"""Statuses in which a job can be created."""
 
 MOVES: Mapping[tuple[JobStatus, JobStatus], str] = MappingProxyType(
     {
@@ -54,32 +53,32 @@ MOVES: Mapping[tuple[JobStatus, JobStatus], str] = MappingProxyType(
         (JobStatus.QUEUED, JobStatus.CANCELLED): "cancelled",
         (JobStatus.PROCESSING, JobStatus.COMPLETE): "the attempt succeeded",
         (JobStatus.PROCESSING, JobStatus.FAILED): "the last attempt failed, or its deadline passed",
-        (JobStatus.PROCESSING, JobStatus.QUEUED): "retry scheduled, handed back, or lease lost",
-        (JobStatus.PROCESSING, JobStatus.CANCELLED): "cancelled, and its worker let go",
+        (JobStatus.PROCESSING, JobStatus.QUEUED): "retry scheduled, released, or lease lost",
+        (JobStatus.PROCESSING, JobStatus.CANCELLED): "cancelled, and its handler stopped",
         (JobStatus.FAILED, JobStatus.QUEUED): "retried by a person",
     }
 )
-"""Every legal move and its reason. The databases enforce it; the docs' diagram is drawn from it."""
+"""Every legal move and its reason. The databases enforce it; the diagram in the docs shows it."""
 
 
 def may_move(origin: JobStatus, target: JobStatus) -> bool:
-    """Say whether a job may go from `origin` to `target`. Staying where it is is no move."""
+    """Say whether a job may go from `origin` to `target`. An unchanged status is not a move."""
     return (origin, target) in MOVES
 
 
 class DeadLetterReason(StrEnum):
-    """Why a job will not be tried again without a person."""
+    """Why a job is not retried unless a person asks."""
 
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     PERMANENT = "permanent"
     DEADLINE = "deadline"
     LEASE_LOST = "lease_lost"
     REFUSED = "refused"
-    """Its downstream was open and failed it fast."""
+    """Its downstream was open in `fail_fast` mode."""
 
 
 class EventName(StrEnum):
-    """What a line of a job's history records."""
+    """What an event in a job's history records."""
 
     UPLOADED = "uploaded"
     QUEUED = "queued"
@@ -112,29 +111,29 @@ class AttemptOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobError:
-    """What went wrong: a code of the one taxonomy and one line for people."""
+    """An error code and a message of one line."""
 
     code: ErrorCode
     message: str
 
 
 class NewJob(Value, frozen=True):
-    """What enqueue hands to a store, checked when it is made.
+    """A job to be created by a store, validated on construction.
 
     Args:
-        id: the job's name, unique for good; enqueueing the same id again returns that job.
-        kind: which handler runs it.
-        queue: which workers run it.
+        id: unique, also after the job ends; enqueueing the same id again returns that job.
+        kind: selects the handler.
+        queue: selects the workers.
         arguments: JSON text.
-        downstream: the dependency whose breaker and limits it obeys.
-        status: one of `BORN`.
+        downstream: the dependency whose breaker and limits apply.
+        status: one of `INITIAL_STATUSES`.
         priority: higher runs first within its lane; -32768 to 32767.
-        max_attempts: attempts in all, the first included; at least 1.
+        max_attempts: attempts in total; at least 1.
         run_at: epoch seconds before which it is not started.
-        deadline_at: epoch seconds after which it is failed with `TIMEOUT`.
+        deadline_at: epoch seconds after which it fails with `TIMEOUT`.
         dedup_key: two jobs of one kind with the same key are twins: while one is unfinished or
             complete, the other is not created.
-        owner: whose job it is.
+        owner: the user that the job belongs to.
         meta: JSON text for pages (file name, size, ...), or None.
     """
 
@@ -154,8 +153,8 @@ class NewJob(Value, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.id or not self.kind or not self.queue or self.downstream == "":
-            raise ValueError(f"job {self.id!r}: id, kind, queue and downstream must have a name")
-        if self.status not in BORN:
+            raise ValueError(f"job {self.id!r}: id, kind, queue and downstream must not be empty")
+        if self.status not in INITIAL_STATUSES:
             raise ValueError(f"job {self.id!r}: a job cannot be created {self.status}")
         if self.max_attempts < 1:
             raise ValueError(f"job {self.id!r}: max_attempts must be at least 1")
@@ -164,7 +163,7 @@ class NewJob(Value, frozen=True):
 
 
 class Enqueued(Value, frozen=True):
-    """What became of one `NewJob`: `id` is its own, or its twin's where `created` is False."""
+    """The answer for one `NewJob`: its `id`, or its twin's if `created` is False."""
 
     id: str
     created: bool
@@ -180,10 +179,10 @@ class Lease(Value, frozen=True):
 
 
 class Claim(Value, frozen=True):
-    """One attempt to run now: the lease, the permit of its downstream, and what a handler needs.
+    """One attempt to run now: the lease, the permit for its downstream, and the handler's input.
 
-    `admission` is `REFUSED` only where the downstream is open in `fail_fast` mode: the job must
-    then be failed without a call. `permit` goes back in the `CallReport`.
+    `admission` is `REFUSED` only if the downstream is open in `fail_fast` mode: then the job must
+    fail without a call. `permit` is returned in the `CallReport`.
     """
 
     lease: Lease
@@ -217,10 +216,9 @@ class Completed(Value, frozen=True):
 class Retry:
     """The attempt failed and another follows after `after` seconds. processing → queued.
 
-    A store turns it into a dead letter (`ATTEMPTS_EXHAUSTED`) where no attempt is left, and into
-    `Cancelled` where the job was asked to cancel. Where `counted` is False the attempt that was
-    counted at the claim is given back: a trial call of an open downstream that failed says
-    something of the downstream, and nothing of the job.
+    A store turns it into a dead letter (`ATTEMPTS_EXHAUSTED`) if no attempt is left, and into
+    `Cancelled` if cancellation was requested. `counted=False` undoes the count made at the claim:
+    a failed trial call of an open downstream is the downstream's failure, not the job's.
     """
 
     after: float
@@ -230,7 +228,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The attempt failed for good. processing → failed; a dead letter unless the reason is None."""
+    """The attempt failed permanently. processing → failed; a dead letter if it has a reason."""
 
     error: JobError
     dead_letter: DeadLetterReason | None = DeadLetterReason.PERMANENT
@@ -238,10 +236,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The attempt was not made, or not seen through, by our own doing. processing → queued.
+    """The worker did not start or did not finish the attempt. processing → queued.
 
-    The worker shuts down, or the downstream opened after the claim. The attempt that was counted
-    at the claim is given back; the job is ready again after `after` seconds, in its old place.
+    The worker shuts down, or the downstream opened after the claim. The attempt is not counted;
+    the job is ready again after `after` seconds, in its old position.
     """
 
     after: float = 0.0
@@ -250,7 +248,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The handler let go on request. processing → cancelled."""
+    """The handler stopped on request. processing → cancelled."""
 
 
 Outcome = Completed | Retry | Failed | Released | Cancelled
@@ -263,9 +261,9 @@ class Finished(Value, frozen=True):
     Args:
         lease: the lease it ran under.
         outcome: how it ended.
-        duration: seconds it ran; None lets the store take its own clock's difference.
-        report: what the call says of the downstream; None where no call was made. It counts only
-            where the outcome itself is accepted.
+        duration: seconds it ran; None lets the store compute it from its own clock.
+        report: the call's verdict on the downstream; None if no call was made. It counts only if
+            the outcome is accepted.
         meta: JSON text for the event and the attempt (gateway_http_status, ...), or None.
     """
 
@@ -281,11 +279,11 @@ class Job:
     """A job as it is read back.
 
     `ready_at` is when a queued job may start (a retry's `retry_after`, a `run_at`). `error` is set
-    only while failed; the last error of a waiting job is that of its last attempt. `held` is True
-    for a queued job that is due and whose downstream admits nothing at the moment of reading.
-    `started_at` is the start of the first attempt since it was created or retried by a person,
-    `last_attempt_at` the start of the latest, `finished_at` the time it became complete, failed or
-    cancelled. `arguments` is None where the reader did not ask for it.
+    only while failed; the last attempt has the last error of a waiting job. `held` is True for a
+    queued job that is due while its downstream admits no jobs. `started_at` is the start of the
+    first attempt since creation or the last manual retry, `last_attempt_at` the start of the
+    latest, `finished_at` when it became complete, failed or cancelled. `arguments` is None in
+    lists.
     """
 
     id: str
@@ -321,7 +319,7 @@ class Job:
 
     @property
     def is_dead_letter(self) -> bool:
-        """Whether it waits among the dead letters for a person."""
+        """Whether it is a dead letter."""
         return self.dead_letter is not None
 
     @property
@@ -336,20 +334,20 @@ class Job:
 
     @property
     def retry_after(self) -> float | None:
-        """Epoch seconds of the next attempt of a job that waits between two attempts."""
+        """When the next attempt is due, in epoch seconds, if the job waits for a retry."""
         ready, last = self.ready_at, self.last_attempt_at
         if self.status is not JobStatus.QUEUED or ready is None or last is None:
             return None
-        return ready if ready >= last else None  # what was handed back keeps its old time
+        return ready if ready >= last else None  # a released job keeps its old time
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run of a job. The one under way has neither `finished_at` nor `outcome`.
+    """One run of a job. A running attempt has neither `finished_at` nor `outcome`.
 
-    `number` counts since the job was created or retried by a person; what was released or did not
-    count gives its number back, so numbers may repeat; `token` never does. `retry_after` is the
-    delay in seconds that followed it, `duration` is seconds.
+    `number` starts at 1 after creation and after each manual retry. A released or uncounted attempt
+    leaves its number to the next one, so numbers may repeat; `token` is unique. `retry_after` is
+    the delay in seconds that followed, `duration` is seconds.
     """
 
     job_id: str
@@ -367,7 +365,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """One line of a job's history. `sequence` grows over all jobs of a store.
+    """One event in a job's history. `sequence` grows over all jobs of a store.
 
     `duration_ms` is the attempt's, in milliseconds; `meta` is JSON text.
     """
@@ -386,7 +384,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class LateResult:
-    """A result that came after the job had been failed with `TIMEOUT`. It changed no status."""
+    """A result that arrived after the job failed with `TIMEOUT`. It changed no status."""
 
     job_id: str
     token: int

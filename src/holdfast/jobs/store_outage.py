@@ -1,4 +1,4 @@
-"""Say once that the store is lost and once that it is back, whoever notices."""
+"""Report a store outage once when it begins and once when it ends."""
 
 import logging
 import threading
@@ -12,9 +12,9 @@ _log = logging.getLogger("holdfast.worker")
 
 
 class Outage:
-    """Keep in mind which parts of a worker cannot reach the store. Safe to use from any thread.
+    """Track which parts of a worker cannot reach the store. Thread-safe.
 
-    The first part that fails begins an outage; it is over when each of them got through again.
+    The outage begins with the first failing part and ends when all parts reach the store again.
     """
 
     def __init__(self, name: str, clock: Clock, listeners: Sequence[Listener]) -> None:
@@ -31,7 +31,7 @@ class Outage:
         return bool(self._failing)
 
     def lost(self, part: str, error: BaseException) -> None:
-        """Note that `part` could not reach the store."""
+        """Record that `part` could not reach the store."""
         with self._lock:
             begins = not self._failing
             self._failing.add(part)
@@ -42,7 +42,7 @@ class Outage:
             notify(self._listeners, StoreLost(self._name, str(error)))
 
     def back(self, part: str) -> None:
-        """Note that `part` got through."""
+        """Record that `part` reached the store, or no longer tries to."""
         if part not in self._failing:
             return
         with self._lock:

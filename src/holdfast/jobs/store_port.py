@@ -1,18 +1,15 @@
-"""What a store must do, as small protocols by role, and what it may raise.
+"""What a store must do: small protocols by role, and the values and errors they use.
 
-The promises are spelled out here once and proven for every store by
-`holdfast.testing.conformance`. Rules that hold for all methods:
+`holdfast.testing.conformance` tests these rules on every store. For all methods:
 
-- Each method that writes is one transaction: all of it is durable when the method returns, or none
-  of it happened.
-- `now` is epoch seconds for tests; None, the value used in production, is the store's own clock.
-- Ids that are unknown are no error: the answer says so (None, an empty tuple, `MISSING`).
-- A store that cannot be reached, is locked, or has no room raises a `StoreUnavailable`, nothing
-  else; the caller waits and calls again. After a `StoreUnavailable` from a write it is not known
-  whether it happened: every write here can be repeated without harm (enqueue by id, the rest by
-  token, version or status).
-- Methods may be awaited from any event loop on which the store was opened; `Heartbeats` from one
-  of its own, in another thread.
+- Each write is one transaction: durable when the method returns, or not done at all.
+- `now` is epoch seconds for tests; None, used in production, is the store's own clock.
+- An unknown id is not an error: the result says so (None, an empty tuple, `MISSING`).
+- A store that cannot be reached, is locked or is full raises a `StoreUnavailable`, nothing else;
+  the caller waits and calls again. Every write is idempotent (enqueue by id, the others by token,
+  version or status), so it may be repeated when its result is unknown.
+- Await methods on an event loop that opened the store; those of `Heartbeats` on the loop of the
+  heartbeat thread.
 """
 
 from collections.abc import Sequence
@@ -54,16 +51,16 @@ from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilte
 __all__ = [
     "Change",
     "ClaimRequest",
-    "Controlling",
+    "ControlStore",
     "Deleted",
-    "Downstreams",
-    "Enqueuing",
+    "DownstreamStore",
+    "EnqueueStore",
     "Extended",
     "Heartbeats",
     "Leadership",
-    "Maintaining",
+    "MaintenanceStore",
     "Overruled",
-    "Reading",
+    "QueryStore",
     "Refusal",
     "Refused",
     "Rescued",
@@ -76,21 +73,21 @@ __all__ = [
     "StoreUnavailable",
     "StoreUnusable",
     "TickResult",
-    "Working",
+    "WorkerStore",
 ]
 
 
-class Enqueuing(Protocol):
-    """Take jobs in."""
+class EnqueueStore(Protocol):
+    """Create jobs."""
 
     async def enqueue(
         self, jobs: Sequence[NewJob], *, now: float | None = None
     ) -> tuple[Enqueued, ...]:
-        """Create `jobs`, all or none, and return what became of each, in the same order.
+        """Create `jobs`, all or none, and return one answer for each, in the same order.
 
-        A job whose id is taken, or whose `(kind, dedup_key)` belongs to a job that is unfinished
-        or complete, is not created: the answer carries that job's id. This holds within one call
-        and under any number of concurrent callers.
+        If another job has the id, or an unfinished or complete job has the same
+        `(kind, dedup_key)`, the job is not created and the answer has that job's id. This holds
+        within one call and with any number of concurrent callers.
         """
         ...
 
@@ -103,11 +100,11 @@ class Enqueuing(Protocol):
         ...
 
 
-class Working(Protocol):
+class WorkerStore(Protocol):
     """Serve a worker."""
 
     ticks_apart: bool
-    """Whether another process works on a tick, so that this one is free meanwhile."""
+    """Whether another process executes the tick, so that this process can do other work."""
 
     async def tick(
         self,
@@ -117,17 +114,17 @@ class Working(Protocol):
         *,
         now: float | None = None,
     ) -> TickResult:
-        """Record what `finished` and claim what comes next, in one transaction.
+        """Write the reports `finished` and claim the next jobs, in one transaction.
 
-        Finish: each outcome is a compare-and-set on `(id, processing, token)` that must touch
-        exactly one row; else it is refused, counted, and changes nothing. Attempt, event and
-        counters are written with it, and accepted reports are judged on their downstreams.
+        Finish: each outcome is a compare-and-set on `(id, processing, token)` that must change
+        exactly one row; otherwise it is refused and counted. Attempt, event and counters are
+        written with it, and the verdicts of accepted reports update their downstreams.
 
-        Claim: due jobs are promoted; then up to `limit` ready jobs of the request's kinds are
-        taken from the request's queues, lane by lane in turn, within a lane by priority (higher
-        first) and then by `ready_at`. Lanes of held downstreams, kinds at their limit and
-        downstreams without room are passed over, in time that does not grow with what waits in
-        them. Each claim raises the token and counts the attempt.
+        Claim: due jobs become ready; then up to `limit` ready jobs of the request's kinds and
+        queues are claimed, one lane after the other in turn, within a lane by priority (higher
+        first) and then by `ready_at`. Lanes of held downstreams, and kinds and downstreams at
+        their limit, are skipped in time that does not grow with the number of their jobs. Each
+        claim raises the token and counts the attempt.
         """
         ...
 
@@ -140,83 +137,83 @@ class Working(Protocol):
         record: bool = False,
         now: float | None = None,
     ) -> bool:
-        """Store how far a job is (`progress` from 0 to 1) under its lease; False: refused.
+        """Store a job's `progress`, from 0 to 1, under its lease; return False if refused.
 
-        `record` also writes an event, which the pages' streams then carry. A refusal is counted
-        where the lease was taken, as for `extend`.
+        `record` also writes an event for the streams of changes. A refusal is counted if the lease
+        was taken, as for `extend`.
         """
         ...
 
     async def wait_for_work(self, mark: int, timeout: float) -> bool:
-        """Wait until there may be work since the tick that returned `mark`: True.
+        """Wait until there may be new work since the tick that returned `mark`; return True.
 
-        A hint: it may come for nothing, and False after `timeout` seconds does not prove that
-        there is no work. What this process enqueues is never missed.
+        A hint: True may be wrong, and False after `timeout` seconds does not mean that there is no
+        work. Jobs enqueued by this process are never missed.
         """
         ...
 
     def heartbeats(self) -> "Heartbeats":
-        """Return the part that a heartbeat thread uses, on its own event loop."""
+        """Return the port of a heartbeat thread, used on that thread's event loop."""
         ...
 
 
 class Heartbeats(Protocol):
-    """Keep leases alive, from a thread and an event loop of its own."""
+    """Extend leases, from a thread with its own event loop."""
 
     async def extend(
         self, leases: Sequence[Lease], lease_seconds: float, *, now: float | None = None
     ) -> Extended:
-        """Let all `leases` last until `lease_seconds` from now, in one statement.
+        """Extend all `leases` to `lease_seconds` from now, in one statement.
 
-        A lease that has run out but was not taken yet is still extended: its job is still this
-        worker's. One that was taken is lost, and the write counted as refused; one that the
-        worker's own report has just ended is lost too, and no refusal.
+        An expired lease is extended too, as long as its job was not rescued. A lease whose job was
+        taken is lost, and the write is counted as refused. A lease ended by the worker's own report
+        is lost too, but not counted.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         ...
 
 
-class Controlling(Protocol):
-    """Do what a person asks for."""
+class ControlStore(Protocol):
+    """Carry out requests of people: cancel, retry, discard."""
 
     async def cancel(self, job_id: str, *, now: float | None = None) -> Change:
-        """Cancel a job: DONE at once where nobody runs it, REQUESTED where a worker does.
+        """Cancel a job: DONE if it is not running, REQUESTED if it is, REFUSED if finished.
 
-        A job that its worker completes before it hears of it is complete. REFUSED where it is
-        finished. Asking again answers the same.
+        A job that completes before its worker learns of the request is complete. Repeating the
+        call returns the same answer.
         """
         ...
 
     async def expedite(self, job_id: str, *, now: float | None = None) -> Change:
-        """Let a queued job that waits for its time start at once: DONE, REFUSED or MISSING.
+        """Make a queued job ready now: DONE, REFUSED or MISSING.
 
-        Nothing is counted. One that is ready already stays as it is: DONE.
+        It counts as no retry. A job that is ready already is left unchanged: DONE.
         """
         ...
 
     async def retry(
         self, job_ids: Sequence[str], *, now: float | None = None
     ) -> tuple[Change, ...]:
-        """Put failed jobs back in the queue: DONE, REFUSED, TWIN or MISSING for each, in order.
+        """Requeue failed jobs: DONE, REFUSED, TWIN or MISSING for each, in order.
 
-        Attempts start anew, history is kept, `manual_retry_count` rises, the token does not fall,
-        and a deadline that has passed is lifted: the person decided.
+        The attempt count restarts, history and token are kept, `manual_retry_count` rises, and a
+        deadline that has passed is removed.
         """
         ...
 
     async def discard(self, job_ids: Sequence[str], *, now: float | None = None) -> int:
-        """Take jobs out of the dead letters without running them; return how many there were.
+        """Remove jobs from the dead letters; return how many.
 
         They stay failed until retention deletes them.
         """
         ...
 
 
-class Reading(Protocol):
-    """Answer questions. Reads see everything that was acknowledged before they were asked."""
+class QueryStore(Protocol):
+    """Read jobs. A read sees every write that was acknowledged before it began."""
 
     async def get(self, job_id: str, *, now: float | None = None) -> Job | None:
         """Return one job with its arguments."""
@@ -230,10 +227,10 @@ class Reading(Protocol):
         limit: int = 50,
         now: float | None = None,
     ) -> Page:
-        """Return jobs without arguments, newest first; a job is never listed twice in one walk.
+        """Return jobs without arguments, newest first; following the cursors lists no job twice.
 
         Raises:
-            ValueError: `cursor` is none of this store's.
+            ValueError: `cursor` is not valid.
         """
         ...
 
@@ -242,25 +239,25 @@ class Reading(Protocol):
         ...
 
     async def attempts(self, job_id: str) -> tuple[Attempt, ...]:
-        """Return a job's attempts, oldest first, the one under way included."""
+        """Return a job's attempts, oldest first, including a running one."""
         ...
 
     async def late_results(self, job_id: str) -> tuple[LateResult, ...]:
-        """Return what arrived after the deadline, oldest first."""
+        """Return the results that arrived after the deadline, oldest first."""
         ...
 
     async def changes_since(
         self, sequence: int, *, owner: str | None = None, limit: int = 500
     ) -> tuple[JobEvent, ...]:
-        """Return events after `sequence`, in its order; those of `owner`, where one is given.
+        """Return events after `sequence`, in order; only those of `owner` if given.
 
-        Walking on from the last one's sequence misses nothing: an event is not shown before
-        everything with a lower sequence is either shown or can never appear.
+        A reader that continues from the last event's sequence misses nothing: an event appears
+        only once every transaction that may write a lower sequence has ended.
         """
         ...
 
     async def last_sequence(self) -> int:
-        """Return the sequence to start a stream of changes from: nothing before now."""
+        """Return the sequence of the newest event, to read changes from now on."""
         ...
 
     async def wait_for_changes(self, sequence: int, timeout: float) -> bool:
@@ -274,10 +271,10 @@ class Reading(Protocol):
         cursor: str | None = None,
         limit: int = 50,
     ) -> tuple[tuple[DeadLetter, ...], str | None]:
-        """Return dead letters, newest failure first, and the cursor to go on with.
+        """Return dead letters, newest failure first, and the cursor of the next page.
 
         Raises:
-            ValueError: `cursor` is none of this store's.
+            ValueError: `cursor` is not valid.
         """
         ...
 
@@ -290,16 +287,15 @@ class Reading(Protocol):
         ...
 
 
-class Downstreams(Protocol):
+class DownstreamStore(Protocol):
     """Keep the durable records of downstreams."""
 
     async def declare_downstreams(
         self, settings: Sequence[DownstreamSettings], *, now: float | None = None
     ) -> None:
-        """Create the records that are missing and bring the settings of the others up to date.
+        """Create missing records and update the settings of existing ones.
 
-        What a breaker knows is kept. A job of a downstream that was never declared runs without
-        breaker or limits.
+        The breaker's state is kept. Jobs of an undeclared downstream run without breaker or limits.
         """
         ...
 
@@ -314,70 +310,72 @@ class Downstreams(Protocol):
     async def write_downstream(
         self, record: DownstreamRecord, *, now: float | None = None
     ) -> DownstreamRecord | None:
-        """Store `record` where the version stored is still `record.version`.
+        """Store `record` if the stored version is still `record.version`.
 
-        Return it with its new version, or None where another write came first: read it again.
-        This serves what a person or a probe decides; workers' verdicts go with their tick.
+        Return it with its new version, or None if another write came first: read it again. For
+        people and probes; the verdicts of workers are written by their tick.
         """
         ...
 
 
-class Maintaining(Protocol):
-    """Do the chores, each in batches, each safe to run twice at once."""
+class MaintenanceStore(Protocol):
+    """Maintain the jobs, in batches; every method is safe to run concurrently."""
 
     async def lead(
         self, name: str, holder: str, seconds: float, *, now: float | None = None
     ) -> Leadership | None:
-        """Become or stay the leader for `seconds`; None where another holds it still."""
+        """Become or stay the leader for `seconds`; None if another holder is the leader."""
         ...
 
     async def resign(self, name: str, holder: str) -> bool:
-        """Give the leadership up; False where `holder` did not have it."""
+        """Release the leadership; False if `holder` did not have it."""
         ...
 
     async def rescue(self, *, limit: int = 500, now: float | None = None) -> Rescued:
-        """Take back up to `limit` jobs whose leases have run out.
+        """Rescue up to `limit` jobs whose leases have expired.
 
-        Back to queued and ready at once; a dead letter (`LEASE_LOST`) where no attempt is left;
-        cancelled where that was asked for. The lost attempt stays counted.
+        They become queued and ready; dead letters (`LEASE_LOST`) if no attempt is left; cancelled
+        if that was requested. The lost attempt stays counted.
         """
         ...
 
     async def expire_deadlines(
         self, *, limit: int = 500, now: float | None = None
     ) -> tuple[str, ...]:
-        """Fail up to `limit` unfinished jobs past their deadline with `TIMEOUT`; return ids."""
+        """Fail up to `limit` unfinished jobs past their deadlines with `TIMEOUT`; return ids."""
         ...
 
     async def store_late_result(
         self, job_id: str, token: int, result: str | None, *, now: float | None = None
     ) -> bool:
-        """Keep a result that came after `TIMEOUT`, once a token; False where it is not late.
+        """Store a result that arrived after `TIMEOUT`, once per token; False if it is not late.
 
-        A tick does this by itself for a `Completed` that comes too late under its own token.
+        A tick does this itself for a late `Completed` with the job's current token.
         """
         ...
 
     async def delete_finished(
         self, rule: RetentionRule, *, limit: int = 500, now: float | None = None
     ) -> tuple[Deleted, ...]:
-        """Delete up to `limit` jobs that `rule` lets go, with all their history, oldest first."""
+        """Delete up to `limit` jobs that match `rule`, and their history, oldest first."""
         ...
 
 
-class Store(Enqueuing, Working, Controlling, Reading, Downstreams, Maintaining, Protocol):
-    """All of it, and a life of its own: `async with` opens and closes."""
+class Store(
+    EnqueueStore, WorkerStore, ControlStore, QueryStore, DownstreamStore, MaintenanceStore, Protocol
+):
+    """All roles together; `async with` opens and closes it."""
 
     async def ping(self) -> float:
-        """Answer with the store's clock, in epoch seconds, or raise `StoreUnavailable`."""
+        """Return the store's time in epoch seconds, or raise `StoreUnavailable`."""
         ...
 
     async def schema_version(self) -> int:
-        """Return the number of the last migration that was applied."""
+        """Return the number of the last applied migration."""
         ...
 
     async def open(self) -> None:
-        """Connect, and migrate where the store does that by itself.
+        """Connect, and migrate if the store does that itself.
 
         Raises:
             StoreUnusable: the schema is newer than this version of Holdfast, or the database
@@ -386,7 +384,7 @@ class Store(Enqueuing, Working, Controlling, Reading, Downstreams, Maintaining, 
         ...
 
     async def close(self) -> None:
-        """Finish what was begun and let go. Closing twice is harmless."""
+        """Finish running calls and disconnect. Closing twice is harmless."""
         ...
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What goes in and out of a store's methods, and what a store may raise.
+"""Arguments, results and exceptions of a store's methods.
 
 The methods are in `holdfast.jobs.store_port`, which also exports every name of this file.
 """
@@ -13,25 +13,25 @@ from holdfast.jobs.model import Claim, JobStatus, Lease
 
 
 class StoreError(HoldfastError):
-    """Be the base of what a store raises."""
+    """Base class of the exceptions of a store."""
 
     code = ErrorCode.IO_ERROR
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot do it now; wait and try again."""
+    """The store is unavailable at the moment; wait and try again."""
 
 
 class StoreBusy(StoreUnavailable):
-    """Another process keeps the store locked."""
+    """Another process has locked the store."""
 
 
 class StoreFull(StoreUnavailable):
-    """The store has no room left to write."""
+    """The disk of the store is full."""
 
 
 class StoreUnusable(StoreError):
-    """The store cannot be used as it is: wrong version, newer schema, bad address. Do not retry."""
+    """The store cannot be used: wrong version, newer schema, bad URL. Do not retry."""
 
     code = ErrorCode.INVALID_STATE
 
@@ -44,12 +44,12 @@ class StoreClosed(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """What a worker can take on.
+    """Which jobs a worker asks for, and how many.
 
     Args:
-        limit: jobs at most; never more than the worker has free slots.
+        limit: most jobs to claim; at most the worker's free slots.
         queues: the queues it serves.
-        kinds: the kinds it knows, each with how many may run at once in the whole fleet, or None.
+        kinds: the kinds it can run, each with its fleet-wide concurrency limit or None.
         lease_seconds: how long the leases last unless they are extended.
     """
 
@@ -63,14 +63,14 @@ class Refusal(StrEnum):
     """Why a worker's write was refused."""
 
     STALE = "stale"
-    """The lease is no longer the worker's: rescued, timed out, cancelled, or run by another."""
+    """The worker no longer has the lease: the job was rescued, timed out or cancelled."""
     LATE = "late"
-    """The deadline had passed: a result was kept as a late result, the status did not change."""
+    """The deadline had passed: a result was stored as a late result, the status is unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A report that changed nothing, and why. A stale one was counted in `refused_writes`."""
+    """A refused report. Stale ones are counted in `refused_writes`."""
 
     lease: Lease
     reason: Refusal
@@ -78,11 +78,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Overruled:
-    """A report that was accepted, though the job went elsewhere than its outcome says.
+    """An accepted report after which the job has another status than its outcome says.
 
-    `Completed` after the deadline: FAILED (`TIMEOUT`), the result kept as late. `Retry` or
-    `Released` of a job that was asked to cancel: CANCELLED. `Retry` without an attempt left:
-    FAILED, a dead letter.
+    `Completed` after the deadline: FAILED (`TIMEOUT`), with a late result. `Retry` or `Released`
+    after a cancel request: CANCELLED. `Retry` without an attempt left: FAILED, a dead letter.
     """
 
     lease: Lease
@@ -91,17 +90,17 @@ class Overruled:
 
 @dataclass(frozen=True, slots=True)
 class TickResult:
-    """What a tick did.
+    """The result of a tick.
 
     Args:
         claims: the attempts to run now.
-        refused: reports that changed nothing.
-        overruled: reports whose jobs went elsewhere.
-        moved: records whose breaker changed its state in this tick, as written.
-        timed_out: ids of jobs found past their deadline while claiming, failed with `TIMEOUT`.
-        wake_at: when something is known to become claimable, in epoch seconds; None: unknown.
-        mark: hand it to `wait_for_work`.
-        now: the time that this tick was judged by, in epoch seconds.
+        refused: reports that were refused.
+        overruled: reports whose jobs have another status than the outcome says.
+        moved: downstream records whose breaker changed its state in this tick.
+        timed_out: ids of jobs that the claim found past their deadlines and failed with `TIMEOUT`.
+        wake_at: when the next job becomes claimable, in epoch seconds; None if unknown.
+        mark: the argument of `wait_for_work`.
+        now: the store's time of this tick, in epoch seconds.
     """
 
     claims: tuple[Claim, ...]
@@ -116,18 +115,18 @@ class TickResult:
 
 @dataclass(frozen=True, slots=True)
 class Extended:
-    """What became of an extension: leases that are lost, and ids that were asked to cancel."""
+    """The result of an extension: lost leases, and ids of jobs with a cancel request."""
 
     lost: tuple[Lease, ...] = ()
     cancel_requested: tuple[str, ...] = ()
 
 
 class Change(StrEnum):
-    """What a request about one job came to."""
+    """The result of a request about one job."""
 
     DONE = "done"
     REQUESTED = "requested"
-    """Noted; its worker is told at the next heartbeat."""
+    """Recorded; its worker is notified at the next heartbeat."""
     REFUSED = "refused"
     """The job's status does not allow it."""
     TWIN = "twin"
@@ -148,7 +147,7 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True)
 class Rescued:
-    """Ids of jobs whose leases had run out, by what became of them."""
+    """Ids of jobs whose leases had expired, by their new state."""
 
     requeued: tuple[str, ...] = ()
     dead: tuple[str, ...] = ()
@@ -157,13 +156,13 @@ class Rescued:
 
 @dataclass(frozen=True, slots=True)
 class RetentionRule:
-    """Which finished jobs of one kind and status may go.
+    """Which finished jobs of one kind and status to delete.
 
     Args:
         kind: the kind.
         status: a finished status.
-        max_age: seconds since they finished; None keeps them whatever their age.
-        max_count: how many of the newest are kept; None keeps them whatever their number.
+        max_age: seconds since they finished; None sets no limit.
+        max_count: how many of the newest are kept; None sets no limit.
     """
 
     kind: str
@@ -174,7 +173,7 @@ class RetentionRule:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A job that retention deleted, with what is needed to delete its files too."""
+    """A job that retention deleted, with the fields needed to delete its files."""
 
     id: str
     kind: str

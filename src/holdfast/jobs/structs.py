@@ -1,9 +1,8 @@
-"""How the values are declared that are made anew for every job.
+"""Base classes for immutable values that are created once per job.
 
-A frozen dataclass sets each field through `object.__setattr__`, which for a value of a dozen fields
-takes longer than writing the job to disk does. A struct is made in a tenth of that time, and is
-none of the objects that the garbage collector goes through again and again. What callers hold is a
-dataclass all the same, for that is what their frameworks know.
+A frozen dataclass sets each field through `object.__setattr__`; with a dozen fields that takes
+longer than writing the job to disk. A msgspec struct takes a tenth of that time and is not tracked
+by the garbage collector. Values in the public API are dataclasses, which frameworks support.
 """
 
 from dataclasses import dataclass
@@ -15,18 +14,18 @@ T = TypeVar("T")
 
 
 class Value(msgspec.Struct, frozen=True, gc=False):
-    """An immutable value with slots, compared and hashed by its fields, quick to make.
+    """An immutable struct, compared and hashed by its fields.
 
-    `msgspec.structs.replace` makes another one. What it holds must not hold it in turn: nobody
-    would find such a circle.
+    `msgspec.structs.replace` makes a changed copy. It must not be part of a reference cycle, which
+    would never be collected.
     """
 
 
 @dataclass_transform(frozen_default=True)
 def value(declared: type[T]) -> type[T]:
-    """Make a class a dataclass with slots, compared and hashed by its fields, quick to make.
+    """Make a class a dataclass with slots, compared and hashed by its fields.
 
-    Nobody changes a field once the value is made: a type checker refuses it, the running program
-    does not look. `dataclasses.replace` makes another one.
+    Type checkers treat it as frozen; at run time assignments are not checked, for speed.
+    `dataclasses.replace` makes a changed copy.
     """
     return dataclass(slots=True, unsafe_hash=True)(declared)

@@ -1,6 +1,6 @@
-"""What pages and operators look at: filters, pages of jobs, dead letters, counters.
+"""Results of queries: pages of jobs, dead letters, counters; and the filter to query with.
 
-Frozen values like those of `holdfast.jobs.model`; times are epoch seconds.
+Frozen values; times are epoch seconds.
 """
 
 import re
@@ -13,7 +13,7 @@ from holdfast.jobs.model import DeadLetterReason, Job, JobError, JobStatus
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A job that waits for a person, with what the person needs to decide."""
+    """A job that is not retried unless a person asks, with its last error."""
 
     job: Job
     reason: DeadLetterReason
@@ -24,7 +24,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterGroup:
-    """Dead letters of one kind that failed alike: same code, same normalised message."""
+    """Dead letters of one kind with the same code and normalised message."""
 
     kind: str
     code: ErrorCode
@@ -36,9 +36,9 @@ class DeadLetterGroup:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs to list; every field that is set narrows the choice.
+    """Which jobs to list; a job must match every field that is set.
 
-    `error_text` is a part of the error message, `created_from` (included) and `created_to`
+    `error_text` is a substring of the error message, `created_from` (included) and `created_to`
     (excluded) are epoch seconds, `error_group` is a normalised message.
     """
 
@@ -57,12 +57,12 @@ class JobFilter:
 
 
 EVERY_JOB = JobFilter()
-"""The filter that lets every job through."""
+"""The filter that matches every job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Jobs, newest first, and where to go on: pass `next_cursor` back, None means the end."""
+    """Jobs, newest first, and the cursor of the next page; None on the last page."""
 
     jobs: tuple[Job, ...]
     next_cursor: str | None = None
@@ -70,10 +70,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class LaneCounts:
-    """How many jobs of one kind in one lane stand where. `ready` is claimable, held or not.
+    """Jobs of one kind in one lane, by status; finished ones until retention deletes them.
 
-    `counts` holds finished jobs that retention has not deleted. `scheduled` and `ready` together
-    are the queued ones.
+    Queued jobs are `scheduled` or `ready`; `ready` includes held jobs.
     """
 
     queue: str
@@ -90,7 +89,7 @@ class LaneCounts:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:
-    """How many jobs of `kind` ever ended in `status` after `attempts` attempts. Never falls."""
+    """How many jobs of `kind` ever ended in `status` after `attempts` attempts."""
 
     kind: str
     status: JobStatus
@@ -100,11 +99,11 @@ class OutcomeCounts:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The store's maintained counters, read without counting a row.
+    """The store's maintained counters; reading them scans no jobs.
 
-    `totals` are named sums that never fall: `refused_writes`, `rescued`, `manual_retries`,
-    `timed_out`, `late_results`, `deleted`. `oldest_ready_at` is, by queue, when the job that has
-    waited longest became ready, in epoch seconds.
+    `totals` are monotonic: `refused_writes`, `rescued`, `manual_retries`, `timed_out`,
+    `late_results`, `deleted`. `oldest_ready_at` maps each queue to the time in epoch seconds since
+    which its oldest ready job waits.
     """
 
     lanes: tuple[LaneCounts, ...]
@@ -127,9 +126,9 @@ _GROUP_LENGTH = 200
 
 
 def normalise_error(message: str) -> str:
-    """Return `message` without what varies from job to job, so that like failures group.
+    """Return `message` with ids, URLs, quoted values and numbers replaced by placeholders.
 
-    Ids, addresses, quoted values and numbers become place holders; at most 200 characters.
+    Messages of similar failures become equal; at most 200 characters.
     """
     for pattern, placeholder in _VARIABLE_PARTS:
         message = pattern.sub(placeholder, message)

@@ -19,7 +19,7 @@ def double(ctx, args: int) -> int:
     return args * 2
 
 
-def test_jobs_are_enqueued_worked_and_answered_without_await(tmp_path):
+def test_jobs_are_enqueued_and_run_without_await(tmp_path):
     engine = Engine(f"sqlite:///{tmp_path}/work.db", apps=[app])
     with engine.blocking() as run:
         handle = run(engine.enqueue(double, 4))
@@ -43,7 +43,7 @@ def test_many_threads_share_it(tmp_path):
     assert len(set(ids)) == 10
 
 
-def test_errors_come_through_and_it_stays_open(tmp_path):
+def test_errors_are_raised_and_it_stays_open(tmp_path):
     engine = Engine(f"sqlite:///{tmp_path}/work.db", apps=[app])
     with engine.blocking() as run:
         with pytest.raises(ValidationError):
@@ -65,7 +65,7 @@ def test_leaving_it_closes_the_engine_and_ends_its_thread(tmp_path):
 
 def test_it_is_opened_once_at_a_time(tmp_path):
     run = Engine(f"sqlite:///{tmp_path}/work.db", apps=[app]).blocking()
-    with run, pytest.raises(RuntimeError, match="it is open already"):
+    with run, pytest.raises(RuntimeError, match="is already open"):
         run.__enter__()
 
 
@@ -76,12 +76,12 @@ def test_an_engine_that_cannot_be_opened_leaves_no_thread(tmp_path):
     assert "holdfast-engine" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_waiting_for_oneself_is_refused(tmp_path):
+def test_a_call_from_its_own_thread_is_refused(tmp_path):
     engine = Engine(f"sqlite:///{tmp_path}/work.db", apps=[app])
     run: Blocking
 
     async def inside():
-        with pytest.raises(RuntimeError, match="await it here"):
+        with pytest.raises(RuntimeError, match="in the engine's thread, use await"):
             run(engine.list())
         return "refused"
 
@@ -89,7 +89,7 @@ def test_waiting_for_oneself_is_refused(tmp_path):
         assert run(inside()) == "refused"
 
 
-def test_an_interrupted_wait_cancels_what_was_awaited(tmp_path, monkeypatch):
+def test_an_interrupted_wait_cancels_the_coroutine(tmp_path, monkeypatch):
     engine = Engine(f"sqlite:///{tmp_path}/work.db", apps=[app])
     cancelled = threading.Event()
 

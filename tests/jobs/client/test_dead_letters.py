@@ -1,4 +1,4 @@
-"""Dead letters: listed, put back by the hundred at a pace, let go."""
+"""Dead letters: listed, requeued in bulk at a rate, discarded."""
 
 import asyncio
 
@@ -50,7 +50,7 @@ async def statuses(engine):
     return {job.id: job.status for job in (await engine.list(limit=1000)).jobs}
 
 
-def test_they_are_listed_and_grouped(tmp_path):
+def test_dead_letters_are_listed_and_grouped(tmp_path):
     async def scenario(engine, fetch, convert, clock):
         ids = await dead(engine, fetch, 3)
         letters, cursor = await engine.dead_letters.list(limit=2)
@@ -63,7 +63,7 @@ def test_they_are_listed_and_grouped(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_all_that_match_are_put_back(tmp_path):
+def test_all_matching_dead_letters_are_requeued(tmp_path):
     async def scenario(engine, fetch, convert, clock):
         ids = await dead(engine, fetch, 3)
         others = await dead(engine, convert, 2)
@@ -76,7 +76,7 @@ def test_all_that_match_are_put_back(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_more_than_a_page_is_put_back_whole(tmp_path):
+def test_more_than_one_page_is_requeued(tmp_path):
     async def scenario(engine, fetch, convert, clock):
         await dead(engine, fetch, 1100)
         seen = []
@@ -101,7 +101,7 @@ def test_a_dry_run_counts_and_changes_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_those_that_their_app_refuses_are_skipped_and_counted(tmp_path, dry_run):
+def test_jobs_refused_by_their_app_are_skipped_and_counted(tmp_path, dry_run):
     async def scenario(engine, fetch, convert, clock):
         ids = await dead(engine, fetch, 3)
 
@@ -117,7 +117,7 @@ def test_those_that_their_app_refuses_are_skipped_and_counted(tmp_path, dry_run)
     use(tmp_path, scenario)
 
 
-def test_those_whose_twin_has_taken_their_place_are_skipped(tmp_path):
+def test_jobs_with_a_twin_are_skipped(tmp_path):
     async def scenario(engine, fetch, convert, clock):
         await dead(engine, fetch, 1, dedup_key="one")
         await engine.enqueue(fetch, 5, dedup_key="one")
@@ -127,7 +127,7 @@ def test_those_whose_twin_has_taken_their_place_are_skipped(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_those_that_somebody_else_took_meanwhile_are_skipped(tmp_path):
+def test_jobs_that_were_requeued_meanwhile_are_skipped(tmp_path):
     async def scenario(engine, fetch, convert, clock):
         ids = await dead(engine, fetch, 3)
         asked = []
@@ -146,7 +146,7 @@ def test_those_that_somebody_else_took_meanwhile_are_skipped(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_rate_paces_them(tmp_path):
+def test_a_rate_limits_jobs_per_second(tmp_path):
     async def scenario(engine, fetch, convert, clock):
         await dead(engine, fetch, 30)
         began = clock.monotonic()
@@ -161,7 +161,7 @@ def test_a_rate_paces_them(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_slow_rate_puts_them_back_one_by_one(tmp_path):
+def test_a_slow_rate_requeues_one_at_a_time(tmp_path):
     async def scenario(engine, fetch, convert, clock):
         await dead(engine, fetch, 3)
         began = clock.monotonic()
@@ -172,7 +172,7 @@ def test_a_slow_rate_puts_them_back_one_by_one(tmp_path):
 
 
 @pytest.mark.parametrize("rate", [0, -1, "fast"])
-def test_a_rate_that_is_none_is_refused(tmp_path, rate):
+def test_an_invalid_rate_is_refused(tmp_path, rate):
     async def scenario(engine, fetch, convert, clock):
         with pytest.raises((TypeError, ValueError), match="rate must be"):
             await engine.dead_letters.requeue(rate=rate)
@@ -180,7 +180,7 @@ def test_a_rate_that_is_none_is_refused(tmp_path, rate):
     use(tmp_path, scenario)
 
 
-def test_it_waits_while_a_downstream_would_fail_them_fast(tmp_path):
+def test_it_waits_while_a_fail_fast_downstream_is_open(tmp_path):
     async def scenario(engine, fetch, convert, clock):
         ids = await dead(engine, convert, 2)
         await engine.downstreams.hold("gateway")
@@ -194,7 +194,7 @@ def test_it_waits_while_a_downstream_would_fail_them_fast(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_discarded_ones_stay_failed_and_are_no_dead_letters(tmp_path):
+def test_discarded_jobs_stay_failed_and_are_no_longer_dead_letters(tmp_path):
     async def scenario(engine, fetch, convert, clock):
         ids = await dead(engine, fetch, 4)
         assert await engine.dead_letters.discard(ids[0]) == 1
@@ -205,7 +205,7 @@ def test_discarded_ones_stay_failed_and_are_no_dead_letters(tmp_path):
         assert await engine.dead_letters.list() == ((), None)
         assert set((await statuses(engine)).values()) == {JobStatus.FAILED}
         for wrong in (7, None, [7]):
-            with pytest.raises(TypeError, match="a job is named by its id"):
+            with pytest.raises(TypeError, match="a job must be an id"):
                 await engine.dead_letters.discard(wrong)
 
     use(tmp_path, scenario)

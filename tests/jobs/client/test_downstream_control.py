@@ -1,4 +1,4 @@
-"""Breakers by hand: look, hold, release, reset."""
+"""Breakers by hand: list, hold, release, reset."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def claimed(engine):
     return len((await engine.store.tick("w", claim=request)).claims)
 
 
-def test_all_are_listed_by_name_with_their_state(tmp_path):
+def test_all_downstreams_are_listed_by_name_with_their_state(tmp_path):
     async def scenario(engine, convert, fetch):
         assert [record.name for record in await engine.downstreams.list()] == ["gateway", "quiet"]
         await engine.downstreams.hold("quiet")
@@ -52,7 +52,7 @@ def test_all_are_listed_by_name_with_their_state(tmp_path):
 
 
 @pytest.mark.parametrize("name, job", [("gateway", 0), ("quiet", 1)])
-def test_a_held_downstream_lets_no_job_through_until_it_is_reset(tmp_path, name, job):
+def test_a_held_downstream_runs_no_job_until_it_is_reset(tmp_path, name, job):
     async def scenario(engine, *jobs):
         await engine.enqueue(jobs[job])
         record = await engine.downstreams.hold(name)
@@ -65,7 +65,7 @@ def test_a_held_downstream_lets_no_job_through_until_it_is_reset(tmp_path, name,
     use(tmp_path, scenario)
 
 
-def test_holding_twice_and_releasing_what_is_closed_change_nothing(tmp_path):
+def test_holding_twice_or_releasing_a_closed_downstream_changes_nothing(tmp_path):
     async def scenario(engine, convert, fetch):
         before = await engine.downstreams.get("gateway")
         assert await engine.downstreams.release("gateway") == before
@@ -75,7 +75,7 @@ def test_holding_twice_and_releasing_what_is_closed_change_nothing(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_released_downstream_lets_trial_jobs_through(tmp_path):
+def test_a_released_downstream_runs_trial_jobs(tmp_path):
     async def scenario(engine, convert, fetch):
         for _ in range(9):
             await engine.enqueue(convert)
@@ -87,7 +87,7 @@ def test_a_released_downstream_lets_trial_jobs_through(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_one_that_never_opens_by_itself_is_closed_when_released(tmp_path):
+def test_a_downstream_without_a_breaker_is_closed_when_released(tmp_path):
     async def scenario(engine, convert, fetch):
         await engine.downstreams.hold("quiet")
         record = await engine.downstreams.release("quiet")
@@ -96,7 +96,7 @@ def test_one_that_never_opens_by_itself_is_closed_when_released(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_an_unknown_one_is_refused(tmp_path):
+def test_an_unknown_downstream_is_refused(tmp_path):
     async def scenario(engine, convert, fetch):
         for ask in (engine.downstreams.get, engine.downstreams.hold, engine.downstreams.state):
             with pytest.raises(TypeError, match="a downstream is named by a string, got 7"):
@@ -107,7 +107,7 @@ def test_an_unknown_one_is_refused(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_decision_is_written_again_where_a_worker_wrote_first(tmp_path):
+def test_a_change_is_written_again_if_a_worker_wrote_first(tmp_path):
     async def scenario(engine, convert, fetch):
         write = engine.store.write_downstream
         races = iter([True, True, False])
@@ -125,13 +125,13 @@ def test_a_decision_is_written_again_where_a_worker_wrote_first(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_record_that_never_stands_still_is_given_up_on(tmp_path):
+def test_constant_writes_by_workers_end_in_an_error(tmp_path):
     async def scenario(engine, convert, fetch):
         async def lost(record):
             return None
 
         engine.store.write_downstream = lost
-        with pytest.raises(DownstreamBusy, match="'gateway' changes too quickly"):
+        with pytest.raises(DownstreamBusy, match="'gateway' is being written by workers"):
             await engine.downstreams.hold("gateway")
 
     use(tmp_path, scenario)

@@ -1,4 +1,4 @@
-"""From requests to stored jobs: checked first, written once, joined where asked."""
+"""From requests to stored jobs: validated first, written once, or in the caller's transaction."""
 
 import asyncio
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def urgent(ctx): ...
 def fetch(ctx, args: Order): ...
 
 
-class Joining:
+class RecordedEnqueue:
     def __init__(self):
         self.calls = []
 
@@ -49,12 +49,14 @@ class Joining:
         return tuple(Enqueued(job.id, created=True) for job in jobs)
 
 
-def use(tmp_path, scenario, *, clock=None, joining=None, limit=10_000):
+def use(tmp_path, scenario, *, clock=None, transactional=None, limit=10_000):
     clock = clock or VirtualClock()
 
     async def main():
         async with open_store(f"sqlite:///{tmp_path}/work.db", clock=clock) as store:
-            enqueuer = Enqueuer(store, Registry([app]), clock, payload_limit=limit, joining=joining)
+            enqueuer = Enqueuer(
+                store, Registry([app]), clock, payload_limit=limit, transactional=transactional
+            )
             await enqueuer.declare()
             try:
                 return await scenario(enqueuer, store)
@@ -75,7 +77,7 @@ def test_requests_of_several_kinds_are_stored_in_their_order(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_no_request_is_no_write(tmp_path):
+def test_without_requests_nothing_is_written(tmp_path):
     async def scenario(enqueuer, store):
         assert await enqueuer.enqueue([]) == ()
         assert await enqueuer.enqueue(iter(())) == ()
@@ -93,7 +95,7 @@ def test_no_request_is_no_write(tmp_path):
         (JobRequest(print, None), TypeError),
     ],
 )
-def test_one_that_does_not_fit_keeps_all_of_them_out(tmp_path, bad, error):
+def test_one_invalid_request_refuses_all(tmp_path, bad, error):
     async def scenario(enqueuer, store):
         with pytest.raises(error):
             await enqueuer.enqueue([JobRequest(send, Order(1)), bad])
@@ -143,26 +145,30 @@ def test_an_app_without_downstreams_declares_none(tmp_path):
     async def main():
         async with open_store(f"sqlite:///{tmp_path}/work.db") as store:
             clock = VirtualClock()
-            await Enqueuer(store, Registry([]), clock, payload_limit=1, joining=None).declare()
+            await Enqueuer(
+                store, Registry([]), clock, payload_limit=1, transactional=None
+            ).declare()
             assert await store.downstreams() == ()
 
     asyncio.run(main())
 
 
-def test_a_connection_goes_where_joining_takes_it(tmp_path):
-    joining = Joining()
+def test_a_connection_is_passed_to_the_transactional_enqueue(tmp_path):
+    transactional = RecordedEnqueue()
 
     async def scenario(enqueuer, store):
         (handle,) = await enqueuer.enqueue([JobRequest(send, Order(1))], "their connection")
-        assert joining.calls == [("their connection", ["invoices.send"])]
+        assert transactional.calls == [("their connection", ["invoices.send"])]
         assert await store.get(handle.id) is None
 
-    use(tmp_path, scenario, joining=joining)
+    use(tmp_path, scenario, transactional=transactional)
 
 
-def test_a_connection_without_anything_to_join_it_is_refused(tmp_path):
+def test_a_connection_needs_an_engine_created_with_a_url(tmp_path):
     async def scenario(enqueuer, store):
-        with pytest.raises(TypeError, match="connection= needs an engine that was opened by its"):
+        with pytest.raises(
+            TypeError, match="connection= needs an engine that was created with a URL"
+        ):
             await enqueuer.enqueue([JobRequest(send, Order(1))], object())
         assert (await store.list_jobs()).jobs == ()
 
@@ -186,10 +192,10 @@ def test_a_callers_open_transaction_does_not_block_its_own_enqueueing(tmp_path):
         await declared(store, "host:a.org")
         theirs.close()
 
-    use(tmp_path, scenario, clock=SYSTEM_CLOCK, joining=Joining())
+    use(tmp_path, scenario, clock=SYSTEM_CLOCK, transactional=RecordedEnqueue())
 
 
-def test_a_downstream_is_declared_as_soon_as_the_store_can(tmp_path):
+def test_a_downstream_is_declared_once_the_store_is_free(tmp_path):
     async def scenario(enqueuer, store):
         declare, failures = store.declare_downstreams, [StoreBusy("busy")] * 3
 
@@ -203,10 +209,10 @@ def test_a_downstream_is_declared_as_soon_as_the_store_can(tmp_path):
         await declared(store, "host:a.org")
         assert failures == []
 
-    use(tmp_path, scenario, joining=Joining())
+    use(tmp_path, scenario, transactional=RecordedEnqueue())
 
 
-def test_a_downstream_that_cannot_be_declared_is_given_up_on_aloud(tmp_path, caplog):
+def test_a_downstream_that_cannot_be_declared_is_logged(tmp_path, caplog):
     async def scenario(enqueuer, store):
         async def broken(settings, *, now=None):
             raise StoreUnusable("no such table")
@@ -216,7 +222,7 @@ def test_a_downstream_that_cannot_be_declared_is_given_up_on_aloud(tmp_path, cap
         while "no such table" not in caplog.text:
             await asyncio.sleep(0.001)
 
-    use(tmp_path, scenario, joining=Joining())
+    use(tmp_path, scenario, transactional=RecordedEnqueue())
 
 
 def test_closing_does_not_wait_for_ever_for_a_declaration(tmp_path):
@@ -231,7 +237,7 @@ def test_closing_does_not_wait_for_ever_for_a_declaration(tmp_path):
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 1
 
-    use(tmp_path, scenario, joining=Joining())
+    use(tmp_path, scenario, transactional=RecordedEnqueue())
 
 
 def test_a_bad_limit_is_refused(tmp_path):
@@ -239,7 +245,7 @@ def test_a_bad_limit_is_refused(tmp_path):
         use(tmp_path, None, limit=0)
 
 
-def test_what_is_no_request_is_refused_by_name(tmp_path):
+def test_only_job_requests_are_accepted(tmp_path):
     async def scenario(enqueuer, store):
         with pytest.raises(TypeError, match="a request must be a JobRequest, got 1"):
             await enqueuer.enqueue([1])

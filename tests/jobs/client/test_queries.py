@@ -1,4 +1,4 @@
-"""Queries at jobs: reading, waiting, results as their handlers declared them."""
+"""Queries of jobs: reading, waiting, results of the declared type."""
 
 import asyncio
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ def test_jobs_are_listed_newest_first_and_filtered(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_history_attempts_and_counters_are_there(tmp_path):
+def test_history_attempts_and_counters_can_be_read(tmp_path):
     async def scenario(engine):
         handle = await engine.enqueue(send, 1)
         await finish(engine, Completed('{"text":"1"}'))
@@ -97,7 +97,7 @@ def test_a_finished_job_is_not_waited_for(tmp_path):
 
 
 @pytest.mark.parametrize("outcome", [Completed(), FAILURE], ids=["complete", "failed"])
-def test_a_waiter_is_woken_by_the_change_and_not_by_a_poll(tmp_path, outcome):
+def test_a_wait_ends_with_the_change_and_not_with_a_poll(tmp_path, outcome):
     async def scenario(engine):
         handle = await engine.enqueue(send, 1)
         wait_for_changes, waits = engine.store.wait_for_changes, asyncio.Event()
@@ -127,7 +127,7 @@ def test_a_cancelled_job_ends_the_wait(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_waiting_too_long_says_where_the_job_stands(tmp_path):
+def test_a_wait_timeout_reports_the_status(tmp_path):
     async def scenario(engine):
         handle = await engine.enqueue(send, 1)
         with pytest.raises(WaitTimeout, match=r"is still queued after 0\.05 s"):
@@ -137,7 +137,7 @@ def test_waiting_too_long_says_where_the_job_stands(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_waiter_does_not_read_for_every_change_of_others(tmp_path):
+def test_a_wait_does_not_read_for_every_change_of_other_jobs(tmp_path):
     async def scenario(engine):
         handle = await engine.enqueue(send, 1)
         reads = 0
@@ -162,7 +162,7 @@ def test_a_waiter_does_not_read_for_every_change_of_others(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_job_that_is_not_there_cannot_be_waited_for(tmp_path):
+def test_waiting_for_an_unknown_job_is_refused(tmp_path):
     async def scenario(engine):
         for question in (engine.wait("nobody"), engine.result("nobody")):
             with pytest.raises(UnknownJob, match="there is no job 'nobody'"):
@@ -171,7 +171,7 @@ def test_a_job_that_is_not_there_cannot_be_waited_for(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_result_comes_back_as_the_handler_declares_it(tmp_path):
+def test_a_result_has_the_type_that_the_handler_declares(tmp_path):
     async def scenario(engine):
         handle = await engine.enqueue(send, 1)
         waiter = asyncio.create_task(engine.result(handle, timeout=30))
@@ -191,7 +191,7 @@ def test_a_result_of_none_is_none(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_result_of_a_kind_that_is_no_longer_declared_comes_as_json(tmp_path):
+def test_a_result_of_an_undeclared_kind_is_plain_json(tmp_path):
     async def scenario(engine):
         handle = await engine.enqueue(send, 1)
         await finish(engine, Completed('{"text":"1"}'))
@@ -201,7 +201,7 @@ def test_a_result_of_a_kind_that_is_no_longer_declared_comes_as_json(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_result_that_does_not_fit_its_annotation_is_refused(tmp_path):
+def test_a_result_of_another_type_is_refused(tmp_path):
     async def scenario(engine):
         handle = await engine.enqueue(send, 1)
         await finish(engine, Completed('{"text":1}'))
@@ -214,7 +214,7 @@ def test_a_result_that_does_not_fit_its_annotation_is_refused(tmp_path):
 def test_a_job_without_a_result_says_why(tmp_path):
     async def scenario(engine):
         handle = await engine.enqueue(send, 1)
-        with pytest.raises(NotReady, match="is queued, it has no result yet"):
+        with pytest.raises(NotReady, match="is queued and has no result yet"):
             await engine.result(handle)
         await finish(engine, FAILURE)
         with pytest.raises(JobFailed, match="GW_4XX: bad mapping") as caught:
@@ -225,7 +225,7 @@ def test_a_job_without_a_result_says_why(tmp_path):
 
 
 @pytest.mark.parametrize("limit", [-1, 2**70, 1.5, True])
-def test_a_page_that_no_store_could_return_is_refused(tmp_path, limit):
+def test_an_invalid_page_size_is_refused(tmp_path, limit):
     async def scenario(engine):
         with pytest.raises((ValueError, TypeError), match="limit must be"):
             await engine.list(limit=limit)

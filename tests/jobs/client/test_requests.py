@@ -1,4 +1,4 @@
-"""Asking for a job: what may be said of it, times, ids, and what is refused before it is stored."""
+"""Requests for jobs: options, times and ids, and what is refused before it is stored."""
 
 import re
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ def refusal(**options) -> ValidationError:
     return caught.value
 
 
-def test_a_request_becomes_what_its_kind_declares():
+def test_a_request_takes_the_settings_of_its_kind():
     assert prepared() == NewJob(
         id="new-id",
         kind="invoices.send",
@@ -64,7 +64,7 @@ def test_a_request_becomes_what_its_kind_declares():
     )
 
 
-def test_everything_that_is_said_is_kept():
+def test_all_options_are_kept():
     job = prepared(
         dedup_key="k",
         owner="ann",
@@ -123,18 +123,18 @@ def test_a_kinds_deadline_counts_from_now_or_from_a_later_start():
         (urgent, {}, True),
     ],
 )
-def test_the_time_is_asked_for_only_where_something_counts_from_now(job, options, needed):
+def test_the_time_is_needed_only_for_relative_times(job, options, needed):
     assert needs_now(JobRequest(job, None, **options), job.kind) is needed
 
 
-def test_each_key_is_a_downstream_of_its_own():
+def test_each_key_has_its_own_downstream():
     assert prepared(fetch, Order(1, "a.org")).downstream == "host:a.org"
     assert prepared(fetch, {"number": 1, "host": "b.org"}).downstream == "host:b.org"
 
 
-def test_a_key_that_cannot_be_told_refuses_the_job():
+def test_a_key_that_raises_refuses_the_job():
     error = refusal(job=fetch, args=Order(1, ""))
-    assert "the key of downstream 'host' cannot be told: key must not be empty" in str(error)
+    assert "the key of downstream 'host' failed: key must not be empty" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_key_that_cannot_be_told_refuses_the_job():
         ({"meta": {"x": object()}}, "meta of invoices.send: cannot be stored as JSON"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_field_and_value(options, said):
+def test_invalid_options_are_refused_with_field_and_value(options, said):
     error = refusal(**options)
     assert error.code is ErrorCode.VALIDATION_ERROR
     assert re.search(said, str(error))

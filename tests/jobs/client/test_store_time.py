@@ -23,7 +23,7 @@ def test_it_is_the_stores_clock_and_not_ours():
     assert asyncio.run(StoreTime(Store(clock), clock).now()) == clock.wall() + 3600
 
 
-def test_it_is_carried_on_by_our_own_seconds_and_read_again_after_a_minute():
+def test_it_follows_the_monotonic_clock_and_is_read_again_after_a_minute():
     clock = VirtualClock()
     store = Store(clock)
 
@@ -40,7 +40,7 @@ def test_it_is_carried_on_by_our_own_seconds_and_read_again_after_a_minute():
     asyncio.run(scenario())
 
 
-def test_a_step_of_our_own_time_of_day_changes_nothing():
+def test_a_step_of_the_local_time_of_day_changes_nothing():
     clock = VirtualClock()
     store = Store(clock)
 

@@ -1,4 +1,4 @@
-"""Declaring jobs: what a function becomes, and what is refused where it is written."""
+"""Declaring jobs: what a function becomes, and which declarations are refused."""
 
 import functools
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def test_a_function_becomes_a_kind_named_after_its_app_and_itself(app):
     assert app.jobs == {"invoices.send": send}
 
 
-def test_the_defaults_ask_for_nothing(app):
+def test_the_defaults_set_no_limits(app):
     @app.job()
     def send(ctx): ...
 
@@ -67,7 +67,7 @@ def test_the_defaults_ask_for_nothing(app):
     assert (kind.isolation, kind.existing, kind.before_retry) == (None,) * 3
 
 
-def test_everything_that_is_declared_is_kept(app):
+def test_all_declared_options_are_kept(app):
     policy = RetryPolicy(max_attempts=7)
     gateway = Downstream("gateway", breaker=None)
 
@@ -92,7 +92,7 @@ def test_everything_that_is_declared_is_kept(app):
     assert kind.existing is not None
 
 
-def test_a_declared_function_is_still_the_function_it_was(app):
+def test_a_declared_function_can_still_be_called(app):
     @app.job()
     def double(ctx, args: int) -> int:
         """Double it."""
@@ -114,7 +114,7 @@ def test_a_function_without_annotations_takes_and_returns_json(app):
     assert send.kind.handler.results.decode("[1]") == [1]
 
 
-def test_a_function_of_its_context_alone_takes_no_arguments(app):
+def test_a_function_with_only_a_context_takes_no_arguments(app):
     @app.job()
     async def sweep(ctx) -> None: ...
 
@@ -123,7 +123,7 @@ def test_a_function_of_its_context_alone_takes_no_arguments(app):
         sweep.kind.handler.arguments.encode(1)
 
 
-def test_a_function_that_never_returns_has_no_type_of_result(app):
+def test_a_function_annotated_noreturn_has_no_result_type(app):
     @app.job()
     def doomed(ctx) -> NoReturn:
         raise RuntimeError
@@ -131,7 +131,7 @@ def test_a_function_that_never_returns_has_no_type_of_result(app):
     assert doomed.kind.handler.results.decode("1") == 1
 
 
-def test_annotations_may_be_strings_and_speak_of_local_types(app):
+def test_annotations_may_be_strings_and_name_local_types(app):
     @dataclass
     class Local:
         n: int
@@ -143,7 +143,7 @@ def test_annotations_may_be_strings_and_speak_of_local_types(app):
     assert send.kind.handler.results.decode('[{"n":1}]') == [Local(1)]
 
 
-def test_an_annotation_that_nobody_needs_need_not_be_known(app):
+def test_an_unused_annotation_need_not_be_resolvable(app):
     @app.job()
     def send(ctx: "Nowhere", args: int): ...  # type: ignore[name-defined] # noqa: F821
 
@@ -157,7 +157,7 @@ def test_an_annotation_that_cannot_be_resolved_is_refused(app):
         def send(ctx, args: "Decimal"): ...
 
 
-def test_a_decorated_function_is_declared_by_what_it_wraps(app):
+def test_a_decorated_function_is_declared_by_its_wrapped_function(app):
     def twice(function):
         @functools.wraps(function)
         def wrapper(*args: Any) -> Any:
@@ -174,7 +174,7 @@ def test_a_decorated_function_is_declared_by_what_it_wraps(app):
     assert send(None, Order(3)) == 6
 
 
-def test_timeout_and_deadline_stand_over_those_of_the_policy(app):
+def test_timeout_and_deadline_override_those_of_the_policy(app):
     policy = RetryPolicy(attempt_timeout=5, deadline=50)
 
     @app.job(retry=policy)
@@ -187,7 +187,7 @@ def test_timeout_and_deadline_stand_over_those_of_the_policy(app):
     assert (own.kind.timeout, own.kind.deadline) == (1, 2)
 
 
-def test_a_preset_works_with_a_downstream_and_lends_it_its_breaker(app):
+def test_a_downstream_takes_its_breaker_from_a_preset(app):
     @app.job(retry=presets.GATEWAY, downstream=Downstream("gateway"))
     def convert(ctx): ...
 
@@ -238,7 +238,7 @@ async def async_generator(ctx):
         (async_generator, "job invoices.async_generator must return its result, not yield"),
     ],
 )
-def test_what_is_no_plain_function_is_refused(app, function, said):
+def test_only_functions_can_be_declared(app, function, said):
     with pytest.raises(TypeError, match=said):
         app.job()(function)
     assert app.kinds == ()
@@ -290,9 +290,9 @@ def test_a_result_that_cannot_be_stored_is_refused(app):
         ({"existing": 3}, "existing must be a function, got 3"),
         ({"retry": RetryPolicy(max_attempts=2**40)}, "max_attempts must be at most 32767"),
         ({"retry": RetryPolicy(budget=RetryBudget())}, "jobs have no retry budget"),
-        ({"retry": RetryPolicy(breaker=BreakerPolicy())}, "its breaker needs a downstream"),
-        ({"retry": RetryPolicy(rate=RateLimit(per_day=1))}, "its rate needs a downstream"),
-        ({"retry": RetryPolicy(concurrency=ConcurrencyLimit(1))}, "its concurrency needs a"),
+        ({"retry": RetryPolicy(breaker=BreakerPolicy())}, "retry: breaker needs a downstream"),
+        ({"retry": RetryPolicy(rate=RateLimit(per_day=1))}, "retry: rate needs a downstream"),
+        ({"retry": RetryPolicy(concurrency=ConcurrencyLimit(1))}, "retry: concurrency needs a"),
     ],
 )
 def test_a_bad_declaration_is_refused_with_field_and_value(app, options, said):
@@ -304,7 +304,7 @@ def test_a_bad_declaration_is_refused_with_field_and_value(app, options, said):
     assert app.kinds == ()
 
 
-def test_forgotten_parentheses_are_noticed(app):
+def test_missing_parentheses_are_reported(app):
     with pytest.raises(TypeError, match=r"write @app.job\(\), with parentheses"):
 
         @app.job
@@ -353,7 +353,7 @@ def test_kinds_that_share_a_downstream_must_declare_it_alike(app):
     assert len(app.kinds) == 2
 
 
-def test_what_is_async_is_seen_through_objects_and_static_methods(app):
+def test_async_callables_and_static_methods_are_recognised(app):
     class Sends:
         async def __call__(self, ctx): ...
 

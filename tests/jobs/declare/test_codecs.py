@@ -1,4 +1,4 @@
-"""Which codec a declared type gets, jobs without arguments, the limit of a payload."""
+"""The codec of a declared type, jobs without arguments, the payload limit."""
 
 import subprocess
 import sys
@@ -29,19 +29,19 @@ class Model(pydantic.BaseModel):
 
 
 @pytest.mark.parametrize("value", [Order(1), Model(number=1), {"a": 1}, None, 3])
-def test_arguments_of_every_kind_come_back(value):
+def test_arguments_of_every_type_are_decoded_as_they_were(value):
     declared = type(value) if isinstance(value, Order | Model) else Any
     codec = arguments_codec(declared, "arguments of a.b")
     assert codec.decode(codec.encode(value)) == value
 
 
 @pytest.mark.parametrize("value", [Order(1), Model(number=1)])
-def test_results_of_every_kind_come_back(value):
+def test_results_of_every_type_are_decoded_as_they_were(value):
     codec = results_codec(type(value), "result of a.b")
     assert codec.decode(codec.encode(value)) == value
 
 
-def test_a_wrong_argument_is_refused_and_a_wrong_result_is_written():
+def test_a_wrong_argument_is_refused_and_a_wrong_result_is_encoded():
     with pytest.raises(ValidationError):
         arguments_codec(Model, "arguments").encode(3)
     assert results_codec(Model, "result").encode(3) == "3"
@@ -57,11 +57,11 @@ def test_a_handler_without_arguments_is_given_none():
 
 def test_the_limit_counts_bytes_and_not_characters():
     check_size("arguments", "a.b", "é" * 50, 100)
-    with pytest.raises(PayloadTooLarge, match="101 bytes of JSON are more than the limit of 100"):
+    with pytest.raises(PayloadTooLarge, match="101 bytes of JSON exceed the limit of 100"):
         check_size("arguments", "a.b", "é" * 50 + "x", 100)
 
 
-def test_the_limit_is_256_kib_unless_said_otherwise():
+def test_the_default_limit_is_256_kib():
     check_size("arguments", "a.b", "x" * 256 * 1024, PAYLOAD_LIMIT)
     with pytest.raises(PayloadTooLarge) as caught:
         check_size("arguments", "a.b", "x" * (256 * 1024 + 1), PAYLOAD_LIMIT)

@@ -56,7 +56,7 @@ def context(port=None, clock=None, *, timeout=None, **claim):
     return JobContext(changed, kind, port or Port(), clock or VirtualClock())
 
 
-def test_it_says_which_attempt_of_which_job_it_is():
+def test_it_identifies_the_job_and_the_attempt():
     ctx = context(deadline_at=5000.0)
     assert (ctx.job_id, ctx.kind, ctx.attempt, ctx.max_attempts) == ("j1", "invoices.send", 2, 3)
     assert (ctx.owner, ctx.meta, ctx.token) == ("ann", '{"file":"a.pdf"}', 7)
@@ -83,7 +83,7 @@ def test_without_timeout_and_deadline_time_is_unlimited():
     "timeout, deadline_at, seconds",
     [(30.0, None, 30), (None, 1020.0, 20), (30.0, 1020.0, 20), (10.0, 1020.0, 10)],
 )
-def test_the_sooner_of_timeout_and_deadline_counts(timeout, deadline_at, seconds):
+def test_the_earlier_of_timeout_and_deadline_counts(timeout, deadline_at, seconds):
     assert context(timeout=timeout, deadline_at=deadline_at).remaining() == pytest.approx(seconds)
 
 
@@ -103,7 +103,7 @@ def test_a_wrong_time_of_day_does_not_change_the_remaining_time():
     assert ctx.remaining() == pytest.approx(20)
 
 
-def test_progress_is_noted_once_however_often_it_is_said():
+def test_the_port_is_notified_once_however_often_progress_is_called():
     port = Port()
     ctx = context(port)
     for step in range(10_001):
@@ -112,7 +112,7 @@ def test_progress_is_noted_once_however_often_it_is_said():
     assert ctx.take_progress() == (1.0, None)
 
 
-def test_progress_that_was_taken_is_noted_again_when_there_is_more():
+def test_the_port_is_notified_again_after_progress_was_taken():
     port = Port()
     ctx = context(port)
     ctx.progress(0.1, "reading")
@@ -125,7 +125,7 @@ def test_progress_that_was_taken_is_noted_again_when_there_is_more():
     assert ctx.take_progress() == (0.9, "writing")
 
 
-def test_progress_may_be_awaited_and_lets_others_run():
+def test_progress_may_be_awaited_and_yields_to_other_tasks():
     async def handler():
         order = []
 
@@ -141,7 +141,7 @@ def test_progress_may_be_awaited_and_lets_others_run():
     assert asyncio.run(handler()) == ["other", "handler"]
 
 
-def test_progress_from_many_threads_is_noted_once():
+def test_progress_from_many_threads_notifies_once():
     port = Port()
     ctx = context(port)
     threads = [threading.Thread(target=ctx.progress, args=(0.5,)) for _ in range(20)]
@@ -153,25 +153,25 @@ def test_progress_from_many_threads_is_noted_once():
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), "half", True])
-def test_progress_that_is_no_share_is_refused_and_not_stored(share):
+def test_progress_outside_0_to_1_is_refused_and_not_stored(share):
     ctx = context()
     with pytest.raises((TypeError, ValueError), match="share must"):
         ctx.progress(share)
     assert ctx.take_progress() is None
 
 
-def test_a_note_that_is_no_text_is_refused():
+def test_a_note_that_is_not_a_string_is_refused():
     with pytest.raises(TypeError, match="note must be a str, got 5"):
         context().progress(0.5, 5)
 
 
-def test_nothing_is_cancelled_before_it_is():
+def test_a_new_context_is_not_cancelled():
     ctx = context()
     ctx.raise_if_cancelled()
     assert (ctx.cancel_requested, ctx.cancel_reason) == (False, None)
 
 
-def test_a_cancelled_attempt_stops_where_it_looks():
+def test_raise_if_cancelled_raises_after_a_request():
     ctx = context()
     ctx.request_cancel(CancelReason.REQUESTED)
     assert ctx.cancel_requested
@@ -181,7 +181,7 @@ def test_a_cancelled_attempt_stops_where_it_looks():
     assert caught.value.code is ErrorCode.CANCELLED
 
 
-def test_the_first_reason_to_stop_stays():
+def test_the_first_reason_to_stop_is_kept():
     ctx = context()
     ctx.request_cancel(CancelReason.LEASE_LOST)
     ctx.request_cancel(CancelReason.SHUTDOWN)
@@ -195,7 +195,7 @@ def test_the_error_of_a_cancelled_attempt_is_permanent_and_crosses_processes():
     assert (str(back), back.reason, back.job_id) == (str(error), CancelReason.TIMEOUT, "j1")
 
 
-def test_the_logger_puts_the_job_on_every_record(caplog):
+def test_the_logger_adds_the_job_to_every_record(caplog):
     ctx = context()
     with caplog.at_level(logging.INFO, logger="holdfast.job.invoices.send"):
         ctx.logger.info("sent %d pages", 3, extra={"pages": 3})
@@ -207,7 +207,7 @@ def test_the_logger_puts_the_job_on_every_record(caplog):
     assert ctx.logger is ctx.logger
 
 
-def test_what_no_store_can_keep_in_a_note_becomes_a_place_holder():
+def test_characters_that_no_store_accepts_are_replaced_in_a_note():
     ctx = context()
     ctx.progress(0.5, "a\0b\ud800")
     assert ctx.take_progress() == (0.5, "a\ufffdb\ufffd")

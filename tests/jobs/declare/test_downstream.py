@@ -1,4 +1,4 @@
-"""Declared downstreams: what they leave to the policy, names made by a key, refusals."""
+"""Declared downstreams: defaults from the policy, names made by a key, refusals."""
 
 import pytest
 
@@ -14,14 +14,14 @@ POLICY = RetryPolicy(
 )
 
 
-def test_what_is_left_open_is_taken_from_the_retry_policy():
+def test_unset_values_are_taken_from_the_retry_policy():
     settings = Downstream("gateway").under(POLICY).settings()
     assert settings == DownstreamSettings(
         "gateway", breaker=BreakerPolicy(open_for=7), concurrency=4, rate=RateLimit(per_minute=9)
     )
 
 
-def test_what_is_said_stands_over_the_retry_policy():
+def test_set_values_override_the_retry_policy():
     own = Downstream(
         "gateway", breaker=BreakerPolicy(open_for=1), concurrency=2, rate=RateLimit(per_day=5)
     )
@@ -31,7 +31,7 @@ def test_what_is_said_stands_over_the_retry_policy():
     assert settings.rate == RateLimit(per_day=5)
 
 
-def test_where_nobody_says_anything_the_default_breaker_watches():
+def test_without_any_setting_the_default_breaker_is_used():
     assert Downstream("gateway").breaker is FROM_POLICY
     settings = Downstream("gateway").under(RetryPolicy()).settings()
     assert settings == DownstreamSettings("gateway", breaker=BreakerPolicy())
@@ -41,7 +41,7 @@ def test_none_never_opens_even_where_the_policy_has_a_breaker():
     assert Downstream("gateway", breaker=None).under(POLICY).settings().breaker is None
 
 
-def test_completing_it_keeps_everything_else():
+def test_filling_in_defaults_keeps_all_other_values():
     declared = Downstream(
         "host",
         mode="fail_fast",
@@ -62,7 +62,7 @@ def test_the_gateways_preset_opens_by_streak_and_by_rate():
     assert (breaker.consecutive_failures, breaker.failure_rate) == (5, 0.5)
 
 
-def test_a_key_makes_a_downstream_of_its_own_for_each_value():
+def test_each_key_has_its_own_downstream():
     hosts = Downstream("host", key=lambda args: args["host"])
     assert hosts.name_for({"host": "example.org"}) == "host:example.org"
     assert hosts.settings("host:example.org").name == "host:example.org"
@@ -72,7 +72,7 @@ def test_a_key_makes_a_downstream_of_its_own_for_each_value():
     assert not hosts.covers("hostile:example.org")
 
 
-def test_without_a_key_it_is_itself_whatever_the_arguments():
+def test_without_a_key_the_arguments_do_not_matter():
     gateway = Downstream("gateway")
     assert gateway.name_for(object()) == "gateway"
     assert gateway.covers("gateway")
@@ -81,7 +81,7 @@ def test_without_a_key_it_is_itself_whatever_the_arguments():
 
 
 @pytest.mark.parametrize("key", [None, "", 3, " padded", "line\nbreak", "x" * 201])
-def test_a_key_that_is_no_name_is_refused(key):
+def test_an_invalid_key_is_refused(key):
     with pytest.raises((TypeError, ValueError), match="key must"):
         Downstream("host", key=lambda args: key).name_for({})
 

@@ -1,4 +1,4 @@
-"""A kind: how its handler is called, whose breaker it obeys, when a result is looked for."""
+"""A kind: how its handler is called, its breaker, when `existing` is called."""
 
 from dataclasses import replace
 
@@ -61,12 +61,12 @@ def test_a_kind_with_an_incomplete_downstream_has_no_breaker_yet():
 
 
 @pytest.mark.parametrize("token, attempt, asked", [(1, 1, False), (2, 2, True), (4, 1, True)])
-def test_an_earlier_result_is_asked_for_where_the_job_was_ever_started(token, attempt, asked):
+def test_existing_is_called_if_the_job_was_claimed_before(token, attempt, asked):
     kind = replace(double.kind, existing=Hook(lambda ctx, args: None, is_async=False))
     assert kind.asks_existing(claim(token, attempt)) is asked
 
 
-def test_without_a_hook_no_earlier_result_is_asked_for():
+def test_without_the_hook_existing_is_never_called():
     assert not double.kind.asks_existing(claim(token=3))
 
 

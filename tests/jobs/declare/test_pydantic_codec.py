@@ -1,4 +1,4 @@
-"""Models of pydantic as arguments: written, read back, refused by field."""
+"""Pydantic models as arguments: encoded, decoded, refused by field."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -40,19 +40,19 @@ class Short:
 SUBJECT = "arguments of invoices.send"
 
 
-def test_a_model_comes_back_as_it_was():
+def test_a_model_is_decoded_as_it_was():
     both = PydanticCodec(Order, SUBJECT)
     order = Order(number=3, lines=[Line(amount=1.5)], at=dt.datetime(2024, 1, 1, tzinfo=dt.UTC))
     assert both.decode(both.encode(order)) == order
     assert '"orderNumber":3' in both.encode(order)
 
 
-def test_a_dataclass_of_pydantic_comes_back_as_it_was():
+def test_a_pydantic_dataclass_is_decoded_as_it_was():
     both = PydanticCodec(Short, SUBJECT)
     assert both.decode(both.encode(Short(n=3))) == Short(n=3)
 
 
-def test_a_mapping_of_its_fields_does_as_well():
+def test_a_mapping_of_its_fields_is_accepted():
     both = PydanticCodec(Order, SUBJECT)
     assert both.decode(both.encode({"orderNumber": 4})) == Order(number=4)
 
@@ -67,7 +67,7 @@ def test_a_mapping_of_its_fields_does_as_well():
     ],
 )
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
-def test_a_field_that_does_not_fit_is_refused_by_name_and_value(value, where, said):
+def test_an_invalid_field_is_refused_by_name_and_value(value, where, said):
     with pytest.raises(ValidationError) as caught:
         PydanticCodec(Order, SUBJECT).encode(value)
     assert caught.value.field == where
@@ -97,12 +97,12 @@ def test_a_secret_that_would_be_stored_as_asterisks_is_refused():
     assert "hunter2" not in str(caught.value)
 
 
-def test_what_is_no_json_is_refused():
+def test_values_that_are_not_json_are_refused():
     with pytest.raises(ValidationError, match="cannot be stored as JSON"):
         PydanticCodec(Opaque, SUBJECT).encode(Opaque(thing=object()))
 
 
 @pytest.mark.parametrize("text", ['{"orderNumber":"x"}', "{", "null"])
-def test_stored_text_that_does_not_fit_any_more_is_refused(text):
+def test_stored_text_that_is_no_longer_valid_is_refused(text):
     with pytest.raises(ValidationError, match=SUBJECT):
         PydanticCodec(Order, SUBJECT).decode(text)

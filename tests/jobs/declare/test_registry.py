@@ -1,4 +1,4 @@
-"""All kinds of an engine's apps: found by name, refused where two apps clash."""
+"""The kinds of an engine's apps: found by name, refused if two apps conflict."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ def app():
     return App("invoices")
 
 
-def test_kinds_are_found_by_name_even_where_they_are_declared_later(app):
+def test_kinds_are_found_by_name_even_if_they_are_declared_later(app):
     registry = Registry([app])
     app.job("send")(handler)
     assert registry.kind("invoices.send") is app.kinds[0]
@@ -35,10 +35,10 @@ def test_kinds_are_found_by_name_even_where_they_are_declared_later(app):
 
 
 @pytest.mark.parametrize("name", ["invoices.sent", "other.send", "send", ""])
-def test_an_unknown_kind_is_refused_with_those_that_are_known(app, name):
+def test_an_unknown_kind_is_refused_with_the_declared_ones(app, name):
     app.job("send")(handler)
     assert Registry([app]).find(name) is None
-    with pytest.raises(UnknownKind, match=r"it knows: invoices.send"):
+    with pytest.raises(UnknownKind, match=r"declared: invoices.send"):
         Registry([app]).kind(name)
 
 
@@ -52,7 +52,7 @@ def test_the_same_app_twice_is_one(app):
     assert list(Registry([app, app]).kinds) == ["invoices.send"]
 
 
-def test_what_is_no_app_is_refused():
+def test_only_apps_are_accepted():
     with pytest.raises(TypeError, match="apps must be a App, got 'invoices'"):
         Registry(["invoices"])
 
@@ -74,11 +74,11 @@ def test_a_job_without_a_hook_or_of_an_unknown_kind_may_be_retried(app):
     app.job("send")(handler)
     registry = Registry([app])
     for kind in ("invoices.send", "gone.kind"):
-        assert not registry.asks_before_retry(kind)
+        assert not registry.has_retry_check(kind)
         asyncio.run(registry.check_retry(job(kind)))
 
 
-def test_a_plain_hook_is_asked_off_the_event_loop_and_may_refuse(app):
+def test_a_plain_hook_is_called_in_a_thread_and_may_refuse(app):
     threads = []
 
     def gone(found):
@@ -87,14 +87,14 @@ def test_a_plain_hook_is_asked_off_the_event_loop_and_may_refuse(app):
 
     app.job("send")(handler).before_retry(gone)
     registry = Registry([app])
-    assert registry.asks_before_retry("invoices.send")
+    assert registry.has_retry_check("invoices.send")
     with pytest.raises(Permanent) as caught:
         asyncio.run(registry.check_retry(job("invoices.send")))
     assert caught.value.code == "FILE_NOT_FOUND"
     assert threads != [threading.main_thread()]
 
 
-def test_an_async_hook_is_asked_with_the_job(app):
+def test_an_async_hook_is_called_with_the_job(app):
     asked = []
 
     async def look(found):

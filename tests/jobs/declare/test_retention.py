@@ -1,4 +1,4 @@
-"""Declared retention: which rules it comes to, and what it refuses."""
+"""Declared retention: its rules, and invalid values."""
 
 import pytest
 

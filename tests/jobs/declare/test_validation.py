@@ -1,4 +1,4 @@
-"""What is said of values that do not fit."""
+"""Error messages for invalid values."""
 
 import pickle
 
@@ -8,10 +8,10 @@ from holdfast.errors import Category, ErrorCode
 from holdfast.jobs.declare.validation import (
     PayloadTooLarge,
     ValidationError,
-    described,
-    dotted,
+    field_path,
     shown,
     type_name,
+    validation_error,
 )
 from holdfast.resilience.categorize import categorize
 
@@ -35,7 +35,7 @@ def test_a_payload_over_the_limit_says_what_to_do():
     [ValidationError("s", "p", field="f"), PayloadTooLarge("s", 2, 1)],
     ids=["validation", "too large"],
 )
-def test_errors_cross_processes_whole(error):
+def test_errors_can_be_pickled(error):
     back = pickle.loads(pickle.dumps(error))
     assert (type(back), str(back), vars(back)) == (type(error), str(error), vars(error))
 
@@ -58,10 +58,10 @@ def test_types_are_named_as_they_are_written():
     assert type_name(int | None) == "int | None"
 
 
-def test_a_path_is_written_with_dots_and_brackets():
-    assert dotted(("lines", 2, "amount")) == "lines[2].amount"
-    assert dotted((0, "a")) == "[0].a"
-    assert dotted(()) == ""
+def test_a_field_path_has_dots_and_brackets():
+    assert field_path(("lines", 2, "amount")) == "lines[2].amount"
+    assert field_path((0, "a")) == "[0].a"
+    assert field_path(()) == ""
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_path_is_written_with_dots_and_brackets():
         ("Expected `int`, got `str` - at `$.a[5]`", {"a": []}, "a[5]", "Expected `int`, got"),
     ],
 )
-def test_a_codecs_message_is_told_with_field_and_value(message, given, where, said):
-    error = described("s", message, given)
+def test_a_codecs_message_gets_field_and_value(message, given, where, said):
+    error = validation_error("s", message, given)
     assert error.field == where
     assert said in str(error)

@@ -1,4 +1,4 @@
-"""Records come back from their rows as they were."""
+"""Records are decoded from their rows as they were."""
 
 from dataclasses import fields, replace
 
@@ -49,7 +49,7 @@ settings = st.builds(
 
 
 @given(circuits, settings, st.integers(0, 10**9), st.none() | st.sampled_from(ErrorCode))
-def test_a_record_reads_back_as_it_was_written(circuit, its_settings, version, last_error):
+def test_a_record_is_decoded_as_it_was(circuit, its_settings, version, last_error):
     window = ((1, 2, 1), (2, 5, 0))
     record = DownstreamRecord(
         its_settings, circuit, window, 12.5, 3, 99.25, version, last_error, 7.5
@@ -59,7 +59,7 @@ def test_a_record_reads_back_as_it_was_written(circuit, its_settings, version, l
     assert (row.state, row.open_until) == (circuit.state, circuit.open_until)
 
 
-def test_no_field_of_a_circuit_is_forgotten():
+def test_every_field_of_a_circuit_is_stored():
     ours = Circuit(CircuitState.HALF_OPEN, 2, 3, 4.0, 5.0, 1, (Trial(1, 2.0),), 1, Cause.COOLED)
     plain = Circuit()
     assert all(getattr(ours, field.name) != getattr(plain, field.name) for field in fields(Circuit))
@@ -73,7 +73,7 @@ def test_excluded_error_types_are_not_stored():
     assert load_settings("gateway", text).breaker == replace(policy, exclude=())
 
 
-def test_a_row_has_the_columns_that_a_claim_looks_at():
+def test_a_row_has_the_columns_that_a_claim_uses():
     assert [field.name for field in fields(StoredDownstream)] == [
         "name",
         "version",

@@ -1,4 +1,4 @@
-"""Deadlines: what is past them is failed with TIMEOUT, waiting or running."""
+"""Deadlines: waiting and running jobs past them fail with TIMEOUT."""
 
 import asyncio
 

@@ -1,16 +1,16 @@
-"""One leader: it runs the chores, keeps the lease, lets go when it stops, and outlives outages."""
+"""The leader runs the services, renews its lease, resigns when it stops, survives outages."""
 
 import asyncio
 from random import Random
 
 from tests.support.waiting import Calls
-from tests.support.workers import SOON, Told, rig
+from tests.support.workers import SOON, EventLog, rig
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.job_events import LeaderChanged, ServiceRan, StoreBack, StoreLost
+from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.maintenance.leader import LEADERSHIP, Maintenance
-from holdfast.jobs.maintenance.options import MaintenanceOptions
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import StoreClosed, StoreUnavailable
 
@@ -42,11 +42,11 @@ class Troubled:
         return fail
 
 
-def maintain(store, holder, told, options=BRISK):
-    outage = Outage(holder, SYSTEM_CLOCK, [told])
+def maintain(store, holder, log, options=BRISK):
+    outage = Outage(holder, SYSTEM_CLOCK, [log])
     return Maintenance(
         store, {}, options, holder=holder, clock=SYSTEM_CLOCK, rng=Random(1), outage=outage,
-        listeners=[told],
+        listeners=[log],
     )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ async def ended(task):
     await asyncio.gather(task, return_exceptions=True)
 
 
-def test_one_of_two_leads_and_the_other_follows_when_it_lets_go(tmp_path):
+def test_one_of_two_leads_and_the_other_follows_when_it_resigns(tmp_path):
     async def go():
         async with rig(tmp_path, App("a")) as it:
             first, second = maintain(it.store, "one", it.told), maintain(it.store, "two", it.told)
@@ -84,7 +84,7 @@ def test_all_services_run_while_it_leads(tmp_path):
     asyncio.run(go())
 
 
-def test_a_leader_that_was_robbed_stops_its_chores(tmp_path):
+def test_a_leader_that_lost_the_lease_stops_its_services(tmp_path):
     async def go():
         async with rig(tmp_path, App("a")) as it:
             robbed = maintain(it.store, "one", it.told)
@@ -101,38 +101,38 @@ def test_a_leader_that_was_robbed_stops_its_chores(tmp_path):
     asyncio.run(go())
 
 
-def test_an_outage_is_said_once_and_survived(tmp_path):
+def test_an_outage_is_reported_once_and_survived(tmp_path):
     async def go():
         async with rig(tmp_path, App("a")) as it:
             store = Troubled(it.store)
             store.error = StoreUnavailable("gone")
-            told = Told()
-            task = asyncio.create_task(maintain(store, "one", told).run())
-            await told.wait(ServiceRan)
+            log = EventLog()
+            task = asyncio.create_task(maintain(store, "one", log).run())
+            await log.wait(ServiceRan)
             store.failing = {"rescue", "expire_deadlines", "lead"}
-            await told.wait(StoreLost)
-            await told.wait(LeaderChanged, lambda event: not event.leads)
+            await log.wait(StoreLost)
+            await log.wait(LeaderChanged, lambda event: not event.leads)
             store.failing = set()
-            await told.wait(StoreBack)
-            await told.wait(ServiceRan, count=len(told.of(ServiceRan)) + 2)
-            assert len(told.of(StoreLost)) == 1
+            await log.wait(StoreBack)
+            await log.wait(ServiceRan, count=len(log.of(ServiceRan)) + 2)
+            assert len(log.of(StoreLost)) == 1
             await ended(task)
 
     asyncio.run(go())
 
 
-def test_a_chore_with_a_bug_does_not_stop_the_others(tmp_path, caplog):
+def test_a_failing_service_does_not_stop_the_others(tmp_path, caplog):
     async def go():
         async with rig(tmp_path, App("a")) as it:
             store = Troubled(it.store)
             store.error = ZeroDivisionError("a bug")
             store.failing = {"rescue"}
-            told = Told()
-            task = asyncio.create_task(maintain(store, "one", told).run())
-            await told.wait(ServiceRan, lambda event: event.name == "deadlines", count=3)
-            assert not [event for event in told.of(ServiceRan) if event.name == "rescue"]
+            log = EventLog()
+            task = asyncio.create_task(maintain(store, "one", log).run())
+            await log.wait(ServiceRan, lambda event: event.name == "deadlines", count=3)
+            assert not [event for event in log.of(ServiceRan) if event.name == "rescue"]
             store.failing = set()
-            await told.wait(ServiceRan, lambda event: event.name == "rescue")
+            await log.wait(ServiceRan, lambda event: event.name == "rescue")
             await ended(task)
 
     asyncio.run(go())
@@ -144,9 +144,9 @@ def test_it_ends_with_its_store(tmp_path):
         async with rig(tmp_path, App("a")) as it:
             store = Troubled(it.store)
             store.error = StoreClosed("closed")
-            told = Told()
-            task = asyncio.create_task(maintain(store, "one", told).run())
-            await told.wait(ServiceRan)
+            log = EventLog()
+            task = asyncio.create_task(maintain(store, "one", log).run())
+            await log.wait(ServiceRan)
             store.failing = {"lead", "rescue", "expire_deadlines", "resign"}
             async with asyncio.timeout(SOON):
                 await task

@@ -1,4 +1,4 @@
-"""Probes: an open downstream that is well again gets its trials early, and no more."""
+"""Probes: a successful one starts the trial calls of an open downstream early."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from tests.support.workers import rig
 
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.downstream import Downstream
-from holdfast.jobs.downstreams.record import settle
+from holdfast.jobs.downstreams.record import with_circuit
 from holdfast.jobs.job_events import CircuitMoved, ProbeRan
 from holdfast.jobs.maintenance.probes import Probes
 from holdfast.resilience.breaker.transitions import Cause, CircuitState, move
@@ -33,7 +33,7 @@ async def tripped(store, name="gw", cause=Cause.STREAK):
     record = await store.downstream(name)
     now = await store.ping()
     circuit = move(record.circuit, cause, BREAKER, now)
-    return await store.write_downstream(settle(record, circuit, now))
+    return await store.write_downstream(with_circuit(record, circuit, now))
 
 
 async def state(store, name="gw"):
@@ -49,7 +49,7 @@ async def well_async():
 
 
 @pytest.mark.parametrize("probe", [lambda: True, well_async, partial(well_async)])
-def test_a_probe_that_succeeds_lets_trials_through_and_does_not_close(tmp_path, probe):
+def test_a_successful_probe_starts_trials_and_does_not_close_the_circuit(tmp_path, probe):
     async def go():
         async with rig(tmp_path, probed(probe)) as it:
             await tripped(it.store)
@@ -67,7 +67,7 @@ def broken():
     raise ConnectionError("still down")
 
 
-@pytest.mark.parametrize("probe, says", [(lambda: False, "answered False"), (broken, "still down")])
+@pytest.mark.parametrize("probe, says", [(lambda: False, "returned False"), (broken, "still down")])
 def test_a_probe_that_fails_changes_nothing(tmp_path, probe, says):
     async def go():
         async with rig(tmp_path, probed(probe)) as it:
@@ -79,7 +79,7 @@ def test_a_probe_that_fails_changes_nothing(tmp_path, probe, says):
     asyncio.run(go())
 
 
-def test_a_probe_that_hangs_is_cut(tmp_path):
+def test_a_hanging_probe_times_out(tmp_path):
     async def hang():
         await asyncio.sleep(600)
 
@@ -118,7 +118,7 @@ def test_probes_run_only_while_open_and_as_often_as_declared(tmp_path):
     asyncio.run(go())
 
 
-def test_what_a_person_holds_is_not_probed(tmp_path):
+def test_a_manually_held_downstream_is_not_probed(tmp_path):
     async def go():
         async with rig(tmp_path, probed(lambda: True)) as it:
             await tripped(it.store, cause=Cause.HOLD)
@@ -144,7 +144,7 @@ def test_a_probe_is_given_the_key_of_its_downstream(tmp_path):
     asyncio.run(go())
 
 
-def test_a_move_of_somebody_else_in_the_meantime_stands(tmp_path):
+def test_a_concurrent_change_of_the_record_is_kept(tmp_path):
     async def go():
         async with rig(tmp_path, probed(well_async)) as it:
             before = await tripped(it.store)
@@ -166,7 +166,7 @@ def test_a_move_of_somebody_else_in_the_meantime_stands(tmp_path):
     asyncio.run(go())
 
 
-def test_without_probes_there_is_nothing_to_look_at(tmp_path):
+def test_without_probes_no_records_are_read(tmp_path):
     async def go():
         async with rig(tmp_path, probed(None)) as it:
             probes = service(it, VirtualClock())

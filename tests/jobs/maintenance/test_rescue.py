@@ -1,4 +1,4 @@
-"""Rescue: jobs of dead workers are taken back, batch by batch."""
+"""Rescue: jobs of dead workers are requeued, batch by batch."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ async def work(ctx): ...
 async def once(ctx): ...
 
 
-def test_jobs_whose_leases_ran_out_go_where_they_belong(tmp_path):
+def test_jobs_with_expired_leases_are_requeued_failed_or_cancelled(tmp_path):
     async def go():
         async with rig(tmp_path, app) as it:
             await it.enqueue(work, *(f"w{n}" for n in range(5)))
@@ -40,12 +40,12 @@ def test_jobs_whose_leases_ran_out_go_where_they_belong(tmp_path):
             rescue = Rescue(Late(), interval=1.0, batch=3, listeners=[it.told])
             assert await rescue.round() == 7
             assert await rescue.round() == 0
-            told = it.told.of(JobsRescued)
-            assert len(told) == 3
-            assert sorted(sum((event.requeued for event in told), ())) == [
+            rescued = it.told.of(JobsRescued)
+            assert len(rescued) == 3
+            assert sorted(sum((event.requeued for event in rescued), ())) == [
                 f"w{n}" for n in range(5)
             ]  # fmt: skip
-            assert sum((event.dead for event in told), ()) == ("once",)
-            assert sum((event.cancelled for event in told), ()) == ("cancelled",)
+            assert sum((event.dead for event in rescued), ()) == ("once",)
+            assert sum((event.cancelled for event in rescued), ()) == ("cancelled",)
 
     asyncio.run(go())

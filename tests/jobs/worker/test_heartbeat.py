@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from tests.support.workers import QUICK, SOON, NotedBeats, Told, claim, rig
+from tests.support.workers import QUICK, SOON, EventLog, NotedBeats, claim, rig
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.declare.app import App
@@ -77,7 +77,7 @@ def test_without_leases_the_store_is_left_alone():
 
 
 def test_an_outage_does_not_outlast_the_leases_that_showed_it():
-    clock, told = VirtualClock(), Told()
+    clock, told = VirtualClock(), EventLog()
     store = Scripted(StoreUnavailable("gone"))
     held, outage = {"j1": a_run(clock)}, Outage("w", clock, [told])
     heartbeat = Heartbeat(
@@ -160,7 +160,7 @@ def test_only_the_lease_with_the_lost_token_is_lost():
 
 @pytest.mark.parametrize("trouble", [StoreUnavailable("gone"), ValueError("a bug")])
 def test_a_lease_that_ran_out_while_the_store_was_away_is_doubtful(trouble):
-    clock, told = VirtualClock(), Told()
+    clock, told = VirtualClock(), EventLog()
     run = a_run(clock, held_until=5.0)
     store = Scripted(trouble, trouble, Extended())
     heartbeat, heard = beating(store, {run}, clock, told)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.jobs.maintenance.options import MaintenanceOptions
+from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.worker.isolation.limits import ChildLimits, ChildOptions
 from holdfast.jobs.worker.options import WorkerOptions
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 import pytest
-from tests.support.workers import Told, claim
+from tests.support.workers import EventLog, claim
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.declare.app import App
@@ -93,7 +93,7 @@ def test_what_happened_is_told_and_only_what_was_accepted():
         refused=(Refused(stale.claim.lease, Refusal.STALE),),
         overruled=(Overruled(overruled.claim.lease, JobStatus.CANCELLED),),
         moved=(record,), timed_out=("late",),
-    )), Told()  # fmt: skip
+    )), EventLog()  # fmt: skip
     tick(store, [good, stale, overruled], told=told)
     assert told.of(JobClaimed) == [JobClaimed("k", "new", 1, 10.0)]
     assert [event.job_id for event in told.of(AttemptFinished)] == ["good", "over"]
@@ -114,7 +114,7 @@ def test_what_happened_is_told_and_only_what_was_accepted():
     ],
 )
 def test_every_outcome_has_its_name(outcome, name, code):
-    told = Told()
+    told = EventLog()
     tick(Scripted(), [ended("j", outcome)], told=told)
     (event,) = told.of(AttemptFinished)
     assert (event.outcome, event.code, event.duration) == (name, code, 2.0)
@@ -181,7 +181,7 @@ def test_what_came_of_reports_that_were_set_apart_is_told_too():
                 moved=[record] if "good" in about else (),
             )
 
-    told = Told()
+    told = EventLog()
     tick(Apart(indigestible=("bad",)), [stale, over, ended("bad"), good], told=told)
     assert [event.job_id for event in told.of(WriteRefused)] == ["stale"]
     assert [event.job_id for event in told.of(JobOverruled)] == ["over"]

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.support.workers import Told, claim
+from tests.support.workers import EventLog, claim
 
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import CancelReason
@@ -30,7 +30,7 @@ class Blocking:
 class Scene:
     def __init__(self):
         self.clock = VirtualClock()
-        self.told = Told()
+        self.told = EventLog()
         self.woken = 0
         self.given_up = []
         self.runs = Slots(

@@ -1,4 +1,4 @@
 """Use jobs: enqueue, query, wait, cancel and retry them; dead letters; control of downstreams.
 
-Needs a store and declared apps, never a worker: a process that only enqueues imports nothing else.
+Imports `declare` and the store port, never `worker`: a process that only enqueues needs no more.
 """

@@ -1,4 +1,4 @@
-"""Use an engine from code that is not async: it lives on an event loop in a thread of its own."""
+"""Use an engine from code that is not async: run it on an event loop in its own thread."""
 
 import asyncio
 import os
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 class Blocking:
-    """Open something in a thread with `with`, and call it with what is to be awaited there.
+    """Open an async context manager in a thread with `with`; call it to await coroutines there.
 
-    Safe to call from any number of threads at once. What is awaited runs in the other thread: a
-    connection that is handed to it must allow that.
+    Thread-safe. Coroutines run in that thread, so a connection passed to them must allow use from
+    another thread.
     """
 
     def __init__(self, opened: AbstractAsyncContextManager[object]) -> None:
@@ -27,7 +27,7 @@ class Blocking:
 
     def __enter__(self) -> Self:
         if self._loop is not None:
-            raise RuntimeError("it is open already")
+            raise RuntimeError("the blocking engine is already open")
         self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
@@ -49,10 +49,10 @@ class Blocking:
             self._end()
 
     def __call__(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` in the engine's thread and return, or raise, what it does.
+        """Await `work` in the engine's thread and return its result or raise its exception.
 
         Raises:
-            RuntimeError: it is not open, or this is the engine's own thread.
+            RuntimeError: it is not open, or the caller is in the engine's thread.
             StoreClosed: this process was forked from the one that opened it.
         """
         try:
@@ -76,7 +76,7 @@ class Blocking:
                 "parent: open the engine in the child only, or start the child with spawn"
             )
         if threading.current_thread() is self._thread:
-            raise RuntimeError("await it here: this is its thread")
+            raise RuntimeError("in the engine's thread, use await")
         return self._loop
 
     def _end(self) -> None:

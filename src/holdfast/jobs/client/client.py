@@ -1,4 +1,4 @@
-"""Everything that can be done with jobs short of running them."""
+"""The client: enqueue, query, cancel and retry jobs, without running them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -8,7 +8,7 @@ from holdfast.errors import ErrorCode
 from holdfast.jobs.client.blocking import Blocking
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
-from holdfast.jobs.client.enqueue import Enqueuer, Joining
+from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
 from holdfast.jobs.client.queries import JobId, Queries, id_of
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
 from holdfast.jobs.declare.app import App, JobFunction
@@ -27,15 +27,15 @@ class Client(Queries):
     """Enqueue jobs, wait for them, cancel and retry them. Open it with `async with`.
 
     Args:
-        store: where the jobs are kept; opened and closed with the engine.
-        apps: what declares their kinds.
-        clock: where time comes from.
-        payload_limit: bytes of JSON that the arguments of one job may have.
-        joining: what `connection=` goes through.
+        store: where the jobs are kept; opened and closed with the client.
+        apps: the apps that declare the job kinds.
+        clock: the source of time.
+        payload_limit: most bytes of JSON in one job's arguments.
+        transactional: enqueues on the caller's `connection=`.
 
     Attributes:
-        dead_letters: list, requeue and discard jobs that wait for a person.
-        downstreams: look at breakers; reset, hold and release them.
+        dead_letters: list, requeue and discard dead letters.
+        downstreams: list, reset, hold and release breakers.
 
     Raises:
         ValueError: two apps have the same name, or declare one downstream differently.
@@ -48,17 +48,17 @@ class Client(Queries):
         *,
         clock: Clock = SYSTEM_CLOCK,
         payload_limit: int = PAYLOAD_LIMIT,
-        joining: Joining | None = None,
+        transactional: TransactionalEnqueue | None = None,
     ) -> None:
         super().__init__(store, Registry(apps), clock)
         self._enqueuer = Enqueuer(
-            store, self.registry, clock, payload_limit=payload_limit, joining=joining
+            store, self.registry, clock, payload_limit=payload_limit, transactional=transactional
         )
         self.dead_letters = DeadLetters(store, self.registry, clock)
         self.downstreams = DownstreamControl(store)
 
     async def __aenter__(self) -> Self:
-        """Open the store, and tell it of the downstreams that the apps declare."""
+        """Open the store and declare the apps' downstreams in it."""
         await self.store.open()
         try:
             await self._enqueuer.declare()
@@ -78,8 +78,7 @@ class Client(Queries):
             with engine.blocking() as run:
                 job = run(engine.enqueue(send, SendArgs(...)))
 
-        It is then open in a thread of its own until the block ends, and `run` may be called from
-        any thread.
+        It is open in its own thread until the block ends; `run` may be called from any thread.
         """
         return Blocking(self)
 
@@ -132,18 +131,18 @@ class Client(Queries):
 
         Args:
             job: the declared function, or the name of its kind.
-            args: its arguments, checked before anything is stored.
-            connection: a connection or session of the caller's own, in whose transaction the job
-                is created: rolled back means never enqueued. See the store for what it takes.
-            options: dedup_key, owner, priority, run_at, deadline, id, meta and uploaded: what
-                `JobRequest` says of them.
+            args: its arguments, validated before anything is stored.
+            connection: the caller's connection or session; the job is created in its transaction
+                and rolled back with it. The store documents the accepted types.
+            options: dedup_key, owner, priority, run_at, deadline, id, meta and uploaded; see
+                `JobRequest`.
 
         Raises:
             UnknownKind: no app of this engine declares `job`.
-            ValidationError: the arguments, or something else that was said, does not fit.
+            ValidationError: the arguments or an option are invalid.
             PayloadTooLarge: the arguments are larger than `payload_limit`.
-            TypeError: `connection` is none that the store can join.
-            ValueError: it has no transaction to join.
+            TypeError: the store does not support this type of `connection`.
+            ValueError: the connection has no open transaction.
         """
         request: JobRequest[Any, Any] = JobRequest(job, args, **options)
         return (await self.enqueue_many([request], connection=connection))[0]
@@ -158,19 +157,19 @@ class Client(Queries):
         return await self._enqueuer.enqueue(requests, connection)
 
     async def submit(self, job: JobId) -> Job:
-        """Let a job that was created `uploaded` be run: its input is complete.
+        """Queue a job that was created `uploaded`: its input is complete.
 
         Raises:
-            UnknownJob: there is none.
+            UnknownJob: there is no such job.
             InvalidState: it is not `uploaded`.
         """
         return await self._changed(job, await self.store.submit(id_of(job)), "submitted")
 
     async def reject(self, job: JobId, code: ErrorCode, message: str) -> Job:
-        """Fail a job that was created `uploaded`: its input is no good.
+        """Fail a job that was created `uploaded`: its input is invalid.
 
         Raises:
-            UnknownJob: there is none.
+            UnknownJob: there is no such job.
             InvalidState: it is not `uploaded`.
         """
         error = JobError(ErrorCode(code), message)
@@ -179,9 +178,9 @@ class Client(Queries):
     # -- cancelling and retrying ---------------------------------------------------------------
 
     async def cancel(self, job: JobId) -> Job:
-        """Cancel a job; one that is running is asked to stop, and says `cancel_requested`.
+        """Cancel a job; a running one is asked to stop and returned with `cancel_requested` set.
 
-        Its worker learns of it at its next heartbeat, by default within 30 s.
+        Its worker is notified at the next heartbeat, by default within 30 s.
 
         Raises:
             UnknownJob: there is no such job.
@@ -190,14 +189,14 @@ class Client(Queries):
         return await self._changed(job, await self.store.cancel(id_of(job)), "cancelled")
 
     async def retry(self, job: JobId) -> Job:
-        """Put a failed job back in the queue, its attempts counted anew.
+        """Requeue a failed job and reset its attempt count.
 
-        A deadline that has passed is lifted: the job then has none. One that lies ahead stays.
+        A deadline that has passed is removed; a future one is kept.
 
         Raises:
             UnknownJob: there is no such job.
-            InvalidState: it has not failed, or a twin with its `dedup_key` has taken its place.
-            HoldfastError: its kind's `before_retry` refuses; `FILE_NOT_FOUND`, say.
+            InvalidState: it has not failed, or a twin with its `dedup_key` exists.
+            HoldfastError: its kind's `before_retry` refuses, e.g. with `FILE_NOT_FOUND`.
         """
         found = await self.get(job)
         if found is not None and found.status is JobStatus.FAILED:
@@ -206,10 +205,10 @@ class Client(Queries):
         return await self._changed(job, change, "retried")
 
     async def retry_now(self, job: JobId) -> Job:
-        """Let a queued job that waits for its retry, or for its first run, start at once.
+        """Make a queued job that waits for its retry or its `run_at` ready now.
 
-        Nothing is counted: it is the attempt that was to come anyway. One that is ready already
-        stays as it is; one whose downstream is held waits for that.
+        This counts as no manual retry. A job that is ready already is left unchanged; a held job
+        stays held.
 
         Raises:
             UnknownJob: there is no such job.

@@ -1,4 +1,4 @@
-"""Jobs that wait for a person: look at them, run them again by the hundred, or let them go."""
+"""List dead letters, requeue them in bulk, or discard them."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -15,18 +15,18 @@ from holdfast.resilience import checks
 from holdfast.resilience.breaker.transitions import CircuitState
 
 _PAGE = 500
-_PACE = 0.1
-"""Seconds between two batches of a paced run."""
-_LOOK_AGAIN = 1.0
-"""Seconds between two looks at a downstream that would fail what is put back."""
+_BATCH_INTERVAL = 0.1
+"""Seconds between two batches of a requeue with a rate."""
+_POLL_INTERVAL = 1.0
+"""Seconds between two checks of an open downstream in `fail_fast` mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requeued:
-    """What a requeue did so far, or, in a dry run, would do.
+    """The result of a requeue so far, or of a dry run.
 
-    `skipped` counts what is left where it is, by reason: the error code of a kind's
-    `before_retry`, `twin` where another job has taken its place, `gone` where somebody was quicker.
+    `skipped` counts jobs that were not requeued, by reason: the error code of a kind's
+    `before_retry`, `twin` if a twin exists, `gone` if the job is no longer a dead letter.
     """
 
     matched: int
@@ -46,10 +46,10 @@ class DeadLetters:
     async def list(
         self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[tuple[DeadLetter, ...], str | None]:
-        """Return dead letters, newest failure first, and the cursor to go on with.
+        """Return dead letters, newest failure first, and the cursor of the next page.
 
         Raises:
-            ValueError: `limit` is not from 0 to 100 000, or `cursor` is none of this list's.
+            ValueError: `limit` is not from 0 to 100 000, or `cursor` is not valid.
         """
         checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
         return await self._store.dead_letters(where, cursor=cursor, limit=limit)
@@ -66,23 +66,23 @@ class DeadLetters:
         rate: float | None = None,
         progress: Callable[[Requeued], object] | None = None,
     ) -> Requeued:
-        """Put every dead letter that matches back in the queue; cancel the task to stop midway.
+        """Requeue every dead letter that matches; cancel the task to stop midway.
 
-        Those that fail again while it runs are not put back a second time. Where a downstream
-        that fails its jobs fast is open, it waits until that admits jobs again.
+        Jobs that fail again meanwhile are not requeued twice. While a downstream in `fail_fast`
+        mode is open, its jobs wait to be requeued.
 
         Args:
             where: which ones.
-            dry_run: count them and ask their kinds, and change nothing.
-            rate: jobs a second at most; None puts them back as quickly as the store takes them.
-            progress: called after each batch with what was done so far.
+            dry_run: count them and call `before_retry`, but change nothing.
+            rate: most jobs per second; None sets no limit.
+            progress: called after each batch with the result so far.
 
         Raises:
             ValueError: `rate` is not above 0.
         """
         if rate is not None:
             checks.number("rate", rate, above=0)
-        size = _PAGE if rate is None else max(1, min(_PAGE, int(rate * _PACE)))
+        size = _PAGE if rate is None else max(1, min(_PAGE, int(rate * _BATCH_INTERVAL)))
         matched, requeued, skipped = 0, 0, Counter[str]()
         begun = self._clock.monotonic()
         async for batch in self._batches(where, size):
@@ -102,7 +102,7 @@ class DeadLetters:
         return Requeued(matched, requeued, dict(skipped), dry_run)
 
     async def discard(self, jobs: JobId | Iterable[JobId]) -> int:
-        """Take jobs out of the dead letters without running them; return how many there were."""
+        """Remove jobs from the dead letters; they stay failed. Return how many."""
         several = jobs if isinstance(jobs, Iterable) and not isinstance(jobs, str) else (jobs,)
         return await self._store.discard([id_of(job) for job in several])
 
@@ -116,9 +116,9 @@ class DeadLetters:
                 return
 
     async def _eligible(self, letter: DeadLetter, skipped: Counter[str]) -> bool:
-        if not self._registry.asks_before_retry(letter.job.kind):
+        if not self._registry.has_retry_check(letter.job.kind):
             return True
-        # A list carries no arguments, and an app may want to look at them.
+        # Listed jobs have no arguments, and before_retry may need them.
         job = await self._store.get(letter.job.id)
         if job is None or not job.is_dead_letter:
             skipped["gone"] += 1
@@ -148,4 +148,4 @@ class DeadLetters:
                 for record in records
             ):
                 return
-            await self._clock.sleep_async(_LOOK_AGAIN)
+            await self._clock.sleep_async(_POLL_INTERVAL)

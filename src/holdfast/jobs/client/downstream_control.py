@@ -1,21 +1,21 @@
-"""Look at downstreams, and do by hand what their breakers do by themselves."""
+"""List downstreams; reset, hold and release their breakers by hand."""
 
 from collections.abc import Mapping
 
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.declare.validation import shown
-from holdfast.jobs.downstreams.record import DownstreamRecord, settle
+from holdfast.jobs.downstreams.record import DownstreamRecord, with_circuit
 from holdfast.jobs.store_port import Store
 from holdfast.resilience.breaker import transitions
 from holdfast.resilience.breaker.transitions import Cause, CircuitState
 from holdfast.resilience.policy import BreakerPolicy
 
-_WRITES = 20
-"""How often a write is tried against workers that write the same record."""
+_WRITE_TRIES = 20
+"""How often a write is tried while workers write the same record."""
 
 
 class UnknownDownstream(HoldfastError, LookupError):
-    """No app has declared a downstream `name`, and no job has called it."""
+    """There is no downstream `name`: no app declared it and no job called it."""
 
     code = ErrorCode.VALIDATION_ERROR
 
@@ -25,17 +25,17 @@ class UnknownDownstream(HoldfastError, LookupError):
 
 
 class DownstreamBusy(HoldfastError):
-    """Workers wrote the record of `name` each time a person's decision was to be written."""
+    """Every try to write the record of `name` lost against a worker's write."""
 
     code = ErrorCode.IO_ERROR
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"downstream {name!r} changes too quickly to be written; try again")
+        super().__init__(f"downstream {name!r} is being written by workers; try again")
         self.name = name
 
 
 class DownstreamControl:
-    """Look at downstreams; reset, hold and release them."""
+    """List downstreams; reset, hold and release them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class DownstreamControl:
         return await self._store.downstreams()
 
     async def get(self, name: str) -> DownstreamRecord:
-        """Return the record of one.
+        """Return the record of a downstream.
 
         Raises:
             UnknownDownstream: there is none.
@@ -58,7 +58,7 @@ class DownstreamControl:
         return record
 
     async def state(self, name: str) -> CircuitState:
-        """Return the state of its breaker at this moment of the store's clock.
+        """Return the present state of its breaker, by the store's clock.
 
         Raises:
             UnknownDownstream: there is none.
@@ -72,7 +72,7 @@ class DownstreamControl:
         return {record.name: record.state_at(now) for record in await self.list()}
 
     async def reset(self, name: str) -> DownstreamRecord:
-        """Close its breaker and forget its failures; what was held is let go gradually.
+        """Close its breaker and clear its failures; held jobs start gradually.
 
         Raises:
             UnknownDownstream: there is none.
@@ -88,10 +88,10 @@ class DownstreamControl:
         return await self._move(name, Cause.HOLD)
 
     async def release(self, name: str) -> DownstreamRecord:
-        """Let trial jobs through now: end a hold, or the wait of an open breaker.
+        """Start trial calls now: end a hold, or the wait of an open breaker.
 
-        One that never opens by itself is closed at once. Releasing what is not open changes
-        nothing.
+        A downstream without a breaker policy is closed at once. One that is not open is left
+        unchanged.
 
         Raises:
             UnknownDownstream: there is none.
@@ -99,7 +99,7 @@ class DownstreamControl:
         return await self._move(name, Cause.RELEASE)
 
     async def _move(self, name: str, cause: Cause) -> DownstreamRecord:
-        for _ in range(_WRITES):
+        for _ in range(_WRITE_TRIES):
             record = await self.get(name)
             moved = _moved(record, cause, await self._store.ping())
             if moved is record:
@@ -119,4 +119,5 @@ def _moved(record: DownstreamRecord, cause: Cause, now: float) -> DownstreamReco
             return record
         if policy is None:
             cause = Cause.RESET
-    return settle(record, transitions.move(circuit, cause, policy or BreakerPolicy(), now), now)
+    moved = transitions.move(circuit, cause, policy or BreakerPolicy(), now)
+    return with_circuit(record, moved, now)

@@ -1,4 +1,4 @@
-"""Turn requests into stored jobs: all checks first, then one write."""
+"""Turn requests into stored jobs: validate all of them, then write once."""
 
 import asyncio
 import logging
@@ -20,29 +20,29 @@ from holdfast.resilience import checks
 
 _log = logging.getLogger("holdfast.engine")
 
-_PATIENCE = 1.0
-"""Seconds between two tries to declare a downstream, and that closing waits for one."""
+_DECLARE_INTERVAL = 1.0
+"""Seconds between two tries to declare a downstream, and the longest wait of `close`."""
 
 
-class Joining(Protocol):
-    """Enqueue inside a transaction of the caller's."""
+class TransactionalEnqueue(Protocol):
+    """Enqueue in the caller's transaction."""
 
     async def enqueue_on(self, connection: object, jobs: Sequence[NewJob]) -> tuple[Enqueued, ...]:
-        """Create `jobs` on `connection`; they come to be when its transaction commits.
+        """Create `jobs` on `connection`; they exist once its transaction commits.
 
         Raises:
-            TypeError: `connection` is of no kind that it knows; the message lists those it does.
-            ValueError: it has no transaction to join.
+            TypeError: `connection` is not supported; the message lists the supported types.
+            ValueError: it has no open transaction.
         """
         ...
 
 
 class Enqueuer:
-    """Enqueue what callers ask for.
+    """Validate and enqueue requests.
 
     Args:
-        payload_limit: bytes of JSON that the arguments of one job may have.
-        joining: what `connection=` goes through.
+        payload_limit: most bytes of JSON in one job's arguments.
+        transactional: enqueues on the caller's `connection=`.
     """
 
     def __init__(
@@ -52,20 +52,20 @@ class Enqueuer:
         clock: Clock,
         *,
         payload_limit: int,
-        joining: Joining | None,
+        transactional: TransactionalEnqueue | None,
     ) -> None:
         checks.whole("payload_limit", payload_limit, at_least=1)
         self._store = store
         self._registry = registry
         self._clock = clock
         self._payload_limit = payload_limit
-        self._joining = joining
+        self._transactional = transactional
         self._time = StoreTime(store, clock)
         self._declared: set[str] = set()
         self._later: set[asyncio.Task[None]] = set()
 
     async def declare(self) -> None:
-        """Tell the store of the downstreams whose names are known beforehand."""
+        """Declare in the store the downstreams that have no `key`."""
         found = self._registry.downstreams().values()
         settings = [each.settings() for each in found if each.key is None]
         if settings:
@@ -73,9 +73,9 @@ class Enqueuer:
         self._declared = {each.name for each in settings}
 
     async def close(self) -> None:
-        """Let what is still to be declared be declared, for a moment."""
+        """Wait a moment for pending declarations, then cancel them."""
         if self._later:
-            await asyncio.wait(self._later, timeout=_PATIENCE)
+            await asyncio.wait(self._later, timeout=_DECLARE_INTERVAL)
             for task in self._later:
                 task.cancel()
 
@@ -99,10 +99,10 @@ class Enqueuer:
             if new:
                 await self._store.declare_downstreams(new)
             outcomes = await self._store.enqueue(jobs)
-        elif self._joining is None:
-            raise TypeError("connection= needs an engine that was opened by its address")
+        elif self._transactional is None:
+            raise TypeError("connection= needs an engine that was created with a URL")
         else:
-            outcomes = await self._joining.enqueue_on(connection, jobs)
+            outcomes = await self._transactional.enqueue_on(connection, jobs)
             if new:
                 self._declare_later(new)
         self._declared.update(settings.name for settings in new)
@@ -116,7 +116,7 @@ class Enqueuer:
     def _with_kinds(
         self, requests: Iterable[JobRequest[Any, Any]]
     ) -> list[tuple[JobRequest[Any, Any], JobKind]]:
-        """Return each request with its kind, looked up once for a row of the same job."""
+        """Return each request with its kind, looked up once per run of equal jobs."""
         asked: list[tuple[JobRequest[Any, Any], JobKind]] = []
         last: object = None
         kind: JobKind | None = None
@@ -136,7 +136,7 @@ class Enqueuer:
     def _undeclared(
         self, asked: Sequence[tuple[JobRequest[Any, Any], JobKind]], jobs: Sequence[NewJob]
     ) -> tuple[DownstreamSettings, ...]:
-        """Return the downstreams that the store may not know of yet."""
+        """Return the downstreams that may not be declared in the store yet."""
         new = {
             job.downstream: kind.downstream.settings(job.downstream)
             for (_, kind), job in zip(asked, jobs, strict=True)
@@ -147,18 +147,18 @@ class Enqueuer:
         return tuple(new.values())
 
     def _declare_later(self, new: Sequence[DownstreamSettings]) -> None:
-        # The caller's open transaction may keep every other write out until it ends: waiting for
-        # ours here would wait for ever.
-        task = asyncio.create_task(self._declare_when_free(new))
+        # The caller's open transaction may block every other write until it ends: waiting for
+        # ours here would be a deadlock.
+        task = asyncio.create_task(self._declare_with_retries(new))
         self._later.add(task)
         task.add_done_callback(self._later.discard)
 
-    async def _declare_when_free(self, new: Sequence[DownstreamSettings]) -> None:
+    async def _declare_with_retries(self, new: Sequence[DownstreamSettings]) -> None:
         while True:
             try:
                 await self._store.declare_downstreams(new)
             except StoreUnavailable:
-                await self._clock.sleep_async(_PATIENCE)
+                await self._clock.sleep_async(_DECLARE_INTERVAL)
             except StoreError as error:
                 _log.warning("downstreams could not be declared: %s", error)
                 return

@@ -1,4 +1,4 @@
-"""Look at jobs: read them, wait for them, take their results."""
+"""Read jobs, wait for them, and return their results."""
 
 from typing import Any, TypeVar, overload
 
@@ -6,7 +6,7 @@ from holdfast.clock import Clock
 from holdfast.jobs.client.requests import JobHandle
 from holdfast.jobs.declare.codecs import results_codec
 from holdfast.jobs.declare.registry import Registry
-from holdfast.jobs.declare.validation import NEVER_KEPT, shown
+from holdfast.jobs.declare.validation import UNSTORABLE, shown
 from holdfast.jobs.exceptions import JobFailed, NotReady, UnknownJob, WaitTimeout
 from holdfast.jobs.model import Attempt, Job, JobEvent, JobStatus, LateResult
 from holdfast.jobs.store_port import Store
@@ -15,18 +15,18 @@ from holdfast.resilience import checks
 
 ResultT = TypeVar("ResultT")
 JobId = str | JobHandle[Any] | Job | DeadLetter
-"""Whatever names a job: its id, the handle that `enqueue` returned, or what was read of it."""
+"""Identifies a job: its id, the handle that `enqueue` returned, a Job or a DeadLetter."""
 
 MOST_LISTED = 100_000
-"""Jobs that one page may have."""
-_LOOK_AGAIN = 5.0
-"""Seconds after which a waiter looks at its job even where nothing hinted at a change."""
-_LOOK_REST = 0.02
-"""Seconds between two looks at a job, however many others change meanwhile."""
+"""Most jobs on one page."""
+_POLL_INTERVAL = 5.0
+"""Seconds after which `wait` reads the job even if no change was signalled."""
+_MIN_POLL_INTERVAL = 0.02
+"""Least seconds between two reads, however many other jobs change meanwhile."""
 
 
 class Queries:
-    """The part of an engine that changes nothing."""
+    """The methods of an engine that only read."""
 
     def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
         self.store = store
@@ -34,16 +34,16 @@ class Queries:
         self.clock = clock
 
     async def get(self, job: JobId) -> Job | None:
-        """Return a job as it stands, or None where there is none."""
+        """Return a job, or None if there is no such job."""
         return await self.store.get(id_of(job))
 
     async def list(
         self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
     ) -> Page:
-        """Return jobs without their arguments, newest first, and the cursor to go on with.
+        """Return jobs without their arguments, newest first, and the cursor of the next page.
 
         Raises:
-            ValueError: `limit` is not from 0 to 100 000, or `cursor` is none of this list's.
+            ValueError: `limit` is not from 0 to 100 000, or `cursor` is not valid.
         """
         checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
         return await self.store.list_jobs(where, cursor=cursor, limit=limit)
@@ -53,11 +53,11 @@ class Queries:
         return await self.store.events(id_of(job))
 
     async def attempts(self, job: JobId) -> tuple[Attempt, ...]:
-        """Return a job's attempts, oldest first, the one under way included."""
+        """Return a job's attempts, oldest first, including a running one."""
         return await self.store.attempts(id_of(job))
 
     async def late_results(self, job: JobId) -> tuple[LateResult, ...]:
-        """Return what a job's workers brought after its deadline, oldest first."""
+        """Return the results that arrived after the deadline, oldest first."""
         return await self.store.late_results(id_of(job))
 
     async def stats(self) -> Stats:
@@ -68,27 +68,27 @@ class Queries:
         """Return the job once it is finished: complete, failed or cancelled.
 
         Args:
-            timeout: seconds to wait at most; None waits for as long as it takes.
+            timeout: most seconds to wait; None sets no limit.
 
         Raises:
             UnknownJob: there is no such job.
-            WaitTimeout: it was not finished in time. It goes on.
+            WaitTimeout: it was not finished in time. It keeps running.
         """
         job_id, began = id_of(job), self.clock.monotonic()
         while True:
             sequence = await self.store.last_sequence()
-            looked = self.clock.monotonic()
+            read_at = self.clock.monotonic()
             found = await self.store.get(job_id)
             if found is None:
                 raise UnknownJob(job_id)
             if found.status.finished:
                 return found
-            left = _LOOK_AGAIN if timeout is None else began + timeout - self.clock.monotonic()
+            left = _POLL_INTERVAL if timeout is None else began + timeout - self.clock.monotonic()
             if left <= 0:
                 assert timeout is not None
                 raise WaitTimeout(found, timeout)
-            await self.store.wait_for_changes(sequence, min(left, _LOOK_AGAIN))
-            rest = looked + _LOOK_REST - self.clock.monotonic()
+            await self.store.wait_for_changes(sequence, min(left, _POLL_INTERVAL))
+            rest = read_at + _MIN_POLL_INTERVAL - self.clock.monotonic()
             if rest > 0:
                 await self.clock.sleep_async(min(rest, left))
 
@@ -99,7 +99,7 @@ class Queries:
     async def result(self, job: str | Job | DeadLetter, *, timeout: float | None = None) -> Any: ...
 
     async def result(self, job: JobId, *, timeout: float | None = None) -> Any:
-        """Return what a complete job's handler returned, as its annotation says.
+        """Return the result of a complete job, decoded by the handler's annotation.
 
         Args:
             timeout: seconds to wait for it to finish; None does not wait.
@@ -108,7 +108,7 @@ class Queries:
             UnknownJob: there is no such job.
             NotReady: it is not finished.
             WaitTimeout: it was not finished in time.
-            JobFailed: it failed or was cancelled; the error's `code` is the job's.
+            JobFailed: it failed or was cancelled; `code` is that of the job's error.
             ValidationError: the result does not fit the handler's annotation.
         """
         found = await self.get(job) if timeout is None else await self.wait(job, timeout)
@@ -126,16 +126,16 @@ class Queries:
 
 
 def id_of(job: JobId) -> str:
-    """Return the id of whatever names a job.
+    """Return the id of a job.
 
     Raises:
-        TypeError: `job` names none.
+        TypeError: `job` does not identify a job.
     """
     if isinstance(job, str):
-        # No store can keep these, so no job has them; asked for one it must find none, not fail.
-        return NEVER_KEPT.sub("\ufffd", job)
+        # No job has such an id, and a store would raise: make it an id that is not found.
+        return UNSTORABLE.sub("\ufffd", job)
     if isinstance(job, JobHandle | Job):
         return job.id
     if isinstance(job, DeadLetter):
         return job.job.id
-    raise TypeError(f"a job is named by its id, its handle or a Job, got {shown(job)}")
+    raise TypeError(f"a job must be an id, a handle or a Job, got {shown(job)}")

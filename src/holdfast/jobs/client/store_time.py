@@ -1,17 +1,17 @@
-"""Know the store's time without asking for it each time."""
+"""The store's time, estimated between two readings."""
 
 from holdfast.clock import Clock
 from holdfast.jobs.store_port import Store
 
 _TRUSTED_FOR = 60.0
-"""Seconds that a reading of the store's clock is carried on by our own."""
+"""Seconds for which one reading of the store's clock is used."""
 
 
 class StoreTime:
-    """Tell what time it is for the store, which judges deadlines.
+    """Estimate the store's time, which decides deadlines.
 
-    This machine's time of day may be wrong; that seconds pass alike everywhere is relied on, for
-    a minute at a time.
+    This machine's time of day may be wrong, so the store is asked once a minute and the monotonic
+    clock is used in between.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:

@@ -1,11 +1,11 @@
-"""Declare kinds of jobs: an `App` turns functions into them. Nothing here does I/O.
+"""Declare kinds of jobs: an `App` turns functions into job kinds. Nothing here does I/O.
 
     app = App("invoices")
 
     @app.job(timeout=120)
     async def send(ctx: JobContext, args: SendArgs) -> Receipt: ...
 
-What cannot work is refused here, where it is written, and not when the first job meets it.
+Invalid declarations raise here, not when the first job runs.
 """
 
 import functools
@@ -46,9 +46,9 @@ _MOST_ATTEMPTS = 32767
 
 
 class JobFunction(Generic[ArgsT, ResultT]):
-    """A function that was declared as a kind of job; calling it calls the function itself.
+    """A function declared as a kind of job; calling it calls the function itself.
 
-    `engine.enqueue` takes it with arguments of `ArgsT`, and its result is a `ResultT`.
+    `engine.enqueue` takes it with arguments of `ArgsT`; its result is a `ResultT`.
     """
 
     def __init__(self, kind: JobKind) -> None:
@@ -67,12 +67,12 @@ class JobFunction(Generic[ArgsT, ResultT]):
         function: Callable[[JobContext, ArgsT], ResultT | None]
         | Callable[[JobContext, ArgsT], Awaitable[ResultT | None]],
     ) -> Callable[[JobContext, ArgsT], Any]:
-        """Declare where an earlier attempt may have left a result, as a decorator.
+        """Declare how to find the result of an earlier attempt, as a decorator.
 
-        `function(ctx, args)`, plain or async, is asked before the handler whenever the job was
-        started before: an earlier attempt may have done the work and lost its lease, or its
-        process, before that was recorded. A result is taken as the job's own and the handler is
-        not called; None means that there is none. It must make sure that the result is whole.
+        `function(ctx, args)`, plain or async, is called before the handler if the job was claimed
+        before: an earlier attempt may have done the work but lost its lease or its process before
+        it was recorded. A result other than None becomes the job's result and the handler is not
+        called. The function must check that the result is complete.
         """
         self.kind = replace(self.kind, existing=_hook("existing", function, 2))
         return function
@@ -80,9 +80,9 @@ class JobFunction(Generic[ArgsT, ResultT]):
     def before_retry(
         self, function: Callable[[Job], object] | Callable[[Job], Awaitable[object]]
     ) -> Callable[[Job], object]:
-        """Declare what must hold before a person's retry, as a decorator.
+        """Declare a check before a manual retry, as a decorator.
 
-        `function(job)`, plain or async, raises to refuse: `Permanent("FILE_NOT_FOUND")` where the
+        `function(job)`, plain or async, raises to refuse: `Permanent("FILE_NOT_FOUND")` if the
         job's input is gone.
         """
         self.kind = replace(self.kind, before_retry=_hook("before_retry", function, 1))
@@ -90,7 +90,7 @@ class JobFunction(Generic[ArgsT, ResultT]):
 
 
 class DeclaredJob(JobFunction[ArgsT, ResultT], Generic[ArgsT, ResultT, P, R]):
-    """A `JobFunction` that is called like the function it was made of."""
+    """A `JobFunction` with the call signature of its function."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function as it was written, without any queue."""
@@ -100,7 +100,7 @@ class DeclaredJob(JobFunction[ArgsT, ResultT], Generic[ArgsT, ResultT, P, R]):
 
 @dataclass(frozen=True, slots=True)
 class JobDecorator:
-    """What `App.job` returns: it turns the function below it into a kind of job."""
+    """The decorator that `App.job` returns."""
 
     app: "App"
     name: str | None
@@ -128,7 +128,7 @@ class JobDecorator:
     ) -> DeclaredJob[None, ResultT, [JobContext], ResultT]: ...
 
     def __call__(self, function: Callable[..., Any]) -> Any:
-        """Declare `function`, and return it as a job that can be enqueued and still be called."""
+        """Declare `function` and return it as a job that can be enqueued and called."""
         return self.app._declare(function, self)
 
 
@@ -136,7 +136,7 @@ class App:
     """A named set of job kinds.
 
     Args:
-        name: begins the name of each of its kinds.
+        name: the prefix of the names of its kinds.
     """
 
     def __init__(self, name: str) -> None:
@@ -149,12 +149,12 @@ class App:
 
     @property
     def jobs(self) -> Mapping[str, JobFunction[Any, Any]]:
-        """What was declared so far, by the kind's name."""
+        """The jobs declared so far, by the kind's name."""
         return MappingProxyType(self._jobs)
 
     @property
     def kinds(self) -> tuple[JobKind, ...]:
-        """The kinds that were declared so far."""
+        """The kinds declared so far."""
         return tuple(job.kind for job in self._jobs.values())
 
     def job(  # noqa: PLR0913 - public parameters; each is a fact about one kind
@@ -173,32 +173,31 @@ class App:
     ) -> JobDecorator:
         """Declare the function below as a kind of job, called with `(ctx, args)` or `(ctx)`.
 
-        An async function runs on the worker's event loop, any other in a thread; a coroutine that
-        such a one returns is awaited. The annotation of `args` says what is stored, that of the
-        result what `engine.result` returns.
+        An async function runs on the worker's event loop, a plain one in a thread; a coroutine
+        returned by a plain function is awaited. The annotation of `args` is the type that is
+        stored, the return annotation the type that `engine.result` returns.
 
         Args:
-            name: the kind's name within the app; by default the function's. The whole name is
-                `"app.name"`, and jobs that wait in a store are known by it.
-            queue: the workers that run it.
-            retry: `max_attempts`, `backoff`, `idempotent` and `categorize` say how it is retried;
-                by default `RetryPolicy()`. Its `attempt_timeout` and `deadline` stand in for
-                `timeout` and `deadline`; its breaker, rate and concurrency for what `downstream`
-                leaves open.
+            name: the kind's name within the app; by default the function's. Stored jobs refer to
+                the kind by its full name, `"app.name"`.
+            queue: selects the workers.
+            retry: `max_attempts`, `backoff`, `idempotent` and `categorize` control retries; by
+                default `RetryPolicy()`. Its `attempt_timeout` and `deadline` are the defaults of
+                `timeout` and `deadline`; its breaker, rate and concurrency those of `downstream`.
             downstream: the dependency that it calls.
             timeout: seconds that one attempt may run; then it is asked to stop. A thread cannot be
-                ended: a function that neither is async nor looks at `ctx.cancel_requested` is
-                reported in time but keeps its slot until it returns, and once such ones have all
-                slots the worker runs nothing more. `isolation="process"` ends it.
-            deadline: seconds from enqueueing, or from a later `run_at`, until the job is failed
-                with `TIMEOUT`.
-            concurrency: jobs of this kind that may run at once in the whole fleet.
-            retention: how long it is kept once finished; by default `Retention()`.
+                stopped from outside: a plain function that does not check `ctx.cancel_requested` is
+                reported in time but keeps its slot until it returns. Once such functions occupy all
+                slots the worker runs nothing more. `isolation="process"` avoids that.
+            deadline: seconds from enqueueing, or from a later `run_at`, until the job fails with
+                `TIMEOUT`.
+            concurrency: most jobs of this kind that run at once in the whole fleet.
+            retention: how long finished jobs are kept; by default `Retention()`.
             isolation: `"process"` runs the handler in a child process with limits.
             existing: see `JobFunction.existing`.
 
         Raises:
-            TypeError: something is not what it must be; the message names it.
+            TypeError: an argument has the wrong type; the message names it.
             ValueError: a value is out of bounds, or the name is taken.
         """
         if callable(name):
@@ -224,7 +223,7 @@ class App:
             checks.whole("concurrency", concurrency, at_least=1)
         if name is not None:
             _check_name("name", name)
-        # The names of the scope that declares, so that annotations may speak of local types.
+        # The caller's local names, so that annotations may refer to local types.
         return JobDecorator(self, name, options, sys._getframe(1).f_locals)
 
     def _declare(self, function: Callable[..., Any], how: JobDecorator) -> JobFunction[Any, Any]:
@@ -257,8 +256,8 @@ def known_downstreams(kinds: Iterable[JobKind]) -> dict[str, Downstream]:
         if other.downstream != kind.downstream:
             raise ValueError(
                 f"{other.name} and {kind.name} declare downstream {kind.downstream.name!r} "
-                f"differently; share one Downstream that says its breaker, concurrency and rate "
-                f"itself"
+                f"differently; share one Downstream that sets its own breaker, concurrency "
+                f"and rate"
             )
     return {name: kind.downstream for name, kind in first.items() if kind.downstream is not None}
 
@@ -283,7 +282,7 @@ def _handler(name: str, function: Callable[..., Any], names: Mapping[str, Any]) 
 def _parameters(
     subject: str, function: object, counts: tuple[int, ...], wanted: str
 ) -> tuple[str, ...]:
-    """Return the names of the parameters that are called by position."""
+    """Return the names of the positional parameters."""
     if not callable(function) or isinstance(function, type):
         raise TypeError(f"{subject} must be a function, got {function!r}")
     parameters = inspect.signature(function).parameters.values()
@@ -300,12 +299,12 @@ def _parameters(
 def _annotation(
     name: str, function: Callable[..., Any], parameter: str, names: Mapping[str, Any]
 ) -> Any:
-    """Return what `parameter` is declared to be; Any where nothing is said."""
+    """Return the annotation of `parameter`; Any if it has none."""
     function = inspect.unwrap(function)
     declared = getattr(function, "__annotations__", {})
     if parameter not in declared:
         return Any
-    # One by one: an annotation that nobody needs, like that of ctx, need not be resolvable.
+    # Only this one: other annotations, like that of ctx, need not be resolvable.
     alone = SimpleNamespace(__annotations__={parameter: declared[parameter]})
     scope = getattr(function, "__globals__", {})
     try:
@@ -361,6 +360,6 @@ def _check_policy(policy: RetryPolicy, downstream: Downstream | None) -> None:
         value = getattr(policy, field)
         if value is not None:
             raise ValueError(
-                f"retry: its {field} needs a downstream to be kept in, got {value!r}; add "
+                f"retry: {field} needs a downstream, got {value!r}; add "
                 f"downstream=Downstream('name')"
             )

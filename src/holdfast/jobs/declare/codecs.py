@@ -1,11 +1,11 @@
-"""Arguments and results: from a declared type to JSON text and back.
+"""Encode arguments and results of a declared type as JSON text, and decode them.
 
-Dataclasses, msgspec structs, TypedDicts, named tuples, enums and JSON values are read and written
-by msgspec, which is loaded when the first job is declared; pydantic's models by pydantic. Inside
-them times, UUIDs, decimals, bytes (as base64) and paths may stand wherever they are declared.
+msgspec handles dataclasses, msgspec structs, TypedDicts, named tuples, enums and JSON values, with
+times, UUIDs, decimals, bytes (as base64) and paths inside them; it is imported when the first job
+is declared. pydantic handles its own models.
 
-Arguments are read back before they are stored: what a handler would not get as it was given is
-refused while the caller is still there to hear it.
+Arguments are decoded again before they are stored: the caller gets an error if a handler would
+receive something else.
 """
 
 from typing import Any, Final
@@ -16,16 +16,16 @@ from holdfast.jobs.declare.pydantic_codec import PydanticCodec
 from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError, shown
 
 PAYLOAD_LIMIT: Final = 256 * 1024
-"""Bytes of JSON text that the arguments of one job may have, unless the engine says otherwise."""
+"""Default limit of one job's arguments, in bytes of JSON text."""
 
 
 def check_size(what: str, kind: str, text: str, limit: int) -> None:
-    """Refuse JSON `text` of more than `limit` bytes; `what` of `kind` it is.
+    """Check that the JSON `text` has at most `limit` bytes; `what` and `kind` name it in errors.
 
     Raises:
         PayloadTooLarge: it is larger.
     """
-    # A character has at most four bytes; most texts are far too short to be worth encoding again.
+    # A character has at most four bytes, so short texts need not be encoded again.
     if len(text) * 4 <= limit:
         return
     size = len(text.encode())
@@ -34,7 +34,7 @@ def check_size(what: str, kind: str, text: str, limit: int) -> None:
 
 
 def arguments_codec(declared: Any, subject: str) -> Codec:
-    """Return the codec of arguments of the type `declared`; `subject` begins its error messages.
+    """Return the codec for arguments of the type `declared`; error messages start with `subject`.
 
     Raises:
         TypeError: values of such a type cannot be stored.
@@ -45,10 +45,10 @@ def arguments_codec(declared: Any, subject: str) -> Codec:
 
 
 def results_codec(declared: Any, subject: str) -> Codec:
-    """Return the codec of results of the type `declared`.
+    """Return the codec for results of the type `declared`.
 
-    What a handler returns is written as it is: its effects have happened, and a job that did its
-    work is not failed for an annotation that promised something else. Reading it back checks it.
+    Encoding does not check the type: a job that did its work must not fail because of a wrong
+    annotation. Decoding checks it.
 
     Raises:
         TypeError: values of such a type cannot be stored.
@@ -57,7 +57,7 @@ def results_codec(declared: Any, subject: str) -> Codec:
 
 
 class NoArguments:
-    """The codec of handlers that take none."""
+    """The codec for handlers without arguments."""
 
     __slots__ = ("_subject",)
 
@@ -65,11 +65,11 @@ class NoArguments:
         self._subject = subject
 
     def encode(self, value: object) -> str:
-        """Return `null`; anything but None is refused."""
+        """Return `null`; refuse any value but None."""
         if value is not None:
             problem = f"the handler takes no arguments, got {shown(value)}"
             raise ValidationError(self._subject, problem)
         return "null"
 
     def decode(self, text: str) -> None:
-        """Return None, whatever an older version of the handler was once given."""
+        """Return None, even if an older version of the handler took arguments."""

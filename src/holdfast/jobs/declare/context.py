@@ -1,4 +1,4 @@
-"""What a handler is handed: who it is, how much time it has, and how to speak of its progress."""
+"""The context of a running attempt: identity, remaining time, progress, cancellation."""
 
 import logging
 import threading
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.declare.kinds import JobKind
-from holdfast.jobs.declare.validation import NEVER_KEPT
+from holdfast.jobs.declare.validation import UNSTORABLE
 from holdfast.jobs.model import Claim
 from holdfast.resilience import checks
 
@@ -18,17 +18,17 @@ class CancelReason(StrEnum):
     """Why a handler is asked to stop."""
 
     REQUESTED = "requested"
-    """Somebody cancelled the job."""
+    """The job was cancelled."""
     LEASE_LOST = "lease_lost"
-    """The job is no longer this worker's; what it does now is not wanted."""
+    """The worker lost the lease; its writes will be refused."""
     TIMEOUT = "timeout"
-    """The attempt's time is up."""
+    """The attempt's timeout or the job's deadline passed."""
     SHUTDOWN = "shutdown"
-    """The worker stops and hands the job back."""
+    """The worker stops and releases the job."""
 
 
 class JobCancelled(HoldfastError):
-    """Stop a handler that was asked to stop; `reason` says why."""
+    """Raised in a handler that was asked to stop; `reason` says why."""
 
     code = ErrorCode.CANCELLED
 
@@ -39,19 +39,19 @@ class JobCancelled(HoldfastError):
 
 
 class ContextPort(Protocol):
-    """What a context needs of whoever runs the handler."""
+    """What a context needs from the worker that runs the handler."""
 
     def progress_noted(self, context: "JobContext") -> None:
-        """Hear that `context.take_progress()` has something to store.
+        """Notify that `context.take_progress()` has something to store.
 
-        Called from any thread; must return at once and not raise. Called once, and then not again
-        until it was taken, however often the handler speaks: when to write is the port's choice.
+        Called from any thread; must return at once and not raise. Called once until
+        `take_progress` is called, however often the handler reports progress.
         """
         ...
 
 
 class ProgressNote:
-    """What `JobContext.progress` returns. Awaiting it lets others run; ignoring it is as good."""
+    """The result of `JobContext.progress`. Awaiting it yields to other tasks, and is optional."""
 
     __slots__ = ()
 
@@ -62,11 +62,11 @@ class ProgressNote:
 
 _NOTED = ProgressNote()
 _LOCK = threading.Lock()
-"""One for all contexts, which hold it for a few assignments: a lock each would cost more."""
+"""Shared by all contexts: it is held only for a few assignments, and a lock each costs more."""
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):
-    """Put `job_id`, `kind` and `attempt` on every record, beside the caller's own `extra`."""
+    """Add `job_id`, `kind` and `attempt` to every record, beside the caller's own `extra`."""
 
     def process(
         self, msg: Any, kwargs: MutableMapping[str, Any]
@@ -77,12 +77,12 @@ class JobLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 class JobContext:
-    """One attempt, as its handler sees it. All of it may be used from any thread.
+    """One attempt, as its handler sees it. Thread-safe.
 
     Attributes:
         job_id: the job's id.
         kind: the name of its kind.
-        attempt: which attempt this is, from 1.
+        attempt: the attempt's number, from 1.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class JobContext:
     )  # fmt: skip
 
     def __init__(self, claim: Claim, kind: JobKind, port: ContextPort, clock: Clock) -> None:
-        """Begin the attempt of `claim`; its time runs from this moment, by `clock`."""
+        """Begin the attempt of `claim`; its timeout starts now, by `clock`."""
         self.job_id = claim.lease.job_id
         self.kind = kind.name
         self.attempt = claim.attempt
@@ -112,25 +112,25 @@ class JobContext:
 
     @property
     def max_attempts(self) -> int:
-        """Attempts in all."""
+        """Attempts in total."""
         return self._claim.max_attempts
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this job, a person's retries included.
+        """The same key for every attempt of this job, including manual retries.
 
-        Hand it to a receiver that does a thing once a key. Printable ASCII.
+        Pass it to receivers that deduplicate by key. Printable ASCII.
         """
         return f"{self.kind}:{self.job_id}"
 
     @property
     def owner(self) -> str | None:
-        """Whose job it is."""
+        """The user that the job belongs to."""
         return self._claim.owner
 
     @property
     def deadline_at(self) -> float | None:
-        """Epoch seconds after which the job is failed with `TIMEOUT`."""
+        """Epoch seconds after which the job fails with `TIMEOUT`."""
         return self._claim.deadline_at
 
     @property
@@ -140,17 +140,16 @@ class JobContext:
 
     @property
     def token(self) -> int:
-        """The lease's fencing number.
+        """The lease's fencing token.
 
-        It rises with every attempt: a file that is written under a name with the token in it is
-        never written by two attempts.
+        It rises with every attempt, so no two attempts write a file whose name contains it.
         """
         return self._claim.lease.token
 
     @property
     def logger(self) -> JobLogger:
         """A logger whose records carry `job_id`, `kind` and `attempt`."""
-        # Made when it is first used: most attempts write nothing, and this is the costly part.
+        # Created on first use: it is costly, and most attempts log nothing.
         if self._logger is None:
             extra = {"job_id": self.job_id, "kind": self.kind, "attempt": self.attempt}
             self._logger = JobLogger(logging.getLogger(f"holdfast.job.{self.kind}"), extra)
@@ -159,19 +158,19 @@ class JobContext:
     def remaining(self) -> float | None:
         """Return the seconds left until this attempt's timeout or the job's deadline.
 
-        The sooner counts; never below 0. None where there is neither.
+        The earlier one counts; never below 0. None if there is neither.
         """
         if self._ends_at is None:
             return None
         return max(0.0, self._ends_at - self._clock.monotonic())
 
     def progress(self, share: float | None = None, note: str | None = None) -> ProgressNote:
-        """Say how far the job is: `share` from 0 to 1, `note` a word for people.
+        """Report progress: `share` from 0 to 1, `note` a short text for people.
 
-        Call it as often as you like, from a thread or from a coroutine, where it may also be
-        awaited: it never blocks, and of what is said in quick succession only the last is stored.
-        What is left out keeps its last value. What no store can keep in a note, NUL and lone
-        surrogates, becomes a place holder: a file's odd name is no reason to fail.
+        It never blocks and may be called as often as needed, from threads and coroutines, where it
+        may be awaited. Of several calls in quick succession only the last is stored. An omitted
+        argument keeps its last value. NUL and lone surrogates in a note are replaced, since stores
+        cannot keep them.
 
         Raises:
             ValueError: `share` is not between 0 and 1.
@@ -180,7 +179,7 @@ class JobContext:
             checks.number("share", share, at_least=0, at_most=1)
         checks.instance("note", note, str, optional=True)
         if note is not None:
-            note = NEVER_KEPT.sub("\ufffd", note)
+            note = UNSTORABLE.sub("\ufffd", note)
         with _LOCK:
             self._share = self._share if share is None else float(share)
             self._note = self._note if note is None else note
@@ -190,9 +189,9 @@ class JobContext:
         return _NOTED
 
     def take_progress(self) -> tuple[float | None, str | None] | None:
-        """Return the share and note to store now, once; None where nothing new was said.
+        """Return the share and note to store; None if nothing changed since the last call.
 
-        This is the worker's side of `progress`.
+        For the worker.
         """
         with _LOCK:
             if not self._noted:
@@ -207,20 +206,20 @@ class JobContext:
 
     @property
     def cancel_reason(self) -> CancelReason | None:
-        """Why it was asked to stop; the first reason stays."""
+        """Why it was asked to stop; the first reason is kept."""
         return self._reason
 
     def raise_if_cancelled(self) -> None:
-        """Stop here where this attempt was asked to stop.
+        """Raise if this attempt was asked to stop.
 
         Raises:
-            JobCancelled: it was.
+            JobCancelled: it was asked to stop.
         """
         if self._reason is not None:
             raise JobCancelled(self.job_id, self._reason)
 
     def request_cancel(self, reason: CancelReason) -> None:
-        """Ask the handler to stop. This is the worker's side; the first reason stays."""
+        """Ask the handler to stop; the first reason is kept. For the worker."""
         with _LOCK:
             if self._reason is None:
                 self._reason = reason
@@ -229,7 +228,6 @@ class JobContext:
 def _ends_at(claim: Claim, kind: JobKind, clock: Clock) -> float | None:
     limits = [] if kind.timeout is None else [kind.timeout]
     if claim.deadline_at is not None:
-        # Both are times of the store's clock: their difference holds on a machine whose own time
-        # of day is wrong.
+        # Both are times of the store's clock: this machine's own time of day may be wrong.
         limits.append(claim.deadline_at - claim.started_at)
     return clock.monotonic() + min(limits) if limits else None

@@ -10,11 +10,11 @@ from holdfast.resilience import checks
 from holdfast.resilience.policy import BreakerPolicy, RateLimit, RetryPolicy
 
 NAME_LENGTH = 200
-"""Characters that the name of a downstream may have."""
+"""Most characters of a downstream's name."""
 
 
 class Inherited(Enum):
-    """Say that a setting is that of the kind's retry policy."""
+    """Marks a setting that is taken from the kind's retry policy."""
 
     FROM_POLICY = "from_policy"
 
@@ -25,28 +25,27 @@ FROM_POLICY: Final = Inherited.FROM_POLICY
 
 @dataclass(frozen=True, slots=True)
 class Downstream:
-    """A named dependency, shared by every worker and every kind that declares it alike.
+    """A named dependency, shared by all workers and by all kinds that declare it.
 
     Args:
-        name: its name, as pages and commands show it.
-        breaker: when it opens and how it tries again. By default that of the kind's retry policy,
-            and `BreakerPolicy()` where that has none; None never opens.
-        mode: what an open breaker does to jobs: `"hold"` leaves them queued and burns no attempt,
-            `"fail_fast"` fails them at once with the code of the failure that it met last.
-        concurrency: jobs that may run at once in the whole fleet. By default that of the kind's
-            retry policy, else unlimited.
-        rate: jobs that may start in the whole fleet. By default that of the kind's retry policy,
-            else unlimited.
-        ramp_seconds: seconds after closing over which what was held is let go gradually; 0 lets
-            everything go at once.
-        key: makes a downstream of its own for each value that it returns for a job's arguments:
-            `Downstream("host", key=lambda args: args.host)` keeps `host:example.org` apart from
-            every other host. Called when a job is enqueued.
-        probe: a function without arguments, plain or async, that asks the dependency whether it is
-            well. While the breaker is open one worker of the fleet calls it; an answer other than
-            False that raises nothing lets trial calls through before `open_for` has passed. With
-            `key` it is given the key.
-        probe_every: seconds between two probes, each cut off after so many seconds.
+        name: shown on pages and in commands.
+        breaker: when it opens and closes. By default that of the kind's retry policy, or
+            `BreakerPolicy()` if that has none; None never opens.
+        mode: what happens to jobs while the breaker is open: `"hold"` leaves them queued and counts
+            no attempt, `"fail_fast"` fails them at once with the code of the last failure.
+        concurrency: most jobs that run at once in the whole fleet. By default that of the kind's
+            retry policy, or unlimited.
+        rate: limit on job starts in the whole fleet. By default that of the kind's retry policy,
+            or unlimited.
+        ramp_seconds: seconds after closing during which the number of running jobs grows
+            gradually; 0 starts all at once.
+        key: splits the downstream by the value it returns for a job's arguments:
+            `Downstream("host", key=lambda args: args.host)` gives `host:example.org` a breaker of
+            its own. Called when a job is enqueued.
+        probe: a function without arguments, plain or async, that checks the dependency's health.
+            While the breaker is open one worker of the fleet calls it; unless it returns False or
+            raises, trial calls start before `open_for` has passed. With `key` it gets the key.
+        probe_every: seconds between two probes, and the timeout of each.
     """
 
     name: str
@@ -79,7 +78,7 @@ class Downstream:
         checks.number("probe_every", self.probe_every, above=0)
 
     def under(self, policy: RetryPolicy) -> "Downstream":
-        """Return it with what was left to the kind's retry policy filled in."""
+        """Return a copy whose unset values are taken from the kind's retry policy."""
         breaker = self.breaker
         if isinstance(breaker, Inherited):
             breaker = policy.breaker or BreakerPolicy()
@@ -97,7 +96,7 @@ class Downstream:
         )
 
     def name_for(self, arguments: object) -> str:
-        """Return the name of the downstream that a job with these arguments calls."""
+        """Return the downstream's name for a job with these arguments."""
         if self.key is None:
             return self.name
         key = self.key(arguments)
@@ -105,18 +104,18 @@ class Downstream:
         return f"{self.name}:{key}"
 
     def key_of(self, name: str) -> str | None:
-        """Return what `key` had returned where the downstream is called `name`; None: not ours."""
+        """Return the key in the downstream name `name`; None if `name` has no key of this one."""
         prefix = f"{self.name}:"
         if self.key is None or not name.startswith(prefix):
             return None
         return name.removeprefix(prefix)
 
     def covers(self, name: str) -> bool:
-        """Say whether the downstream called `name` is this one, or one that its `key` made."""
+        """Say whether `name` is this downstream's name, or one made by its `key`."""
         return self.key_of(name) is not None if self.key is not None else name == self.name
 
     def settings(self, name: str | None = None) -> DownstreamSettings:
-        """Return what a store keeps; `name` is one that `name_for` returned."""
+        """Return the settings to store; `name` is a result of `name_for`."""
         breaker = self.breaker
         return DownstreamSettings(
             name=name or self.name,

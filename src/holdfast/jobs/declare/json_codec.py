@@ -1,6 +1,6 @@
-"""Write and read dataclasses, structs, TypedDicts, named tuples and JSON values by msgspec.
+"""Encode and decode dataclasses, structs, TypedDicts, named tuples and JSON values with msgspec.
 
-msgspec is loaded when the first codec is made, not when this module is.
+msgspec is imported with the first codec, not with this module.
 """
 
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import PurePath
 from typing import Any, get_origin, is_typeddict
 
-from holdfast.jobs.declare.validation import ValidationError, described, shown, type_name
+from holdfast.jobs.declare.validation import ValidationError, shown, type_name, validation_error
 
 
 class JsonCodec:
-    """Write what is given as it is; reading it back checks it against the declared type."""
+    """Encode any value; decoding checks it against the declared type."""
 
     __slots__ = ("_decoder", "_encoder", "declared", "subject")
 
@@ -29,8 +29,8 @@ class JsonCodec:
             raise TypeError(f"{subject}: {name} cannot be stored: {error}") from None
         if foreign is not None:
             raise TypeError(
-                f"{subject}: {type_name(declared)} cannot be stored: {type_name(foreign)} is no "
-                f"JSON value, dataclass, TypedDict, pydantic model or msgspec Struct"
+                f"{subject}: {type_name(declared)} cannot be stored: {type_name(foreign)} is "
+                f"not a JSON value, dataclass, TypedDict, pydantic model or msgspec Struct"
             )
         self._encoder = msgspec.json.Encoder(enc_hook=_write_foreign)
 
@@ -46,24 +46,24 @@ class JsonCodec:
             ) from error
 
     def decode(self, text: str) -> Any:
-        """Return the value of the declared type that `text` stands for."""
+        """Return the value that `text` encodes."""
         return self._read(text, None)
 
     def _read(self, text: str, given: object) -> Any:
-        """Read `text`; an error shows what stood in `given`, or else in the text itself."""
+        """Decode `text`; an error shows the value in `given`, or the one in the text."""
         import msgspec
 
         try:
             return self._decoder.decode(text)
         except msgspec.ValidationError as error:
-            source = _loosely(text) if given is None else given
-            raise described(self.subject, str(error), source) from None
+            source = _decode_untyped(text) if given is None else given
+            raise validation_error(self.subject, str(error), source) from None
         except (msgspec.DecodeError, RecursionError) as error:
-            raise ValidationError(self.subject, f"the stored text is no JSON: {error}") from None
+            raise ValidationError(self.subject, f"the stored text is not JSON: {error}") from None
 
 
 class CheckedJsonCodec(JsonCodec):
-    """Write only what will be read back as it was given."""
+    """Encode only values that decode to an equal value."""
 
     __slots__ = ("_fields", "_model")
 
@@ -74,14 +74,14 @@ class CheckedJsonCodec(JsonCodec):
     def encode(self, value: Any) -> str:
         """Return `value` as JSON text.
 
-        Where the declared type is a class, a mapping of its fields does as well.
+        If the declared type is a class, a mapping of its fields is accepted too.
         """
         if self._model is not None and type(value) is not self._model:
             value = self._from_mapping(value, self._model)
         text = super().encode(value)
         back = self._read(text, value)
         if type(back) is not type(value) or not equal(back, value):
-            self._check_alike(value, back)
+            self._check_equal(value, back)
         return text
 
     def _from_mapping(self, value: object, model: type[Any]) -> Any:
@@ -94,23 +94,23 @@ class CheckedJsonCodec(JsonCodec):
                 raise ValidationError(self.subject, problem, field=str(name))
         return self._read(super().encode(dict(value)), value)
 
-    def _check_alike(self, given: object, back: object) -> None:
+    def _check_equal(self, given: object, back: object) -> None:
         try:
             found = _difference(_plain(given), _plain(back), "")
         except (TypeError, ValueError, OverflowError, RecursionError):
-            # Keys of several types cannot even be put in order, and are no JSON.
+            # Keys of several types cannot be sorted, and are not JSON.
             found = "", given, back
         if found is not None:
             path, was, becomes = found
             raise ValidationError(
                 self.subject,
-                f"would not come back as it was given: {shown(was)} becomes {shown(becomes)}",
+                f"would be decoded differently: {shown(was)} becomes {shown(becomes)}",
                 field=path,
             )
 
 
-def _loosely(text: str) -> Any:
-    """Return what stands in a text that does not fit, or the text itself where it is no JSON."""
+def _decode_untyped(text: str) -> Any:
+    """Decode `text` without a type; return the text itself if it is not JSON."""
     import msgspec
 
     try:
@@ -120,12 +120,12 @@ def _loosely(text: str) -> Any:
 
 
 def is_pydantic(declared: Any) -> bool:
-    """Say whether a type is a model or a dataclass of pydantic's, without loading pydantic."""
+    """Say whether a type is a pydantic model or dataclass, without importing pydantic."""
     return isinstance(declared, type) and hasattr(declared, "__pydantic_validator__")
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Compare two values of the user's; a comparison that fails says that they differ."""
+    """Compare two values; a comparison that raises counts as different."""
     try:
         return bool(one == other)
     except Exception:
@@ -133,7 +133,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def _model_of(declared: Any) -> tuple[type[Any] | None, frozenset[str]]:
-    """Return the class whose instances are asked for, and the names its fields are stored by."""
+    """Return the declared class and the stored names of its fields."""
     import msgspec.inspect
 
     kind = get_origin(declared) or declared
@@ -146,7 +146,7 @@ def _model_of(declared: Any) -> tuple[type[Any] | None, frozenset[str]]:
 
 
 def _foreign_type(info: Any) -> Any:
-    """Return a type that neither msgspec nor the hooks below can read, or None."""
+    """Return a type that neither msgspec nor the hooks below can decode, or None."""
     import msgspec.inspect
 
     pending, seen = [info], set[int]()
@@ -174,7 +174,7 @@ def _read_foreign(kind: Any, value: Any) -> Any:
         return value
     if issubclass(kind, PurePath):
         return kind(value)
-    # As JSON, not as Python: a strict model takes a time from a string only there.
+    # As JSON, not as Python: a strict model accepts a time as a string only in JSON.
     return kind.model_validate_json(msgspec.json.encode(value))
 
 
@@ -183,11 +183,11 @@ def _write_foreign(value: Any) -> Any:
         return str(value)
     if is_pydantic(type(value)):
         return value.model_dump(mode="json", by_alias=True)
-    raise TypeError(f"{type_name(type(value))} is no JSON value")
+    raise TypeError(f"{type_name(type(value))} is not a JSON value")
 
 
 def _plain(value: object) -> Any:
-    """Return `value` as lists, mappings and scalars, of which some are none of JSON's."""
+    """Return `value` as lists, mappings and scalars, including some scalars that JSON lacks."""
     import msgspec
 
     return msgspec.to_builtins(
@@ -206,7 +206,7 @@ def _scalars() -> tuple[type, ...]:
 
 
 def _difference(given: Any, back: Any, path: str) -> tuple[str, object, object] | None:
-    """Return where two plain values first differ, and what stands there in each."""
+    """Return the path of the first difference, and both values there."""
     if isinstance(given, list | tuple) and isinstance(back, list | tuple):
         if len(given) != len(back):
             return path, given, back

@@ -1,6 +1,6 @@
-"""A kind of job: its handler and everything that was declared about it, as one frozen value.
+"""A kind of job: its handler and its declared settings, as one frozen value.
 
-`App.job` makes them, a worker runs by them. Nothing here does I/O.
+`App.job` creates it. Nothing here does I/O.
 """
 
 import inspect
@@ -16,26 +16,26 @@ from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 
 
 class Codec(Protocol):
-    """Turn a value of one declared type into JSON text and back."""
+    """Encode values of one declared type as JSON text, and decode them."""
 
     def encode(self, value: Any) -> str:
         """Return `value` as JSON text, or raise a `HoldfastError` with `VALIDATION_ERROR`."""
         ...
 
     def decode(self, text: str) -> Any:
-        """Return what `encode` was given, or raise a `HoldfastError` with `VALIDATION_ERROR`."""
+        """Return the encoded value, or raise a `HoldfastError` with `VALIDATION_ERROR`."""
         ...
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Say whether calling `function` returns a coroutine, as far as can be told beforehand."""
+    """Say whether calling `function` returns a coroutine, judging by its declaration."""
     function = getattr(function, "__func__", function)
-    its_call = getattr(function, "__call__", None)  # noqa: B004 - asked what it is
+    its_call = getattr(function, "__call__", None)  # noqa: B004 - inspected, not called
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(its_call)
 
 
 class Isolation(StrEnum):
-    """Where a handler runs, if not in the worker's own process."""
+    """Where a handler runs if not in the worker's process."""
 
     PROCESS = "process"
     """A child process with limits on memory, CPU and time."""
@@ -47,11 +47,11 @@ class Handler:
 
     Args:
         function: the function as it was written; `function(ctx, args)`, or `function(ctx)`.
-        is_async: whether calling it returns a coroutine. One that is not async may block, and
-            belongs in a thread; what it returns is awaited where that is possible.
+        is_async: whether calling it returns a coroutine. A plain function runs in a thread; if it
+            returns an awaitable, that is awaited.
         takes_arguments: whether it has a second parameter.
         arguments: decodes `Claim.arguments`.
-        results: encodes what it returns.
+        results: encodes its result.
     """
 
     function: Callable[..., Any]
@@ -61,7 +61,7 @@ class Handler:
     results: Codec
 
     def call(self, context: Any, arguments: Any) -> Any:
-        """Call the function; where `is_async` the answer is a coroutine to await."""
+        """Call the function; if `is_async`, the result is a coroutine to await."""
         if self.takes_arguments:
             return self.function(context, arguments)
         return self.function(context)
@@ -69,7 +69,7 @@ class Handler:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A function of the user's that is called beside the handler. See `JobFunction`."""
+    """A user's function that is called in addition to the handler. See `JobFunction`."""
 
     call: Callable[..., Any]
     is_async: bool
@@ -77,23 +77,23 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """What was declared about one kind of job.
+    """The declaration of one kind of job.
 
     Args:
         name: unique among all apps of an engine, `"invoices.send"`.
         app: the name of the app that declared it.
-        handler: what runs it.
-        queue: the workers that run it.
-        policy: how it is retried: `max_attempts`, `backoff`, `idempotent` and `categorize`.
-        downstream: the dependency that it calls, its settings complete.
+        handler: runs the jobs.
+        queue: selects the workers.
+        policy: controls retries: `max_attempts`, `backoff`, `idempotent` and `categorize`.
+        downstream: the dependency that it calls, with all settings filled in.
         timeout: seconds that one attempt may run.
-        deadline: seconds from enqueueing, or from a later `run_at`, until it is failed with
+        deadline: seconds from enqueueing, or from a later `run_at`, until it fails with
             `TIMEOUT`.
-        concurrency: jobs of this kind that may run at once in the whole fleet.
-        retention: how long it is kept once finished.
+        concurrency: most jobs of this kind that run at once in the whole fleet.
+        retention: how long finished jobs are kept.
         isolation: where the handler runs.
-        existing: `existing(ctx, args)` returns a result that an earlier attempt has left, or None.
-        before_retry: `before_retry(job)` raises to refuse a person's wish to retry.
+        existing: `existing(ctx, args)` returns the result of an earlier attempt, or None.
+        before_retry: `before_retry(job)` raises to refuse a manual retry.
     """
 
     name: str
@@ -112,15 +112,14 @@ class JobKind:
 
     @property
     def breaker(self) -> BreakerPolicy | None:
-        """The breaker of its downstream; None where there is none that could open."""
+        """The breaker of its downstream, or None."""
         if self.downstream is None or isinstance(self.downstream.breaker, Inherited):
             return None
         return self.downstream.breaker
 
     def asks_existing(self, claim: Claim) -> bool:
-        """Say whether `existing` is to be asked before the handler runs under `claim`.
+        """Say whether to call `existing` before the handler: the job was claimed before.
 
-        It is where the job was ever claimed before: only then can an earlier run have left a
-        result. The attempt number does not tell, since a person's retry starts it anew.
+        The token shows it; the attempt number does not, since a manual retry resets it.
         """
         return self.existing is not None and claim.lease.token > 1

@@ -1,4 +1,4 @@
-"""All kinds of an engine's apps, found by name."""
+"""The kinds of an engine's apps, by name."""
 
 import asyncio
 import inspect
@@ -13,10 +13,10 @@ from holdfast.resilience import checks
 
 
 class Registry:
-    """Know the kinds of `apps`, those that are declared later included.
+    """Look up the kinds of `apps`, including kinds declared later.
 
     Raises:
-        TypeError: something among `apps` is no App.
+        TypeError: an element of `apps` is not an App.
         ValueError: two apps have the same name, or declare one downstream differently.
     """
 
@@ -34,7 +34,7 @@ class Registry:
         return {kind.name: kind for app in self._apps.values() for kind in app.kinds}
 
     def find(self, name: str) -> JobKind | None:
-        """Return the kind called `name`, or None where no app declares it."""
+        """Return the kind called `name`, or None if no app declares it."""
         app = self._apps.get(name.partition(".")[0])
         job = app.jobs.get(name) if app is not None else None
         return job.kind if job is not None else None
@@ -50,13 +50,13 @@ class Registry:
             raise UnknownKind(name, self.kinds)
         return kind
 
-    def asks_before_retry(self, name: str) -> bool:
-        """Say whether jobs of the kind called `name` may be refused a retry by their app."""
+    def has_retry_check(self, name: str) -> bool:
+        """Say whether the kind called `name` declares `before_retry`."""
         kind = self.find(name)
         return kind is not None and kind.before_retry is not None
 
     async def check_retry(self, job: Job) -> None:
-        """Let the job's app refuse a person's wish to retry it, by raising."""
+        """Call the kind's `before_retry`, which raises to refuse a manual retry."""
         kind = self.find(job.kind)
         hook = kind.before_retry if kind is not None else None
         if hook is None:

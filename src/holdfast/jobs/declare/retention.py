@@ -14,7 +14,7 @@ _DAY = 86400.0
 class Retention:
     """How long finished jobs are kept, with their attempts and events.
 
-    A job goes once either limit of its status is passed. None is no limit.
+    A job is deleted once it exceeds either limit of its status. None is no limit.
 
     Args:
         complete_for: seconds that a complete job is kept.
@@ -23,10 +23,10 @@ class Retention:
         failed_newest: how many failed jobs of the kind are kept.
         cancelled_for: seconds that a cancelled job is kept.
         cancelled_newest: how many cancelled jobs of the kind are kept.
-        on_deleted: a function, plain or async, that is handed each deleted job, to delete its
-            files too. It is called once, when the job is gone: where it raises, or the process
-            ends in between, the files stay. Name them after their job, and whatever a sweep finds
-            without one (`engine.get` returns None) can go.
+        on_deleted: a function, plain or async, called with each deleted job, to delete its files.
+            It is called once, after the deletion: if it raises, or the process ends in between,
+            the files stay. Name files after their job, so that a cleanup can delete those whose
+            job is gone (`engine.get` returns None).
     """
 
     complete_for: float | None = 7 * _DAY
@@ -48,7 +48,7 @@ class Retention:
             raise TypeError(f"on_deleted must be callable, got {self.on_deleted!r}")
 
     def rules(self, kind: str) -> tuple[RetentionRule, ...]:
-        """Return what a store is to delete of `kind`; a status without a limit has no rule."""
+        """Return the deletion rules of `kind`; a status without a limit has no rule."""
         limits = (
             (status, getattr(self, f"{status}_for"), getattr(self, f"{status}_newest"))
             for status in _STATUSES
@@ -66,4 +66,4 @@ FOREVER = Retention(complete_for=None, cancelled_for=None)
 """Keep everything."""
 
 DOCUMENTS = Retention(complete_for=3600.0, complete_newest=1000, failed_for=_DAY)
-"""Complete ones for an hour and no more than the newest 1000, failed ones for a day."""
+"""Keep complete jobs for an hour, at most the newest 1000, and failed jobs for a day."""

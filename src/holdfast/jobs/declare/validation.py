@@ -1,4 +1,4 @@
-"""What is said of arguments and results that do not fit: which field, what stood there."""
+"""Errors for invalid arguments and results: which field, and its value."""
 
 import re
 from collections.abc import Mapping
@@ -6,16 +6,16 @@ from typing import Any
 
 from holdfast.errors import ErrorCode, HoldfastError
 
-NEVER_KEPT = re.compile("[\0\ud800-\udfff]")
-"""What no store can keep in a text: NUL, and half of a surrogate pair."""
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""Characters that no store accepts in a text: NUL and lone surrogates."""
 _SHOWN = 80
-"""Characters of a value that an error message shows."""
+"""Most characters of a value in an error message."""
 
 
 class ValidationError(HoldfastError, ValueError):
-    """A value that is not of the declared type, or cannot be stored.
+    """A value is not of the declared type, or cannot be stored.
 
-    `field` is the path to what is wrong with it (`"lines[2].amount"`), empty for the whole value.
+    `field` is the path of the invalid field (`"lines[2].amount"`), empty for the whole value.
     """
 
     code = ErrorCode.VALIDATION_ERROR
@@ -27,21 +27,21 @@ class ValidationError(HoldfastError, ValueError):
 
 
 class PayloadTooLarge(HoldfastError, ValueError):
-    """Arguments with more bytes of JSON text than are allowed."""
+    """Arguments exceed the limit in bytes of JSON text."""
 
     code = ErrorCode.TOO_LARGE
 
     def __init__(self, subject: str, size: int, limit: int) -> None:
         super().__init__(
-            f"{subject}: {size} bytes of JSON are more than the limit of {limit}; store what is "
-            f"large elsewhere and pass its name, or raise payload_limit of the engine"
+            f"{subject}: {size} bytes of JSON exceed the limit of {limit}; store large data "
+            f"elsewhere and pass its name, or raise payload_limit of the engine"
         )
         self.size = size
         self.limit = limit
 
 
 def shown(value: object) -> str:
-    """Return `value` as an error message shows it: its repr, cut after 80 characters."""
+    """Return the repr of `value` for an error message, cut after 80 characters."""
     try:
         text = repr(value)
     except Exception:  # a repr is the user's code and may do anything
@@ -50,7 +50,7 @@ def shown(value: object) -> str:
 
 
 def type_name(declared: Any) -> str:
-    """Return how an error message names a type."""
+    """Return the name of a type for an error message."""
     return declared.__qualname__ if isinstance(declared, type) else str(declared)
 
 
@@ -59,8 +59,8 @@ _PLACE = re.compile(r" - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\[(\d+)\]|\[(\.\.\.)\]|([^.\[\]]+)")
 
 
-def described(subject: str, message: str, given: object) -> ValidationError:
-    """Return the error for the codec's `message`, with the field and the value it speaks of."""
+def validation_error(subject: str, message: str, given: object) -> ValidationError:
+    """Return the error for the codec's `message`, with the field and its value in `given`."""
     place = _PLACE.search(message)
     path = place["path"] if place is not None else ""
     problem = message[: place.start()] if place is not None else message
@@ -87,7 +87,7 @@ def _value_at(given: Any, path: str) -> tuple[bool, Any]:
     return True, given
 
 
-def dotted(location: tuple[int | str, ...]) -> str:
-    """Return the path of a field, given by its steps, as a message shows it."""
+def field_path(location: tuple[int | str, ...]) -> str:
+    """Return the path of a field as text, `lines[2].amount`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
     return "".join(steps).removeprefix(".")

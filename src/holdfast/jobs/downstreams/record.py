@@ -1,24 +1,21 @@
-"""The durable record of a downstream and the pure moves on it, shared by every store.
+"""The durable record of a downstream, and how reported calls change it.
 
-A record is the breaker of `holdfast.resilience.breaker.transitions` with its window, the settings
-it is judged by, and a version. A store reads it inside its own transaction, calls a function here,
-and writes what comes back; so both databases behave alike and nothing here does I/O. Times are
-epoch seconds of the store's clock.
+A record is a circuit of `holdfast.resilience.breaker.transitions` with its window, its settings and
+a version. A store reads it in a transaction, calls a pure function here and writes the result, so
+all stores behave alike. Times are epoch seconds of the store's clock.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from holdfast.errors import ErrorCode
 from holdfast.resilience.breaker import transitions
-from holdfast.resilience.breaker.transitions import Circuit, CircuitState, Permit, Trial
+from holdfast.resilience.breaker.transitions import Circuit, CircuitState, Permit
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
 
 _BUCKETS = 20
-"""Parts that a window of time is cut into."""
-_RAMP_STEPS = 8
-"""How often the number of running jobs may double while a downstream is released gradually."""
+"""Buckets of a time window."""
 
 
 class HoldMode(StrEnum):
@@ -27,34 +24,34 @@ class HoldMode(StrEnum):
     HOLD = "hold"
     """They stay queued; no attempt is made or counted."""
     FAIL_FAST = "fail_fast"
-    """They are claimed and failed at once with the downstream's error."""
+    """They are claimed and fail at once with the downstream's last error."""
 
 
 class Admission(StrEnum):
-    """Under what leave a job was claimed."""
+    """How a job's downstream admitted it at the claim."""
 
     CALL = "call"
     """The downstream is closed, or the job has none."""
     TRIAL = "trial"
-    """One of the bounded number of calls that find out whether the downstream is back."""
+    """A trial call of a half-open breaker; their number is bounded."""
     REFUSED = "refused"
     """Open in `fail_fast` mode: fail the job without a call."""
 
 
 class Verdict(StrEnum):
-    """What an attempt says of its downstream."""
+    """What an attempt shows about its downstream."""
 
     SUCCESS = "success"
     FAILURE = "failure"
     NEITHER = "neither"
-    """A 4xx, our own refusal, a cancelled attempt: not counted; a trial's place is free again."""
+    """A 4xx, our own refusal, a cancelled attempt: not counted; a trial's permit is released."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedPermit(Permit):
-    """No leave for a call: what a job that fails fast gets in place of a permit.
+    """No permit: the job must fail without a call.
 
-    `code` is that of the failure which its downstream met last; None where none is known.
+    `code` is that of the downstream's last failure; None if unknown.
     """
 
     code: ErrorCode | None = None
@@ -62,16 +59,16 @@ class RefusedPermit(Permit):
 
 @dataclass(frozen=True, slots=True)
 class TrialPermit(Permit):
-    """Leave for a trial call. `well_at` is when an earlier trial last succeeded, None: never."""
+    """A permit for a trial call. `well_at` is when a trial last succeeded; None if never."""
 
     well_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
-    """One call's verdict on a downstream, under the permit that came with the claim.
+    """One call's verdict on a downstream, with the permit from the claim.
 
-    `code` is the error's, where the call failed.
+    `code` is the error's code if the call failed.
     """
 
     downstream: str
@@ -82,18 +79,17 @@ class CallReport:
 
 @dataclass(frozen=True, slots=True)
 class DownstreamSettings:
-    """How a downstream is to be treated, as its app declares it.
+    """The declared settings of a downstream.
 
     Args:
         name: its name.
-        breaker: when it opens and how it tries again; None never opens. `exclude` is not stored:
-            it has done its work when the verdict is made.
+        breaker: when it opens and closes; None never opens. `exclude` is not stored: only the
+            worker that makes the verdict needs it.
         mode: what happens to jobs while it is open.
-        concurrency: jobs that may run at once in the whole fleet; None is unlimited.
-        rate: jobs that may start in the whole fleet; None is unlimited.
-        ramp_seconds: seconds after closing over which the backlog is let go gradually: at first
-            twice `trial_calls` may run at once, doubling eight times until the limit is lifted;
-            0 lets everything go at once.
+        concurrency: most jobs that run at once in the whole fleet; None is unlimited.
+        rate: limit on job starts in the whole fleet; None is unlimited.
+        ramp_seconds: seconds after closing during which the number of running jobs is limited: to
+            twice `trial_calls` at first, doubling eight times; 0 sets no such limit.
     """
 
     name: str
@@ -106,12 +102,12 @@ class DownstreamSettings:
 
 @dataclass(frozen=True, slots=True)
 class DownstreamRecord:
-    """The one durable record of a downstream. `version` rises with every write.
+    """The durable record of a downstream. `version` rises with every write.
 
-    `window` holds the outcomes that the rate rule looks at: `(bucket, calls, failures)`, oldest
-    first. `closed_at` is when trials last closed it; `trips` counts how often it opened,
-    `open_seconds` is how long it was open in all, up to the last time it closed. `last_error` is
-    the code of the last failure that counted, `well_at` is when a trial call last succeeded.
+    `window` holds the calls for the failure rate: `(bucket, calls, failures)`, oldest first.
+    `closed_at` is when it last closed; `trips` counts how often it opened; `open_seconds` is how
+    long it was open in total, until it last closed. `last_error` is the code of the last counted
+    failure, `well_at` is when a trial call last succeeded.
     """
 
     settings: DownstreamSettings
@@ -134,7 +130,7 @@ class DownstreamRecord:
         return transitions.state_at(self.circuit, now)
 
     def holds_at(self, now: float) -> bool:
-        """Say whether its jobs are held as of `now`: open, and neither cooled nor failing fast."""
+        """Say whether its jobs are held as of `now`: by a person, or open in `hold` mode."""
         if self.circuit.held:
             return True
         if self.settings.breaker is None or self.settings.mode is not HoldMode.HOLD:
@@ -142,95 +138,10 @@ class DownstreamRecord:
         return self.state_at(now) is CircuitState.OPEN
 
 
-@dataclass(frozen=True, slots=True)
-class RateSpent:
-    """Jobs started in one slice of time: `bucket` times `width` seconds is where it begins."""
-
-    width: float
-    bucket: int
-    spent: int
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """What one claim may take from a downstream: the record to keep, and a permit a job."""
-
-    record: DownstreamRecord
-    permits: tuple[tuple[Admission, Permit], ...] = ()
-
-
-def grant(
-    record: DownstreamRecord,
-    wanted: int,
-    now: float,
-    *,
-    running: int = 0,
-    spent: Iterable[RateSpent] = (),
-    trial_leases: Mapping[int, float] | None = None,
-) -> Leave:
-    """Grant up to `wanted` permits at `now`.
-
-    Args:
-        running: jobs of this downstream that run now, fleet-wide.
-        spent: what its rate limits have used, see `rate_slices`.
-        trial_leases: lease expiry of each job that runs as a trial of the circuit's present
-            generation, by its permit's trial number. A trial keeps its place for as long as its
-            job's lease does, however long that is.
-    """
-    circuit, settings = record.circuit, record.settings
-    room = min(wanted, rate_room(settings.rate, spent, now))
-    if settings.concurrency is not None:
-        room = min(room, settings.concurrency - running)
-    state = transitions.state_at(circuit, now)
-    policy = settings.breaker
-    if policy is None or state is CircuitState.CLOSED:
-        if circuit.held:
-            return Leave(record)
-        ramp = _ramp_limit(record, now)
-        if ramp is not None:
-            room = min(room, ramp - running)
-        granted = ((Admission.CALL, Permit(circuit.generation)),) * max(0, room)
-        return Leave(record, granted)
-    trials = _grant_trials(record, policy, room, now, trial_leases or {})
-    if settings.mode is HoldMode.HOLD or circuit.held:
-        return trials
-    refusals = wanted - len(trials.permits)
-    permit = RefusedPermit(trials.record.circuit.generation, code=record.last_error)
-    return Leave(trials.record, trials.permits + ((Admission.REFUSED, permit),) * refusals)
-
-
-def _grant_trials(
-    record: DownstreamRecord,
-    policy: BreakerPolicy,
-    room: int,
-    now: float,
-    trial_leases: Mapping[int, float],
-) -> Leave:
-    circuit = _kept_by_leases(record.circuit, trial_leases)
-    permits: list[tuple[Admission, Permit]] = []
-    while len(permits) < room:
-        circuit, permit = transitions.admit(circuit, policy, now)
-        if permit is None:
-            break
-        trial = TrialPermit(permit.generation, permit.trial, record.well_at)
-        permits.append((Admission.TRIAL, trial))
-    if not permits:
-        return Leave(record)
-    return Leave(replace(record, circuit=circuit), tuple(permits))
-
-
-def _kept_by_leases(circuit: Circuit, trial_leases: Mapping[int, float]) -> Circuit:
-    kept = tuple(
-        Trial(trial.number, max(trial.expires_at, trial_leases.get(trial.number, 0.0)))
-        for trial in circuit.trials
-    )
-    return circuit if kept == circuit.trials else replace(circuit, trials=kept)
-
-
 def judge(record: DownstreamRecord, reports: Sequence[CallReport], now: float) -> DownstreamRecord:
-    """Apply the verdicts of `reports`, in their order, and return the record to keep.
+    """Apply the verdicts of `reports`, in their order, and return the record to store.
 
-    Returns the same object where nothing changed, so that a store knows not to write.
+    Returns the same object if nothing changed, so that the store need not write it.
     """
     policy = record.settings.breaker
     if policy is None:
@@ -245,7 +156,7 @@ def _judge_one(
 ) -> DownstreamRecord:
     circuit, permit, last_error = record.circuit, report.permit, record.last_error
     if permit.trial is not None and report.verdict is Verdict.SUCCESS:
-        # Also where a twin's failure has ended the phase of this trial: the downstream answers.
+        # Also if another trial's failure opened the circuit again: the downstream did answer.
         record = replace(record, well_at=now)
     if permit.generation != circuit.generation:
         return record
@@ -253,7 +164,7 @@ def _judge_one(
         moved, window = transitions.give_back(circuit, permit), record.window
     else:
         failed = report.verdict is Verdict.FAILURE
-        window = _counted(record.window, policy, failed, now)
+        window = _add_call(record.window, policy, failed, now)
         if failed:
             rate_passed = policy.rate_passed(
                 sum(calls for _, calls, _ in window), sum(failures for _, _, failures in window)
@@ -264,11 +175,11 @@ def _judge_one(
             moved = transitions.succeed(circuit, policy, permit, now)
     if moved is circuit and window == record.window:
         return record
-    return settle(replace(record, window=window, last_error=last_error), moved, now)
+    return with_circuit(replace(record, window=window, last_error=last_error), moved, now)
 
 
-def settle(record: DownstreamRecord, circuit: Circuit, now: float) -> DownstreamRecord:
-    """Return `record` with `circuit` in place, keeping the books of when it opened and closed."""
+def with_circuit(record: DownstreamRecord, circuit: Circuit, now: float) -> DownstreamRecord:
+    """Return `record` with `circuit`; update its window, trips and times of opening and closing."""
     before = record.circuit
     if circuit.state is before.state:
         return replace(record, circuit=circuit)
@@ -285,7 +196,7 @@ def settle(record: DownstreamRecord, circuit: Circuit, now: float) -> Downstream
     return replace(record, circuit=circuit, window=(), trips=record.trips + tripped)
 
 
-def _counted(
+def _add_call(
     window: tuple[tuple[int, int, int], ...], policy: BreakerPolicy, failed: bool, now: float
 ) -> tuple[tuple[int, int, int], ...]:
     if policy.failure_rate is None:
@@ -298,40 +209,3 @@ def _counted(
         last, calls, failures = kept[-1]
         return (*kept[:-1], (last, calls + 1, failures + failed))
     return (*kept, (bucket, 1, int(failed)))
-
-
-def _ramp_limit(record: DownstreamRecord, now: float) -> int | None:
-    policy, ramp = record.settings.breaker, record.settings.ramp_seconds
-    if policy is None or record.closed_at is None or ramp <= 0:
-        return None
-    elapsed = now - record.closed_at
-    if elapsed >= ramp:
-        return None
-    return int(policy.trial_calls * 2 ** (1 + max(0.0, elapsed) * _RAMP_STEPS // ramp))
-
-
-def rate_slices(rate: RateLimit | None) -> tuple[tuple[float, float, int], ...]:
-    """Return, for each limit of `rate`: its period and its slice's width in seconds, its limit."""
-    if rate is None:
-        return ()
-    minute = () if rate.per_minute is None else ((60.0, 1.0, rate.per_minute),)
-    day = () if rate.per_day is None else ((86400.0, 900.0, rate.per_day),)
-    return (*minute, *day)
-
-
-def rate_room(rate: RateLimit | None, spent: Iterable[RateSpent], now: float) -> int:
-    """Return how many more jobs may start at `now`, counting every slice that may still overlap.
-
-    A slice counts as a whole until all of it has left the period, so the limit holds for any
-    period, wherever it begins.
-    """
-    room = 2**31
-    entries = tuple(spent)
-    for period, width, limit in rate_slices(rate):
-        used = sum(
-            entry.spent
-            for entry in entries
-            if entry.width == width and (entry.bucket + 1) * width > now - period
-        )
-        room = min(room, limit - used)
-    return max(0, room)

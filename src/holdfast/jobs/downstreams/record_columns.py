@@ -1,4 +1,4 @@
-"""Downstream records to and from what a database stores: some columns, the rest JSON text."""
+"""Convert downstream records to database rows, some columns and JSON text, and back."""
 
 import json
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from holdfast.resilience.policy import BreakerPolicy, RateLimit
 
 
 def dump_record(record: DownstreamRecord) -> str:
-    """Return the circuit, window and books of `record` as JSON text."""
+    """Return the circuit, window and counters of `record` as JSON text."""
     circuit = record.circuit
     return json.dumps(
         {
@@ -32,7 +32,7 @@ def dump_record(record: DownstreamRecord) -> str:
 
 
 def dump_settings(settings: DownstreamSettings) -> str:
-    """Return the settings but their name as JSON text."""
+    """Return the settings without the name as JSON text."""
     breaker = settings.breaker
     policy = None if breaker is None else {name: getattr(breaker, name) for name in _POLICY_FIELDS}
     rate = settings.rate
@@ -60,7 +60,7 @@ _POLICY_FIELDS = (
 
 
 def load_settings(name: str, text: str) -> DownstreamSettings:
-    """Read back what `dump_settings` wrote."""
+    """Decode the text of `dump_settings`."""
     data: dict[str, Any] = json.loads(text)
     rate = data["rate"]
     return DownstreamSettings(
@@ -75,7 +75,7 @@ def load_settings(name: str, text: str) -> DownstreamSettings:
 
 @dataclass(frozen=True, slots=True)
 class StoredDownstream:
-    """A downstream's row: what a claim and a page look at in SQL, and the rest as JSON text."""
+    """A downstream's row: columns used in SQL, and the rest as JSON text."""
 
     name: str
     version: int
@@ -101,7 +101,7 @@ def dump_downstream(record: DownstreamRecord) -> StoredDownstream:
 
 
 def load_downstream(row: StoredDownstream) -> DownstreamRecord:
-    """Read back what `dump_downstream` wrote."""
+    """Return the record of a row made by `dump_downstream`."""
     data: dict[str, Any] = json.loads(row.record)
     circuit = Circuit(
         state=CircuitState(row.state),

@@ -1,6 +1,6 @@
-"""The chores of a fleet: one service a file, run by one leader.
+"""Maintenance of a fleet's jobs: one service per file, run by one leader.
 
-Every worker stands for the leadership; the one that holds the lease runs all services and lets go
-when it stops. Leadership only saves work: each service is safe to run twice at once, so the moment
-in which an old leader has not yet noticed the new one does no harm.
+Workers compete for a leadership lease; its holder runs all services and releases it when it stops.
+Leadership only saves work: services are safe to run concurrently, so an old leader that has not
+noticed the new one does no harm.
 """

@@ -1,11 +1,11 @@
-"""Fail jobs whose deadlines have passed, whether they wait or run."""
+"""Fail waiting and running jobs whose deadlines have passed."""
 
 import logging
 from collections.abc import Sequence
 
 from holdfast.events import Listener, notify
 from holdfast.jobs.job_events import JobsTimedOut
-from holdfast.jobs.store_port import Maintaining
+from holdfast.jobs.store_port import MaintenanceStore
 
 _log = logging.getLogger("holdfast.maintenance")
 
@@ -17,7 +17,7 @@ class Deadlines:
 
     def __init__(
         self,
-        store: Maintaining,
+        store: MaintenanceStore,
         *,
         interval: float,
         batch: int = 500,
@@ -29,7 +29,7 @@ class Deadlines:
         self._listeners = listeners
 
     async def round(self) -> int:
-        """Fail every job that is past its deadline now; return how many."""
+        """Fail all jobs past their deadlines; return how many."""
         total = 0
         while True:
             expired = await self._store.expire_deadlines(limit=self._batch)

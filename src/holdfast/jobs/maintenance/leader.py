@@ -1,4 +1,4 @@
-"""Stand for the leadership of maintenance, and run the services while it is ours."""
+"""Compete for the leadership of maintenance, and run the services as the leader."""
 
 import asyncio
 import logging
@@ -10,11 +10,11 @@ from holdfast.events import Listener, notify
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.job_events import LeaderChanged, ServiceRan
 from holdfast.jobs.maintenance.deadlines import Deadlines
-from holdfast.jobs.maintenance.options import MaintenanceOptions
+from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.maintenance.probes import Probes
 from holdfast.jobs.maintenance.rescue import Rescue
 from holdfast.jobs.maintenance.retention import RetentionService
-from holdfast.jobs.maintenance.service import Service
+from holdfast.jobs.maintenance.service_port import MaintenanceService
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import Store, StoreClosed, StoreError
 from holdfast.resilience.backoff import Exponential
@@ -26,11 +26,11 @@ _BACKOFF = Exponential(base=0.5, multiplier=2, cap=10.0, jitter=0.2)
 
 
 class Maintenance:
-    """Do the chores of the fleet while this holder is the leader.
+    """Run the maintenance services while this holder is the leader.
 
     Args:
-        holder: the name under which it stands for the leadership.
-        outage: told when the store is lost and back.
+        holder: its name in the leadership lease.
+        outage: records failed and successful calls of the store.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Maintenance:
         self._outage = outage
         self._listeners = listeners
         declared = tuple(kinds.values())
-        self._services: tuple[Service, ...] = (
+        self._services: tuple[MaintenanceService, ...] = (
             Rescue(store, interval=options.rescue_every, listeners=listeners),
             Deadlines(store, interval=options.deadlines_every, listeners=listeners),
             RetentionService(
@@ -67,11 +67,11 @@ class Maintenance:
 
     @property
     def leads(self) -> bool:
-        """Whether this holder is the leader, as far as it knows."""
+        """Whether this holder was the leader at the last renewal."""
         return self._leads
 
     async def run(self) -> None:
-        """Stand for the leadership and lead, until cancelled; then resign."""
+        """Compete for the leadership and lead until cancelled; then resign."""
         try:
             while True:
                 if await self._renew():
@@ -83,7 +83,7 @@ class Maintenance:
             await self._resign()
 
     async def _lead(self) -> None:
-        """Run the services side by side until the leadership is lost."""
+        """Run the services concurrently until the leadership is lost."""
         services = [asyncio.ensure_future(self._serve(service)) for service in self._services]
         try:
             while self._leads:
@@ -94,11 +94,11 @@ class Maintenance:
                 task.cancel()
             await asyncio.gather(*services, return_exceptions=True)
             for service in self._services:
-                # What no longer runs here cannot get through again to say so.
+                # A stopped service makes no further call that could end its outage.
                 self._outage.back(service.name)
 
     async def _renew(self) -> bool:
-        """Become or stay the leader; False where another is, or the store does not say."""
+        """Become or stay the leader; False if another is, or the store does not answer."""
         try:
             leadership = await self._store.lead(
                 LEADERSHIP, self._holder, self._options.lead_seconds
@@ -107,20 +107,20 @@ class Maintenance:
             raise
         except StoreError as error:
             self._outage.lost("leader", error)
-            self._note(leads=False)
+            self._set_leads(leads=False)
             return False
         self._outage.back("leader")
-        self._note(leads=leadership is not None)
+        self._set_leads(leads=leadership is not None)
         return leadership is not None
 
-    def _note(self, *, leads: bool) -> None:
+    def _set_leads(self, *, leads: bool) -> None:
         if leads is self._leads:
             return
         self._leads = leads
         _log.info("%s %s maintenance", self._holder, "leads" if leads else "no longer leads")
         notify(self._listeners, LeaderChanged(self._holder, leads))
 
-    async def _serve(self, service: Service) -> None:
+    async def _serve(self, service: MaintenanceService) -> None:
         failures = 0
         while True:
             try:
@@ -131,7 +131,7 @@ class Maintenance:
                 self._outage.lost(service.name, error)
                 failures += 1
             except Exception:
-                # A chore that fails must not take the others with it, nor end for good.
+                # A failing service must neither stop the others nor stop itself.
                 _log.exception("%s failed", service.name)
                 failures += 1
             else:
@@ -147,7 +147,7 @@ class Maintenance:
         self._outage.back("leader")
         if not self._leads:
             return
-        self._note(leads=False)
+        self._set_leads(leads=False)
         try:
             async with asyncio.timeout(1.0):
                 await self._store.resign(LEADERSHIP, self._holder)

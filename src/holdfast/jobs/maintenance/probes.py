@@ -1,8 +1,7 @@
-"""Ask open downstreams whether they are back, so that nobody waits longer than needed.
+"""Probe the health of open downstreams, so that trial calls start as soon as possible.
 
-A probe that succeeds moves an open circuit to half open before its time: trial calls are let
-through, as they would be once `open_for` is over. It never closes a circuit: only trials do. One
-that a person holds is left alone.
+A successful probe moves an open circuit to half open before `open_for` has passed. It never closes
+a circuit: only trial calls do. Downstreams held by a person are not probed.
 """
 
 import asyncio
@@ -15,10 +14,10 @@ from holdfast.clock import Clock
 from holdfast.events import Listener, notify
 from holdfast.jobs.declare.downstream import Downstream
 from holdfast.jobs.declare.kinds import JobKind
-from holdfast.jobs.downstreams.record import DownstreamRecord, settle
+from holdfast.jobs.downstreams.record import DownstreamRecord, with_circuit
 from holdfast.jobs.error_text import one_line
 from holdfast.jobs.job_events import CircuitMoved, ProbeRan
-from holdfast.jobs.store_port import Downstreams
+from holdfast.jobs.store_port import DownstreamStore
 from holdfast.resilience.breaker.transitions import Cause, CircuitState, move
 
 _log = logging.getLogger("holdfast.maintenance")
@@ -26,11 +25,11 @@ _log = logging.getLogger("holdfast.maintenance")
 _IDLE_INTERVAL = 3600.0
 
 
-class ProbedStore(Downstreams, Protocol):
-    """What probing needs of a store."""
+class ProbedStore(DownstreamStore, Protocol):
+    """The store methods that probes use."""
 
     async def ping(self) -> float:
-        """Answer with the store's clock, in epoch seconds."""
+        """Return the store's time in epoch seconds."""
         ...
 
 
@@ -38,7 +37,7 @@ class Probes:
     """Probe each open downstream that declares a probe, every `probe_every` seconds.
 
     Args:
-        interval: seconds between two looks at the records; a probe never runs more often.
+        interval: seconds between two reads of the records; a probe never runs more often.
     """
 
     name = "probes"
@@ -63,7 +62,7 @@ class Probes:
         self._last: dict[str, float] = {}
 
     async def round(self) -> int:
-        """Probe what is open and due; return how many circuits were let go on."""
+        """Probe the open downstreams that are due; return how many moved to half open."""
         if not self._probed:
             return 0
         records = await self._store.downstreams()
@@ -86,15 +85,15 @@ class Probes:
         return True
 
     async def _probe(self, record: DownstreamRecord, downstream: Downstream) -> bool:
-        error = await self._ask(downstream, record.name)
+        error = await self._call_probe(downstream, record.name)
         notify(self._listeners, ProbeRan(record.name, error is None, error))
         if error is not None:
-            _log.debug("downstream %s is not well yet: %s", record.name, error)
+            _log.debug("downstream %s failed its probe: %s", record.name, error)
             return False
-        return await self._let_on(record)
+        return await self._half_open(record)
 
-    async def _ask(self, downstream: Downstream, name: str) -> str | None:
-        """Return None where the downstream is well, else why it is not."""
+    async def _call_probe(self, downstream: Downstream, name: str) -> str | None:
+        """Return None if the probe succeeds, else the reason why not."""
         probe, key = downstream.probe, downstream.key_of(name)
         assert probe is not None
         arguments = () if key is None else (key,)
@@ -102,18 +101,18 @@ class Probes:
             answer = await asyncio.wait_for(_called(probe, arguments), downstream.probe_every)
         except Exception as error:
             return one_line(error)
-        return "the probe answered False" if answer is False else None
+        return "the probe returned False" if answer is False else None
 
-    async def _let_on(self, record: DownstreamRecord) -> bool:
+    async def _half_open(self, record: DownstreamRecord) -> bool:
         policy = record.settings.breaker
         assert policy is not None
         now = await self._store.ping()
         circuit = move(record.circuit, Cause.COOLED, policy, now)
-        written = await self._store.write_downstream(settle(record, circuit, now))
+        written = await self._store.write_downstream(with_circuit(record, circuit, now))
         if written is None:
-            # Somebody else moved it since it was read; the next round looks again.
+            # A worker or a person changed the record since it was read; the next round retries.
             return False
-        _log.info("downstream %s is well again by its probe; trial calls follow", record.name)
+        _log.info("downstream %s passed its probe; trial calls follow", record.name)
         notify(self._listeners, CircuitMoved(record.name, str(circuit.state), str(Cause.COOLED)))
         return True
 

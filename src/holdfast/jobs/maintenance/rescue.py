@@ -1,23 +1,23 @@
-"""Take jobs back whose workers died: their leases have run out."""
+"""Rescue jobs whose workers died: their leases have expired."""
 
 import logging
 from collections.abc import Sequence
 
 from holdfast.events import Listener, notify
 from holdfast.jobs.job_events import JobsRescued
-from holdfast.jobs.store_port import Maintaining
+from holdfast.jobs.store_port import MaintenanceStore
 
 _log = logging.getLogger("holdfast.maintenance")
 
 
 class Rescue:
-    """Put jobs with leases that have run out back in the queue, or where they belong instead."""
+    """Requeue jobs with expired leases; fail or cancel those that cannot run again."""
 
     name = "rescue"
 
     def __init__(
         self,
-        store: Maintaining,
+        store: MaintenanceStore,
         *,
         interval: float,
         batch: int = 500,
@@ -29,7 +29,7 @@ class Rescue:
         self._listeners = listeners
 
     async def round(self) -> int:
-        """Rescue everything that there is to rescue now; return how many jobs."""
+        """Rescue all jobs with expired leases; return how many."""
         total = 0
         while True:
             rescued = await self._store.rescue(limit=self._batch)
@@ -37,7 +37,7 @@ class Rescue:
             if count:
                 total += count
                 _log.warning(
-                    "%d jobs had lost their workers: %d put back, %d dead letters, %d cancelled",
+                    "%d jobs lost their workers: %d requeued, %d dead letters, %d cancelled",
                     count, len(rescued.requeued), len(rescued.dead), len(rescued.cancelled),
                 )  # fmt: skip
                 notify(

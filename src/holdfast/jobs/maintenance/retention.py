@@ -1,4 +1,4 @@
-"""Delete finished jobs that their kinds' retention lets go, and what belongs to them."""
+"""Delete finished jobs by the retention of their kinds."""
 
 import inspect
 import logging
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from holdfast.events import Listener, notify
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.job_events import JobsDeleted
-from holdfast.jobs.store_port import Deleted, Maintaining
+from holdfast.jobs.store_port import Deleted, MaintenanceStore
 
 _log = logging.getLogger("holdfast.maintenance")
 
@@ -19,7 +19,7 @@ class RetentionService:
 
     def __init__(
         self,
-        store: Maintaining,
+        store: MaintenanceStore,
         kinds: Iterable[JobKind],
         *,
         interval: float,
@@ -35,20 +35,20 @@ class RetentionService:
         )
 
     async def round(self) -> int:
-        """Delete everything that may go now; return how many jobs."""
+        """Delete all jobs past their retention; return how many."""
         total = 0
         for kind, rule in self._rules:
             while True:
                 deleted = await self._store.delete_finished(rule, limit=self._batch)
                 if deleted:
                     total += len(deleted)
-                    await self._clear_up(kind, deleted)
+                    await self._call_on_deleted(kind, deleted)
                     notify(self._listeners, JobsDeleted(kind.name, deleted))
                 if len(deleted) < self._batch:
                     break
         return total
 
-    async def _clear_up(self, kind: JobKind, deleted: Sequence[Deleted]) -> None:
+    async def _call_on_deleted(self, kind: JobKind, deleted: Sequence[Deleted]) -> None:
         on_deleted = kind.retention.on_deleted
         if on_deleted is None:
             return
@@ -58,5 +58,5 @@ class RetentionService:
                 if inspect.isawaitable(answer):
                     await answer
             except Exception:
-                # One file that cannot be deleted must not keep the others.
-                _log.exception("%s: what job %s left could not be deleted", kind.name, job.id)
+                # One failure must not keep the files of the other jobs.
+                _log.exception("%s: on_deleted failed for job %s", kind.name, job.id)

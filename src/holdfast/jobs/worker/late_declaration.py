@@ -11,7 +11,7 @@ import math
 from holdfast.clock import Clock
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.model import Claim
-from holdfast.jobs.store_port import Downstreams, StoreError
+from holdfast.jobs.store_port import DownstreamStore, StoreError
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -19,7 +19,7 @@ _log = logging.getLogger("holdfast.worker")
 class LateDeclaration:
     """Declare missing downstreams, for one worker."""
 
-    def __init__(self, store: Downstreams, clock: Clock) -> None:
+    def __init__(self, store: DownstreamStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._declared: dict[str, float] = {}

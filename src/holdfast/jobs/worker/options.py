@@ -5,7 +5,7 @@ import secrets
 import socket
 from dataclasses import dataclass, field
 
-from holdfast.jobs.maintenance.options import MaintenanceOptions
+from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.worker.isolation.limits import ChildOptions
 from holdfast.resilience import checks
 

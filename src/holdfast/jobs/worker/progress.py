@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from holdfast.clock import Clock
 from holdfast.jobs.declare.context import JobContext
-from holdfast.jobs.store_port import StoreError, Working
+from holdfast.jobs.store_port import StoreError, WorkerStore
 from holdfast.jobs.worker.run import Run
 
 _log = logging.getLogger("holdfast.worker")
@@ -28,7 +28,7 @@ class ProgressWriter:
 
     def __init__(
         self,
-        store: Working,
+        store: WorkerStore,
         *,
         clock: Clock,
         every: float,

@@ -27,7 +27,7 @@ from holdfast.jobs.model import (
     Outcome,
     Released,
 )
-from holdfast.jobs.store_port import ClaimRequest, Refused, StoreError, TickResult, Working
+from holdfast.jobs.store_port import ClaimRequest, Refused, StoreError, TickResult, WorkerStore
 from holdfast.jobs.worker.run import Run
 
 _log = logging.getLogger("holdfast.worker")
@@ -36,7 +36,7 @@ _log = logging.getLogger("holdfast.worker")
 class Reporter:
     """Tick a store on behalf of one worker."""
 
-    def __init__(self, store: Working, worker_id: str, listeners: Sequence[Listener]) -> None:
+    def __init__(self, store: WorkerStore, worker_id: str, listeners: Sequence[Listener]) -> None:
         self._store = store
         self._worker_id = worker_id
         self._listeners = listeners

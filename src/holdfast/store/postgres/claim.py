@@ -1,6 +1,6 @@
 """Claim with care: where a breaker or a limit must be asked before a job may start.
 
-The pure functions of `holdfast.jobs.downstreams.record` decide; what they decide on is locked
+The pure functions of `holdfast.jobs.downstreams` decide; what they decide on is locked
 first, in the order that the package's docstring gives, so that limits hold in the whole fleet.
 """
 
@@ -10,14 +10,8 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 
-from holdfast.jobs.downstreams.record import (
-    Admission,
-    DownstreamRecord,
-    RateSpent,
-    grant,
-    judge,
-    rate_slices,
-)
+from holdfast.jobs.downstreams.claim_permits import RateSpent, grant, rate_slices
+from holdfast.jobs.downstreams.record import Admission, DownstreamRecord, judge
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.store.postgres import downstreams

@@ -6,13 +6,8 @@ from dataclasses import dataclass, field
 from itertools import groupby, repeat
 
 from holdfast.jobs.claim_rules import share_out
-from holdfast.jobs.downstreams.record import (
-    Admission,
-    DownstreamRecord,
-    RateSpent,
-    grant,
-    rate_slices,
-)
+from holdfast.jobs.downstreams.claim_permits import RateSpent, grant, rate_slices
+from holdfast.jobs.downstreams.record import Admission, DownstreamRecord
 from holdfast.jobs.model import Claim, Lease
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.breaker.transitions import CircuitState, Permit

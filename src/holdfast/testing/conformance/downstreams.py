@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from holdfast.jobs.downstreams.record import Admission, CallReport, HoldMode, Verdict, settle
+from holdfast.jobs.downstreams.record import Admission, CallReport, HoldMode, Verdict, with_circuit
 from holdfast.jobs.model import Completed, Failed, Finished, JobStatus, Released, Retry
 from holdfast.resilience.breaker.transitions import Cause, CircuitState, Permit, move
 from holdfast.resilience.policy import BreakerPolicy
@@ -220,14 +220,14 @@ async def a_manual_hold_holds_until_it_is_released(world: World) -> None:
     assert record is not None
     policy = record.settings.breaker
     assert policy is not None
-    held = settle(record, move(record.circuit, Cause.HOLD, policy, world.now), world.now)
+    held = with_circuit(record, move(record.circuit, Cause.HOLD, policy, world.now), world.now)
     stored = await world.store.write_downstream(held, now=world.now)
     assert stored is not None
     await world.add("a", downstream="gateway")
     world.pass_time(1_000_000)
     assert await world.claim() == ()
     assert (await world.job("a")).held
-    free = settle(stored, move(stored.circuit, Cause.RESET, policy, world.now), world.now)
+    free = with_circuit(stored, move(stored.circuit, Cause.RESET, policy, world.now), world.now)
     assert await world.store.write_downstream(free, now=world.now) is not None
     assert ids(await world.claim()) == ["a"]
 

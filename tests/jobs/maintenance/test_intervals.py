@@ -1,8 +1,8 @@
-"""How often maintenance does its tasks: what cannot work is refused by name."""
+"""Intervals of maintenance: invalid ones are refused by name."""
 
 import pytest
 
-from holdfast.jobs.maintenance.options import MaintenanceOptions
+from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 
 
 @pytest.mark.parametrize("field", MaintenanceOptions.__slots__)

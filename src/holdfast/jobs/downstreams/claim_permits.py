@@ -1,0 +1,143 @@
+"""Which jobs of a downstream a claim may take: permits under its breaker and limits.
+
+Pure functions, called by every store inside its claim's transaction. Times are epoch seconds of the
+store's clock.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from holdfast.jobs.downstreams.record import (
+    Admission,
+    DownstreamRecord,
+    HoldMode,
+    RefusedPermit,
+    TrialPermit,
+)
+from holdfast.resilience.breaker import transitions
+from holdfast.resilience.breaker.transitions import Circuit, CircuitState, Permit, Trial
+from holdfast.resilience.policy import BreakerPolicy, RateLimit
+
+_RAMP_STEPS = 8
+"""How often the number of running jobs doubles during the ramp after closing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateSpent:
+    """Jobs started in one time slice, which begins at `bucket` times `width` seconds."""
+
+    width: float
+    bucket: int
+    spent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The result of `grant`: the record to store, and one permit per job."""
+
+    record: DownstreamRecord
+    permits: tuple[tuple[Admission, Permit], ...] = ()
+
+
+def grant(
+    record: DownstreamRecord,
+    wanted: int,
+    now: float,
+    *,
+    running: int = 0,
+    spent: Iterable[RateSpent] = (),
+    trial_leases: Mapping[int, float] | None = None,
+) -> Grant:
+    """Grant up to `wanted` permits at `now`.
+
+    Args:
+        running: jobs of this downstream that run now, fleet-wide.
+        spent: jobs started in the slices of its rate limits, see `rate_slices`.
+        trial_leases: lease expiry of each running trial of the circuit's present generation, by
+            trial number. A trial's permit lasts at least as long as its job's lease.
+    """
+    circuit, settings = record.circuit, record.settings
+    room = min(wanted, rate_room(settings.rate, spent, now))
+    if settings.concurrency is not None:
+        room = min(room, settings.concurrency - running)
+    state = transitions.state_at(circuit, now)
+    policy = settings.breaker
+    if policy is None or state is CircuitState.CLOSED:
+        if circuit.held:
+            return Grant(record)
+        ramp = _ramp_limit(record, now)
+        if ramp is not None:
+            room = min(room, ramp - running)
+        granted = ((Admission.CALL, Permit(circuit.generation)),) * max(0, room)
+        return Grant(record, granted)
+    trials = _grant_trials(record, policy, room, now, trial_leases or {})
+    if settings.mode is HoldMode.HOLD or circuit.held:
+        return trials
+    refusals = wanted - len(trials.permits)
+    permit = RefusedPermit(trials.record.circuit.generation, code=record.last_error)
+    return Grant(trials.record, trials.permits + ((Admission.REFUSED, permit),) * refusals)
+
+
+def _grant_trials(
+    record: DownstreamRecord,
+    policy: BreakerPolicy,
+    room: int,
+    now: float,
+    trial_leases: Mapping[int, float],
+) -> Grant:
+    circuit = _extend_trials(record.circuit, trial_leases)
+    permits: list[tuple[Admission, Permit]] = []
+    while len(permits) < room:
+        circuit, permit = transitions.admit(circuit, policy, now)
+        if permit is None:
+            break
+        trial = TrialPermit(permit.generation, permit.trial, record.well_at)
+        permits.append((Admission.TRIAL, trial))
+    if not permits:
+        return Grant(record)
+    return Grant(replace(record, circuit=circuit), tuple(permits))
+
+
+def _extend_trials(circuit: Circuit, trial_leases: Mapping[int, float]) -> Circuit:
+    kept = tuple(
+        Trial(trial.number, max(trial.expires_at, trial_leases.get(trial.number, 0.0)))
+        for trial in circuit.trials
+    )
+    return circuit if kept == circuit.trials else replace(circuit, trials=kept)
+
+
+def _ramp_limit(record: DownstreamRecord, now: float) -> int | None:
+    policy, ramp = record.settings.breaker, record.settings.ramp_seconds
+    if policy is None or record.closed_at is None or ramp <= 0:
+        return None
+    elapsed = now - record.closed_at
+    if elapsed >= ramp:
+        return None
+    return int(policy.trial_calls * 2 ** (1 + max(0.0, elapsed) * _RAMP_STEPS // ramp))
+
+
+def rate_slices(rate: RateLimit | None) -> tuple[tuple[float, float, int], ...]:
+    """Return (period, slice width, limit) for each limit of `rate`; times in seconds."""
+    if rate is None:
+        return ()
+    minute = () if rate.per_minute is None else ((60.0, 1.0, rate.per_minute),)
+    day = () if rate.per_day is None else ((86400.0, 900.0, rate.per_day),)
+    return (*minute, *day)
+
+
+def rate_room(rate: RateLimit | None, spent: Iterable[RateSpent], now: float) -> int:
+    """Return how many more jobs may start at `now`.
+
+    A slice counts in full until all of it is older than the period, so the limit holds for every
+    period, wherever it begins.
+    """
+    room = 2**31
+    entries = tuple(spent)
+    for period, width, limit in rate_slices(rate):
+        used = sum(
+            entry.spent
+            for entry in entries
+            if entry.width == width and (entry.bucket + 1) * width > now - period
+        )
+        room = min(room, limit - used)
+    return max(0, room)

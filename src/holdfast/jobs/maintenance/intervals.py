@@ -1,0 +1,28 @@
+"""How often each maintenance service runs."""
+
+from dataclasses import dataclass
+
+from holdfast.resilience import checks
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceOptions:
+    """Intervals of the maintenance services, in seconds.
+
+    Args:
+        lead_seconds: how long the leadership lasts unless renewed; renewed after a third of it.
+        rescue_every: between two searches for expired leases.
+        deadlines_every: between two searches for passed deadlines.
+        retention_every: between two deletions of finished jobs.
+        probes_every: between two searches for open downstreams with a probe.
+    """
+
+    lead_seconds: float = 30.0
+    rescue_every: float = 5.0
+    deadlines_every: float = 60.0
+    retention_every: float = 60.0
+    probes_every: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            checks.number(name, getattr(self, name), above=0)
