@@ -50,12 +50,12 @@ def client(server):
 
 
 def get(url: str) -> httpx.Response:
-    """Make a request on a connection of its own."""
+    """Make a request on a new connection."""
     return httpx.get(url, timeout=30, **PLAIN)
 
 
 def raw(server: ScriptedDownstream, data: bytes) -> bytes:
-    """Send bytes as they are and return all that comes back."""
+    """Send raw bytes and return the whole answer."""
     address = urlsplit(server.url)
     with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
         connection.sendall(data)
@@ -161,7 +161,7 @@ class TestRequests:
 
     def test_a_wait_timeout_reports_how_many_requests_arrived(self, server, client):
         client.get("/")
-        with pytest.raises(TimeoutError, match=r"1 of 2 requests came within 0\.01 s"):
+        with pytest.raises(TimeoutError, match=r"1 of 2 requests arrived within 0\.01 s"):
             server.wait_for_requests(2, timeout=0.01)
 
     @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ class TestRequests:
         try:
             assert raw(server, request_bytes).startswith(b"HTTP/1.1 400 ")
         except ConnectionResetError:
-            assert len(request_bytes) > 65536  # the rest of it was still under way
+            assert len(request_bytes) > 65536  # the rest had not arrived yet
         assert server.requests == ()
 
     def test_a_client_that_disconnects_midway_does_no_harm(self, server, client):
@@ -361,7 +361,7 @@ class TestLifetime:
         assert len(server.requests) == 1
 
     def test_closing_twice_is_fine_and_starting_twice_is_not(self, server):
-        with pytest.raises(RuntimeError, match="running already"):
+        with pytest.raises(RuntimeError, match="already running"):
             server.start()
         server.close()
         server.close()

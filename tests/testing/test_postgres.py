@@ -26,7 +26,7 @@ def folder_of(server):
     return Path(server.execute("SHOW data_directory")[0][0])
 
 
-def test_what_was_written_survives_stop_restart_and_kill(server):
+def test_data_survives_stop_restart_and_kill(server):
     name = server.create_database()
     server.execute("CREATE TABLE t (n int)", name)
     for number, end in enumerate((server.stop, server.kill)):
@@ -90,14 +90,14 @@ def test_a_server_ends_with_the_process_that_started_it():
     subprocess.run(["rm", "-rf", folder], check=True)
 
 
-def test_without_a_server_it_says_how_to_get_one(monkeypatch):
+def test_without_a_server_the_error_says_how_to_get_one(monkeypatch):
     monkeypatch.setattr(postgres, "_INSTALLED", Path("/nowhere"))
     monkeypatch.setattr(postgres.shutil, "which", lambda name: None)
     with pytest.raises(PostgresMissing, match=ENVIRONMENT):
         find_binaries()
 
 
-def test_an_address_in_the_environment_is_used_and_left_alone(server, monkeypatch):
+def test_a_server_from_the_environment_is_used_and_not_stopped(server, monkeypatch):
     monkeypatch.setenv(ENVIRONMENT, server.url())
     with PostgresServer() as other:
         assert not other.private

@@ -27,7 +27,7 @@ def test_given_numbers_are_drawn_in_turn_and_the_last_repeats():
     assert [rng.random() for _ in range(5)] == [0.25, 0.5, 1.0, 1.0, 1.0]
 
 
-def test_the_edges_of_a_range_can_be_reached():
+def test_the_bounds_of_a_range_can_be_drawn():
     assert FixedRandom(0.0).uniform(-0.2, 0.2) == -0.2
     assert FixedRandom(1.0).uniform(-0.2, 0.2) == pytest.approx(0.2)
 

@@ -18,15 +18,15 @@ def clock() -> VirtualClock:
 
 
 class TestTime:
-    def test_it_starts_where_it_is_told_and_stands_still(self):
+    def test_it_starts_at_the_given_time_and_stands_still(self):
         clock = VirtualClock(start_wall=1000.0, start=5.0)
         assert (clock.wall(), clock.monotonic()) == (1000.0, 5.0)
         assert (clock.wall(), clock.monotonic()) == (1000.0, 5.0)
 
-    def test_two_clocks_start_alike(self):
+    def test_two_clocks_start_at_the_same_time(self):
         assert VirtualClock().wall() == VirtualClock().wall()
 
-    def test_a_sleep_moves_both_times_and_is_noted(self, clock):
+    def test_a_sleep_moves_both_times_and_is_recorded(self, clock):
         wall = clock.wall()
         clock.sleep(2.5)
         clock.sleep(0.5)
@@ -35,7 +35,7 @@ class TestTime:
         assert clock.sleeps == [2.5, 0.5]
 
     @pytest.mark.parametrize("seconds", [0, -1, -math.inf])
-    def test_a_sleep_of_nothing_or_less_moves_nothing_but_is_noted(self, clock, seconds):
+    def test_a_sleep_of_zero_or_less_changes_nothing_but_is_recorded(self, clock, seconds):
         clock.sleep(seconds)
         assert clock.monotonic() == 0.0
         assert clock.sleeps == [seconds]
@@ -89,7 +89,7 @@ class TestTime:
         assert clock.monotonic() == 800
         assert clock.sleeps == [1] * 800
 
-    def test_it_shows_its_times(self):
+    def test_its_repr_shows_both_times(self):
         assert repr(VirtualClock(10.0, 2.0)) == "VirtualClock(monotonic=2.0, wall=10.0)"
 
 
@@ -111,7 +111,7 @@ class TestCallWithin:
         assert went_on == []
         assert clock.sleeps == [3, 100]
 
-    def test_a_sleep_that_ends_before_the_cut_off_is_let_be(self, clock):
+    def test_a_sleep_that_ends_before_the_cut_off_is_not_interrupted(self, clock):
         assert clock.call_within(5, lambda: clock.sleep(4.999) or "value") == "value"
 
     def test_the_cut_off_wins_a_tie_as_it_does_in_asyncio(self, clock):
@@ -136,7 +136,7 @@ class TestCallWithin:
         clock.sleep(50)
         assert clock.monotonic() == 51.0
 
-    def test_the_earliest_of_nested_cut_offs_strikes(self, clock):
+    def test_the_earliest_of_nested_cut_offs_applies(self, clock):
         def outer() -> str:
             with pytest.raises(CallCutOff, match="after 2 s"):
                 clock.call_within(2, lambda: clock.sleep(60))
@@ -224,7 +224,7 @@ class TestCallWithin:
             clock.call_within(seconds, lambda: started.append(True))
         assert started == []
 
-    def test_a_duration_that_is_no_number_is_refused(self, clock):
+    def test_a_duration_of_nan_is_refused(self, clock):
         with pytest.raises(ValueError, match="nan"):
             clock.call_within(math.nan, lambda: None)
 

@@ -35,7 +35,7 @@ def test_sleeps_timeouts_and_timers_are_virtual(clock):
     assert clock.sleeps == []
 
 
-def test_a_thousand_tasks_side_by_side_take_the_time_of_one(clock):
+def test_a_thousand_concurrent_tasks_take_the_time_of_one(clock):
     async def main() -> None:
         await asyncio.gather(*(asyncio.sleep(1) for _ in range(1000)))
 
@@ -137,7 +137,7 @@ def test_time_stands_still_while_a_thread_works(clock):
     assert clock.monotonic() == 3.0
 
 
-def test_time_that_a_thread_lets_pass_rings_the_loops_timers(clock):
+def test_time_moved_by_a_thread_fires_the_loops_timers(clock):
     """The loop waits for the thread, so it must be woken to see that its timer is due."""
     go_on = threading.Event()
 
@@ -174,7 +174,7 @@ def test_a_timer_that_came_due_before_the_wait_is_not_missed(clock):
 
 
 class _MovesWhenAsked:
-    """A loop whose clock is moved by somebody else between being asked and the wait."""
+    """A loop whose clock moves between the check and the wait."""
 
     def __init__(self, loop, move):
         self._loop, self._move = loop, move
@@ -221,7 +221,7 @@ def test_sockets_alone_are_waited_for_in_real_time(clock):
 @pytest.mark.parametrize(
     "io_grace, answer", [(0.0, b"timed out"), (5.0, b"hello")], ids=["no grace", "grace"]
 )
-def test_grace_lets_a_real_answer_beat_a_virtual_timeout(io_grace, answer):
+def test_io_grace_lets_a_real_answer_arrive_before_a_virtual_timeout(io_grace, answer):
     clock = VirtualClock(io_grace=io_grace)
 
     async def main() -> bytes:
@@ -244,14 +244,14 @@ def test_grace_lets_a_real_answer_beat_a_virtual_timeout(io_grace, answer):
     assert clock.monotonic() == (0.0 if io_grace else 30.0)
 
 
-def test_the_factory_serves_a_runner(clock):
+def test_the_loop_factory_works_with_a_runner(clock):
     with asyncio.Runner(loop_factory=clock.loop_factory) as runner:
         runner.run(asyncio.sleep(10))
         runner.run(asyncio.sleep(10))
     assert clock.monotonic() == 20.0
 
 
-def test_a_closed_loop_is_not_told_of_time(clock):
+def test_a_closed_loop_is_not_notified_of_time(clock):
     clock.run(asyncio.sleep(1))
     clock.sleep(1)
     clock.advance(1)

@@ -1,6 +1,6 @@
-"""What tests of reliable code need: time, chance and a downstream that misbehave on command.
+"""Test helpers: a virtual clock, seeded randomness and a scripted downstream.
 
-Nothing that is shipped imports this package; it comes along so that users can test with it too.
+No other shipped package imports this one; it is included for users' tests.
 """
 
 from __future__ import annotations

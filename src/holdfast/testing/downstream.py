@@ -1,4 +1,4 @@
-"""A real HTTP/1.1 server on the loopback that misbehaves as it is told.
+"""A real HTTP/1.1 server on the loopback interface whose answers and failures are scripted.
 
     from holdfast.testing.downstream import ScriptedDownstream, hang, ok, status
 
@@ -7,9 +7,9 @@
         ...  # call server.url three times
         assert [request.path for request in server.requests] == ["/", "/", "/"]
 
-A script is consumed one behaviour a request and its last behaviour repeats; where there is no
-script the answer is an empty 200. A behaviour is any coroutine function of an `Exchange`, so a test
-can write its own; `reply` picks one by looking at the request.
+Each request consumes one behaviour of the script, and the last one repeats; without a script the
+answer is an empty 200. A behaviour is any coroutine function of an `Exchange`, so a test can define
+its own; `reply` chooses one by the request.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Request:
     """Names in lower case; the values of a repeated header joined by commas."""
     body: bytes
     at: float
-    """When it had arrived in full: monotonic seconds of the server's clock."""
+    """When it had arrived completely, in monotonic seconds of the server's clock."""
     connection: int
-    """Which connection it came on, counted from 1; the same again means it was kept alive."""
+    """The number of its connection, from 1; the same number means keep-alive."""
 
     def json(self) -> Any:
         """Return the body decoded as JSON."""
@@ -60,10 +60,10 @@ Behaviour = Callable[["Exchange"], Awaitable[None]]
 
 
 class Exchange:
-    """One request being answered; what a behaviour works with."""
+    """A request and its connection, passed to a behaviour."""
 
     def __init__(self, request: Request, writer: asyncio.StreamWriter, held: asyncio.Event) -> None:
-        """Join a request with the connection that it came on."""
+        """Join a request with its connection."""
         self.request = request
         self._writer = writer
         self._held = held
@@ -91,7 +91,7 @@ class Exchange:
         await self._held.wait()
 
     def close(self) -> None:
-        """Close the connection once what was sent has gone out."""
+        """Close the connection after all data was sent."""
         self._writer.close()
 
     def reset(self) -> None:
@@ -151,7 +151,7 @@ def slow(seconds: float, then: Behaviour | None = None) -> Behaviour:
 
 
 def hang(then: Behaviour | None = None) -> Behaviour:
-    """Say nothing until the server is closed or released, then answer as `then` does."""
+    """Send nothing until the server is closed or released, then answer as `then` does."""
 
     async def behaviour(exchange: Exchange) -> None:
         await exchange.wait_for_release()
@@ -182,7 +182,7 @@ def reset() -> Behaviour:
 
 
 def close_early(body: bytes | None = None) -> Behaviour:
-    """Close the connection without a byte, or after `body` with more of it promised."""
+    """Close the connection without a byte, or after `body` with a longer `Content-Length`."""
 
     async def behaviour(exchange: Exchange) -> None:
         if body is not None:
@@ -194,7 +194,7 @@ def close_early(body: bytes | None = None) -> Behaviour:
 
 
 def garbage(data: bytes = b"\x16\x03\x01 this is not HTTP\r\n\r\n") -> Behaviour:
-    """Send bytes that are no HTTP answer, then close the connection."""
+    """Send bytes that are not HTTP, then close the connection."""
 
     async def behaviour(exchange: Exchange) -> None:
         await exchange.send(data)
@@ -204,7 +204,7 @@ def garbage(data: bytes = b"\x16\x03\x01 this is not HTTP\r\n\r\n") -> Behaviour
 
 
 def reply(choose: Callable[[Request], Behaviour]) -> Behaviour:
-    """Answer as `choose` decides when it has seen the request."""
+    """Answer with the behaviour that `choose` returns for the request."""
 
     async def behaviour(exchange: Exchange) -> None:
         await choose(exchange.request)(exchange)
@@ -213,9 +213,9 @@ def reply(choose: Callable[[Request], Behaviour]) -> Behaviour:
 
 
 class ScriptedDownstream:
-    """A scripted server in a thread of its own: a context manager, or `start` and `close`.
+    """A scripted server in its own thread: a context manager, or `start` and `close`.
 
-    Started again after `close` it has the same port, so a test can play an outage.
+    Started again after `close` it has the same port, so a test can simulate an outage.
     """
 
     def __init__(self, *behaviours: Behaviour, port: int = 0, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -239,19 +239,19 @@ class ScriptedDownstream:
 
     @property
     def url(self) -> str:
-        """The address, without a slash at its end; known once started."""
+        """The URL without a trailing slash; known once started."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """Every request so far, in the order of arrival."""
+        """All requests so far, in the order of arrival."""
         with self._arrival:
             return tuple(self._requests)
 
     def script(self, *behaviours: Behaviour, path: str | None = None) -> None:
-        """Replace the script of `path`, or the one for all paths that have none of their own.
+        """Replace the script of `path`, or the one for all paths without their own script.
 
-        Each request consumes a behaviour, the last one repeats; none at all means an empty 200.
+        Each request consumes a behaviour, the last one repeats; an empty script answers 200.
         """
         with self._arrival:
             self._scripts[path] = list(behaviours)
@@ -261,18 +261,18 @@ class ScriptedDownstream:
         with self._arrival:
             if not self._arrival.wait_for(lambda: len(self._requests) >= count, timeout):
                 came = len(self._requests)
-                raise TimeoutError(f"{came} of {count} requests came within {timeout:g} s")
+                raise TimeoutError(f"{came} of {count} requests arrived within {timeout:g} s")
             return tuple(self._requests)
 
     def release(self) -> None:
-        """Let every request that hangs now be answered; later ones hang again."""
+        """Answer every request that hangs now; later ones hang again."""
         if self._thread is not None:
             self._loop.call_soon_threadsafe(self._release)
 
     def start(self) -> None:
         """Listen and return; requests are answered from now on."""
         if self._thread is not None:
-            raise RuntimeError("the scripted downstream is running already")
+            raise RuntimeError("the scripted downstream is already running")
         listener = socket.create_server(("127.0.0.1", self._port), backlog=1024)
         self._port = listener.getsockname()[1]
         started: Future[None] = Future()
@@ -293,7 +293,7 @@ class ScriptedDownstream:
         self._stopping = asyncio.Event()
         self._held = asyncio.Event()
         listener.setblocking(False)
-        # By hand: asyncio's own server leaks what it is accepting as it closes, and complains.
+        # Not asyncio.start_server: it leaks a connection that is accepted while it closes.
         self._loop.add_reader(listener, self._accept, listener)
         started.set_result(None)
         await self._stopping.wait()
@@ -307,12 +307,12 @@ class ScriptedDownstream:
         try:
             connection, _ = listener.accept()
         except OSError:
-            return  # it has gone again
+            return  # the client disconnected already
         self._connections += 1
         conversation = asyncio.create_task(self._converse(connection, self._connections))
         self._conversations.add(conversation)
         conversation.add_done_callback(self._conversations.discard)
-        conversation.add_done_callback(lambda _: connection.close())  # it may not even have begun
+        conversation.add_done_callback(lambda _: connection.close())  # it may not have started
 
     def _release(self) -> None:
         self._held.set()
@@ -325,7 +325,7 @@ class ScriptedDownstream:
                 await self._exchange(reader, writer, number)
             await writer.wait_closed()
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client has gone
+            pass  # the client disconnected
         finally:
             writer.transport.abort()
 
@@ -343,7 +343,7 @@ class ScriptedDownstream:
             await self._record(request)(exchange)
         except ConnectionError:
             raise
-        except Exception as error:  # a mistake in the test's own behaviour: show it to the test
+        except Exception as error:  # a bug in the test's behaviour: show it to the test
             await exchange.answer(500, {"Connection": "close"}, repr(error).encode())
             exchange.close()
         if request.headers.get("connection", "").lower() == "close":
@@ -370,7 +370,7 @@ class ScriptedDownstream:
         return Request(method, path, query, headers, body, self._clock.monotonic(), connection)
 
     def _record(self, request: Request) -> Behaviour:
-        """Note the request, wake who waits for it, and return what the script says."""
+        """Record the request, wake waiting threads, and return its behaviour."""
         with self._arrival:
             self._requests.append(request)
             self._arrival.notify_all()
@@ -386,5 +386,5 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
         body += await reader.readexactly(size)
         await reader.readexactly(2)
     while await reader.readuntil(b"\r\n") != b"\r\n":
-        pass  # trailers say nothing a test has asked for yet
+        pass  # trailers are ignored
     return bytes(body)

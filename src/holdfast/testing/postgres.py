@@ -1,8 +1,8 @@
 """A private PostgreSQL server for tests and benchmarks: started on a free port, deleted at the end.
 
-Looked for in this order: the URL in `HOLDFAST_TEST_POSTGRES_URL`, an installed server, Debian's
-package where `apt-get` and root are there. A server of one's own listens on 127.0.0.1 only, keeps
-its data in a temporary folder and ends with the process that started it, however that one ends.
+In this order: the URL in `HOLDFAST_TEST_POSTGRES_URL`, an installed server, Debian's package if
+`apt-get` and root are available. A private server listens on 127.0.0.1 only, keeps its data in a
+temporary folder and ends with the process that started it, even if that is killed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class PostgresMissing(RuntimeError):
-    """No server can be had on this machine; the message says how to get one."""
+    """There is no server on this machine; the message says how to get one."""
 
 
 def find_binaries(*, install: bool = True) -> Path:
@@ -62,7 +62,7 @@ def find_binaries(*, install: bool = True) -> Path:
 def _from_debian() -> Path | None:
     install = ["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    # A fresh machine's list of packages is empty or old.
+    # The package list of a fresh machine is empty or old.
     for command in (install, ["apt-get", "update"], install):
         subprocess.run(  # noqa: S603 - Debian's own tool
             command, env=environment, capture_output=True, check=False, timeout=600
@@ -95,7 +95,7 @@ class PostgresServer:
     """A server to test with. Use it as a context manager, or call `start` and `close`.
 
     Args:
-        fsync: whether commits reach the disk; False is quicker and still survives `kill`.
+        fsync: whether commits are flushed to disk; False is faster and still survives `kill`.
         settings: further settings by name, such as `max_connections`.
     """
 
@@ -118,7 +118,7 @@ class PostgresServer:
 
     @property
     def private(self) -> bool:
-        """Whether the server is ours to stop, restart and kill."""
+        """Whether this object started the server and may stop, restart and kill it."""
         return self._external is None
 
     def __enter__(self) -> Self:
@@ -140,10 +140,10 @@ class PostgresServer:
         return self._external if self._external is not None else self.url()
 
     def start(self) -> None:
-        """Start, and return once connections are accepted; a stopped one keeps data and port.
+        """Start, and return once connections are accepted; a stopped server keeps data and port.
 
         Raises:
-            PostgresMissing: no server can be had.
+            PostgresMissing: there is no server.
         """
         if self._external is not None:
             self.execute("SELECT 1")
@@ -162,14 +162,14 @@ class PostgresServer:
             raise
 
     def stop(self) -> None:
-        """Shut down in order, cutting all connections."""
+        """Shut down cleanly, closing all connections."""
         self._signal(signal.SIGINT)
         self._reap()
 
     def kill(self) -> None:
         """End the server and its children with SIGKILL.
 
-        What was written stays in the operating system's cache: this is no power loss.
+        Written data stays in the operating system's cache: this does not simulate a power loss.
         """
         pid = self._postmaster()
         for each in (pid, *_children(pid)) if pid else ():
@@ -199,7 +199,7 @@ class PostgresServer:
         return name
 
     def drop_database(self, name: str) -> None:
-        """Delete a database, cutting whoever is connected to it."""
+        """Delete a database, closing all connections to it."""
         self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def execute(self, sql: str, database: str | None = None) -> list[tuple[Any, ...]]:
@@ -208,19 +208,24 @@ class PostgresServer:
         return run_apart(_execute(url, sql))
 
     def log(self) -> str:
-        """Return what the server has logged so far."""
+        """Return the server's log."""
         path = self._folder / "log" if self._folder else None
         return path.read_text(encoding="utf-8", errors="replace") if path else ""
 
     def _create_cluster(self) -> None:
         assert self._folder is not None
         assert self._binaries is not None
-        word = self._folder / "password"
-        word.write_text(self._password, encoding="utf-8")
+        password_file = self._folder / "password"
+        password_file.write_text(self._password, encoding="utf-8")
         if _owner() is not None:
-            for path in (self._folder, word):
+            for path in (self._folder, password_file):
                 shutil.chown(path, _owner(), _owner_group())
-        arguments = ["--auth=scram-sha-256", f"--pwfile={word}", "--encoding=UTF8", "--locale=C"]
+        arguments = [
+            "--auth=scram-sha-256",
+            f"--pwfile={password_file}",
+            "--encoding=UTF8",
+            "--locale=C",
+        ]
         done = subprocess.run(  # noqa: S603 - a server of our own
             [self._binaries / "initdb", "-D", self._data, "-U", _USER, "--no-sync", *arguments],
             capture_output=True,
@@ -268,7 +273,7 @@ class PostgresServer:
                 if now > give_up:
                     raise PostgresMissing(f"the server does not start:\n{self.log()}") from error
                 if self._postmaster() is None and now > relaunch:
-                    # Somebody took the port, or what was killed is not quite gone.
+                    # Another process took the port, or the killed server has not ended yet.
                     self._reap()
                     self._launch()
                     relaunch = now + _RELAUNCH
@@ -300,7 +305,7 @@ class PostgresServer:
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` on an event loop of its own in a thread, so that one may already be running."""
+    """Run `work` on a new event loop in a thread; the caller's thread may have a running loop."""
     box: dict[str, Any] = {}
 
     def run() -> None:
@@ -352,7 +357,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _owner() -> str | None:
-    """Return whom to run as: PostgreSQL refuses root."""
+    """Return the user to run the server as, since PostgreSQL refuses root."""
     if os.geteuid() != 0:
         return None
     import pwd

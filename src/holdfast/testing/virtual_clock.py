@@ -1,4 +1,4 @@
-"""A clock that moves only when somebody sleeps on it, for sync and async code alike."""
+"""A clock that moves only when code sleeps on it, for sync and async code."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ START_WALL = 1_700_000_000.0
 class VirtualClock:
     """Deterministic time that implements `holdfast.clock.Clock`; all times are seconds.
 
-    In sync code a sleep moves time forward at once. Sleeps of several threads add up, whatever
-    their order, so a test with threads ends at the same moment in every run. In async code under
-    `run`, time jumps to the next timer whenever nothing else is left to do: a thousand tasks that
-    sleep for a second side by side take one second.
+    In sync code a sleep moves time forward at once. Sleeps of several threads add up in any order,
+    so a test with threads ends at the same time in every run. In async code under `run`, time jumps
+    to the next timer when the loop is idle: a thousand tasks that sleep for a second concurrently
+    take one second.
 
-    `sleeps` lists every duration that was asked of `sleep` and `sleep_async`, in order.
+    `sleeps` lists every duration passed to `sleep` and `sleep_async`, in order.
     """
 
     def __init__(
@@ -35,10 +35,9 @@ class VirtualClock:
     ) -> None:
         """Begin at `start_wall` seconds since the epoch and `start` monotonic seconds.
 
-        `io_grace` is how many real seconds a loop of this clock waits for its sockets, where it
-        has any, before it jumps to the next timer. With the default of 0 a timer always beats an
-        answer that has not arrived yet; choose some 0.05 for a client with timeouts that talks
-        to a real local server.
+        `io_grace` is how many real seconds a loop of this clock waits for its sockets, if it has
+        any, before it jumps to the next timer. With the default of 0 a timer fires before an answer
+        that has not arrived yet; use about 0.05 for a client with timeouts and a real local server.
         """
         if not io_grace >= 0:
             raise ValueError(f"io_grace must be 0 or more seconds, got {io_grace!r}")
@@ -67,31 +66,31 @@ class VirtualClock:
             self._epoch += seconds
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass without anybody sleeping."""
+        """Move time forward by `seconds` without a sleep."""
         if not 0 <= seconds < math.inf:
             raise ValueError(f"seconds must be finite and 0 or more, got {seconds!r}")
         with self._lock:
             self._now += seconds
-        self._tell_loops()
+        self._notify_loops()
 
     def advance_to(self, moment: float) -> None:
-        """Let time pass until `monotonic()` is `moment`, which must not lie in the past."""
+        """Move time forward until `monotonic()` is `moment`, which must not be in the past."""
         with self._lock:
             if not self._now <= moment < math.inf:
                 raise ValueError(f"moment must be finite and not before {self._now!r}: {moment!r}")
             self._now = moment
-        self._tell_loops()
+        self._notify_loops()
 
     def sleep(self, seconds: float) -> None:
-        """Move time forward by `seconds` at once; zero and less move nothing."""
+        """Move time forward by `seconds` at once; zero or less changes nothing."""
         self.sleeps.append(seconds)
         self._pass(lambda now: now + max(seconds, 0.0))
 
     async def sleep_async(self, seconds: float) -> None:
         """Suspend the calling task for `seconds` of virtual time.
 
-        On a loop that is not of this clock, move time forward at once and yield: tasks that sleep
-        side by side there add up as threads do.
+        On another event loop, move time forward at once and yield: concurrent sleeps add up there,
+        as with threads.
         """
         self.sleeps.append(seconds)
         if asyncio.get_running_loop() in self._loops:
@@ -165,11 +164,11 @@ class VirtualClock:
             elif not math.isfinite(target):
                 raise ValueError("a sleep that never ends needs a cut-off around it")
             self._now = target
-        self._tell_loops()
+        self._notify_loops()
         if cut is not None:
             raise _Unwind(cut)
 
-    def _tell_loops(self) -> None:
+    def _notify_loops(self) -> None:
         if self._loops:
             with self._lock:
                 loops = list(self._loops)

@@ -1,4 +1,4 @@
-"""The event loop of `VirtualClock`: asyncio as it is, except that idle time is skipped."""
+"""The event loop of `VirtualClock`: asyncio, except that idle time is skipped."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Ts = TypeVarTuple("Ts")
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time is handed in, and which jumps to the next timer when idle.
+    """An event loop with virtual time that jumps to the next timer when idle.
 
-    It does not jump, and really waits, while work is out in an executor (`asyncio.to_thread`,
-    name lookups) or where there is no timer to jump to. So a timeout around such work fires only
-    if the work itself moves the clock. Pipes of child processes count as sockets: see `io_grace`.
+    It waits in real time while an executor runs work (`asyncio.to_thread`, name lookups) or if
+    there is no timer. So a timeout around such work fires only if the work itself moves the clock.
+    Pipes of child processes count as sockets: see `io_grace`.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @_clock_resolution.setter
     def _clock_resolution(self, value: float) -> None:
-        """Ignore what asyncio measured of the machine's clock."""
+        """Ignore the resolution that asyncio measured."""
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
@@ -58,7 +58,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     async def shutdown_default_executor(self, *args: Any, **options: Any) -> None:
-        """Wait for the executor's threads in real time: its timeout must not be jumped to."""
+        """Wait for the executor's threads in real time, without jumping to the timeout."""
         waiting = object()
         self._outside.add(waiting)
         try:
@@ -67,18 +67,18 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._outside.discard(waiting)
 
     def time_moved(self) -> None:
-        """Look at the timers again if the loop is waiting; for other threads to call."""
+        """Make a waiting loop check its timers again; called from other threads."""
         if self._jumper.waiting:
             self.call_soon_threadsafe(_nothing)
 
     def next_timer(self) -> float | None:
         """Return when the next timer is due, in seconds."""
-        # asyncio has no public way to ask; cancelled timers are gone from the front by now.
+        # asyncio has no public API for it; cancelled timers at the front are removed by now.
         timers: list[asyncio.TimerHandle] = getattr(self, "_scheduled")  # noqa: B009
         return timers[0].when() if timers else None
 
     def skip_to(self, moment: float | None) -> bool:
-        """Move time to `moment`, in seconds; False where it must not be skipped."""
+        """Move time to `moment`, in seconds; return False if time must not jump now."""
         if moment is None or self._outside:
             return False
         self._jump_to(moment)
@@ -93,7 +93,7 @@ class _JumpingSelector(selectors.DefaultSelector):
         self._io_grace = io_grace
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Do what is ready; failing that, skip to the next timer or wait for the world."""
+        """Return ready events; without any, jump to the next timer or wait in real time."""
         if timeout is not None and timeout <= 0:
             return super().select(0)
         only_the_wakeup_pipe = len(self.get_map()) <= 1
@@ -106,7 +106,7 @@ class _JumpingSelector(selectors.DefaultSelector):
     def _wait(self, moment: float | None) -> list[tuple[selectors.SelectorKey, int]]:
         self.waiting = True
         try:
-            # Asked again after `waiting` is set, or a move of the clock just now would be missed.
+            # Checked again after `waiting` is set, or a concurrent move of the clock is missed.
             if moment is not None and self._loop.time() >= moment:
                 return []
             return super().select(None)

@@ -157,7 +157,7 @@ class App:
         """The kinds declared so far."""
         return tuple(job.kind for job in self._jobs.values())
 
-    def job(  # noqa: PLR0913 - public parameters; each is a fact about one kind
+    def job(  # noqa: PLR0913 - public keywords, each a setting of one kind
         self,
         name: str | None = None,
         *,

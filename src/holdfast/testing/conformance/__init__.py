@@ -1,25 +1,25 @@
-"""The promises of `holdfast.jobs.store_port` as facts that any store can be held to.
+"""The rules of `holdfast.jobs.store_port` as facts to test any store with.
 
-A fact is an async function of a `World`; its name states what holds. A store's tests make a world
-around a fresh database and check all of `FACTS`, without exception:
+A fact is an async function of a `World`; its name states what holds. A store's tests create a world
+with a fresh database for each of `FACTS`, without exception:
 
     @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.__name__)
     def test_the_store_keeps(fact, make_world): ...
 """
 
 from holdfast.testing.conformance import (
-    claiming,
-    controlling,
-    counting,
-    downstreams,
-    enqueueing,
-    fencing,
-    invariants,
-    limits,
-    maintaining,
-    outcomes,
-    reading,
-    sharing,
+    claim_facts,
+    control_facts,
+    counter_facts,
+    downstream_facts,
+    enqueue_facts,
+    fencing_facts,
+    invariant_facts,
+    limit_facts,
+    maintenance_facts,
+    outcome_facts,
+    query_facts,
+    sharing_facts,
 )
 from holdfast.testing.conformance.world import FACTS, Fact, World
 
@@ -27,16 +27,16 @@ __all__ = [
     "FACTS",
     "Fact",
     "World",
-    "claiming",
-    "controlling",
-    "counting",
-    "downstreams",
-    "enqueueing",
-    "fencing",
-    "invariants",
-    "limits",
-    "maintaining",
-    "outcomes",
-    "reading",
-    "sharing",
+    "claim_facts",
+    "control_facts",
+    "counter_facts",
+    "downstream_facts",
+    "enqueue_facts",
+    "fencing_facts",
+    "invariant_facts",
+    "limit_facts",
+    "maintenance_facts",
+    "outcome_facts",
+    "query_facts",
+    "sharing_facts",
 ]

@@ -1,4 +1,4 @@
-"""What a fact works with: a store, another handle on the same database, and the time."""
+"""The argument of a fact: a store, a second handle on its database, and the time."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from holdfast.jobs.views import LaneCounts
 from holdfast.resilience.policy import BreakerPolicy
 
 BROKEN = JobError(ErrorCode.GW_5XX, "the gateway answered 502")
-"""An error like any other."""
+"""An ordinary error."""
 
 LEASE = 60.0
 """Seconds that the leases of these facts last."""
@@ -40,17 +40,17 @@ def fact(check: Fact) -> Fact:
 
 @dataclass(slots=True)
 class World:
-    """One database that nobody else uses.
+    """A database used by one fact only.
 
     Args:
         store: a store that is open.
-        open_second: open another handle on the same database; whoever made the world closes it.
-        set_columns: set columns of one job's row past the store, by id, as a careless person
-            would. Names are those of `Job`'s fields, and `error_code`, `error_message`,
-            `error_group` (the normalised message) and `ready` (whether a queued job stands in
-            its lane; leave it out where a store has no such column).
-        violations: what `set_columns` raises where the database itself refuses.
-        now: epoch seconds; a fact moves it on with `pass_time`.
+        open_second: open another handle on the same database; the creator of the world closes it.
+        set_columns: set columns of one job's row, by id, bypassing the store. Names are those of
+            `Job`'s fields, and `error_code`, `error_message`, `error_group` (the normalised
+            message) and `ready` (whether a queued job is in its lane; ignored by a store without
+            such a column).
+        violations: the exceptions that `set_columns` raises if the database refuses.
+        now: epoch seconds; a fact advances it with `pass_time`.
     """
 
     store: Store
@@ -60,7 +60,7 @@ class World:
     now: float = 1_800_000_000.0
 
     def pass_time(self, seconds: float) -> None:
-        """Let `seconds` pass."""
+        """Advance `now` by `seconds`."""
         self.now += seconds
 
     async def add(self, job_id: str, kind: str = "work", **fields: Any) -> Enqueued:
@@ -104,7 +104,7 @@ class World:
     async def finish(
         self, claim: Claim, outcome: Outcome, verdict: Verdict | None = None, **details: Any
     ) -> TickResult:
-        """Report how one attempt ended, and what it says of its downstream."""
+        """Report the outcome of one attempt and its verdict on the downstream."""
         report = None
         if verdict is not None and claim.permit is not None and claim.downstream is not None:
             report = CallReport(claim.downstream, claim.permit, verdict)
@@ -135,11 +135,11 @@ class World:
         return lane
 
     async def total(self, name: str) -> int:
-        """Return one of the sums that never fall."""
+        """Return one of the monotonic totals."""
         return (await self.store.stats()).totals.get(name, 0)
 
     async def declare(self, name: str = "gateway", **settings: Any) -> None:
-        """Declare a downstream that opens at the first failure, for 30 s, and tries with two."""
+        """Declare a downstream that opens at the first failure, for 30 s, with two trial calls."""
         policy = BreakerPolicy(consecutive_failures=1, open_for=30.0, trial_calls=2)
         settings.setdefault("breaker", policy)
         settings.setdefault("ramp_seconds", 0.0)

@@ -1,4 +1,4 @@
-"""Facts about taking jobs in."""
+"""Facts about enqueueing."""
 
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
@@ -20,8 +20,8 @@ from holdfast.testing.conformance.world import BROKEN, World, fact, ids
 
 
 @fact
-async def a_new_job_reads_back_as_it_was_given(world: World) -> None:
-    """Every field survives the way to the database and back."""
+async def a_new_job_is_read_as_it_was_given(world: World) -> None:
+    """Every field is stored and read unchanged."""
     await world.store.enqueue(
         [
             NewJob(
@@ -70,13 +70,13 @@ async def a_bulk_answers_in_its_own_order(world: World) -> None:
 
 @fact
 async def enqueueing_nothing_does_nothing(world: World) -> None:
-    """An empty bulk is no error."""
+    """An empty bulk is not an error."""
     assert await world.store.enqueue([], now=world.now) == ()
 
 
 @fact
 async def the_same_id_again_is_the_same_job(world: World) -> None:
-    """A caller that never heard the answer may simply ask again."""
+    """A caller that got no answer may repeat the call."""
     assert (await world.add("a")).created
     again = await world.add("a", arguments='"other"')
     assert (again.id, again.created) == ("a", False)
@@ -131,7 +131,7 @@ async def ids_that_only_look_like_those_made_together_are_other_jobs(world: Worl
 
 @fact
 async def a_bulk_may_hold_jobs_of_both_statuses(world: World) -> None:
-    """They are answered, and wait, in its order."""
+    """Answers and jobs keep the order of the bulk."""
     statuses = [JobStatus.UPLOADED, JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.UPLOADED]
     made = new_ids(4, world.now)
     jobs = [NewJob(one, "work", status=status) for one, status in zip(made, statuses, strict=True)]
@@ -163,8 +163,8 @@ async def a_twin_that_runs_or_is_complete_is_returned(world: World) -> None:
 
 
 @fact
-async def a_twin_that_failed_or_was_cancelled_does_not_stand_in_the_way(world: World) -> None:
-    """What did not work out may be asked for again."""
+async def a_failed_or_cancelled_twin_does_not_prevent_a_new_job(world: World) -> None:
+    """Only unfinished and complete twins count."""
     await world.run("a", Failed(BROKEN), dedup_key="k")
     assert (await world.add("b", dedup_key="k")).created
     assert await world.store.cancel("b", now=world.now) is Change.DONE
@@ -173,14 +173,14 @@ async def a_twin_that_failed_or_was_cancelled_does_not_stand_in_the_way(world: W
 
 @fact
 async def twins_are_of_one_kind(world: World) -> None:
-    """The same key means nothing across kinds."""
+    """Kinds do not share keys."""
     await world.add("a", dedup_key="k")
     assert (await world.add("b", "other", dedup_key="k")).created
 
 
 @fact
 async def twins_within_one_bulk_are_found(world: World) -> None:
-    """The first of them is created, the others point to it."""
+    """The first of them is created; the others return its id."""
     jobs = [
         NewJob("a", "work", dedup_key="k"),
         NewJob("b", "work"),
@@ -244,7 +244,7 @@ async def concurrent_callers_create_one_twin(world: World) -> None:
 
 @fact
 async def a_bulk_is_all_or_nothing(world: World) -> None:
-    """One impossible job takes the whole call with it."""
+    """One invalid job refuses the whole call."""
     try:
         await world.store.enqueue(
             [NewJob("a", "work"), NewJob("b", "work", max_attempts=0)], now=world.now
@@ -258,7 +258,7 @@ async def a_bulk_is_all_or_nothing(world: World) -> None:
 
 @fact
 async def a_job_is_created_uploaded_or_queued_only(world: World) -> None:
-    """Nobody creates a finished job."""
+    """A finished job cannot be created."""
     for status in set(JobStatus) - {JobStatus.UPLOADED, JobStatus.QUEUED}:
         try:
             await world.add("a", status=status)
@@ -277,7 +277,7 @@ async def an_uploaded_job_waits_for_its_submission(world: World) -> None:
     world.pass_time(3)
     assert await world.store.submit("a", now=world.now) is Change.DONE
     assert await world.store.submit("a", now=world.now) is Change.REFUSED
-    assert await world.store.submit("nobody", now=world.now) is Change.MISSING
+    assert await world.store.submit("missing", now=world.now) is Change.MISSING
     assert (await world.job("a")).queued_at == world.now
     assert ids(await world.claim()) == ["a"]
     names = [event.name for event in await world.store.events("a")]
@@ -286,7 +286,7 @@ async def an_uploaded_job_waits_for_its_submission(world: World) -> None:
 
 @fact
 async def a_rejected_upload_is_a_failed_job_and_no_dead_letter(world: World) -> None:
-    """It is recorded with its code and nobody is asked to look at it."""
+    """It is stored with its code."""
     await world.add("a", status=JobStatus.UPLOADED)
     error = JobError(ErrorCode.NOT_PDF, "not a PDF")
     assert await world.store.reject("a", error, now=world.now) is Change.DONE
@@ -294,13 +294,13 @@ async def a_rejected_upload_is_a_failed_job_and_no_dead_letter(world: World) -> 
     assert (job.status, job.error, job.dead_letter) == (JobStatus.FAILED, error, None)
     assert job.failed_at == world.now
     assert await world.store.reject("a", error, now=world.now) is Change.REFUSED
-    assert await world.store.reject("nobody", error, now=world.now) is Change.MISSING
+    assert await world.store.reject("missing", error, now=world.now) is Change.MISSING
     assert (await world.store.events("a"))[-1].error_code is ErrorCode.NOT_PDF
 
 
 @fact
 async def a_dead_letter_reason_is_kept(world: World) -> None:
-    """Whatever the worker said."""
+    """For every reason."""
     for reason in DeadLetterReason:
         job = await world.run(reason, Failed(BROKEN, reason))
         assert job.dead_letter is reason

@@ -14,7 +14,7 @@ from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 
 async def _open_gateway(world: World, waiting: int = 5, **settings: Any) -> None:
-    """Declare `gateway`, let it open, and leave `waiting` jobs behind."""
+    """Declare `gateway`, open its breaker, and enqueue `waiting` jobs."""
     await world.declare(**settings)
     await world.add("first", downstream="gateway")
     claim = await world.claim_one()
@@ -25,7 +25,7 @@ async def _open_gateway(world: World, waiting: int = 5, **settings: Any) -> None
 
 @fact
 async def a_failure_opens_the_breaker_in_the_same_tick(world: World) -> None:
-    """The record moves with the report, and the tick tells."""
+    """The record changes with the report, and the tick returns it."""
     await world.declare()
     await world.add("a", downstream="gateway")
     claim = await world.claim_one()
@@ -39,7 +39,7 @@ async def a_failure_opens_the_breaker_in_the_same_tick(world: World) -> None:
 
 @fact
 async def an_open_downstream_holds_its_jobs_and_no_others(world: World) -> None:
-    """No attempt is made or counted; other lanes flow."""
+    """No attempt is made or counted; other lanes are claimed."""
     await _open_gateway(world)
     await world.add("free")
     result = await world.tick([], 10)
@@ -51,7 +51,7 @@ async def an_open_downstream_holds_its_jobs_and_no_others(world: World) -> None:
 
 
 @fact
-async def a_lane_that_is_new_while_its_downstream_is_open_is_held_too(world: World) -> None:
+async def a_new_lane_of_an_open_downstream_is_held_too(world: World) -> None:
     """Another queue, another kind: the same breaker."""
     await _open_gateway(world)
     await world.add("b", "other", downstream="gateway")
@@ -80,7 +80,7 @@ async def after_the_cooldown_only_trial_calls_run(world: World) -> None:
 
 
 @fact
-async def successful_trials_close_the_breaker_and_let_the_rest_go(world: World) -> None:
+async def successful_trials_close_the_breaker_and_end_the_hold(world: World) -> None:
     """One success is not enough, two are."""
     await _open_gateway(world)
     world.pass_time(30)
@@ -94,7 +94,7 @@ async def successful_trials_close_the_breaker_and_let_the_rest_go(world: World) 
 
 @fact
 async def a_failed_trial_opens_it_again(world: World) -> None:
-    """For another cooldown, and with it the lanes are held."""
+    """For another cooldown, in which its lanes are held."""
     await _open_gateway(world)
     world.pass_time(30)
     first, second = await world.claim()
@@ -109,8 +109,8 @@ async def a_failed_trial_opens_it_again(world: World) -> None:
 
 
 @fact
-async def a_trial_that_says_nothing_gives_its_place_back(world: World) -> None:
-    """Neither success nor failure: another may try."""
+async def a_trial_without_a_verdict_releases_its_permit(world: World) -> None:
+    """Neither success nor failure: another trial may run."""
     await _open_gateway(world)
     world.pass_time(30)
     first, _ = await world.claim()
@@ -120,7 +120,7 @@ async def a_trial_that_says_nothing_gives_its_place_back(world: World) -> None:
 
 
 @fact
-async def a_trial_keeps_its_place_as_long_as_its_lease(world: World) -> None:
+async def a_trial_permit_lasts_as_long_as_its_lease(world: World) -> None:
     """However long it runs; and a dead worker's permit is not lost."""
     await _open_gateway(world)
     world.pass_time(30)
@@ -136,7 +136,7 @@ async def a_trial_keeps_its_place_as_long_as_its_lease(world: World) -> None:
 
 @fact
 async def results_of_an_earlier_generation_are_discarded(world: World) -> None:
-    """A call from before the breaker opened says nothing about it now."""
+    """Calls started before the breaker opened do not count."""
     await world.declare()
     for name in ("a", "b"):
         await world.add(name, downstream="gateway")
@@ -149,7 +149,7 @@ async def results_of_an_earlier_generation_are_discarded(world: World) -> None:
 
 @fact
 async def a_refused_report_does_not_count_for_the_breaker(world: World) -> None:
-    """A zombie's failure is nobody's."""
+    """A zombie's failure is ignored."""
     await world.declare()
     await world.add("a", downstream="gateway")
     zombie = await world.claim_one()
@@ -163,7 +163,7 @@ async def a_refused_report_does_not_count_for_the_breaker(world: World) -> None:
 
 @fact
 async def a_success_that_changes_nothing_writes_nothing(world: World) -> None:
-    """No record is touched while the breaker is closed and quiet."""
+    """No record is written while the breaker is closed without failures."""
     await world.declare()
     before = await world.store.downstream("gateway")
     await world.add("a", downstream="gateway")
@@ -197,8 +197,8 @@ async def the_rate_rule_counts_over_time(world: World) -> None:
 
 
 @fact
-async def failing_fast_claims_and_refuses(world: World) -> None:
-    """Jobs come with a refusal while it is open, and with trials first after the cooldown."""
+async def a_fail_fast_downstream_claims_and_refuses(world: World) -> None:
+    """Claims are refusals while it is open; after the cooldown trials come first."""
     await _open_gateway(world, mode=HoldMode.FAIL_FAST)
     assert not (await world.job("job-0")).held
     refused = await world.claim(2)
@@ -214,7 +214,7 @@ async def failing_fast_claims_and_refuses(world: World) -> None:
 
 @fact
 async def a_manual_hold_holds_until_it_is_released(world: World) -> None:
-    """Whatever time passes, and whatever the mode."""
+    """However much time passes, in every mode."""
     await world.declare(mode=HoldMode.FAIL_FAST)
     record = await world.store.downstream("gateway")
     assert record is not None
@@ -234,7 +234,7 @@ async def a_manual_hold_holds_until_it_is_released(world: World) -> None:
 
 @fact
 async def a_write_with_an_old_version_is_refused(world: World) -> None:
-    """Compare and set: whoever comes second reads again."""
+    """Compare-and-set: the second writer reads again."""
     await world.declare()
     record = await world.store.downstream("gateway")
     assert record is not None
@@ -246,7 +246,7 @@ async def a_write_with_an_old_version_is_refused(world: World) -> None:
 
 
 @fact
-async def declaring_again_keeps_what_the_breaker_knows(world: World) -> None:
+async def declaring_again_keeps_the_breakers_state(world: World) -> None:
     """Settings change, the circuit stays; the same settings change nothing."""
     await _open_gateway(world)
     before = await world.store.downstream("gateway")
@@ -258,12 +258,12 @@ async def declaring_again_keeps_what_the_breaker_knows(world: World) -> None:
     assert after is not None
     assert (after.circuit, after.settings.concurrency) == (before.circuit, 7)
     assert [record.name for record in await world.store.downstreams()] == ["gateway"]
-    assert await world.store.downstream("nobody") is None
+    assert await world.store.downstream("missing") is None
 
 
 @fact
-async def excluded_errors_are_no_part_of_the_record(world: World) -> None:
-    """They do their work when a verdict is made; declaring them again changes nothing."""
+async def excluded_errors_are_not_stored(world: World) -> None:
+    """Only the verdict needs them; declaring them again changes nothing."""
     policy = BreakerPolicy(exclude=(KeyError,))
     await world.declare(breaker=policy)
     first = await world.store.downstream("gateway")
@@ -273,7 +273,7 @@ async def excluded_errors_are_no_part_of_the_record(world: World) -> None:
 
 @fact
 async def a_report_on_an_unknown_downstream_is_ignored(world: World) -> None:
-    """The outcome counts all the same."""
+    """The outcome is still accepted."""
     await world.add("a", downstream="unknown")
     claim = await world.claim_one()
     report = CallReport("unknown", Permit(0), Verdict.FAILURE)
@@ -283,7 +283,7 @@ async def a_report_on_an_unknown_downstream_is_ignored(world: World) -> None:
 
 
 @fact
-async def turning_to_fail_fast_lets_held_jobs_go(world: World) -> None:
+async def a_change_to_fail_fast_ends_the_hold(world: World) -> None:
     """A change of settings is seen by the next claim."""
     await _open_gateway(world)
     assert await world.claim() == ()
@@ -292,8 +292,8 @@ async def turning_to_fail_fast_lets_held_jobs_go(world: World) -> None:
 
 
 @fact
-async def after_closing_the_backlog_is_let_go_gradually(world: World) -> None:
-    """Twice the trial calls at first, then more, at last all."""
+async def after_closing_the_number_of_running_jobs_grows_gradually(world: World) -> None:
+    """Twice the trial calls at first, then more, finally all."""
     await _open_gateway(world, waiting=40, ramp_seconds=80.0)
     world.pass_time(30)
     result = await world.tick([])

@@ -1,4 +1,4 @@
-"""Facts about what is claimed, in which order, and when."""
+"""Facts about which jobs are claimed, in which order, and when."""
 
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
@@ -7,8 +7,8 @@ from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 
 @fact
-async def a_claim_carries_what_a_handler_needs(world: World) -> None:
-    """Arguments, attempt, deadline, owner and the rest come with the claim."""
+async def a_claim_has_the_handlers_input(world: World) -> None:
+    """Arguments, attempt, deadline, owner and the rest."""
     await world.add(
         "a",
         queue="slow",
@@ -33,7 +33,7 @@ async def a_claim_carries_what_a_handler_needs(world: World) -> None:
 
 @fact
 async def a_claim_takes_no_more_than_its_limit(world: World) -> None:
-    """Backpressure: what the worker cannot run stays for others."""
+    """Backpressure: jobs that the worker cannot run are left for others."""
     for number in range(5):
         await world.add(f"job-{number}")
     assert len(await world.claim(3)) == 3
@@ -52,7 +52,7 @@ async def higher_priority_first_then_first_come(world: World) -> None:
 
 @fact
 async def priority_holds_across_the_kinds_of_a_lane(world: World) -> None:
-    """Two kinds in one queue are one line."""
+    """Two kinds in one queue share a lane."""
     await world.add("a", "work")
     await world.add("b", "other", priority=1)
     await world.add("c", "work", priority=2)
@@ -64,8 +64,8 @@ async def priority_holds_across_the_kinds_of_a_lane(world: World) -> None:
 
 
 @fact
-async def only_the_queues_and_kinds_asked_for_are_claimed(world: World) -> None:
-    """A worker gets nothing it does not know."""
+async def only_the_requested_queues_and_kinds_are_claimed(world: World) -> None:
+    """A worker gets no job that it cannot run."""
     await world.add("a", queue="slow")
     await world.add("b", "other")
     await world.add("c")
@@ -77,7 +77,7 @@ async def only_the_queues_and_kinds_asked_for_are_claimed(world: World) -> None:
 
 @fact
 async def a_flood_in_one_lane_does_not_starve_the_others(world: World) -> None:
-    """Three lanes share ten places, however long one of them is."""
+    """Three lanes share a limit of ten, however long one of them is."""
     for number in range(40):
         await world.add(f"flood-{number:02d}", downstream="flood")
     await world.add("b", downstream="brook")
@@ -89,7 +89,7 @@ async def a_flood_in_one_lane_does_not_starve_the_others(world: World) -> None:
 
 
 @fact
-async def lanes_take_turns_when_there_is_one_place_only(world: World) -> None:
+async def lanes_take_turns_with_a_limit_of_one(world: World) -> None:
     """A worker with a single slot serves them all."""
     for number in range(3):
         await world.add(f"a-{number}", downstream="a")
@@ -102,7 +102,7 @@ async def lanes_take_turns_when_there_is_one_place_only(world: World) -> None:
 
 @fact
 async def a_job_is_not_started_before_its_time(world: World) -> None:
-    """`run_at` holds, and the tick says when to come back."""
+    """`run_at` is respected, and the tick returns when it is due."""
     await world.add("later", run_at=world.now + 10)
     await world.add("past", run_at=world.now - 10)
     result = await world.tick([], 10)
@@ -115,8 +115,8 @@ async def a_job_is_not_started_before_its_time(world: World) -> None:
 
 
 @fact
-async def jobs_in_the_future_do_not_stand_before_those_that_are_due(world: World) -> None:
-    """Higher priority or not."""
+async def scheduled_jobs_do_not_delay_due_jobs(world: World) -> None:
+    """Whatever their priority."""
     await world.add("future", priority=9, run_at=world.now + 60)
     await world.add("due")
     assert ids(await world.claim(1)) == ["due"]
@@ -124,7 +124,7 @@ async def jobs_in_the_future_do_not_stand_before_those_that_are_due(world: World
 
 @fact
 async def many_due_jobs_are_all_promoted(world: World) -> None:
-    """A batch of retries that fall due together is claimed together."""
+    """Retries that are due at the same time are claimed together."""
     for number in range(30):
         await world.add(f"job-{number:02d}", run_at=world.now + 5 + number / 100)
     world.pass_time(6)
@@ -146,8 +146,8 @@ async def a_waiting_retry_takes_no_slot(world: World) -> None:
 
 
 @fact
-async def a_tick_finishes_and_claims_in_one_go(world: World) -> None:
-    """What was finished is recorded and what comes next is claimed, at one time."""
+async def a_tick_finishes_and_claims_in_one_transaction(world: World) -> None:
+    """Reports are written and the next jobs claimed, with the same timestamp."""
     await world.add("a")
     await world.add("b")
     first = await world.claim_one()
@@ -158,8 +158,8 @@ async def a_tick_finishes_and_claims_in_one_go(world: World) -> None:
 
 
 @fact
-async def a_job_handed_back_is_claimable_in_the_same_tick(world: World) -> None:
-    """And keeps its place in front of those that came after it."""
+async def a_released_job_is_claimable_in_the_same_tick(world: World) -> None:
+    """Before the jobs that became ready after it."""
     await world.add("a")
     first = await world.claim_one()
     world.pass_time(5)
@@ -169,8 +169,8 @@ async def a_job_handed_back_is_claimable_in_the_same_tick(world: World) -> None:
 
 
 @fact
-async def a_job_handed_back_keeps_its_place(world: World) -> None:
-    """However late it comes back: it is ready since its old time, and stands before the others."""
+async def a_released_job_keeps_its_position(world: World) -> None:
+    """However late it is released: it keeps its old `ready_at`."""
     await world.add("a")
     created_at = world.now
     world.pass_time(5)
@@ -186,8 +186,8 @@ async def a_job_handed_back_keeps_its_place(world: World) -> None:
 
 
 @fact
-async def a_retry_that_is_handed_back_keeps_the_place_of_its_retry(world: World) -> None:
-    """Its old time is when its delay was over, not when it was created."""
+async def a_released_retry_keeps_the_position_of_its_retry(world: World) -> None:
+    """Its `ready_at` is the end of its delay, not its creation."""
     await world.add("a")
     await world.finish(await world.claim_one(), Retry(10, BROKEN))
     world.pass_time(5)
@@ -206,7 +206,7 @@ async def a_retry_that_is_handed_back_keeps_the_place_of_its_retry(world: World)
 
 @fact
 async def a_job_past_its_deadline_is_failed_not_claimed(world: World) -> None:
-    """The claim meets it first, fails it, and goes on to the next."""
+    """The claim fails it and continues with the next job."""
     for number in range(3):
         await world.add(f"late-{number}", deadline_at=world.now + 1)
     await world.add("fine", deadline_at=world.now + 99)

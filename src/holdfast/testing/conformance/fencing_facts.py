@@ -27,7 +27,7 @@ OUTCOMES: tuple[Outcome, ...] = (
 
 
 async def _taken_over(world: World) -> tuple[Claim, Claim]:
-    """Return the claim of a worker that lost its lease, and that of the one that has it now."""
+    """Return the claim of a worker that lost its lease, and the current claim."""
     await world.add("a")
     zombie = await world.claim_one("zombie")
     world.pass_time(LEASE + 1)
@@ -50,8 +50,8 @@ async def each_claim_raises_the_token_and_counts_the_attempt(world: World) -> No
 
 
 @fact
-async def a_job_that_runs_is_not_claimed_again(world: World) -> None:
-    """Not even after its lease has run out: rescue comes first."""
+async def a_running_job_is_not_claimed_again(world: World) -> None:
+    """Not even after its lease expired: it must be rescued first."""
     await world.add("a")
     await world.claim_one()
     world.pass_time(LEASE * 10)
@@ -59,8 +59,8 @@ async def a_job_that_runs_is_not_claimed_again(world: World) -> None:
 
 
 @fact
-async def a_zombies_report_is_refused_whatever_it_says(world: World) -> None:
-    """Complete, retry, fail, release, cancel: none of them touches the heir's run."""
+async def every_report_of_a_zombie_is_refused(world: World) -> None:
+    """Complete, retry, fail, release, cancel: none affects the new attempt."""
     zombie, heir = await _taken_over(world)
     for number, outcome in enumerate(OUTCOMES, start=1):
         before = await world.job("a")
@@ -75,8 +75,8 @@ async def a_zombies_report_is_refused_whatever_it_says(world: World) -> None:
 
 
 @fact
-async def a_zombie_is_refused_where_its_heir_works_through_another_handle(world: World) -> None:
-    """Whatever a handle remembers of its claims; and what is still its own is taken."""
+async def a_zombie_is_refused_if_the_new_attempt_uses_another_handle(world: World) -> None:
+    """Even if a handle caches its claims; reports with a valid lease are accepted."""
     second = await world.open_second()
     for name in ("a", "b", "mine"):
         await world.add(name)
@@ -102,7 +102,7 @@ async def a_zombie_is_refused_where_its_heir_works_through_another_handle(world:
 
 @fact
 async def a_zombies_progress_and_heartbeat_are_refused(world: World) -> None:
-    """The heir's progress and lease stay as they are."""
+    """The new attempt's progress and lease are unchanged."""
     zombie, heir = await _taken_over(world)
     assert await world.store.progress(heir.lease, 0.25, "mine", now=world.now)
     assert not await world.store.progress(zombie.lease, 0.75, "theirs", now=world.now)
@@ -115,8 +115,8 @@ async def a_zombies_progress_and_heartbeat_are_refused(world: World) -> None:
 
 
 @fact
-async def a_lease_that_its_own_worker_has_ended_is_lost_and_no_refusal(world: World) -> None:
-    """A heartbeat or a word on progress that crosses the report of its own attempt is harmless."""
+async def a_lease_ended_by_its_own_worker_is_lost_but_not_refused(world: World) -> None:
+    """A heartbeat or progress sent together with the attempt's report is harmless."""
     heartbeats = world.store.heartbeats()
     for number, outcome in enumerate((*OUTCOMES, Retry(5, BROKEN, counted=False))):
         await world.add(f"job-{number}")
@@ -130,7 +130,7 @@ async def a_lease_that_its_own_worker_has_ended_is_lost_and_no_refusal(world: Wo
 
 
 @fact
-async def a_lease_that_was_taken_counts_as_refused_whatever_became_of_the_job(
+async def a_lease_that_was_taken_counts_as_refused_in_every_status(
     world: World,
 ) -> None:
     """Rescued and not claimed again, dead, cancelled or timed out: its worker is a zombie."""
@@ -153,8 +153,8 @@ async def a_lease_that_was_taken_counts_as_refused_whatever_became_of_the_job(
 
 
 @fact
-async def of_two_leases_on_one_job_only_the_living_one_is_extended(world: World) -> None:
-    """A worker that claimed its own lost job again may still hold the old lease."""
+async def of_two_leases_on_one_job_only_the_current_one_is_extended(world: World) -> None:
+    """A worker may claim its own rescued job again and still have the old lease."""
     zombie, heir = await _taken_over(world)
     extended = await world.store.heartbeats().extend(
         [zombie.lease, heir.lease], LEASE, now=world.now
@@ -164,7 +164,7 @@ async def of_two_leases_on_one_job_only_the_living_one_is_extended(world: World)
 
 @fact
 async def a_second_report_of_one_attempt_is_refused(world: World) -> None:
-    """Also within one tick: the first one stands."""
+    """Also within one tick: the first one counts."""
     await world.add("a")
     claim = await world.claim_one()
     result = await world.tick(
@@ -180,12 +180,12 @@ async def a_second_report_of_one_attempt_is_refused(world: World) -> None:
 
 @fact
 async def a_token_of_the_future_or_of_another_job_is_refused(world: World) -> None:
-    """Only the very number counts."""
+    """The token must be equal."""
     await world.add("a")
     claim = await world.claim_one()
     for lease in (
         Lease("a", claim.lease.token + 1, "worker-1", 0.0),
-        Lease("nobody", claim.lease.token, "worker-1", 0.0),
+        Lease("missing", claim.lease.token, "worker-1", 0.0),
     ):
         result = await world.tick([Finished(lease, Completed())])
         assert [refused.lease for refused in result.refused] == [lease]
@@ -193,7 +193,7 @@ async def a_token_of_the_future_or_of_another_job_is_refused(world: World) -> No
 
 
 @fact
-async def one_stale_report_does_not_take_the_others_with_it(world: World) -> None:
+async def one_stale_report_does_not_refuse_the_others(world: World) -> None:
     """Of three reports in a tick, the two good ones are recorded."""
     for name in ("a", "b", "c"):
         await world.add(name)
@@ -213,8 +213,8 @@ async def one_stale_report_does_not_take_the_others_with_it(world: World) -> Non
 
 
 @fact
-async def the_token_outlives_a_manual_retry(world: World) -> None:
-    """Attempts start anew, the token does not: an old zombie stays one."""
+async def a_manual_retry_keeps_the_token(world: World) -> None:
+    """The attempt count restarts, the token does not: a zombie is still refused."""
     await world.add("a")
     zombie = await world.claim_one("zombie")
     await world.finish(zombie, Failed(BROKEN))
@@ -227,7 +227,7 @@ async def the_token_outlives_a_manual_retry(world: World) -> None:
 
 @fact
 async def an_extended_lease_is_not_rescued(world: World) -> None:
-    """The heartbeat moves the time on, for all leases at once."""
+    """The heartbeat extends all leases at once."""
     for name in ("a", "b"):
         await world.add(name)
     claims = await world.claim()
@@ -244,7 +244,7 @@ async def an_extended_lease_is_not_rescued(world: World) -> None:
 
 
 @fact
-async def a_lease_that_ran_out_but_was_not_taken_can_be_extended(world: World) -> None:
+async def an_expired_lease_that_was_not_taken_can_be_extended(world: World) -> None:
     """A worker that was only slow keeps its job, and may finish it."""
     await world.add("a")
     claim = await world.claim_one()

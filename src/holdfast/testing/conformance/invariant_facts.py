@@ -1,4 +1,4 @@
-"""Facts about what the database itself refuses, whoever writes."""
+"""Facts about writes that the database itself refuses."""
 
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
@@ -99,13 +99,13 @@ async def the_database_refuses_every_illegal_move(world: World) -> None:
 
 @fact
 async def the_database_allows_every_legal_move(world: World) -> None:
-    """So that the fact above means something."""
+    """The counterpart of the fact above."""
     assert await _moves(world, legal=True) == len(MOVES)
 
 
 @fact
 async def a_status_that_does_not_exist_is_refused(world: World) -> None:
-    """The six names and no other."""
+    """Only six names exist."""
     job_id = await _in(world, JobStatus.QUEUED)
     assert await _refused(world, job_id, {"status": "paused"})
 
@@ -145,7 +145,7 @@ async def a_lease_exists_only_while_processing(world: World) -> None:
 
 @fact
 async def a_job_is_ready_only_while_queued(world: World) -> None:
-    """Nobody else's can be claimed."""
+    """Jobs in other statuses cannot be claimed."""
     for status in set(JobStatus) - {JobStatus.QUEUED}:
         job_id = await _in(world, status)
         assert await _refused(world, job_id, {"ready": True}), status
@@ -153,7 +153,7 @@ async def a_job_is_ready_only_while_queued(world: World) -> None:
 
 @fact
 async def a_job_has_an_end_exactly_when_it_is_finished(world: World) -> None:
-    """`finished_at` tells the truth."""
+    """`finished_at` is set exactly then."""
     for status in JobStatus:
         job_id = await _in(world, status)
         wrong = None if status.finished else 9e9
@@ -171,7 +171,7 @@ async def attempts_stay_within_their_bounds(world: World) -> None:
 
 @fact
 async def the_token_never_falls(world: World) -> None:
-    """By nobody's hand."""
+    """The database refuses it."""
     job_id = await _in(world, JobStatus.FAILED)
     assert (await world.job(job_id)).token == 1
     assert await _refused(world, job_id, {"token": 0})

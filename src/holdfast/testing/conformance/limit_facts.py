@@ -6,8 +6,8 @@ from holdfast.testing.conformance.world import World, fact, ids
 
 
 @fact
-async def a_kind_runs_no_more_often_than_its_limit(world: World) -> None:
-    """Over all workers and lanes; the next one comes as one goes."""
+async def a_kind_runs_no_more_jobs_at_once_than_its_limit(world: World) -> None:
+    """Over all workers and lanes; the next one starts when one ends."""
     for number in range(4):
         await world.add(f"job-{number}", downstream=f"host-{number % 2}")
     limit = {"work": 2}
@@ -19,7 +19,7 @@ async def a_kind_runs_no_more_often_than_its_limit(world: World) -> None:
 
 
 @fact
-async def a_kind_at_its_limit_does_not_stand_before_others(world: World) -> None:
+async def a_kind_at_its_limit_does_not_block_other_kinds(world: World) -> None:
     """Jobs behind it in the same lane are claimed."""
     for number in range(5):
         await world.add(f"job-{number}", priority=5)
@@ -47,7 +47,7 @@ async def a_downstream_runs_no_more_jobs_at_once_than_its_limit(world: World) ->
 
 @fact
 async def a_rate_limit_holds_for_any_minute(world: World) -> None:
-    """Three a minute: the fourth starts when the first is a minute ago, and not at its turn."""
+    """Three per minute: the fourth starts a minute after the first, not with the next minute."""
     await world.declare(rate=RateLimit(per_minute=3))
     for number in range(9):
         await world.add(f"job-{number}", downstream="gateway")
@@ -61,8 +61,8 @@ async def a_rate_limit_holds_for_any_minute(world: World) -> None:
 
 
 @fact
-async def a_rate_limit_does_not_hold_up_other_lanes(world: World) -> None:
-    """They flow at full speed, and the tick says when to look again."""
+async def a_rate_limit_does_not_delay_other_lanes(world: World) -> None:
+    """They are claimed in full, and `wake_at` is set."""
     await world.declare(rate=RateLimit(per_day=1))
     for number in range(3):
         await world.add(f"job-{number}", downstream="gateway")
@@ -74,7 +74,7 @@ async def a_rate_limit_does_not_hold_up_other_lanes(world: World) -> None:
 
 
 @fact
-async def a_downstream_that_was_never_declared_has_no_limits(world: World) -> None:
+async def an_undeclared_downstream_has_no_limits(world: World) -> None:
     """Its jobs run; its reports are ignored."""
     for number in range(3):
         await world.add(f"job-{number}", downstream="unknown")

@@ -1,4 +1,4 @@
-"""Facts about counters: maintained in the same transaction, equal to a recount at any moment."""
+"""Facts about counters: maintained in the same transaction, always equal to a recount."""
 
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
@@ -57,7 +57,7 @@ async def check_counters(world: World) -> None:
 
 @fact
 async def counters_follow_every_move(world: World) -> None:
-    """Uploaded, scheduled, ready, processing, and the three ends."""
+    """Uploaded, scheduled, ready, processing, and the three finished statuses."""
     await world.add("u", status=JobStatus.UPLOADED)
     await world.add("s", run_at=world.now + 50)
     for name in ("a", "b", "c", "d"):
@@ -79,8 +79,8 @@ async def counters_follow_every_move(world: World) -> None:
 
 
 @fact
-async def outcomes_are_counted_by_attempts_and_outlive_retention(world: World) -> None:
-    """Success at the first try and in the end, without looking at a single job."""
+async def outcomes_are_counted_by_attempts_and_kept_after_retention(world: World) -> None:
+    """Success rates can be computed without reading jobs."""
     await world.run("a", Completed())
     await world.add("b")
     await world.finish(await world.claim_one(), Retry(0, BROKEN))
@@ -98,7 +98,7 @@ async def outcomes_are_counted_by_attempts_and_outlive_retention(world: World) -
 
 
 @fact
-async def counters_equal_a_recount_after_anything(world: World) -> None:
+async def counters_equal_a_recount_after_random_operations(world: World) -> None:
     """A long random walk over everything that moves jobs."""
     rng = random.Random(20_240_601)
     await world.declare()

@@ -1,4 +1,4 @@
-"""Facts about several handles, as several processes have them, on one database."""
+"""Facts about several handles, like those of several processes, on one database."""
 
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
@@ -10,7 +10,7 @@ from holdfast.testing.conformance.world import World, fact, ids
 
 
 @fact
-async def what_one_handle_wrote_the_other_sees(world: World) -> None:
+async def one_handle_sees_the_writes_of_the_other(world: World) -> None:
     """As soon as it was acknowledged."""
     second = await world.open_second()
     await world.add("a")
@@ -45,8 +45,8 @@ async def two_workers_share_the_jobs_without_overlap(world: World) -> None:
 
 
 @fact
-async def work_enqueued_here_wakes_whoever_waits(world: World) -> None:
-    """Also where it came between the empty tick and the wait."""
+async def enqueueing_wakes_a_waiting_worker(world: World) -> None:
+    """Also if it happens between the empty tick and the wait."""
     empty = await world.tick([], 1)
     await world.add("a")
     assert await world.store.wait_for_work(empty.mark, 10)
@@ -59,8 +59,8 @@ async def work_enqueued_here_wakes_whoever_waits(world: World) -> None:
 
 
 @fact
-async def work_enqueued_by_another_handle_wakes_whoever_waits(world: World) -> None:
-    """A hint, and one that comes."""
+async def enqueueing_by_another_handle_wakes_a_waiting_worker(world: World) -> None:
+    """The hint arrives."""
     second = await world.open_second()
     idle = await world.tick([], 1)
     waiting = asyncio.create_task(world.store.wait_for_work(idle.mark, 10))
@@ -70,8 +70,8 @@ async def work_enqueued_by_another_handle_wakes_whoever_waits(world: World) -> N
 
 
 @fact
-async def waiting_for_work_ends_without_any(world: World) -> None:
-    """After its time, with False or with a hint for nothing, never later."""
+async def waiting_for_work_ends_after_the_timeout(world: World) -> None:
+    """With False or a wrong hint, never later."""
     idle = await world.tick([], 1)
     await asyncio.wait_for(world.store.wait_for_work(idle.mark, 0.02), 5)
 
@@ -92,8 +92,8 @@ async def many_writers_lose_nothing(world: World) -> None:
 
 
 @fact
-async def one_bad_request_does_not_hurt_those_beside_it(world: World) -> None:
-    """Requests that share a commit do not share their fate."""
+async def one_bad_request_does_not_affect_concurrent_ones(world: World) -> None:
+    """Requests in the same commit succeed or fail separately."""
     good = [world.add(f"job-{number}") for number in range(5)]
     bad = world.store.progress((await _claimed(world)).lease, 7.0, now=world.now)
     results = await asyncio.gather(*good, bad, return_exceptions=True)

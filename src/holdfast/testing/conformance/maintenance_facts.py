@@ -1,4 +1,4 @@
-"""Facts about the chores: rescue, deadlines, late results, retention, leadership."""
+"""Facts about maintenance: rescue, deadlines, late results, retention, leadership."""
 
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
@@ -18,8 +18,8 @@ from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 
 @fact
-async def a_job_whose_lease_ran_out_runs_again(world: World) -> None:
-    """Not a moment earlier; the attempt count continues, and history tells."""
+async def a_job_with_an_expired_lease_runs_again(world: World) -> None:
+    """Not earlier; the attempt count continues, and history records it."""
     await world.add("a")
     await world.claim_one()
     world.pass_time(LEASE - 0.5)
@@ -39,7 +39,7 @@ async def a_job_whose_lease_ran_out_runs_again(world: World) -> None:
 
 @fact
 async def a_crash_loop_ends_in_the_dead_letters(world: World) -> None:
-    """After `max_attempts`, not never."""
+    """After `max_attempts`."""
     await world.add("a", max_attempts=3)
     dead: tuple[str, ...] = ()
     for _ in range(3):
@@ -59,8 +59,8 @@ async def a_crash_loop_ends_in_the_dead_letters(world: World) -> None:
 
 
 @fact
-async def a_rescue_takes_a_bounded_number(world: World) -> None:
-    """The longest lost first, the rest at the next call."""
+async def a_rescue_has_a_limit(world: World) -> None:
+    """The oldest first, the rest at the next call."""
     for number in range(5):
         await world.add(f"job-{number}")
         await world.claim_one()
@@ -76,7 +76,7 @@ async def a_rescue_takes_a_bounded_number(world: World) -> None:
 
 
 @fact
-async def a_deadline_fails_a_job_wherever_it_stands(world: World) -> None:
+async def a_deadline_fails_a_job_in_every_unfinished_status(world: World) -> None:
     """Uploaded, queued, waiting or running: failed with TIMEOUT, a dead letter."""
     deadline = world.now + 10
     await world.add("running", deadline_at=deadline)
@@ -102,8 +102,8 @@ async def a_deadline_fails_a_job_wherever_it_stands(world: World) -> None:
 
 
 @fact
-async def finished_jobs_have_no_deadline_any_more(world: World) -> None:
-    """A job that made it is left alone."""
+async def deadlines_do_not_affect_finished_jobs(world: World) -> None:
+    """A complete job is unchanged."""
     await world.run("a", Completed(), deadline_at=world.now + 10)
     world.pass_time(99)
     assert await world.store.expire_deadlines(now=world.now) == ()
@@ -123,8 +123,8 @@ async def deadlines_are_checked_in_batches(world: World) -> None:
 
 
 @fact
-async def a_late_result_can_be_handed_in_by_others(world: World) -> None:
-    """Once a token, and only where the job was failed with TIMEOUT under that token."""
+async def a_late_result_can_be_stored_separately(world: World) -> None:
+    """Once per token, and only if the job failed with TIMEOUT under that token."""
     await world.add("a", deadline_at=world.now + 10)
     await world.claim_one()
     assert not await world.store.store_late_result("a", 1, '"x"', now=world.now)
@@ -133,7 +133,7 @@ async def a_late_result_can_be_handed_in_by_others(world: World) -> None:
     assert not await world.store.store_late_result("a", 7, '"x"', now=world.now)
     assert await world.store.store_late_result("a", 1, '"x"', now=world.now)
     assert not await world.store.store_late_result("a", 1, '"y"', now=world.now)
-    assert not await world.store.store_late_result("nobody", 1, '"x"', now=world.now)
+    assert not await world.store.store_late_result("missing", 1, '"x"', now=world.now)
     (late,) = await world.store.late_results("a")
     assert late.result == '"x"'
     job = await world.job("a")
@@ -142,7 +142,7 @@ async def a_late_result_can_be_handed_in_by_others(world: World) -> None:
 
 @fact
 async def retention_by_age_deletes_the_job_and_all_its_history(world: World) -> None:
-    """Of that kind and status only, and what it deleted is told."""
+    """Of that kind and status only; the deleted jobs are returned."""
     await world.run("old", Completed('"r"'), owner="ann", meta='{"f":1}')
     await world.run("failed", Failed(BROKEN))
     await world.run("kind", Completed(), kind="other")
@@ -172,7 +172,7 @@ async def retention_by_count_keeps_the_newest(world: World) -> None:
 
 
 @fact
-async def retention_works_in_batches_and_forgets_dead_letters(world: World) -> None:
+async def retention_works_in_batches_and_deletes_dead_letters(world: World) -> None:
     """The oldest first; groups and counters follow."""
     for number in range(3):
         await world.run(f"job-{number}", Failed(BROKEN))
@@ -189,8 +189,8 @@ async def retention_works_in_batches_and_forgets_dead_letters(world: World) -> N
 
 
 @fact
-async def retention_leaves_unfinished_jobs_alone(world: World) -> None:
-    """Asking for it is an error of the caller."""
+async def retention_refuses_unfinished_statuses(world: World) -> None:
+    """Such a rule is an error of the caller."""
     await world.add("a")
     try:
         await world.store.delete_finished(
@@ -205,7 +205,7 @@ async def retention_leaves_unfinished_jobs_alone(world: World) -> None:
 
 @fact
 async def a_deleted_id_and_key_can_be_used_again(world: World) -> None:
-    """Nothing remembers the job."""
+    """Nothing of the job is left."""
     await world.run("a", Completed(), dedup_key="k")
     world.pass_time(10)
     await world.store.delete_finished(
@@ -233,8 +233,8 @@ async def deleting_some_of_the_ids_made_together_leaves_the_others(world: World)
 
 
 @fact
-async def one_leads_until_its_time_is_over(world: World) -> None:
-    """It may renew; the next one gets a higher term."""
+async def one_holder_leads_until_its_lease_expires(world: World) -> None:
+    """It may renew; the next holder gets a higher term."""
     first = await world.store.lead("maintenance", "one", 10, now=world.now)
     assert first is not None
     assert (first.holder, first.expires_at) == ("one", world.now + 10)
@@ -255,8 +255,8 @@ async def one_leads_until_its_time_is_over(world: World) -> None:
 
 
 @fact
-async def whoever_resigns_lets_the_next_one_lead_at_once(world: World) -> None:
-    """And only the holder can."""
+async def after_a_resignation_the_next_holder_leads_at_once(world: World) -> None:
+    """Only the holder can resign."""
     await world.store.lead("maintenance", "one", 10, now=world.now)
     assert not await world.store.resign("maintenance", "two")
     assert await world.store.resign("maintenance", "one")

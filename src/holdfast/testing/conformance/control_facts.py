@@ -1,4 +1,4 @@
-"""Facts about what people ask for: cancel, retry, discard."""
+"""Facts about requests of people: cancel, retry, discard."""
 
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
@@ -22,7 +22,7 @@ from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 
 @fact
-async def a_job_that_nobody_runs_is_cancelled_at_once(world: World) -> None:
+async def a_job_that_is_not_running_is_cancelled_at_once(world: World) -> None:
     """Uploaded, queued or waiting for its retry."""
     await world.add("a", status=JobStatus.UPLOADED)
     await world.add("b")
@@ -38,7 +38,7 @@ async def a_job_that_nobody_runs_is_cancelled_at_once(world: World) -> None:
 
 @fact
 async def a_running_job_is_asked_to_cancel_through_its_heartbeat(world: World) -> None:
-    """The worker hears of it, lets go, and the job is cancelled."""
+    """The worker is notified, stops the handler, and the job is cancelled."""
     await world.add("a")
     await world.add("b")
     a, b = await world.claim()
@@ -56,7 +56,7 @@ async def a_running_job_is_asked_to_cancel_through_its_heartbeat(world: World) -
 
 
 @fact
-async def a_job_that_completes_before_it_hears_is_complete(world: World) -> None:
+async def a_job_that_completes_before_the_notification_is_complete(world: World) -> None:
     """The work was done."""
     await world.add("a")
     claim = await world.claim_one()
@@ -66,8 +66,8 @@ async def a_job_that_completes_before_it_hears_is_complete(world: World) -> None
 
 
 @fact
-async def a_job_asked_to_cancel_is_not_tried_again(world: World) -> None:
-    """Neither after a failure, nor handed back, nor when its worker dies."""
+async def a_job_with_a_cancel_request_is_not_retried(world: World) -> None:
+    """Neither after a failure or a release, nor when its worker dies."""
     trial = Retry(5, BROKEN, counted=False)
     outcomes: list[Outcome] = [Retry(5, BROKEN), Released(), trial]
     for name, outcome in zip("abd", outcomes, strict=True):
@@ -87,17 +87,17 @@ async def a_job_asked_to_cancel_is_not_tried_again(world: World) -> None:
 
 @fact
 async def a_finished_job_cannot_be_cancelled(world: World) -> None:
-    """Complete and failed stay what they are."""
+    """Complete and failed jobs are unchanged."""
     await world.run("a", Completed())
     await world.run("b", Failed(BROKEN))
     assert await world.store.cancel("a", now=world.now) is Change.REFUSED
     assert await world.store.cancel("b", now=world.now) is Change.REFUSED
-    assert await world.store.cancel("nobody", now=world.now) is Change.MISSING
+    assert await world.store.cancel("missing", now=world.now) is Change.MISSING
 
 
 @fact
-async def a_waiting_job_can_be_let_go_at_once(world: World) -> None:
-    """Before its retry or its first run; nothing is counted, and asking again changes nothing."""
+async def a_waiting_job_can_be_expedited(world: World) -> None:
+    """Before its retry or its first run; nothing is counted, and repeating it changes nothing."""
     await world.add("a")
     await world.finish(await world.claim_one(), Retry(60, BROKEN))
     await world.add("b", run_at=world.now + 99)
@@ -118,8 +118,8 @@ async def a_waiting_job_can_be_let_go_at_once(world: World) -> None:
 
 
 @fact
-async def only_a_queued_job_can_be_let_go_at_once(world: World) -> None:
-    """One that is ready or due stays in its place."""
+async def only_a_queued_job_can_be_expedited(world: World) -> None:
+    """A ready or due job keeps its position."""
     await world.add("later", run_at=world.now + 5)
     due = world.now + 5
     await world.add("running")
@@ -131,7 +131,7 @@ async def only_a_queued_job_can_be_let_go_at_once(world: World) -> None:
         before = await world.job(name)
         assert await world.store.expedite(name, now=world.now) is Change.REFUSED
         assert await world.job(name) == before
-    assert await world.store.expedite("nobody", now=world.now) is Change.MISSING
+    assert await world.store.expedite("missing", now=world.now) is Change.MISSING
     world.pass_time(10)
     assert await world.store.expedite("later", now=world.now) is Change.DONE
     assert (await world.job("later")).ready_at == due
@@ -141,8 +141,8 @@ async def only_a_queued_job_can_be_let_go_at_once(world: World) -> None:
 
 
 @fact
-async def a_waiting_job_of_a_held_downstream_stays_held_when_it_is_let_go(world: World) -> None:
-    """A breaker is not asked to look away."""
+async def an_expedited_job_of_a_held_downstream_stays_held(world: World) -> None:
+    """The breaker still applies."""
     await world.declare()
     await world.add("first", downstream="gateway")
     await world.finish(await world.claim_one(), Retry(60, BROKEN), Verdict.FAILURE)
@@ -152,7 +152,7 @@ async def a_waiting_job_of_a_held_downstream_stays_held_when_it_is_let_go(world:
 
 
 @fact
-async def a_manual_retry_starts_anew_and_keeps_history(world: World) -> None:
+async def a_manual_retry_resets_the_attempts_and_keeps_history(world: World) -> None:
     """failed → queued: attempts at zero, error gone, the count of manual retries up."""
     await world.run("a", Failed(BROKEN), max_attempts=1)
     world.pass_time(60)
@@ -176,7 +176,7 @@ async def only_failed_jobs_can_be_retried_by_hand(world: World) -> None:
     await world.run("a", Failed(BROKEN))
     await world.run("b", Completed())
     await world.add("c")
-    answers = await world.store.retry(["b", "nobody", "a", "c", "a"], now=world.now)
+    answers = await world.store.retry(["b", "missing", "a", "c", "a"], now=world.now)
     assert answers == (
         Change.REFUSED,
         Change.MISSING,
@@ -187,8 +187,8 @@ async def only_failed_jobs_can_be_retried_by_hand(world: World) -> None:
 
 
 @fact
-async def a_retry_beside_a_twin_is_refused(world: World) -> None:
-    """One key, one job, also when the older one wants to come back."""
+async def a_retry_is_refused_if_a_twin_exists(world: World) -> None:
+    """One job per key, also on a manual retry."""
     await world.run("a", Failed(BROKEN), dedup_key="k")
     await world.add("b", dedup_key="k")
     assert await world.store.retry(["a"], now=world.now) == (Change.TWIN,)
@@ -196,8 +196,8 @@ async def a_retry_beside_a_twin_is_refused(world: World) -> None:
 
 
 @fact
-async def a_retry_after_the_deadline_lifts_it(world: World) -> None:
-    """The person decided; a deadline that is still ahead stays."""
+async def a_retry_after_the_deadline_removes_it(world: World) -> None:
+    """A future deadline is kept."""
     await world.add("a", deadline_at=world.now + 10)
     await world.add("b", deadline_at=world.now + 1000)
     world.pass_time(11)
@@ -210,8 +210,8 @@ async def a_retry_after_the_deadline_lifts_it(world: World) -> None:
 
 
 @fact
-async def dead_letters_tell_what_a_person_needs(world: World) -> None:
-    """Reason, attempts made, last error, time; newest failure first."""
+async def dead_letters_have_reason_attempts_error_and_time(world: World) -> None:
+    """Newest failure first."""
     await world.run("a", Failed(BROKEN), max_attempts=2)
     world.pass_time(1)
     await world.run("b", Failed(BROKEN))
@@ -226,8 +226,8 @@ async def dead_letters_tell_what_a_person_needs(world: World) -> None:
 
 
 @fact
-async def dead_letters_come_in_pages(world: World) -> None:
-    """Walking them meets each once, also where many failed at the same time."""
+async def dead_letters_are_listed_in_pages(world: World) -> None:
+    """Each is listed once, also if many failed at the same time."""
     for number in range(5):
         await world.run(f"job-{number}", Failed(BROKEN))
     seen: list[str] = []
@@ -240,8 +240,8 @@ async def dead_letters_come_in_pages(world: World) -> None:
 
 
 @fact
-async def dead_letters_group_by_what_failed_alike(world: World) -> None:
-    """Numbers, ids and quoted values do not tell failures apart; codes and kinds do."""
+async def dead_letters_are_grouped_by_similar_failures(world: World) -> None:
+    """Numbers, ids and quoted values do not distinguish failures; codes and kinds do."""
     messages = ["page 3 of 'a.pdf' is broken", "page 17 of 'b.pdf' is broken", "no memory"]
     for number, message in enumerate(messages):
         await world.run(f"job-{number}", Failed(JobError(ErrorCode.PARSE_ERROR, message)))
@@ -257,11 +257,11 @@ async def dead_letters_group_by_what_failed_alike(world: World) -> None:
 
 
 @fact
-async def a_discarded_dead_letter_is_gone_and_its_job_is_not(world: World) -> None:
+async def a_discarded_dead_letter_keeps_its_job(world: World) -> None:
     """It stays failed, with its history, until retention deletes it."""
     await world.run("a", Failed(BROKEN))
     await world.run("b", Failed(BROKEN))
-    assert await world.store.discard(["a", "a", "nobody"], now=world.now) == 1
+    assert await world.store.discard(["a", "a", "missing"], now=world.now) == 1
     assert await world.store.discard(["a"], now=world.now) == 0
     letters, _ = await world.store.dead_letters()
     assert [letter.job.id for letter in letters] == ["b"]

@@ -1,4 +1,4 @@
-"""Facts about how attempts end, and what history keeps of them."""
+"""Facts about how attempts end, and how history records them."""
 
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
@@ -21,7 +21,7 @@ from holdfast.testing.conformance.world import BROKEN, World, fact
 
 
 @fact
-async def a_completed_job_has_its_result_and_nothing_of_the_lease(world: World) -> None:
+async def a_completed_job_has_its_result_and_no_lease(world: World) -> None:
     """processing → complete."""
     await world.add("a")
     claim = await world.claim_one()
@@ -35,7 +35,7 @@ async def a_completed_job_has_its_result_and_nothing_of_the_lease(world: World) 
 
 
 @fact
-async def history_tells_every_step(world: World) -> None:
+async def history_records_every_step(world: World) -> None:
     """Queued, processing, retry, processing, complete: with attempt, duration and error."""
     await world.add("a", owner="ann")
     await world.finish(await world.claim_one(), Retry(5, BROKEN), duration=1.5, meta='{"s":502}')
@@ -82,8 +82,8 @@ async def attempts_keep_their_own_errors_and_the_waiting_job_has_none(world: Wor
 
 
 @fact
-async def the_attempt_under_way_is_listed_without_an_end(world: World) -> None:
-    """It was written down before it began."""
+async def a_running_attempt_is_listed_without_an_end(world: World) -> None:
+    """It was recorded at the claim."""
     await world.add("a")
     claim = await world.claim_one()
     (attempt,) = await world.store.attempts("a")
@@ -115,7 +115,7 @@ async def a_failed_job_is_a_dead_letter_with_its_reason(world: World) -> None:
 
 
 @fact
-async def whatever_text_an_exception_carries_can_be_stored(world: World) -> None:
+async def any_text_of_an_exception_can_be_stored(world: World) -> None:
     """Null bytes, lone surrogates, quotes and length do not stop a failure from being recorded."""
     awkward = "\x00 \ud800 ' \" \\ é " + "x" * 10_000
     job = await world.run("a", Failed(JobError(ErrorCode.UNKNOWN, awkward)))
@@ -132,7 +132,7 @@ async def whatever_text_an_exception_carries_can_be_stored(world: World) -> None
 
 @fact
 async def a_retry_without_an_attempt_left_is_a_dead_letter(world: World) -> None:
-    """Whatever the worker believed."""
+    """Even if the worker reports a retry."""
     await world.add("a", max_attempts=1)
     claim = await world.claim_one()
     result = await world.finish(claim, Retry(5, BROKEN))
@@ -143,8 +143,8 @@ async def a_retry_without_an_attempt_left_is_a_dead_letter(world: World) -> None
 
 
 @fact
-async def a_retry_that_does_not_count_gives_its_attempt_back(world: World) -> None:
-    """History keeps its error all the same, and the job waits as after any other failure."""
+async def an_uncounted_retry_undoes_the_attempt_count(world: World) -> None:
+    """History keeps its error, and the job waits as after any other failure."""
     await world.add("a")
     await world.finish(await world.claim_one(), Retry(5, BROKEN))
     world.pass_time(5)
@@ -165,8 +165,8 @@ async def a_retry_that_does_not_count_gives_its_attempt_back(world: World) -> No
 
 
 @fact
-async def a_retry_that_does_not_count_exhausts_nothing(world: World) -> None:
-    """Not even on the last attempt, and however often it comes; without a delay it is ready."""
+async def an_uncounted_retry_does_not_exhaust_the_attempts(world: World) -> None:
+    """Not even on the last attempt, or repeatedly; without a delay the job is ready."""
     await world.add("a", max_attempts=1)
     for token in range(1, 4):
         world.pass_time(1)
@@ -184,8 +184,8 @@ async def a_retry_that_does_not_count_exhausts_nothing(world: World) -> None:
 
 
 @fact
-async def a_job_handed_back_gets_its_attempt_back(world: World) -> None:
-    """A shutdown does not burn an attempt, and history tells of it."""
+async def a_released_job_has_no_attempt_counted(world: World) -> None:
+    """A shutdown counts no attempt, and history records it."""
     await world.add("a", max_attempts=1)
     await world.finish(await world.claim_one(), Released())
     job = await world.job("a")
@@ -200,7 +200,7 @@ async def a_job_handed_back_gets_its_attempt_back(world: World) -> None:
 
 
 @fact
-async def a_job_handed_back_for_later_waits(world: World) -> None:
+async def a_job_released_with_a_delay_waits(world: World) -> None:
     """Its downstream opened after the claim."""
     await world.add("a")
     await world.finish(await world.claim_one(), Released(after=30, reason="circuit_open"))
@@ -218,8 +218,8 @@ async def a_cancelled_attempt_ends_the_job(world: World) -> None:
 
 
 @fact
-async def a_result_after_the_deadline_is_late_even_before_anyone_checked(world: World) -> None:
-    """The time of arrival decides: failed with TIMEOUT, the result kept aside."""
+async def a_result_after_the_deadline_is_late_even_before_the_deadline_check(world: World) -> None:
+    """The time of arrival decides: failed with TIMEOUT, with a late result."""
     await world.add("a", deadline_at=world.now + 10)
     claim = await world.claim_one()
     world.pass_time(10.5)
@@ -235,7 +235,7 @@ async def a_result_after_the_deadline_is_late_even_before_anyone_checked(world: 
 
 @fact
 async def a_result_at_the_deadline_counts(world: World) -> None:
-    """After it means after it."""
+    """Only later results are late."""
     await world.add("a", deadline_at=world.now + 10)
     claim = await world.claim_one()
     world.pass_time(10)
@@ -245,7 +245,7 @@ async def a_result_at_the_deadline_counts(world: World) -> None:
 
 @fact
 async def any_other_end_after_the_deadline_is_a_timeout_too(world: World) -> None:
-    """A retry would never be run, and a failure's reason comes second."""
+    """A retry would never run, and the timeout overrides another failure."""
     trial = Retry(1, BROKEN, counted=False)
     outcomes: list[Outcome] = [Retry(1, BROKEN), Failed(BROKEN), Released(), trial]
     for name, outcome in zip("abcd", outcomes, strict=True):
@@ -277,8 +277,8 @@ async def a_result_after_timeout_is_stored_once_and_changes_no_status(world: Wor
 
 
 @fact
-async def progress_is_stored_under_the_lease_and_forgotten_at_the_end(world: World) -> None:
-    """With an event only where one is asked for."""
+async def progress_is_stored_under_the_lease_and_cleared_at_the_end(world: World) -> None:
+    """With an event only if requested."""
     await world.add("a")
     claim = await world.claim_one()
     assert await world.store.progress(claim.lease, 0.5, "extracting", now=world.now)

@@ -1,4 +1,4 @@
-"""Facts about lists, streams of changes, and looking things up."""
+"""Facts about queries: single jobs, lists, streams of changes."""
 
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
@@ -10,17 +10,17 @@ from holdfast.testing.conformance.world import BROKEN, World, fact
 
 
 @fact
-async def what_is_unknown_is_told_so(world: World) -> None:
-    """None and empty, never an error."""
-    assert await world.store.get("nobody") is None
-    assert await world.store.events("nobody") == ()
-    assert await world.store.attempts("nobody") == ()
-    assert await world.store.late_results("nobody") == ()
+async def unknown_ids_are_not_an_error(world: World) -> None:
+    """The result is None or empty."""
+    assert await world.store.get("missing") is None
+    assert await world.store.events("missing") == ()
+    assert await world.store.attempts("missing") == ()
+    assert await world.store.late_results("missing") == ()
 
 
 @fact
-async def lists_are_newest_first_and_walked_by_cursor(world: World) -> None:
-    """Each job once, also while new ones come in."""
+async def lists_are_newest_first_and_paged_by_cursor(world: World) -> None:
+    """Each job once, also while new ones are enqueued."""
     for number in range(5):
         await world.add(f"job-{number}")
     page = await world.store.list_jobs(limit=2)
@@ -34,7 +34,7 @@ async def lists_are_newest_first_and_walked_by_cursor(world: World) -> None:
 
 
 @fact
-async def a_page_that_is_exactly_full_ends_the_walk(world: World) -> None:
+async def an_exactly_full_page_is_the_last_one(world: World) -> None:
     """No empty page follows."""
     await world.add("a")
     await world.add("b")
@@ -55,7 +55,7 @@ async def a_foreign_cursor_is_refused(world: World) -> None:
 
 
 @fact
-async def every_filter_narrows(world: World) -> None:
+async def every_filter_is_applied(world: World) -> None:
     """Status, kind, queue, downstream, owner, id, error, attempts and time."""
     await world.run("done", Completed(), owner="ann")
     error = JobError(ErrorCode.PARSE_ERROR, "page 7 is broken")
@@ -99,7 +99,7 @@ async def every_filter_narrows(world: World) -> None:
 
 @fact
 async def changes_are_streamed_in_order_without_gaps(world: World) -> None:
-    """From any point, for everybody or for one owner."""
+    """From any sequence, for all owners or for one."""
     await world.run("before", Completed())
     start = await world.store.last_sequence()
     assert await world.store.changes_since(start) == ()
@@ -134,8 +134,8 @@ async def sequences_are_not_used_again_after_retention(world: World) -> None:
 
 
 @fact
-async def waiting_for_changes_ends_when_there_are_some(world: World) -> None:
-    """At once where there are, after the time where there are none."""
+async def waiting_for_changes_ends_with_a_change(world: World) -> None:
+    """At once if there is one already, else after the timeout."""
     start = await world.store.last_sequence()
     assert not await world.store.wait_for_changes(start, 0.01)
     await world.add("a")
@@ -155,7 +155,7 @@ async def the_oldest_ready_job_is_known_by_queue(world: World) -> None:
 
 
 @fact
-async def a_ping_answers_with_the_time_and_the_schema_has_a_version(world: World) -> None:
-    """A store that lives says so."""
+async def a_ping_returns_the_time_and_the_schema_has_a_version(world: World) -> None:
+    """For health checks."""
     assert await world.store.ping() > 1_600_000_000
     assert await world.store.schema_version() >= 1
