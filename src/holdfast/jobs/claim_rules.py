@@ -1,4 +1,4 @@
-"""How the jobs of one claim are shared out among the lanes that have ready jobs."""
+"""How one claim divides its jobs among the lanes that have ready jobs."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -7,12 +7,12 @@ LaneT = TypeVar("LaneT")
 
 
 def share_out(lanes: Sequence[LaneT], limit: int, take: Callable[[LaneT, int], int]) -> None:
-    """Take up to `limit` jobs: an equal share from every lane, and the rest from who has more.
+    """Take up to `limit` jobs: an equal share from every lane, the rest from lanes with more jobs.
 
     Args:
-        lanes: in the order in which they are served; the first ones get what cannot be divided.
-        take: takes up to so many jobs from a lane, within all limits of its downstream and kinds,
-            and returns how many it took. Fewer than asked for means that the lane has no more.
+        lanes: in the order in which they are served; the remainder goes to the first ones.
+        take: called with a lane and a number; takes at most that many jobs, within all limits of
+            the downstream and the kinds, and returns how many. Fewer means the lane is empty.
     """
     remaining = limit
     while lanes and remaining > 0:

@@ -1,4 +1,4 @@
-"""Which status a report moves its job to, where several reasons compete.
+"""Which status a report moves its job to, if several reasons apply.
 
 Both stores follow this rule: one calls the function, the other mirrors it in SQL, and the
 conformance suite compares every combination with it.
@@ -10,11 +10,10 @@ from holdfast.jobs.model import Cancelled, Completed, Failed, JobStatus, Outcome
 def target_status(
     outcome: Outcome, *, past_deadline: bool, cancel_requested: bool, attempts_left: bool
 ) -> JobStatus:
-    """Return where an accepted report moves its job.
+    """Return the new status of a job after an accepted report.
 
-    A handler that stopped on request is cancelled, also after the deadline. Otherwise a passed
-    deadline comes first, then an end that the attempt reached, then a request to cancel, and only
-    then another attempt, if one is left.
+    A job whose handler stopped on request is cancelled, also after the deadline. Otherwise the
+    order is: a passed deadline, a final outcome, a cancel request, another attempt if one is left.
     """
     if isinstance(outcome, Cancelled):
         return JobStatus.CANCELLED
