@@ -14,17 +14,21 @@ SOON = 60.0
 HEAD = b"GET / HTTP/1.1\r\nhost: here\r\n"
 
 
-async def slow_app(scope, receive, send):
-    """Take longer to answer than a head may take to come."""
-    if scope["type"] == "lifespan":
-        await receive()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await send({"type": "lifespan.shutdown.complete"})
-        return
-    await asyncio.sleep(3)
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b""})
+def app_that_waits_for(event):
+    """Return an app that answers once `event` is set."""
+
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        await event.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    return app
 
 
 async def talk(port, *pieces, then=b""):
@@ -49,14 +53,23 @@ async def talk(port, *pieces, then=b""):
 
 def test_who_does_not_send_a_whole_head_is_not_waited_for_for_good(monkeypatch):
     monkeypatch.setattr(server_module, "HEADER_SECONDS", 2.0)
+    monkeypatch.setattr(server_module, "IDLE_SECONDS", 2)
 
     async def run():
-        server = uvicorn_server(slow_app, asyncio.Event())
+        cut = asyncio.Event()
+        server = uvicorn_server(app_that_waits_for(cut), asyncio.Event())
+
+        async def say_nothing():
+            found = await talk(port)
+            # Whole heads have waited for their answer longer than a head may take to come.
+            cut.set()
+            return found
+
         with socket.create_server(("127.0.0.1", 0)) as listener:
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             port = listener.getsockname()[1]
             answers = await asyncio.gather(
-                talk(port),
+                say_nothing(),
                 talk(port, b"GET / HT"),
                 talk(port, HEAD, then=b"x-a: b\r\n"),
                 talk(port, HEAD, b"connection: close\r\n\r\n"),
@@ -76,7 +89,9 @@ def test_the_next_head_on_a_connection_is_not_waited_for_for_good_either(monkeyp
     monkeypatch.setattr(server_module, "HEADER_SECONDS", 2.0)
 
     async def run():
-        server = uvicorn_server(slow_app, asyncio.Event())
+        at_once = asyncio.Event()
+        at_once.set()
+        server = uvicorn_server(app_that_waits_for(at_once), asyncio.Event())
         with socket.create_server(("127.0.0.1", 0)) as listener:
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             reader, writer = await asyncio.open_connection(*listener.getsockname())
@@ -95,7 +110,7 @@ def test_the_next_head_on_a_connection_is_not_waited_for_for_good_either(monkeyp
 
 
 def test_an_idle_connection_is_kept_longer_than_clients_keep_theirs():
-    server = uvicorn_server(slow_app, asyncio.Event())
+    server = uvicorn_server(app_that_waits_for(asyncio.Event()), asyncio.Event())
 
     assert server.config.timeout_keep_alive > 2 * httpx.Limits().keepalive_expiry
 
