@@ -12,7 +12,7 @@ def share_out(lanes: Sequence[LaneT], limit: int, take: Callable[[LaneT, int], i
     Args:
         lanes: in the order in which they are served; the remainder goes to the first ones.
         take: called with a lane and a number; takes at most that many jobs, within all limits of
-            the downstream and the kinds, and returns how many. Fewer means the lane is empty.
+            the downstream and the kinds, and returns how many. Fewer means that none are left.
     """
     remaining = limit
     while lanes and remaining > 0:

@@ -121,7 +121,7 @@ class NewJob(Value, frozen=True):
     """A job to be created by a store, validated on construction.
 
     Args:
-        id: unique, also after the job ends; enqueueing the same id again returns that job.
+        id: unique until retention deletes the job; enqueueing it again returns that job.
         kind: selects the handler.
         queue: selects the workers.
         arguments: JSON text.

@@ -68,8 +68,8 @@ class DeadLetters:
     ) -> Requeued:
         """Requeue every dead letter that matches; cancel the task to stop midway.
 
-        Jobs that fail again meanwhile are not requeued twice. While a downstream in `fail_fast`
-        mode is open, its jobs wait to be requeued.
+        Jobs that fail again meanwhile are not requeued twice. The requeue waits while a downstream
+        of the next batch is open in `fail_fast` mode.
 
         Args:
             where: which ones.

@@ -54,8 +54,8 @@ class JobRequest(Generic[ArgsT, ResultT]):
         deadline: when an unfinished job fails with `TIMEOUT`: seconds or a timedelta from now, or a
             datetime with a time zone. By default the kind's, from now or `run_at`, whichever is
             later.
-        id: unique, also after the job ends: enqueueing it again returns the first job. By default
-            an id is generated.
+        id: unique until retention deletes the job; enqueueing it again returns that job. By
+            default an id is generated.
         meta: JSON values for pages (file name, size, ...), also available to the handler.
         uploaded: create it `uploaded`, to wait for `Engine.submit` or `Engine.reject`.
     """
