@@ -14,21 +14,24 @@ from holdfast.errors import (
     ConcurrencyLimitError,
     DeadlineExceeded,
     ErrorCode,
+    ErrorInfo,
     HoldfastError,
     Permanent,
     RateLimitedError,
     RetryLater,
     RetryRule,
+    error_code,
+    stored_code,
 )
 
 CODES = (
-    "NOT_PDF TOO_LARGE INVALID_MAPPING GW_4XX GW_5XX GW_TIMEOUT GW_UNAVAILABLE IO_ERROR "
-    "MEMORY_ERROR PARSE_ERROR VALIDATION_ERROR NOT_READY EXPIRED FILE_NOT_FOUND FORBIDDEN "
+    "GW_4XX GW_5XX GW_TIMEOUT GW_UNAVAILABLE TOO_LARGE IO_ERROR MEMORY_ERROR PARSE_ERROR "
+    "VALIDATION_ERROR NOT_READY EXPIRED FORBIDDEN "
     "INVALID_STATE TIMEOUT CIRCUIT_OPEN RATE_LIMITED LEASE_LOST CANCELLED UNKNOWN"
 )
 
 
-def test_the_codes_are_those_of_the_contract():
+def test_the_librarys_codes_are_those_that_any_app_can_meet():
     assert [code.value for code in ErrorCode] == CODES.split()
 
 
@@ -39,19 +42,16 @@ def test_every_code_has_one_row_under_its_own_name():
 
 def test_the_table_cannot_be_changed():
     with pytest.raises(TypeError):
-        ERRORS[ErrorCode.UNKNOWN] = ERRORS[ErrorCode.NOT_PDF]  # type: ignore[index]
+        ERRORS[ErrorCode.UNKNOWN] = ERRORS[ErrorCode.EXPIRED]  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
     ("code", "status"),
     [
-        ("NOT_PDF", 400),
         ("TOO_LARGE", 413),
-        ("INVALID_MAPPING", 400),
         ("IO_ERROR", 500),
         ("NOT_READY", 409),
         ("EXPIRED", 404),
-        ("FILE_NOT_FOUND", 404),
         ("FORBIDDEN", 403),
         ("INVALID_STATE", 409),
         ("RATE_LIMITED", 429),
@@ -114,7 +114,8 @@ OURS = [
     RateLimitedError("gemini"),
     ConcurrencyLimitError("gemini", 8),
     Permanent(ErrorCode.GW_4XX, "unsupported mapping"),
-    Permanent("NOT_PDF"),
+    Permanent("PARSE_ERROR"),
+    Permanent("CARD_DECLINED", "Ask your bank."),
     RetryLater(2.5),
     RetryLater(0, "the index is being rebuilt"),
     HoldfastError("plain"),
@@ -129,7 +130,7 @@ def test_our_errors_survive_pickling(error, protocol):
     assert str(again) == str(error)
     assert again.args == error.args
     assert vars(again) == vars(error)
-    assert again.code is error.code
+    assert again.code == error.code
 
 
 @pytest.mark.parametrize("error", OURS, ids=repr)
@@ -172,14 +173,16 @@ def test_a_subclass_with_a_constructor_of_its_own_survives_pickling():
         (RateLimitedError("gemini", 7.0), "RATE_LIMITED", "gemini: the rate limit"),
         (ConcurrencyLimitError("gemini", 8), "RATE_LIMITED", "all 8 places"),
         (Permanent("GW_4XX", "no such mapping"), "GW_4XX", "no such mapping"),
-        (Permanent(ErrorCode.NOT_PDF), "NOT_PDF", "only PDF files"),
+        (Permanent(ErrorCode.EXPIRED), "EXPIRED", "has been removed"),
+        (Permanent("CARD_DECLINED", "Ask your bank."), "CARD_DECLINED", "Ask your bank."),
+        (Permanent("CARD_DECLINED"), "CARD_DECLINED", "CARD_DECLINED"),
         (RetryLater(2.5), "GW_UNAVAILABLE", "2.5 s"),
         (RetryLater(2.5, "busy"), "GW_UNAVAILABLE", "busy"),
     ],
 )
 def test_our_errors_carry_their_code_and_say_what_happened(error, code, said):
     assert isinstance(error, HoldfastError)
-    assert error.code is ErrorCode(code)
+    assert error.code == code
     assert said in str(error)
 
 
@@ -189,7 +192,7 @@ def test_fields_are_readable():
     assert (OURS[3].name, OURS[3].seconds) == ("gemini", 45)
     assert (OURS[5].name, OURS[5].retry_at) == ("gemini", None)
     assert (OURS[6].name, OURS[6].limit) == ("gemini", 8)
-    assert OURS[9].after == 2.5
+    assert OURS[10].after == 2.5
 
 
 @pytest.mark.parametrize("kind", [AttemptTimeout, DeadlineExceeded])
@@ -199,10 +202,43 @@ def test_a_cut_off_is_caught_as_a_timeout_without_an_errno(kind):
     assert error.errno is None
 
 
-@pytest.mark.parametrize("code", ["NO_SUCH", "not_pdf", "", None, 404])
-def test_permanent_refuses_an_unknown_code_and_names_it(code):
+@pytest.mark.parametrize("code", ["no_such", "9X", "A B", "A" * 101, "", None, 404])
+def test_permanent_refuses_what_is_not_written_like_a_code_and_names_it(code):
     with pytest.raises(ValueError, match=re.escape(repr(code))):
         Permanent(code, "message")
+
+
+def test_a_code_of_the_library_is_its_enum_member_however_it_is_written():
+    assert error_code("TIMEOUT") is ErrorCode.TIMEOUT
+    assert stored_code("TIMEOUT") is ErrorCode.TIMEOUT
+    assert Permanent("TIMEOUT").code is ErrorCode.TIMEOUT
+    assert stored_code("whatever was stored") == "whatever was stored"
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"code": "lower"}, "lower"),
+        ({"message": ""}, "one line"),
+        ({"message": "two\nlines"}, "one line"),
+        ({"http_status": 200}, "200"),
+    ],
+)
+def test_a_declared_code_that_cannot_be_used_is_refused(fields, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        ErrorInfo(**{"code": "CARD_DECLINED", "message": "Ask your bank.", **fields})
+
+
+def test_a_declared_code_is_permanent_and_422_unless_it_says_otherwise():
+    plain = ErrorInfo("CARD_DECLINED", "Ask your bank.")
+    busy = ErrorInfo("BANK_BUSY", "The bank is busy.", 503, Category.TRANSIENT)
+
+    assert (plain.http_status, plain.retry) == (422, RetryRule.NEVER)
+    assert (busy.http_status, busy.retry) == (503, RetryRule.POLICY)
+
+
+def test_no_message_of_the_library_speaks_of_files():
+    assert [info.code for info in ERRORS.values() if "file" in info.message.lower()] == []
 
 
 @pytest.mark.parametrize("after", [-1, -0.001, float("nan"), float("inf"), 10**400])

@@ -15,6 +15,7 @@ from holdfast.errors import (
     ConcurrencyLimitError,
     DeadlineExceeded,
     ErrorCode,
+    ErrorInfo,
     HoldfastError,
     Permanent,
     RateLimitedError,
@@ -33,6 +34,7 @@ from holdfast.resilience.policy import (
     RetryPolicy,
 )
 from holdfast.resilience.result import FailedAttempt, RetryResult, StopReason
+from holdfast.resilience.retry_after import retry_after
 from holdfast.resilience.service import RetryService
 from holdfast.resilience.stats import RetryMetrics
 
@@ -75,6 +77,7 @@ __all__ = [
     "Downstream",
     "Engine",
     "ErrorCode",
+    "ErrorInfo",
     "Exponential",
     "FailedAttempt",
     "HoldfastError",
@@ -98,6 +101,7 @@ __all__ = [
     "WorkerOptions",
     "categorize",
     "presets",
+    "retry_after",
 ]
 
 

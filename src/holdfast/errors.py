@@ -1,10 +1,13 @@
-"""The one error taxonomy: every code with its category, retry rule, HTTP status and message.
+"""The error taxonomy: every code with its category, retry rule, HTTP status and message.
 
-The API, the job record, the log and the page all read `ERRORS`. A message says what happened and
-nothing that stops being true once the last attempt has failed; `ErrorInfo.waiting_message` adds
-the promise of another attempt for the time while one is really scheduled.
+The API, the job record, the log and the pages read the library's codes from `ERRORS`, and those of
+an app from what it declares: `App("shop", errors=[ErrorInfo("CARD_DECLINED", "…")])`. A code is a
+plain string; `ErrorCode` names the library's own. A message says what happened and nothing that
+stops being true once the last attempt has failed; `ErrorInfo.waiting_message` adds the promise of
+another attempt for the time while one is scheduled.
 """
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +29,8 @@ __all__ = [
     "RateLimitedError",
     "RetryLater",
     "RetryRule",
+    "error_code",
+    "stored_code",
 ]
 
 
@@ -45,22 +50,19 @@ class RetryRule(StrEnum):
 
 
 class ErrorCode(StrEnum):
-    """Name every failure that a user of the package, the API or the pages can meet."""
+    """Name the failures that any app can meet; an app adds codes of its own as plain strings."""
 
-    NOT_PDF = "NOT_PDF"
-    TOO_LARGE = "TOO_LARGE"
-    INVALID_MAPPING = "INVALID_MAPPING"
     GW_4XX = "GW_4XX"
     GW_5XX = "GW_5XX"
     GW_TIMEOUT = "GW_TIMEOUT"
     GW_UNAVAILABLE = "GW_UNAVAILABLE"
+    TOO_LARGE = "TOO_LARGE"
     IO_ERROR = "IO_ERROR"
     MEMORY_ERROR = "MEMORY_ERROR"
     PARSE_ERROR = "PARSE_ERROR"
     VALIDATION_ERROR = "VALIDATION_ERROR"
     NOT_READY = "NOT_READY"
     EXPIRED = "EXPIRED"
-    FILE_NOT_FOUND = "FILE_NOT_FOUND"
     FORBIDDEN = "FORBIDDEN"
     INVALID_STATE = "INVALID_STATE"
     TIMEOUT = "TIMEOUT"
@@ -71,15 +73,67 @@ class ErrorCode(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
+
+
+def error_code(code: str) -> str:
+    """Return `code`, as an `ErrorCode` where it is one of the library's.
+
+    Raises:
+        ValueError: it is not written like a code, `CARD_DECLINED`.
+    """
+    known = _BY_NAME.get(code)
+    if known is not None:
+        return known
+    if not isinstance(code, str) or _CODE.fullmatch(code) is None:
+        raise ValueError(
+            f"an error code is at most 100 capital letters, digits and '_', and begins with a "
+            f"letter, got {code!r}"
+        )
+    return code
+
+
+def stored_code(code: str) -> str:
+    """Return a code that was stored, as an `ErrorCode` where it is one of the library's."""
+    return _BY_NAME.get(code, code)
+
+
+_BY_NAME: dict[str, ErrorCode] = {code.value: code for code in ErrorCode}
+_ONCE = frozenset({ErrorCode.IO_ERROR, ErrorCode.UNKNOWN})
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
-    """Describe one code; `message` is one short line for people."""
+    """Describe one code, the library's or an app's: `App("shop", errors=[ErrorInfo(...)])`.
 
-    code: ErrorCode
-    category: Category
-    retry: RetryRule
-    http_status: int
+    Args:
+        code: capital letters, digits and `_`.
+        message: one short line for people.
+        http_status: what the API answers with.
+        category: whether trying again can help.
+
+    Raises:
+        ValueError: the code, the message or the status cannot be used.
+    """
+
+    code: str
     message: str
+    http_status: int = 422
+    category: Category = Category.PERMANENT
+
+    def __post_init__(self) -> None:
+        error_code(self.code)
+        if not self.message or not self.message.isprintable():
+            raise ValueError(f"{self.code}: the message must be one line, got {self.message!r}")
+        if not 400 <= self.http_status <= 599:
+            raise ValueError(f"{self.code}: http_status must be 400 to 599: {self.http_status!r}")
+
+    @property
+    def retry(self) -> RetryRule:
+        """Return how often the error is tried again without a person."""
+        if self.category is Category.PERMANENT:
+            return RetryRule.NEVER
+        return RetryRule.ONCE if self.code in _ONCE else RetryRule.POLICY
 
     @property
     def waiting_message(self) -> str:
@@ -89,55 +143,49 @@ class ErrorInfo:
         return f"{self.message} It will be tried again automatically."
 
 
-def _table() -> Mapping[ErrorCode, ErrorInfo]:
-    code, never, once, policy = ErrorCode, RetryRule.NEVER, RetryRule.ONCE, RetryRule.POLICY
+def _table() -> Mapping[str, ErrorInfo]:
+    code, transient = ErrorCode, Category.TRANSIENT
     rows = [
-        (code.NOT_PDF, never, 400, "This is not a PDF; only PDF files can be converted."),
-        (code.TOO_LARGE, never, 413, "This file is larger than the limit allows."),
-        (code.INVALID_MAPPING, never, 400, "The chosen mapping does not exist or is not valid."),
-        (code.GW_4XX, never, 422, "The service could not work with this file or request."),
-        (code.GW_5XX, policy, 502, "The service ran into a problem of its own."),
-        (code.GW_TIMEOUT, policy, 504, "The service took too long to answer."),
-        (code.GW_UNAVAILABLE, policy, 503, "The service cannot be reached at the moment."),
-        (code.IO_ERROR, once, 500, "The file could not be read or stored."),
-        (code.MEMORY_ERROR, never, 500, "There was not enough memory for this file."),
-        (code.PARSE_ERROR, never, 422, "The content of this file could not be read."),
-        (code.VALIDATION_ERROR, never, 422, "The data is not in the form that is needed."),
-        (code.NOT_READY, never, 409, "The result is not ready yet; please come back shortly."),
-        (code.EXPIRED, never, 404, "The result has been removed; upload the file again."),
-        (code.FILE_NOT_FOUND, never, 404, "The source file is no longer there; upload it again."),
-        (code.FORBIDDEN, never, 403, "This is not yours to see or change."),
-        (code.INVALID_STATE, never, 409, "This cannot be done in the present state."),
-        (code.TIMEOUT, never, 504, "This took longer than the time allowed for it."),
-        (code.CIRCUIT_OPEN, policy, 503, "The service keeps failing, so calls to it are paused."),
-        (code.RATE_LIMITED, policy, 429, "There were too many requests in a short time."),
-        (code.LEASE_LOST, policy, 503, "The worker lost touch with this job."),
-        (code.CANCELLED, never, 409, "This was cancelled."),
-        (code.UNKNOWN, once, 500, "Something unexpected went wrong."),
+        ErrorInfo(code.GW_4XX, "The service could not work with this request.", 422),
+        ErrorInfo(code.GW_5XX, "The service ran into a problem of its own.", 502, transient),
+        ErrorInfo(code.GW_TIMEOUT, "The service took too long to answer.", 504, transient),
+        ErrorInfo(
+            code.GW_UNAVAILABLE, "The service cannot be reached at the moment.", 503, transient
+        ),
+        ErrorInfo(code.TOO_LARGE, "This is larger than the limit allows.", 413),
+        ErrorInfo(code.IO_ERROR, "Data could not be read or stored.", 500, transient),
+        ErrorInfo(code.MEMORY_ERROR, "There was not enough memory for this.", 500),
+        ErrorInfo(code.PARSE_ERROR, "The content could not be read.", 422),
+        ErrorInfo(code.VALIDATION_ERROR, "The data is not in the form that is needed.", 422),
+        ErrorInfo(code.NOT_READY, "The result is not ready yet; please come back shortly.", 409),
+        ErrorInfo(code.EXPIRED, "The result has been removed.", 404),
+        ErrorInfo(code.FORBIDDEN, "This is not yours to see or change.", 403),
+        ErrorInfo(code.INVALID_STATE, "This cannot be done in the present state.", 409),
+        ErrorInfo(code.TIMEOUT, "This took longer than the time allowed for it.", 504),
+        ErrorInfo(
+            code.CIRCUIT_OPEN,
+            "The service keeps failing, so calls to it are paused.",
+            503,
+            transient,
+        ),
+        ErrorInfo(
+            code.RATE_LIMITED, "There were too many requests in a short time.", 429, transient
+        ),
+        ErrorInfo(code.LEASE_LOST, "The worker lost touch with this job.", 503, transient),
+        ErrorInfo(code.CANCELLED, "This was cancelled.", 409),
+        ErrorInfo(code.UNKNOWN, "Something unexpected went wrong.", 500, transient),
     ]
-    # The category follows from the rule, so that no row can contradict itself.
-    return MappingProxyType(
-        {
-            code: ErrorInfo(
-                code=code,
-                category=Category.PERMANENT if retry is never else Category.TRANSIENT,
-                retry=retry,
-                http_status=http_status,
-                message=message,
-            )
-            for code, retry, http_status, message in rows
-        }
-    )
+    return MappingProxyType({info.code: info for info in rows})
 
 
-ERRORS: Mapping[ErrorCode, ErrorInfo] = _table()
+ERRORS: Mapping[str, ErrorInfo] = _table()
 """Every `ErrorCode` with what is known of it."""
 
 
 class HoldfastError(Exception):
     """Be the base of every error that Holdfast raises itself."""
 
-    code: ErrorCode = ErrorCode.UNKNOWN
+    code: str = ErrorCode.UNKNOWN
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By default an exception is rebuilt by calling its class with `args`, which breaks for
@@ -212,15 +260,22 @@ class ConcurrencyLimitError(HoldfastError):
 class Permanent(HoldfastError):
     """Raise from an operation or a job to say: do not try this again.
 
-    `code` is an `ErrorCode` or its name. Without a `message` the table's line is used.
+    Args:
+        code: an `ErrorCode`, or a code of your own; it need not be declared.
+        message: one line for people. Without it the code's own line is used: the library's, or
+            what the job's app has declared.
+
+    Raises:
+        ValueError: the code is not written like one.
     """
 
-    def __init__(self, code: ErrorCode | str, message: str = "") -> None:
-        try:
-            self.code = ErrorCode(code)
-        except ValueError:
-            raise ValueError(f"unknown error code: {code!r}") from None
-        super().__init__(message or ERRORS[self.code].message)
+    def __init__(self, code: str, message: str = "") -> None:
+        self.code = error_code(code)
+        known = ERRORS.get(self.code)
+        super().__init__(message or ("" if known is None else known.message))
+
+    def __str__(self) -> str:
+        return super().__str__() or self.code
 
 
 class RetryLater(HoldfastError):

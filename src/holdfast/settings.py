@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 from holdfast.errors import ErrorCode, HoldfastError
 
+__all__ = ["BadSetting", "Environment", "Settings", "unknown_names"]
+
 KNOWN = (
     "HOLDFAST_ADMIN_TOKEN",
     "HOLDFAST_DATABASE_URL",

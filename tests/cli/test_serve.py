@@ -37,7 +37,7 @@ MODULE = """
         await asyncio.sleep(600)
 
     class Letters(ServedApp):
-        def routes(self, site):
+        def routes(self, state):
             router = APIRouter()
 
             @router.post("/api/letters", tags=["streamed"])

@@ -176,7 +176,7 @@ POLICIES = {
 ENDINGS = {
     "success": ["value"],
     "failure": [DOWN],
-    "permanent": [Permanent("NOT_PDF")],
+    "permanent": [Permanent("PARSE_ERROR")],
 }
 
 

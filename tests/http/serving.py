@@ -11,7 +11,7 @@ import uvicorn
 
 from holdfast.bootstrap import Engine
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.errors import ErrorCode, Permanent
+from holdfast.errors import ErrorInfo, Permanent
 from holdfast.http import HttpSettings, ServedApp, create_app
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
@@ -30,7 +30,7 @@ class Order:
 
 def demo_app() -> App:
     """Return an app whose one job fails with the code it is given."""
-    app = App("demo")
+    app = App("demo", errors=[ErrorInfo("SOURCE_GONE", "The grain is gone.", 404)])
 
     @app.job(downstream=Downstream("mill"))
     async def grind(ctx: JobContext, args: Order) -> int:
@@ -41,7 +41,7 @@ def demo_app() -> App:
     @grind.before_retry
     def check(job):
         if "gone" in (job.meta or ""):
-            raise Permanent(ErrorCode.FILE_NOT_FOUND)
+            raise Permanent("SOURCE_GONE")
 
     return app
 
@@ -54,7 +54,7 @@ class Serving:
         app = self.served.app if isinstance(self.served, ServedApp) else self.served
         self.engine = Engine(f"sqlite:///{tmp_path / 'work.db'}", apps=[app], clock=clock)
         self.asgi = create_app(self.engine, [self.served], replace(SETTINGS, **changes))
-        self.site = self.asgi.state.site
+        self.state = self.asgi.state.server
         self._clients = []
 
     def __enter__(self):
@@ -86,7 +86,7 @@ class Serving:
     def __exit__(self, *_):
         for client in self._clients:
             client.close()
-        self.site.stopping.set()
+        self.state.stopping.set()
         self._server.should_exit = True
         self._thread.join(SOON)
 

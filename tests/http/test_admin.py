@@ -3,12 +3,12 @@
 import pytest
 from tests.http.serving import SECRET, TOKEN
 
-from holdfast.http.admin import AdminDoor
+from holdfast.http.admin import AdminAccess
 from holdfast.testing import VirtualClock
 
 
 def test_a_link_opens_once_and_leaves_a_cookie(serving):
-    link = serving.site.admin.new_link()
+    link = serving.state.admin.new_link()
     client = serving.browser()
     assert client.get("/api/stats").status_code == 403
 
@@ -38,28 +38,28 @@ class Asking:
         self.headers, self.cookies = headers or {}, cookies or {}
 
 
-def cookie_of(door):
-    value = door.header().split(";")[0].partition("=")[2]
+def cookie_of(access):
+    value = access.header().split(";")[0].partition("=")[2]
     return Asking(cookies={"holdfast_admin": value})
 
 
 def test_the_cookie_ends_after_half_a_day_and_with_the_token():
     clock = VirtualClock()
-    door = AdminDoor(SECRET, TOKEN, clock, secure=False)
-    asking = cookie_of(door)
+    access = AdminAccess(SECRET, TOKEN, clock, secure=False)
+    asking = cookie_of(access)
 
-    assert door.opens(asking)
-    assert not AdminDoor(SECRET, "another token", clock, secure=False).opens(asking)
-    assert not AdminDoor("another key", TOKEN, clock, secure=False).opens(asking)
+    assert access.allows(asking)
+    assert not AdminAccess(SECRET, "another token", clock, secure=False).allows(asking)
+    assert not AdminAccess("another key", TOKEN, clock, secure=False).allows(asking)
     clock.sleep(12 * 3600)
-    assert not door.opens(asking)
+    assert not access.allows(asking)
 
 
 def test_old_links_are_forgotten():
-    door = AdminDoor(SECRET, TOKEN, VirtualClock(), secure=False)
-    first = door.new_link().partition("=")[2]
-    last = [door.new_link() for _ in range(100)][-1].partition("=")[2]
+    access = AdminAccess(SECRET, TOKEN, VirtualClock(), secure=False)
+    first = access.new_link().partition("=")[2]
+    last = [access.new_link() for _ in range(100)][-1].partition("=")[2]
 
-    assert not door.use_link(first)
-    assert door.use_link(last)
-    assert not door.use_link(last)
+    assert not access.use_link(first)
+    assert access.use_link(last)
+    assert not access.use_link(last)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from tests.http.serving import Order, demo_app
 
 from holdfast.errors import ErrorCode
-from holdfast.http import ApiError, HttpSettings, Owner, ServedApp, site_of
+from holdfast.http import ApiError, HttpSettings, Owner, ServedApp, state_of
 from holdfast.http.plugins import meta_of
 
 
@@ -17,13 +17,13 @@ class Mill(ServedApp):
         super().__init__(app)
         self.open = False
 
-    def routes(self, site):
+    def routes(self, state):
         router = APIRouter(prefix="/api/mill")
 
         @router.post("/orders", status_code=202)
         async def order(request: Request, owner: Owner):
-            site = site_of(request)
-            handle = await site.engine.enqueue("demo.grind", Order(), owner=owner)
+            state = state_of(request)
+            handle = await state.engine.enqueue("demo.grind", Order(), owner=owner)
             return {"id": handle.id}
 
         @router.post("/sacks", tags=["streamed"])
@@ -40,7 +40,7 @@ class Mill(ServedApp):
         return router
 
     @contextlib.asynccontextmanager
-    async def running(self, site):
+    async def running(self, state):
         self.open = True
         yield
         self.open = False
@@ -83,11 +83,11 @@ def test_what_an_app_opens_is_open_while_the_server_runs(tmp_path):
 
 
 def test_a_plain_app_is_served_without_more(serving):
-    plain = serving.site.apps["demo"]
+    plain = serving.state.apps["demo"]
 
-    assert plain.routes(serving.site) is None
+    assert plain.routes(serving.state) is None
     assert plain.companions() == ()
-    assert isinstance(serving.site.settings, HttpSettings)
+    assert isinstance(serving.state.settings, HttpSettings)
 
 
 def test_the_meta_of_a_job_is_a_dict_or_empty(serving):
@@ -98,8 +98,8 @@ def test_the_meta_of_a_job_is_a_dict_or_empty(serving):
 
 def test_a_job_whose_app_is_not_served_is_still_shown(serving):
     job_id = serving.enqueue()
-    serving.site.apps = {}
+    serving.state.apps = {}
 
     job = serving.client.get(f"/api/jobs/{job_id}").json()["job"]
 
-    assert (job["id"], job["filename"], job["canRetry"]) == (job_id, None, False)
+    assert (job["id"], job["canRetry"]) == (job_id, False)

@@ -136,7 +136,7 @@ def test_a_body_is_not_waited_for_while_the_server_stops(serving):
     connection = half_a_body(serving)
 
     async def stop():
-        serving.site.stopping.set()
+        serving.state.stopping.set()
 
     serving.run(stop())
 

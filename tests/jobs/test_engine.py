@@ -203,10 +203,14 @@ def test_an_uploaded_job_waits_until_it_is_submitted(tmp_path):
 def test_an_uploaded_job_may_be_rejected(tmp_path):
     async def scenario(engine, jobs, seen):
         handle = await engine.enqueue(jobs["send"], Order(1), uploaded=True)
-        job = await engine.reject(handle, ErrorCode.NOT_PDF, "Only PDF files.")
-        assert (job.status, job.error.code, job.is_dead_letter) == ("failed", "NOT_PDF", False)
+        job = await engine.reject(handle, "NOT_A_RECEIPT", "Only receipts.")
+        assert (job.status, job.error.code, job.is_dead_letter) == (
+            "failed",
+            "NOT_A_RECEIPT",
+            False,
+        )
         with pytest.raises(InvalidState, match="is failed and cannot be rejected"):
-            await engine.reject(handle, ErrorCode.NOT_PDF, "Only PDF files.")
+            await engine.reject(handle, "NOT_A_RECEIPT", "Only receipts.")
 
     use(tmp_path, scenario)
 
@@ -274,13 +278,13 @@ def test_a_retry_that_its_app_refuses_changes_nothing(tmp_path):
     async def scenario(engine, jobs, seen):
         @jobs["send"].before_retry
         def has_file(job):
-            raise Permanent("FILE_NOT_FOUND", f"the file of {job.id} is gone")
+            raise Permanent("SOURCE_GONE", f"the file of {job.id} is gone")
 
         handle = await engine.enqueue(jobs["send"], Order(-1))
         await engine.work(until_idle=True)
         with pytest.raises(Permanent, match="is gone") as caught:
             await engine.retry(handle)
-        assert caught.value.code is ErrorCode.FILE_NOT_FOUND
+        assert caught.value.code == "SOURCE_GONE"
         assert (await engine.get(handle)).manual_retry_count == 0
 
     use(tmp_path, scenario)
@@ -363,7 +367,7 @@ def test_every_method_refuses_other_types_with_a_type_error(tmp_path, wrong):
             with pytest.raises(TypeError, match="a job must be an id, a handle or a Job"):
                 await use_it(wrong)
         with pytest.raises(TypeError, match="a job must be an id"):
-            await engine.reject(wrong, ErrorCode.NOT_PDF, "no")
+            await engine.reject(wrong, "NOT_A_RECEIPT", "no")
 
     use(tmp_path, scenario)
 

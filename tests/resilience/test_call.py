@@ -115,7 +115,7 @@ def test_the_duration_of_each_failed_attempt_is_its_own():
 def test_a_permanent_error_ends_the_call_at_once():
     hand = _Hand()
     hand.next()
-    error = Permanent("NOT_PDF")
+    error = Permanent("PARSE_ERROR")
     result = hand.fail(error)
     assert (result.stop_reason, result.attempts) == (StopReason.PERMANENT, 1)
     assert result.error is error
@@ -156,7 +156,7 @@ def test_the_policys_own_categorize_decides_first():
         _status(404),
         _status(409),
         _status(499),
-        Permanent("NOT_PDF"),
+        Permanent("PARSE_ERROR"),
         CircuitOpenError("inner", None),
         RateLimitedError("inner", None),
         ConcurrencyLimitError("inner", 1),
@@ -188,7 +188,7 @@ def test_an_error_called_permanent_does_not_count_for_the_breaker():
 def test_the_policys_own_categorize_may_leave_it_to_the_default():
     hand = _Hand(categorize=lambda error: None)
     hand.next()
-    assert hand.fail(Permanent("NOT_PDF")).stop_reason is StopReason.PERMANENT
+    assert hand.fail(Permanent("PARSE_ERROR")).stop_reason is StopReason.PERMANENT
 
 
 def test_an_answer_that_is_no_category_is_refused():
@@ -224,7 +224,7 @@ def test_where_categorize_raises_that_is_logged_and_the_default_holds(trial, cap
 def test_where_categorize_raises_a_permanent_error_stays_permanent(caplog):
     hand = _Hand(categorize=_broken)
     hand.next()
-    assert hand.fail(Permanent("NOT_PDF")).stop_reason is StopReason.PERMANENT
+    assert hand.fail(Permanent("PARSE_ERROR")).stop_reason is StopReason.PERMANENT
 
 
 def test_an_interruption_in_categorize_passes_through_and_leaves_nothing_behind():
@@ -729,7 +729,7 @@ def test_listeners_hear_of_failed_attempts_and_of_the_end_in_order():
     ]
 
 
-@pytest.mark.parametrize("ends_with", [Outcome("value"), Outcome(error=Permanent("NOT_PDF"))])
+@pytest.mark.parametrize("ends_with", [Outcome("value"), Outcome(error=Permanent("PARSE_ERROR"))])
 def test_the_turn_is_free_before_a_listener_hears_of_the_end(ends_with):
     running: list[int] = []
     hand = _Hand(

@@ -294,7 +294,7 @@ _ERRORS = [
     ConnectionRefusedError("refused"),
     ConnectionResetError("reset"),
     TimeoutError("slow"),
-    Permanent("NOT_PDF"),
+    Permanent("PARSE_ERROR"),
     RetryLater(0.75),
     RetryLater(50),
     KeyError("unknown"),

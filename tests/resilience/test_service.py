@@ -100,7 +100,7 @@ def test_the_error_of_the_last_attempt_is_the_calls(calls):
 
 
 def test_nothing_that_the_operation_raises_is_raised_by_execute(calls):
-    result = calls.run([Permanent("NOT_PDF")])
+    result = calls.run([Permanent("PARSE_ERROR")])
     assert (result.ok, result.attempts) == (False, 1)
     with pytest.raises(Permanent):
         result.unwrap()
@@ -187,7 +187,7 @@ def test_a_trial_ended_by_a_client_error_gives_its_place_to_the_next(calls):
     for _ in range(3):
         calls.run([DOWN], TRIPPING)
     calls.clock.advance(60)
-    assert calls.run([Permanent("NOT_PDF")], TRIPPING).attempts == 1
+    assert calls.run([Permanent("PARSE_ERROR")], TRIPPING).attempts == 1
     assert calls.run(["value"], TRIPPING).ok
 
 
@@ -630,7 +630,7 @@ def test_all_metrics_of_a_name_are_exact(calls):
     )
     calls.run(["value"], policy)
     calls.run([DOWN, "value"], policy)
-    calls.run([Permanent("NOT_PDF")], policy)
+    calls.run([Permanent("PARSE_ERROR")], policy)
     calls.run([DOWN, DOWN, DOWN], policy)
     calls.run([DOWN], policy)
     calls.run([AssertionError("refused")], policy)

@@ -23,7 +23,7 @@ def told(error: BaseException) -> tuple[Category, str]:
     """Return category and code of `error`; `categorize` must say the same."""
     found = look(error)
     assert categorize(error) is found.category
-    return found.category, found.code.value
+    return found.category, str(found.code)
 
 
 def raised(action: Callable[[], object]) -> Exception:

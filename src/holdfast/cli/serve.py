@@ -18,7 +18,7 @@ from holdfast.cli.companions import Companions
 from holdfast.cli.server import Server, uvicorn_server
 from holdfast.cli.working import database_address, prepare_data_dir, worker_options
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.http import HttpSettings, ServedApp, Site, create_app
+from holdfast.http import HttpSettings, ServedApp, ServerState, create_app
 from holdfast.jobs.worker.signals import stop_on_signals
 from holdfast.jobs.worker.worker import Worker
 from holdfast.settings import BadSetting, Environment, Settings, unknown_names
@@ -88,10 +88,10 @@ class _Service:
                     return
                 http = replace(self._http_settings(), ready=(companions.missing, self._idle))
                 app = create_app(engine, self._apps, http)
-                site = app.state.site
-                await self._serve(engine, uvicorn_server(app, site.stopping), site)
+                state = app.state.server
+                await self._serve(engine, uvicorn_server(app, state.stopping), state)
 
-    async def _serve(self, engine: bootstrap.Engine, server: Server, site: Site) -> None:
+    async def _serve(self, engine: bootstrap.Engine, server: Server, state: ServerState) -> None:
         serving = asyncio.create_task(server.serve(sockets=[self._listener]))
         options = worker_options(self._settings)
         if self._wants_worker:
@@ -99,11 +99,11 @@ class _Service:
             self._working = asyncio.create_task(self._worker.run())
         stopping = asyncio.create_task(self._stop.wait())
         await _started(server, serving)
-        self._announce(site)
+        self._announce(state)
         ends = {serving, stopping, *((self._working,) if self._working else ())}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         # Streams end by themselves, then no request is taken in, then what runs is finished.
-        site.stopping.set()
+        state.stopping.set()
         server.should_exit = True
         if self._worker is not None:
             _say_what_is_finished(self._worker.running, options.shutdown_seconds)
@@ -137,11 +137,11 @@ class _Service:
             admin_token=self._settings.admin_token or kept_secret(folder / "admin.token"),
         )
 
-    def _announce(self, site: Site) -> None:
+    def _announce(self, state: ServerState) -> None:
         host, port = self._listener.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         print(f"Holdfast is at {address}", flush=True)
-        print(f"To operate it, open {address}{site.admin.new_link()} (works once)", flush=True)
+        print(f"To operate it, open {address}{state.admin.new_link()} (works once)", flush=True)
 
 
 def _say_what_is_finished(running: int, seconds: float) -> None:

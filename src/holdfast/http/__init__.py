@@ -4,27 +4,38 @@
 walks through one. What people see in a browser is put together under `pages/`.
 """
 
+from holdfast.http.api_errors import ApiError, answer_error
 from holdfast.http.app import create_app
-from holdfast.http.errors import ApiError, answer_error
-from holdfast.http.plugins import Companion, Download, JobFacts, PagePart, ServedApp
+from holdfast.http.plugins import (
+    Companion,
+    Download,
+    FactFormat,
+    JobFact,
+    JobFacts,
+    PagePart,
+    meta_of,
+)
 from holdfast.http.schemas import ErrorOut, JobAnswer, JobOut
+from holdfast.http.served_app import HttpSettings, ServedApp, ServerState, state_of
 from holdfast.http.sessions import Owner
-from holdfast.http.site import HttpSettings, Site, site_of
 
 __all__ = [
     "ApiError",
     "Companion",
     "Download",
     "ErrorOut",
+    "FactFormat",
     "HttpSettings",
     "JobAnswer",
+    "JobFact",
     "JobFacts",
     "JobOut",
     "Owner",
     "PagePart",
     "ServedApp",
-    "Site",
+    "ServerState",
     "answer_error",
     "create_app",
-    "site_of",
+    "meta_of",
+    "state_of",
 ]

@@ -1,4 +1,4 @@
-"""Who may operate: the admin token as a bearer, or a cookie that a one-time link leaves.
+"""Access to the ops routes: the admin token as a bearer, or the cookie of a one-time link.
 
 The link is printed when the server starts. It works once, so one that is found later in a history
 or a log opens nothing.
@@ -14,7 +14,7 @@ from fastapi.responses import RedirectResponse
 
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
-from holdfast.http.errors import ApiError, forbidden
+from holdfast.http.api_errors import ApiError, forbidden
 from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.sessions import Signer, set_cookie
 
@@ -23,11 +23,11 @@ ENTER = "/admin/enter"
 _LIFETIME = 12 * 3600
 """Seconds that the cookie opens anything."""
 _MOST_LINKS = 100
-_NO_LINK = "This link was used already, or is not of this server. Each start prints a new one."
+_NO_LINK = "This link was used already, or is another server's. Each start prints a new one."
 
 
-class AdminDoor:
-    """Know who may operate."""
+class AdminAccess:
+    """Decide which requests may operate."""
 
     def __init__(self, secret_key: str, admin_token: str, clock: Clock, *, secure: bool) -> None:
         self._token = admin_token
@@ -50,8 +50,8 @@ class AdminDoor:
         digest = _digest(token)
         return self._links.pop(digest, False) is None
 
-    def opens(self, request: Request) -> bool:
-        """Say whether `request` comes from somebody who may operate."""
+    def allows(self, request: Request) -> bool:
+        """Say whether `request` may operate."""
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             return hmac.compare_digest(_digest(token.strip()), _digest(self._token))
@@ -73,13 +73,13 @@ def _digest(token: str) -> bytes:
 
 def is_admin(request: Request) -> bool:
     """Say whether the request may operate."""
-    door = request.app.state.site.admin
-    assert isinstance(door, AdminDoor)
-    return door.opens(request)
+    access = request.app.state.admin
+    assert isinstance(access, AdminAccess)
+    return access.allows(request)
 
 
 def require_admin(request: Request) -> None:
-    """Refuse who may not operate.
+    """Refuse a request that may not operate.
 
     Raises:
         ApiError: `FORBIDDEN`.
@@ -97,8 +97,8 @@ router = APIRouter()
 @router.get(ENTER, include_in_schema=False, responses=ERROR_ANSWERS)
 async def enter(request: Request, token: str = "") -> Response:
     """Take a one-time link, and go to the front page."""
-    door: AdminDoor = request.app.state.site.admin
-    if not door.use_link(token):
+    access: AdminAccess = request.app.state.admin
+    if not access.use_link(token):
         raise ApiError(ErrorCode.FORBIDDEN, _NO_LINK)
-    headers = {"set-cookie": door.header(), "cache-control": "no-store"}
+    headers = {"set-cookie": access.header(), "cache-control": "no-store"}
     return RedirectResponse("/", 303, headers)

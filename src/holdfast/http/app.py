@@ -5,17 +5,17 @@ from collections.abc import AsyncIterator, Iterable
 
 from fastapi import FastAPI
 
-from holdfast.http.admin import AdminDoor
+from holdfast.http.admin import AdminAccess
 from holdfast.http.admin import router as admin_router
 from holdfast.http.api import events, health, jobs, metrics, ops
-from holdfast.http.errors import add_error_handlers
+from holdfast.http.api_errors import add_error_handlers
+from holdfast.http.job_facts import describe_facts
 from holdfast.http.pages import add_pages
-from holdfast.http.plugins import ServedApp
 from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.security import Allowance, BodyLimits, SecurityMiddleware
+from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
 from holdfast.http.sessions import SessionMiddleware, Sessions
-from holdfast.http.site import HttpSettings, Site
-from holdfast.http.streams import Streams
+from holdfast.http.streams import StreamLimit
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.engine import StoreEngine
 
@@ -26,28 +26,31 @@ STREAMED = "streamed"
 def create_app(
     engine: StoreEngine, apps: Iterable[ServedApp | App], settings: HttpSettings
 ) -> FastAPI:
-    """Return the ASGI app that serves `engine` and `apps`; `app.state.site` is what they share.
+    """Return the ASGI app that serves `engine` and `apps`; `app.state.server` is what they share.
 
     The engine is opened and closed by whoever runs the server.
+
+    Raises:
+        ValueError: an app tells a fact under a name that the job's JSON has already.
     """
     served = [each if isinstance(each, ServedApp) else ServedApp(each) for each in apps]
     secure = settings.secure_cookies
-    site = Site(
+    state = ServerState(
         engine=engine,
         apps={each.name: each for each in served},
         settings=settings,
         sessions=Sessions(settings.secret_key, engine.clock, secure=secure),
-        admin=AdminDoor(settings.secret_key, settings.admin_token, engine.clock, secure=secure),
-        streams=Streams(settings.streams_at_once),
+        admin=AdminAccess(settings.secret_key, settings.admin_token, engine.clock, secure=secure),
+        streams=StreamLimit(settings.streams_at_once),
     )
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
             for each in served:
-                await stack.enter_async_context(each.running(site))
+                await stack.enter_async_context(each.running(state))
             yield
-            site.stopping.set()
+            state.stopping.set()
 
     app = FastAPI(
         title="Holdfast",
@@ -59,14 +62,17 @@ def create_app(
         responses=ERROR_ANSWERS,
         redirect_slashes=False,
     )
-    app.state.site = site
+    app.state.server = state
+    app.state.admin = state.admin
+    app.state.errors = engine.registry.errors
+    app.state.refusal_page = None
     add_error_handlers(app)
     rooms = (health, metrics, jobs, events, ops)
     for router in (*(room.router for room in rooms), admin_router):
         app.include_router(router)
     streamed: set[str] = set()
     for each in served:
-        routes = each.routes(site)
+        routes = each.routes(state)
         if routes is None:
             continue
         app.include_router(routes)
@@ -75,7 +81,8 @@ def create_app(
             for route in routes.routes
             if STREAMED in (getattr(route, "tags", None) or ())
         }
-    add_pages(app, site)
+    add_pages(app, state)
+    describe_facts(app, [fact for each in served for fact in each.job_facts])
     allowance = Allowance(settings.writes_at_once, settings.writes_per_second, engine.clock)
     # The last one added is the first to see a request: the session is known to the others.
     app.add_middleware(
@@ -85,9 +92,9 @@ def create_app(
             settings.body_bytes,
             settings.body_seconds,
             frozenset(streamed),
-            site.stopping,
+            state.stopping,
             engine.clock,
         ),
     )
-    app.add_middleware(SessionMiddleware, sessions=site.sessions)
+    app.add_middleware(SessionMiddleware, sessions=state.sessions)
     return app

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from holdfast.errors import ErrorCode
-from holdfast.http.errors import ErrorDetail
+from holdfast.http.api_errors import ErrorDetail
 from holdfast.http.schemas import Model, Ordered, moment
 from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.downstreams.record import DownstreamRecord
@@ -89,7 +88,7 @@ class DeadLetterGroupOut(Model):
     """Dead letters of one kind that failed alike."""
 
     kind: str
-    code: ErrorCode
+    code: str
     message: str
     count: int
     newest_at: datetime | None
@@ -131,7 +130,7 @@ class DeadLetterFilter(Ordered):
 
     kind: Text | None = Field(default=None, min_length=1, max_length=200)
     id: Text | None = Field(default=None, min_length=1, max_length=200)
-    error_code: ErrorCode | None = None
+    error_code: Text | None = Field(default=None, pattern="^[A-Z][A-Z0-9_]{0,99}$")
     error_text: Text | None = Field(default=None, max_length=500)
     error_group: Text | None = Field(default=None, max_length=500)
 

@@ -1,23 +1,38 @@
-"""What an app may add to a server beside its jobs: routes, a page, downloads, processes beside it.
-
-A plain `App` is served as it is. `ServedApp` is for one that wants more; every method has a
-default, so that it says only what is special about it.
-"""
+"""The values with which an app describes what it adds to a server; `ServedApp` returns them."""
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
-from fastapi import APIRouter
-
-from holdfast.jobs.declare.app import App
 from holdfast.jobs.model import Job, JobStatus
 
-if TYPE_CHECKING:
-    from holdfast.http.site import Site
+
+class FactFormat(StrEnum):
+    """How pages show a fact."""
+
+    TEXT = "text"
+    BYTES = "bytes"
+    """A number of bytes: 4.56 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFact:
+    """A fact that an app tells of each of its jobs, in the job's JSON and on the pages.
+
+    Args:
+        key: its name in the JSON, in camelCase.
+        label: what people call it.
+        format: how pages show it.
+        in_rows: pages show it; False keeps it to the JSON.
+    """
+
+    key: str
+    label: str
+    format: FactFormat = FactFormat.TEXT
+    in_rows: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +40,16 @@ class JobFacts:
     """What only its app knows of a job, for the API and the pages.
 
     Args:
-        filename: the name of the file that it is about, as its owner called it.
-        mapping: the way in which the file is turned into another.
-        bytes: the size of the file.
+        title: what pages call the job; None is its kind.
+        values: the values of the app's `job_facts`, by key.
+        note: a line that the pages show with a job that is complete.
         can_download: a result can be downloaded now.
         can_retry: a person's retry would be taken, as far as can be told without looking closely.
     """
 
-    filename: str | None = None
-    mapping: str | None = None
-    bytes: int | None = None
+    title: str | None = None
+    values: Mapping[str, str | float | None] = field(default_factory=dict)
+    note: str = ""
     can_download: bool = False
     can_retry: bool = False
 
@@ -93,54 +108,6 @@ class PagePart:
     statuses: Mapping[JobStatus, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
-
-
-class ServedApp:
-    """An app and what it adds to a server.
-
-    Args:
-        app: declares its jobs.
-    """
-
-    def __init__(self, app: App) -> None:
-        self.app = app
-
-    @property
-    def name(self) -> str:
-        """The app's name."""
-        return self.app.name
-
-    def routes(self, site: "Site") -> APIRouter | None:
-        """Return the routes that it adds; they are asked for once, when the server is put together.
-
-        Paths below `/api/` are in the OpenAPI document. `Owner` as a parameter's annotation hands
-        a route the session's owner.
-        """
-        del site
-        return None
-
-    def page(self) -> PagePart | None:
-        """Return what it adds to the front page."""
-        return None
-
-    def running(self, site: "Site") -> AbstractAsyncContextManager[Any]:
-        """Return what is open for as long as the server runs."""
-        del site
-        return nullcontext()
-
-    def companions(self) -> Sequence[Companion]:
-        """Return the processes that run beside the server."""
-        return ()
-
-    def facts(self, job: Job, now: float) -> JobFacts:
-        """Return what is known of `job` at `now`, in epoch seconds; without I/O: it is a row's."""
-        del now
-        return JobFacts(can_retry=job.status is JobStatus.FAILED)
-
-    def download(self, job: Job) -> Download | None:
-        """Open the result of a complete job; None where it is gone. Called in a thread."""
-        del job
-        return None
 
 
 def meta_of(job: Job) -> dict[str, Any]:

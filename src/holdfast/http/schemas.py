@@ -1,15 +1,14 @@
 """What the API answers with: camelCase, timestamps in ISO 8601 and UTC."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from holdfast.errors import ErrorCode
-from holdfast.http.errors import ErrorDetail
+from holdfast.http.api_errors import ErrorDetail
 from holdfast.http.plugins import JobFacts
 from holdfast.jobs.model import Attempt, Job, JobEvent, JobStatus
 
@@ -24,8 +23,11 @@ class Model(BaseModel):
         return self.model_dump(mode="json", by_alias=True)
 
 
+MetaView: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+
+
 class Ordered(Model):
-    """What a request asks for: a field that there is not is a slip, and never passed over."""
+    """The body of a request: an unknown field is refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -36,7 +38,9 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 class JobOut(Model):
-    """A job as its owner sees it."""
+    """A job as its owner sees it, and beside these fields the facts that its app tells."""
+
+    model_config = ConfigDict(extra="allow")
 
     id: str
     kind: str
@@ -58,9 +62,6 @@ class JobOut(Model):
     deadline_at: datetime | None
     progress: float | None
     manual_retry_count: int
-    filename: str | None
-    mapping: str | None
-    bytes: int | None
     held: bool
     cancel_requested: bool
 
@@ -91,11 +92,9 @@ class JobOut(Model):
             deadline_at=moment(job.deadline_at),
             progress=job.progress,
             manual_retry_count=job.manual_retry_count,
-            filename=facts.filename,
-            mapping=facts.mapping,
-            bytes=facts.bytes,
             held=job.held,
             cancel_requested=job.cancel_requested,
+            **facts.values,
         )
 
 
@@ -143,12 +142,12 @@ class EventOut(Model):
     at: datetime
     attempt: int
     duration_ms: float | None
-    error_code: ErrorCode | None
+    error_code: str | None
     meta: dict[str, Any] | None
 
     @classmethod
-    def of(cls, event: JobEvent) -> "EventOut":
-        """Return `event`."""
+    def of(cls, event: JobEvent, shown: MetaView) -> "EventOut":
+        """Return `event`; `shown` says how its app shows `meta`."""
         at = moment(event.at)
         assert at is not None
         return cls(
@@ -158,7 +157,7 @@ class EventOut(Model):
             attempt=event.attempt,
             duration_ms=event.duration_ms,
             error_code=event.error_code,
-            meta=_object(event.meta),
+            meta=_object(event.meta, shown),
         )
 
 
@@ -175,8 +174,8 @@ class AttemptOut(Model):
     meta: dict[str, Any] | None
 
     @classmethod
-    def of(cls, attempt: Attempt) -> "AttemptOut":
-        """Return `attempt`."""
+    def of(cls, attempt: Attempt, shown: MetaView) -> "AttemptOut":
+        """Return `attempt`; `shown` says how its app shows `meta`."""
         error = attempt.error
         return cls(
             number=attempt.number,
@@ -186,7 +185,7 @@ class AttemptOut(Model):
             outcome=attempt.outcome,
             error=None if error is None else ErrorDetail(code=error.code, message=error.message),
             retry_after_ms=_milliseconds(attempt.retry_after),
-            meta=_object(attempt.meta),
+            meta=_object(attempt.meta, shown),
         )
 
 
@@ -201,6 +200,6 @@ def _milliseconds(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1000
 
 
-def _object(text: str | None) -> dict[str, Any] | None:
+def _object(text: str | None, shown: MetaView) -> dict[str, Any] | None:
     value = json.loads(text) if text else None
-    return dict(value) if isinstance(value, Mapping) else None
+    return shown(value) if isinstance(value, dict) else None

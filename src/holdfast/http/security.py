@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
-from holdfast.http.errors import ApiError, answer_refusal
+from holdfast.http.api_errors import ApiError, answer_refusal
 from holdfast.http.sessions import Session
 
 HEADERS = {

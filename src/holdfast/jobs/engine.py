@@ -36,7 +36,8 @@ class StoreEngine(Client):
         transactional: enqueues on the caller's `connection=`.
 
     Raises:
-        ValueError: two apps have the same name, or declare one downstream differently.
+        ValueError: two apps have the same name, or declare one downstream or error code
+            differently; or an app declares a code of the library.
     """
 
     def __init__(

@@ -6,7 +6,6 @@ for events of the worker. Durations are seconds.
 
 from dataclasses import dataclass
 
-from holdfast.errors import ErrorCode
 from holdfast.events import Event
 from holdfast.jobs.model import AttemptOutcome, JobStatus
 from holdfast.jobs.store_values import Deleted, Refusal
@@ -29,7 +28,7 @@ class AttemptFinished(Event):
     attempt: int
     outcome: AttemptOutcome
     duration: float
-    code: ErrorCode | None = None
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

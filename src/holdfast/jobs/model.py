@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from holdfast.errors import ErrorCode
 from holdfast.jobs.downstreams.record import Admission, CallReport
 from holdfast.jobs.structs import Value
 from holdfast.resilience.breaker.transitions import Permit
@@ -113,7 +112,7 @@ class AttemptOutcome(StrEnum):
 class JobError:
     """An error code and a message of one line."""
 
-    code: ErrorCode
+    code: str
     message: str
 
 
@@ -264,7 +263,7 @@ class Finished(Value, frozen=True):
         duration: seconds it ran; None lets the store compute it from its own clock.
         report: the call's verdict on the downstream; None if no call was made. It counts only if
             the outcome is accepted.
-        meta: JSON text for the event and the attempt (gateway_http_status, ...), or None.
+        meta: JSON text for the event and the attempt (http_status, ...), or None.
     """
 
     lease: Lease
@@ -378,7 +377,7 @@ class JobEvent:
     at: float
     attempt: int
     duration_ms: float | None = None
-    error_code: ErrorCode | None = None
+    error_code: str | None = None
     meta: str | None = None
 
 

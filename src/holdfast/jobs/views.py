@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holdfast.errors import ErrorCode
 from holdfast.jobs.model import DeadLetterReason, Job, JobError, JobStatus
 
 
@@ -27,7 +26,7 @@ class DeadLetterGroup:
     """Dead letters of one kind with the same code and normalised message."""
 
     kind: str
-    code: ErrorCode
+    code: str
     message: str
     count: int
     newest_at: float
@@ -48,7 +47,7 @@ class JobFilter:
     downstream: str | None = None
     owner: str | None = None
     id: str | None = None
-    error_code: ErrorCode | None = None
+    error_code: str | None = None
     error_text: str | None = None
     error_group: str | None = None
     min_attempts: int | None = None

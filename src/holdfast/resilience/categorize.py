@@ -18,6 +18,7 @@ from holdfast.errors import (
     HoldfastError,
     Permanent,
     RetryLater,
+    stored_code,
 )
 from holdfast.resilience.codes import (
     by_errno,
@@ -86,17 +87,18 @@ def _evidence(error: BaseException, seen: set[int], depth: int) -> Diagnosis | N
 
 def _own(error: HoldfastError, seen: set[int], depth: int) -> Diagnosis | None:
     code = attribute(error, "code")
-    if not is_a(code, ErrorCode):
+    if not is_a(code, str):
         return None
+    code = stored_code(code)
     if is_a(error, AttemptTimeout) or is_a(error, DeadlineExceeded):
         # The code is also that of a job whose deadline has passed, which is final; one call
         # that took too long is not.
         return transient(code, ambiguous=True)
     if is_a(error, Permanent):
         verdict = permanent(code)
-    elif code is ErrorCode.UNKNOWN:
+    elif code == ErrorCode.UNKNOWN:
         return None
-    elif ERRORS[code].category is Category.PERMANENT:
+    elif code in ERRORS and ERRORS[code].category is Category.PERMANENT:
         verdict = permanent(code)
     else:
         verdict = transient(code, ambiguous=code in _TIMEOUTS)
@@ -186,7 +188,7 @@ def _code(error: BaseException) -> object:
         except Exception:
             return None
     # Ours share a few names with gRPC's and mean other things.
-    return None if is_a(value, ErrorCode) else value
+    return None if is_a(error, HoldfastError) or is_a(value, ErrorCode) else value
 
 
 def _number(value: object) -> int:

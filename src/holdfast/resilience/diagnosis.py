@@ -20,7 +20,7 @@ class Diagnosis:
     """
 
     category: Category
-    code: ErrorCode
+    code: str
     known: bool = True
     status: int | None = None
     retry_after: float | None = None
@@ -32,7 +32,9 @@ class Diagnosis:
         """Return how often to try again: the code's rule, as far as the category allows it."""
         if self.category is Category.PERMANENT:
             return RetryRule.NEVER
-        return RetryRule.ONCE if ERRORS[self.code].retry is RetryRule.ONCE else RetryRule.POLICY
+        known = ERRORS.get(self.code)
+        once = known is not None and known.retry is RetryRule.ONCE
+        return RetryRule.ONCE if once else RetryRule.POLICY
 
 
 OUR_OWN: Final = frozenset(
@@ -41,14 +43,14 @@ OUR_OWN: Final = frozenset(
 
 
 def transient(
-    code: ErrorCode, *, ambiguous: bool = False, status: int | None = None, known: bool = True
+    code: str, *, ambiguous: bool = False, status: int | None = None, known: bool = True
 ) -> Diagnosis:
     """Return a transient diagnosis that a breaker counts, unless it is a 4xx or a rejection."""
     counts = code not in OUR_OWN and not (status is not None and 400 <= status < 500)
     return Diagnosis(Category.TRANSIENT, code, known, status, None, ambiguous, counts)
 
 
-def permanent(code: ErrorCode, *, status: int | None = None) -> Diagnosis:
+def permanent(code: str, *, status: int | None = None) -> Diagnosis:
     """Return a permanent diagnosis."""
     return Diagnosis(Category.PERMANENT, code, status=status)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from holdfast.errors import ErrorCode
+from holdfast.errors import stored_code
 from holdfast.jobs.model import (
     Attempt,
     AttemptOutcome,
@@ -60,7 +60,7 @@ def dead_letters_from(rows: Sequence[Row], limit: int) -> tuple[tuple[DeadLetter
 def groups_from(rows: Iterable[Row]) -> tuple[DeadLetterGroup, ...]:
     """Return groups of dead letters: kind, code, message, count, newest failure, an example."""
     return tuple(
-        DeadLetterGroup(kind, ErrorCode(code), message, count, newest_at, example)
+        DeadLetterGroup(kind, stored_code(code), message, count, newest_at, example)
         for kind, code, message, count, newest_at, example in rows
     )
 
@@ -95,14 +95,14 @@ def event_from(row: Row) -> JobEvent:
         at,
         attempt,
         None if duration is None else duration * 1000.0,
-        ErrorCode(code) if code else None,
+        stored_code(code) if code else None,
         meta,
     )
 
 
 def error_from(code: str | None, message: str | None) -> JobError | None:
     """Return the error in two columns."""
-    return None if code is None else JobError(ErrorCode(code), message or "")
+    return None if code is None else JobError(stored_code(code), message or "")
 
 
 def filter_parameters(where: JobFilter) -> dict[str, Any]:

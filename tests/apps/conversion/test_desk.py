@@ -74,7 +74,7 @@ def test_where_the_database_goes_away_the_file_stays_until_it_is_known_to_be_of_
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "IO_ERROR")
     assert len(names(serving)) == 1
     serving.engine.enqueue = real
-    assert serving.run(sweep(serving.served.files, serving.site, 3600)) == 1
+    assert serving.run(sweep(serving.served.files, serving.state, 3600)) == 1
     assert names(serving) == []
 
 

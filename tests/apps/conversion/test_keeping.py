@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast import Engine, ErrorCode
+from holdfast import Engine
 from holdfast.http import HttpSettings, create_app
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
 from holdfast_conversion.app import Conversion
@@ -27,8 +27,8 @@ class World:
     def run(self, scenario):
         async def live():
             async with Engine(self.url, apps=[self.service.app]) as engine:
-                site = create_app(engine, [self.service], HTTP).state.site
-                return await scenario(engine, site)
+                state = create_app(engine, [self.service], HTTP).state.server
+                return await scenario(engine, state)
 
         return asyncio.run(live())
 
@@ -60,24 +60,24 @@ def world(tmp_path, gateway):
 
 
 def test_files_that_no_job_speaks_of_are_deleted_unless_somebody_holds_them(world):
-    async def scenario(engine, site):
+    async def scenario(engine, state):
         world.write(pdf_name("orphan"))
         world.write(xml_name("orphan", 1))
         with world.files.draft() as draft:
             draft.publish(pdf_name("coming"))
-            assert await sweep(world.files, site, TTL) == 2
+            assert await sweep(world.files, state, TTL) == 2
             assert world.names() == [pdf_name("coming")]
-        assert await sweep(world.files, site, TTL) == 1
+        assert await sweep(world.files, state, TTL) == 1
 
     world.run(scenario)
     assert world.names() == []
 
 
 def test_what_an_unfinished_job_needs_is_kept(world):
-    async def scenario(engine, site):
+    async def scenario(engine, state):
         await world.job(engine, "waiting")
         world.write(xml_name("waiting", 1))
-        return await sweep(world.files, site, 0.0)
+        return await sweep(world.files, state, 0.0)
 
     assert world.run(scenario) == 0
     assert world.names() == [xml_name("waiting", 1), pdf_name("waiting")]
@@ -86,15 +86,15 @@ def test_what_an_unfinished_job_needs_is_kept(world):
 def test_of_a_complete_job_the_published_result_alone_is_kept(world, gateway):
     gateway.script(ok(b"<a/>", headers={"Content-Type": "application/xml"}))
 
-    async def scenario(engine, site):
+    async def scenario(engine, state):
         await world.job(engine, "done")
         await engine.work(until_idle=True)
         world.write(xml_name("done", 7))
-        await sweep(world.files, site, TTL, thorough=False)
+        await sweep(world.files, state, TTL, thorough=False)
         kept = world.names()
-        await sweep(world.files, site, TTL)
+        await sweep(world.files, state, TTL)
         narrowed = world.names()
-        await sweep(world.files, site, 0.0, thorough=False)
+        await sweep(world.files, state, 0.0, thorough=False)
         return kept, narrowed
 
     kept, narrowed = world.run(scenario)
@@ -106,21 +106,21 @@ def test_of_a_complete_job_the_published_result_alone_is_kept(world, gateway):
 def test_the_pdf_of_a_failed_job_is_kept_for_a_retry_until_its_time_is_over(world, gateway):
     gateway.script(status(400))
 
-    async def scenario(engine, site):
+    async def scenario(engine, state):
         await world.job(engine, "failed")
         await world.job(engine, "given-up")
         await engine.cancel("given-up")
         await engine.work(until_idle=True)
-        await sweep(world.files, site, TTL)
+        await sweep(world.files, state, TTL)
         kept = world.names()
-        await sweep(world.files, site, 0.0)
+        await sweep(world.files, state, 0.0)
         with pytest.raises(Exception, match="no longer there") as refused:
             await engine.retry("failed")
         return kept, refused.value.code
 
     kept, code = world.run(scenario)
     assert kept == [pdf_name("failed")]
-    assert code is ErrorCode.FILE_NOT_FOUND
+    assert code == "FILE_NOT_FOUND"
     assert world.names() == []
 
 

@@ -104,7 +104,7 @@ def first_status(serving):
 def test_streams_end_when_the_server_stops(serving):
     with serving.stream() as (_, following):
         following()
-        serving.site.stopping.set()
+        serving.state.stopping.set()
 
         assert following() is None
 

@@ -37,9 +37,6 @@ JOB_KEYS = {
     "deadlineAt",
     "progress",
     "manualRetryCount",
-    "filename",
-    "mapping",
-    "bytes",
     "held",
 }
 
@@ -133,7 +130,7 @@ def test_a_retry_without_its_file_is_refused(serving):
 
     answer = serving.client.post(f"/api/jobs/{job_id}/retry")
 
-    assert error_of(answer) == (404, "FILE_NOT_FOUND")
+    assert error_of(answer) == (404, "SOURCE_GONE")
 
 
 def test_a_job_is_cancelled_and_cancelling_it_again_changes_nothing(serving):
@@ -189,7 +186,7 @@ class Files(ServedApp):
     content = b"<x/>"
 
     def facts(self, job, now):
-        return JobFacts(filename="a.pdf", can_download=True)
+        return JobFacts(title="a.pdf", can_download=True)
 
     def download(self, job):
         if self.content is None:

@@ -109,7 +109,7 @@ def test_a_paced_run_goes_on_in_the_background_and_can_be_stopped(serving):
         {"ratePerSecond": "1"},
         {"dryRun": 0},
         {"dryRun": "no"},
-        {"filter": {"errorCode": "NONE"}},
+        {"filter": {"errorCode": "no code"}},
         {"filter": {"errorText": "a\0b"}},
         [],
         "x",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.http.serving import demo_app
 
-from holdfast.http import Download, JobFacts, PagePart, ServedApp
+from holdfast.http import Download, FactFormat, JobFact, JobFacts, PagePart, ServedApp
 from holdfast.http.plugins import meta_of
 from holdfast.jobs.model import JobStatus
 
@@ -43,12 +43,14 @@ class Press(ServedApp):
         self.part = replace(self.part, empty=None)
         return self
 
+    job_facts = (JobFact("mapping", "Mapping"), JobFact("bytes", "Size", FactFormat.BYTES))
+
     def facts(self, job, now):
         meta = meta_of(job)
         return JobFacts(
-            filename=meta.get("filename"),
-            mapping=meta.get("mapping"),
-            bytes=meta.get("bytes"),
+            title=meta.get("filename"),
+            values={"mapping": meta.get("mapping"), "bytes": meta.get("bytes")},
+            note="It has been removed." if meta.get("gone") else "",
             can_download=job.status is JobStatus.COMPLETE and not meta.get("gone"),
             can_retry=job.status is JobStatus.FAILED,
         )

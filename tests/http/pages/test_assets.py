@@ -58,8 +58,8 @@ def test_what_is_asked_for_without_it_is_asked_for_again(serving):
     "path",
     [
         "/static/nothing.css",
-        "/static/../frame.py",
-        "/static/%2e%2e/frame.py",
+        "/static/../renderer.py",
+        "/static/%2e%2e/renderer.py",
         "/static/..%2fframe.py",
         "/static//etc/passwd",
         "/static/",

@@ -157,12 +157,12 @@ def test_a_job_whose_place_a_later_one_has_taken_says_so_when_it_is_retried(serv
     answer = submit(serving, page, f"/jobs/{first}/retry")
 
     back = Looked(serving.client.get(answer.headers["location"]))
-    assert back.text("//*[@id='toast']") == "The same file is in another row."
+    assert back.text("//*[@id='toast']") == "A later job of the same content has taken its place."
     refused = serving.client.post(f"/api/jobs/{first}/retry")
     assert refused.status_code == 409
     assert refused.json()["error"] == {
         "code": "INVALID_STATE",
-        "message": "The same file is in another row.",
+        "message": "A later job of the same content has taken its place.",
     }
 
 
@@ -364,7 +364,7 @@ def test_a_used_link_says_where_another_comes_from(serving):
     line = serving.client.get("/admin/enter?token=x").json()["error"]["message"]
 
     assert line == (
-        "This link was used already, or is not of this server. Each start prints a new one."
+        "This link was used already, or is another server's. Each start prints a new one."
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import ErrorCode
 from holdfast.http.pages.rows import Look, held_line, last_error_of, row_of
-from holdfast.http.plugins import JobFacts
+from holdfast.http.plugins import FactFormat, JobFact, JobFacts
 from holdfast.jobs.model import Attempt, AttemptOutcome, Job, JobError, JobStatus
 
 NOW = 1_700_000_000.0
@@ -104,12 +104,11 @@ def test_a_failed_job_says_why():
     assert row(status=JobStatus.FAILED, error=error).line == "No good."
 
 
-def test_a_result_that_is_gone_is_said_to_be_gone():
-    gone = row(JobFacts(filename="a.pdf"), status=JobStatus.COMPLETE)
-    there = row(JobFacts(filename="a.pdf", can_download=True), status=JobStatus.COMPLETE)
+def test_a_complete_job_shows_the_note_of_its_app():
+    facts = JobFacts(note="It has been removed.")
 
-    assert "has been removed" in gone.line
-    assert there.line == ""
+    assert row(facts, status=JobStatus.COMPLETE).line == "It has been removed."
+    assert row(facts, status=JobStatus.PROCESSING).line == ""
     assert row(status=JobStatus.COMPLETE).line == ""
 
 
@@ -126,9 +125,9 @@ def test_what_is_finished_or_asked_to_stop_cannot_be_cancelled():
     assert row(status=JobStatus.PROCESSING).can_cancel
 
 
-def test_a_job_without_a_file_is_called_by_its_kind():
+def test_a_job_without_a_title_is_called_by_its_kind():
     assert row().name == "demo.grind"
-    assert row(JobFacts(filename="a.pdf")).name == "a.pdf"
+    assert row(JobFacts(title="a.pdf")).name == "a.pdf"
 
 
 def test_the_last_error_is_that_of_the_last_attempt_that_ended():
@@ -140,3 +139,17 @@ def test_the_last_error_is_that_of_the_last_attempt_that_ended():
     assert last_error_of((attempt(1, "first"), attempt(2, "second"), running)) == "second"
     assert last_error_of((attempt(1, "first"), attempt(2, outcome=AttemptOutcome.RELEASED))) is None
     assert last_error_of(()) is None
+
+
+def test_a_row_shows_the_facts_that_its_app_tells_in_their_order():
+    told = (
+        JobFact("pages", "Pages"),
+        JobFact("bytes", "Size", FactFormat.BYTES),
+        JobFact("owner", "Owner"),
+        JobFact("secret", "Secret", in_rows=False),
+    )
+    facts = JobFacts(values={"bytes": 1536, "pages": 3, "owner": None, "secret": "x", "more": 1})
+
+    shown = row_of(JOB, facts, NOW, words={}, told=told).facts
+
+    assert [(fact.label, fact.text) for fact in shown] == [("Pages", "3"), ("Size", "1.5 kB")]

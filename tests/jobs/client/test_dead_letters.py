@@ -108,10 +108,10 @@ def test_jobs_refused_by_their_app_are_skipped_and_counted(tmp_path, dry_run):
         @fetch.before_retry
         def has_file(job):
             if job.arguments == "1":
-                raise Permanent("FILE_NOT_FOUND")
+                raise Permanent("SOURCE_GONE")
 
         done = await engine.dead_letters.requeue(dry_run=dry_run)
-        assert done == Requeued(3, 2, {"FILE_NOT_FOUND": 1}, dry_run)
+        assert done == Requeued(3, 2, {"SOURCE_GONE": 1}, dry_run)
         assert (await statuses(engine))[ids[1]] is JobStatus.FAILED
 
     use(tmp_path, scenario)

@@ -2,10 +2,11 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 
-from holdfast.errors import Permanent
+from holdfast.errors import ErrorInfo, Permanent
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.downstream import Downstream
 from holdfast.jobs.declare.registry import Registry
@@ -83,14 +84,14 @@ def test_a_plain_hook_is_called_in_a_thread_and_may_refuse(app):
 
     def gone(found):
         threads.append(threading.current_thread())
-        raise Permanent("FILE_NOT_FOUND")
+        raise Permanent("SOURCE_GONE")
 
     app.job("send")(handler).before_retry(gone)
     registry = Registry([app])
     assert registry.has_retry_check("invoices.send")
     with pytest.raises(Permanent) as caught:
         asyncio.run(registry.check_retry(job("invoices.send")))
-    assert caught.value.code == "FILE_NOT_FOUND"
+    assert caught.value.code == "SOURCE_GONE"
     assert threads != [threading.main_thread()]
 
 
@@ -103,3 +104,32 @@ def test_an_async_hook_is_called_with_the_job(app):
     app.job("send")(handler).before_retry(look)
     asyncio.run(Registry([app]).check_retry(job("invoices.send")))
     assert asked == ["j1"]
+
+
+BROKE = ErrorInfo("BROKE", "There is no money.", 402)
+
+
+def test_the_codes_of_all_apps_and_of_the_library_are_known():
+    registry = Registry([App("shop", errors=[BROKE]), App("bank", errors=[BROKE])])
+
+    assert registry.errors["BROKE"] is BROKE
+    assert registry.errors["TIMEOUT"].http_status == 504
+
+
+@pytest.mark.parametrize(
+    "first, second, wrong",
+    [
+        (BROKE, replace(BROKE, http_status=422), "shop and bank declare BROKE differently"),
+        (BROKE, ErrorInfo("TIMEOUT", "Too late."), "bank: the code TIMEOUT is the library's"),
+    ],
+)
+def test_a_code_that_means_two_things_is_refused(first, second, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        Registry([App("shop", errors=[first]), App("bank", errors=[second])])
+
+
+def test_a_code_is_declared_once_in_an_app():
+    with pytest.raises(ValueError, match="BROKE is declared twice"):
+        App("shop", errors=[BROKE, BROKE])
+    with pytest.raises(TypeError, match="errors"):
+        App("shop", errors=["BROKE"])

@@ -187,7 +187,7 @@ def test_a_status_of_the_downstream_is_kept_with_the_attempt():
 
     bench = Bench()
     report = bench.execute(bench.run(busy, **PERMIT))
-    assert report.meta == '{"gateway_http_status": 503}'
+    assert report.meta == '{"http_status": 503}'
     assert isinstance(report.outcome, Retry)
     assert report.report.verdict is Verdict.FAILURE
 

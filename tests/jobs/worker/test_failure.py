@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.errors import Category, ErrorCode, RetryRule
+from holdfast.errors import Category, ErrorCode, ErrorInfo, HoldfastError, Permanent, RetryRule
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.downstream import Downstream
 from holdfast.jobs.downstreams.record import Verdict
@@ -60,3 +60,37 @@ def test_a_failure_found_by_holdfast_says_nothing_about_the_downstream():
     assert of_code(ErrorCode.UNKNOWN).verdict is Verdict.NEITHER
     assert of_code(ErrorCode.UNKNOWN, final=True).diagnosis.retry is RetryRule.NEVER
     assert of_code(ErrorCode.MEMORY_ERROR).message
+
+
+class BankBusy(HoldfastError):
+    code = "BANK_BUSY"
+
+
+class Unpaid(HoldfastError):
+    code = "UNPAID"
+
+
+@pytest.mark.parametrize(
+    "error, category, said",
+    [
+        (Permanent("DECLINED", "Ask your bank."), Category.PERMANENT, "Ask your bank."),
+        (Permanent("DECLINED"), Category.PERMANENT, "DECLINED"),
+        (Permanent("UNPAID"), Category.PERMANENT, "It is not paid."),
+        (Permanent("BANK_BUSY"), Category.PERMANENT, "The bank is busy."),
+        (BankBusy(), Category.TRANSIENT, "The bank is busy."),
+        (Unpaid("not yet"), Category.PERMANENT, "not yet"),
+    ],
+)
+def test_a_code_of_the_app_is_kept_and_its_category_holds(error, category, said):
+    errors = [
+        ErrorInfo("UNPAID", "It is not paid."),
+        ErrorInfo("BANK_BUSY", "The bank is busy.", 503, Category.TRANSIENT),
+    ]
+    app = App("shop", errors=errors)
+
+    @app.job()
+    async def pay(ctx): ...
+
+    trouble = look(error, pay.kind, 0.0)
+    assert trouble.diagnosis.category is category
+    assert (trouble.error.code, trouble.message) == (error.code, said)

@@ -152,7 +152,7 @@ NEITHER = [
     _http_error(404),
     _http_error(429),
     ValueError("validation error"),
-    Permanent("NOT_PDF"),
+    Permanent("PARSE_ERROR"),
     CircuitOpenError("another"),
     KeyboardInterrupt(),
     SystemExit(),

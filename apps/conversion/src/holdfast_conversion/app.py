@@ -15,7 +15,6 @@ from holdfast import (
     App,
     Clock,
     Downstream,
-    ErrorCode,
     Job,
     JobContext,
     JobStatus,
@@ -24,18 +23,28 @@ from holdfast import (
     SystemClock,
 )
 from holdfast.files import ArtifactStore
-from holdfast.http import Companion, Download, JobFacts, PagePart, ServedApp, Site
+from holdfast.http import (
+    Companion,
+    Download,
+    FactFormat,
+    JobFact,
+    JobFacts,
+    PagePart,
+    ServedApp,
+    ServerState,
+    meta_of,
+)
 from holdfast_conversion import keeping
 from holdfast_conversion.artifacts import (
     StorageError,
     has_expired,
-    meta_of,
     pdf_name,
     result_name,
     storing,
     xml_name,
 )
 from holdfast_conversion.desk import UploadDesk
+from holdfast_conversion.error_codes import DECLARED, FILE_NOT_FOUND
 from holdfast_conversion.gateway.settings import GatewaySettings
 from holdfast_conversion.gateway_client import GatewayClient, not_xml
 from holdfast_conversion.model import ConvertArgs, Converted
@@ -51,6 +60,7 @@ _FILE_SECONDS = 30.0
 _PROBE_SECONDS = 10.0
 """Between two questions whether an open gateway is well; a breaker that is open for less asks more.
 """
+_EXPIRED = "The result has been removed; upload the file again."
 _LISTED_FOR = 7 * 86_400.0
 """Seconds that finished jobs are listed, or as long as their files are kept where that is more."""
 
@@ -67,8 +77,14 @@ def create(environment: Mapping[str, str]) -> "Conversion":
 class Conversion(ServedApp):
     """PDF in, XML out, whatever the gateway does."""
 
+    job_facts = (
+        JobFact("filename", "File name", in_rows=False),
+        JobFact("mapping", "Mapping"),
+        JobFact("bytes", "Size", FactFormat.BYTES),
+    )
+
     def __init__(self, settings: ConversionSettings) -> None:
-        super().__init__(App("conversion"))
+        super().__init__(App("conversion", errors=DECLARED))
         self.built_in_port: int | None = None
         if settings.gateway_url is None:
             self.built_in_port = _free_port(GatewaySettings().port)
@@ -122,7 +138,7 @@ class Conversion(ServedApp):
         def check(job: Job) -> None:
             """Refuse where the PDF is gone."""
             if self._is_over(job) or files.find(pdf_name(job.id)) is None:
-                raise Permanent(ErrorCode.FILE_NOT_FOUND)
+                raise Permanent(FILE_NOT_FOUND)
 
         return convert
 
@@ -131,7 +147,7 @@ class Conversion(ServedApp):
             try:
                 source = await asyncio.to_thread(self.files.open, args.source)
             except FileNotFoundError:
-                raise Permanent(ErrorCode.FILE_NOT_FOUND) from None
+                raise Permanent(FILE_NOT_FOUND) from None
         with source:
             async with (
                 aclosing(_read(source)) as pdf,
@@ -170,18 +186,18 @@ class Conversion(ServedApp):
 
     # -- what it serves ------------------------------------------------------------------------
 
-    def routes(self, site: Site) -> APIRouter:
+    def routes(self, state: ServerState) -> APIRouter:
         """Return the upload, by script and by form."""
-        self._clock = site.clock
-        return upload_routes(UploadDesk(self.settings, self.files, self.convert, site))
+        self._clock = state.clock
+        return upload_routes(UploadDesk(self.settings, self.files, self.convert, state))
 
     def page(self) -> PagePart:
         """Return what stands above the rows: where files are dropped."""
         return conversion_page(self.settings)
 
-    def running(self, site: Site) -> AbstractAsyncContextManager[None]:
+    def running(self, state: ServerState) -> AbstractAsyncContextManager[None]:
         """Clear up files while the server runs."""
-        return keeping.clearing_up(self.files, site, self.settings.artifact_ttl)
+        return keeping.clearing_up(self.files, state, self.settings.artifact_ttl)
 
     def companions(self) -> Sequence[Companion]:
         """Return the built-in gateway, unless another one is named."""
@@ -196,13 +212,18 @@ class Conversion(ServedApp):
         """Return what the rows of the page show."""
         meta = meta_of(job)
         there = not has_expired(job, now, self.settings.artifact_ttl)
+        complete = job.status is JobStatus.COMPLETE
         return JobFacts(
-            filename=meta.get("filename"),
-            mapping=meta.get("mapping"),
-            bytes=meta.get("bytes"),
-            can_download=job.status is JobStatus.COMPLETE and there,
+            title=meta.get("filename"),
+            values={fact.key: meta.get(fact.key) for fact in self.job_facts},
+            note=_EXPIRED if complete and not there else "",
+            can_download=complete and there,
             can_retry=job.status is JobStatus.FAILED and bool(meta.get("stored")) and there,
         )
+
+    def history_meta(self, meta: dict[str, Any]) -> dict[str, Any]:
+        """Say that an HTTP status is the gateway's."""
+        return {"gateway_http_status" if key == "http_status" else key: meta[key] for key in meta}
 
     def download(self, job: Job) -> Download | None:
         """Open the XML; None where it is gone, or its time is over and it goes any moment."""

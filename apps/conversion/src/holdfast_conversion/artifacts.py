@@ -7,10 +7,8 @@ import errno
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from holdfast import ErrorCode, HoldfastError, Job, Permanent
-from holdfast.errors import ERRORS
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -34,7 +32,7 @@ def storing() -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise Permanent(ErrorCode.IO_ERROR, "There is no room left to store files.") from error
-        raise StorageError(ERRORS[ErrorCode.IO_ERROR].message) from error
+        raise StorageError("The file could not be read or stored.") from error
 
 
 def pdf_name(job_id: str) -> str:
@@ -65,9 +63,3 @@ def has_expired(job: Job, now: float, ttl: float) -> bool:
     This alone decides, not whether somebody has cleared up yet; `now` is epoch seconds.
     """
     return job.finished_at is not None and now >= job.finished_at + ttl
-
-
-def meta_of(job: Job) -> dict[str, Any]:
-    """Return what was noted of a job for pages."""
-    value = json.loads(job.meta) if job.meta else None
-    return value if isinstance(value, dict) else {}

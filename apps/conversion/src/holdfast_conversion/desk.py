@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 
 from holdfast import Engine, ErrorCode, Job, JobStatus, Permanent
 from holdfast.files import ArtifactStore, Draft
-from holdfast.http import JobOut, Owner, Site
+from holdfast.http import Owner, ServerState
 from holdfast_conversion.artifacts import (
     StorageError,
     has_expired,
@@ -37,21 +37,21 @@ class UploadDesk:
         settings: how large they may be, how long they may take, how long results are kept.
         files: where they are put.
         convert: the job that is made of each.
-        site: the server that they come to.
+        state: the server that they come to.
     """
 
     def __init__(
-        self, settings: ConversionSettings, files: ArtifactStore, convert: Any, site: Site
+        self, settings: ConversionSettings, files: ArtifactStore, convert: Any, state: ServerState
     ) -> None:
         self._settings = settings
         self._files = files
         self._convert = convert
-        self._site = site
+        self._state = state
         self._room = Room()
 
     @property
     def _engine(self) -> Engine:
-        return self._site.engine  # type: ignore[return-value]  # opened by address or not
+        return self._state.engine  # type: ignore[return-value]  # opened by address or not
 
     async def upload(self, request: Request, owner: Owner) -> Response:
         """Take in a PDF to convert; the same file and mapping again find the first job."""
@@ -156,16 +156,16 @@ class UploadDesk:
             # It may have failed meanwhile; and one that was asked to stop will bring no result.
             return not job.status.finished and not job.cancel_requested
         name = result_name(job.result)
-        over = has_expired(job, self._site.clock.wall(), self._settings.artifact_ttl)
+        over = has_expired(job, self._state.clock.wall(), self._settings.artifact_ttl)
         return not over and name is not None and self._files.find(name) is not None
 
     def _new_id(self) -> str:
         # Grows with time, as the engine's own do.
-        return f"{int(self._site.clock.wall() * 1000):012x}{secrets.token_hex(10)}"
+        return f"{int(self._state.clock.wall() * 1000):012x}{secrets.token_hex(10)}"
 
     def shown(self, job: Job) -> dict[str, Any]:
         """Return a job as its owner sees it, for JSON."""
-        return JobOut.of(job, self._site.facts(job)).as_json()
+        return self._state.job_out(job).as_json()
 
     # -- refusals ------------------------------------------------------------------------------
 

@@ -10,9 +10,15 @@ from typing import Any
 
 import httpx
 
-from holdfast import Clock, ErrorCode, HoldfastError, Permanent, SystemClock
+from holdfast import (
+    Clock,
+    ErrorCode,
+    HoldfastError,
+    Permanent,
+    SystemClock,
+    retry_after,
+)
 from holdfast.errors import ERRORS
-from holdfast.resilience.retry_after import retry_after
 
 _CONNECT_SECONDS = 5.0
 _LONGEST_REASON = 200

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from holdfast import Job, JobStatus
 from holdfast.files import Artifact, ArtifactStore
-from holdfast.http import Site
+from holdfast.http import ServerState
 from holdfast_conversion.artifacts import has_expired, job_of, pdf_name, result_name
 
 _log = logging.getLogger("holdfast.conversion")
@@ -18,10 +18,10 @@ _SHORTEST = 0.2
 
 
 @contextlib.asynccontextmanager
-async def clearing_up(files: ArtifactStore, site: Site, ttl: float) -> AsyncIterator[None]:
+async def clearing_up(files: ArtifactStore, state: ServerState, ttl: float) -> AsyncIterator[None]:
     """Clear up at the start and from time to time while the block runs."""
     await asyncio.to_thread(files.prepare)
-    task = asyncio.create_task(_go_on(files, site, ttl))
+    task = asyncio.create_task(_go_on(files, state, ttl))
     try:
         yield
     finally:
@@ -29,33 +29,35 @@ async def clearing_up(files: ArtifactStore, site: Site, ttl: float) -> AsyncIter
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _go_on(files: ArtifactStore, site: Site, ttl: float) -> None:
+async def _go_on(files: ArtifactStore, state: ServerState, ttl: float) -> None:
     first = True
     while True:
         try:
-            await sweep(files, site, ttl, thorough=first)
+            await sweep(files, state, ttl, thorough=first)
             first = False
         except Exception:
             # A database or a disk that is away now is back in a later round.
             _log.exception("files could not be cleared up")
-        await site.clock.sleep_async(max(_SHORTEST, min(_EVERY, ttl / 10)))
+        await state.clock.sleep_async(max(_SHORTEST, min(_EVERY, ttl / 10)))
 
 
-async def sweep(files: ArtifactStore, site: Site, ttl: float, *, thorough: bool = True) -> int:
+async def sweep(
+    files: ArtifactStore, state: ServerState, ttl: float, *, thorough: bool = True
+) -> int:
     """Delete what is not needed any more; return how many files.
 
     Only old files, and those of jobs with more than one result, are looked at closely; `thorough`
     looks at all of them.
     """
     count = await asyncio.to_thread(files.sweep_drafts)
-    old = site.clock.wall() - ttl
+    old = state.clock.wall() - ttl
     for folder in ("uploads", "results"):
         by_job: defaultdict[str, list[Artifact]] = defaultdict(list)
         for artifact in await asyncio.to_thread(_listed, files, folder):
             by_job[job_of(artifact.name)].append(artifact)
         for job_id, found in by_job.items():
             if thorough or len(found) > 1 or any(each.modified_at <= old for each in found):
-                count += await _sweep_job(files, site, ttl, job_id, found)
+                count += await _sweep_job(files, state, ttl, job_id, found)
     return count
 
 
@@ -64,14 +66,14 @@ def _listed(files: ArtifactStore, folder: str) -> list[Artifact]:
 
 
 async def _sweep_job(
-    files: ArtifactStore, site: Site, ttl: float, job_id: str, found: list[Artifact]
+    files: ArtifactStore, state: ServerState, ttl: float, job_id: str, found: list[Artifact]
 ) -> int:
     # Asked before the job: whoever holds a file may not have spoken of it to the database yet.
     held = [await asyncio.to_thread(files.is_held, each.name) for each in found]
-    job = await site.engine.get(job_id)
+    job = await state.engine.get(job_id)
     count = 0
     for artifact, is_held in zip(found, held, strict=True):
-        if not is_held and not _is_needed(job, artifact.name, site.clock.wall(), ttl):
+        if not is_held and not _is_needed(job, artifact.name, state.clock.wall(), ttl):
             count += await asyncio.to_thread(files.delete, artifact.name)
     return count
 

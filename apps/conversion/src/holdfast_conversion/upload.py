@@ -15,9 +15,9 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
 from holdfast import ErrorCode, HoldfastError, Permanent
-from holdfast.errors import ERRORS
 from holdfast.files import Draft
 from holdfast_conversion.artifacts import StorageError
+from holdfast_conversion.error_codes import ALL_ERRORS, INVALID_MAPPING, NOT_PDF
 from holdfast_conversion.gateway.formats import MAGIC, MAGIC_WITHIN, Mapping
 from holdfast_conversion.gateway.stalling import not_stalling
 from holdfast_conversion.streaming import LARGEST_BATCH, Room, Storing
@@ -53,11 +53,11 @@ class UploadRefused(HoldfastError):
     """
 
     def __init__(
-        self, code: ErrorCode, message: str = "", *, status: int | None = None, recorded: bool
+        self, code: str, message: str = "", *, status: int | None = None, recorded: bool
     ) -> None:
-        super().__init__(message or ERRORS[code].message)
+        super().__init__(message or ALL_ERRORS[code].message)
         self.code = code
-        self.status = ERRORS[code].http_status if status is None else status
+        self.status = ALL_ERRORS[code].http_status if status is None else status
         self.recorded = recorded
 
 
@@ -250,9 +250,9 @@ class _Reader:
 
     def _check_magic(self) -> None:
         if not self._head:
-            raise UploadRefused(ErrorCode.NOT_PDF, "The file is empty.", recorded=True)
+            raise UploadRefused(NOT_PDF, "The file is empty.", recorded=True)
         if MAGIC not in self._head:
-            raise UploadRefused(ErrorCode.NOT_PDF, recorded=True)
+            raise UploadRefused(NOT_PDF, recorded=True)
 
     def too_large(self) -> UploadRefused:
         """Return the refusal of what is larger than allowed."""
@@ -262,7 +262,7 @@ class _Reader:
     def _bad_mapping(self) -> UploadRefused:
         names = ", ".join(Mapping)
         line = f"There is no such mapping; choose one of {names}."
-        return UploadRefused(ErrorCode.INVALID_MAPPING, line, recorded=True)
+        return UploadRefused(INVALID_MAPPING, line, recorded=True)
 
 
 def clean_filename(raw: bytes) -> str:

@@ -1,12 +1,29 @@
-"""The live stream of one's own jobs' changes."""
+"""Live changes of one's own jobs, as server-sent events that can be resumed.
 
-from typing import Annotated
+A message is `job`, with the job as it stands now, or `downstreams`, with every breaker's state; the
+second comes first on a new stream and then whenever one changes. Ids are the store's sequence: a
+client that comes back with the last one it saw misses nothing.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
+from holdfast.http.schemas import moment
+from holdfast.http.served_app import ServerState, state_of
 from holdfast.http.sessions import Owner
-from holdfast.http.site import site_of
-from holdfast.http.streams import EventStream, messages
+from holdfast.http.streams import EventStream
+from holdfast.jobs.model import JobEvent
+from holdfast.jobs.store_port import StoreError
+
+_BATCH = 500
+_REST = 0.05
+"""Seconds between two reads of the store, however much changes in it."""
+_READ_EVERY = 1.0
+"""Seconds between two reads of the downstreams, and until a stream notices that it is to end."""
+_COME_BACK_MS = 2000
 
 router = APIRouter(prefix="/api", tags=["jobs"])
 
@@ -23,13 +40,83 @@ async def stream(
     after: Annotated[str | None, Query(max_length=30)] = None,
 ) -> Response:
     """Stream what happens to one's own jobs, from `Last-Event-ID` (or `after`) on."""
-    site = site_of(request)
-    site.streams.enter(owner)
+    state = state_of(request)
+    state.streams.enter(owner)
     seen = _sequence(last_event_id) if last_event_id is not None else _sequence(after)
-    return EventStream(site.streams, owner, messages(site, owner, seen))
+    return EventStream(state.streams, owner, messages(state, owner, seen))
 
 
 def _sequence(text: str | None) -> int | None:
     if text is None or not (text.isascii() and text.isdigit()) or len(text) > 18:
         return None
     return int(text)
+
+
+async def messages(state: ServerState, owner: str, last_seen: int | None) -> AsyncIterator[bytes]:
+    """Yield what happens to the jobs of `owner` after `last_seen`, or from now on."""
+    store, clock = state.engine.store, state.clock
+    yield f"retry: {_COME_BACK_MS}\n\n".encode()
+    try:
+        head = await store.last_sequence()
+        # A number from another database's life would wait for events that never come.
+        sequence = head if last_seen is None else min(last_seen, head)
+        shown: list[dict[str, Any]] | None = None
+        beat_at = clock.monotonic() + state.settings.stream_beat
+        while not state.stopping.is_set():
+            downstreams = await _downstreams(state)
+            if downstreams != shown:
+                shown = downstreams
+                yield _message(state, "downstreams", {"downstreams": downstreams})
+            head = await store.last_sequence()
+            events = await store.changes_since(sequence, owner=owner, limit=_BATCH)
+            async for message in _job_messages(state, events):
+                yield message
+            if events:
+                beat_at = clock.monotonic() + state.settings.stream_beat
+            if len(events) == _BATCH:
+                sequence = events[-1].sequence
+                continue
+            # What others do moves the head as well; it need not be looked at again.
+            sequence = max([head, sequence, *(event.sequence for event in events[-1:])])
+            if clock.monotonic() >= beat_at:
+                beat_at = clock.monotonic() + state.settings.stream_beat
+                yield b": alive\n\n"
+            await clock.sleep_async(_REST)
+            await store.wait_for_changes(sequence, _READ_EVERY)
+    except StoreError:
+        # The client comes back by itself, with the last id that it saw.
+        return
+
+
+async def _job_messages(state: ServerState, events: tuple[JobEvent, ...]) -> AsyncIterator[bytes]:
+    """Yield one message a job, in the order of their last events."""
+    latest = {event.job_id: event for event in events}
+    for event in sorted(latest.values(), key=lambda event: event.sequence):
+        job = await state.engine.get(event.job_id)
+        data = {
+            "event": event.name,
+            "jobId": event.job_id,
+            "job": None if job is None else state.job_out(job).as_json(),
+        }
+        yield _message(state, "job", data, event.sequence)
+
+
+def _message(
+    state: ServerState, name: str, data: dict[str, Any], sequence: int | None = None
+) -> bytes:
+    now = moment(state.clock.wall())
+    assert now is not None
+    text = json.dumps({**data, "now": now.isoformat()}, separators=(",", ":"))
+    mark = "" if sequence is None else f"id: {sequence}\n"
+    return f"{mark}event: {name}\ndata: {text}\n\n".encode()
+
+
+async def _downstreams(state: ServerState) -> list[dict[str, Any]]:
+    records = await state.engine.downstreams.list()
+    if not records:
+        return []
+    now = await state.engine.store.ping()
+    return [
+        {"name": record.name, "state": record.state_at(now), "held": record.holds_at(now)}
+        for record in records
+    ]

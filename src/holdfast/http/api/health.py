@@ -5,7 +5,7 @@ import asyncio
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from holdfast.http.site import site_of
+from holdfast.http.served_app import state_of
 from holdfast.jobs.store_port import StoreError
 
 _PATIENCE = 2.0
@@ -25,11 +25,11 @@ async def alive() -> dict[str, str]:
 @router.get("/readyz")
 async def ready(request: Request) -> JSONResponse:
     """Tell whether work is taken in and done."""
-    site = site_of(request)
-    missing = [line for check in site.settings.ready if (line := check()) is not None]
+    state = state_of(request)
+    missing = [line for check in state.settings.ready if (line := check()) is not None]
     try:
         async with asyncio.timeout(_PATIENCE):
-            await site.engine.store.ping()
+            await state.engine.store.ping()
     except (StoreError, TimeoutError):
         missing.append("the database does not answer")
     status = "ok" if not missing else "not ready"

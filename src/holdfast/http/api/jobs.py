@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from holdfast.errors import ErrorCode, HoldfastError
-from holdfast.http.errors import ApiError
+from holdfast.http.api_errors import ApiError
 from holdfast.http.plugins import Download
 from holdfast.http.schemas import (
     AttemptOut,
@@ -17,23 +17,17 @@ from holdfast.http.schemas import (
     EventOut,
     HistoryAnswer,
     JobAnswer,
-    JobOut,
     JobsAnswer,
 )
+from holdfast.http.served_app import check_kinds, state_of
 from holdfast.http.sessions import Owner
-from holdfast.http.site import Site, check_kinds, site_of
-from holdfast.jobs.model import Job, JobStatus
+from holdfast.jobs.model import JobStatus
 from holdfast.jobs.views import JobFilter
 
 _PIECE = 256 * 1024
 _SANDBOX = "sandbox; default-src 'none'"
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
-
-
-def job_out(site: Site, job: Job) -> JobOut:
-    """Return `job` as its owner sees it."""
-    return JobOut.of(job, site.facts(job))
 
 
 @router.get("")
@@ -46,68 +40,69 @@ async def list_jobs(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> JobsAnswer:
     """List one's own jobs, newest first."""
-    site = site_of(request)
+    state = state_of(request)
     check_kinds(kind or ())
     where = JobFilter(owner=owner, statuses=tuple(status or ()), kinds=tuple(kind or ()))
     try:
-        page = await site.engine.list(where, cursor=cursor or None, limit=limit)
+        page = await state.engine.list(where, cursor=cursor or None, limit=limit)
     except HoldfastError:
         raise
     except ValueError:
         raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such cursor.") from None
-    jobs = [job_out(site, job) for job in page.jobs]
+    jobs = [state.job_out(job) for job in page.jobs]
     return JobsAnswer(jobs=jobs, next_cursor=page.next_cursor)
 
 
 @router.get("/{job_id}")
 async def show_job(request: Request, owner: Owner, job_id: str) -> JobAnswer:
     """Show one job."""
-    site = site_of(request)
-    return JobAnswer(job=job_out(site, await site.own_job(job_id, owner)))
+    state = state_of(request)
+    return JobAnswer(job=state.job_out(await state.own_job(job_id, owner)))
 
 
 @router.get("/{job_id}/events")
 async def show_history(request: Request, owner: Owner, job_id: str) -> HistoryAnswer:
     """Show a job's history."""
-    site = site_of(request)
-    job = await site.own_job(job_id, owner)
+    state = state_of(request)
+    job = await state.own_job(job_id, owner)
     events, attempts = await asyncio.gather(
-        site.engine.events(job.id), site.engine.attempts(job.id)
+        state.engine.events(job.id), state.engine.attempts(job.id)
     )
+    shown = state.history_meta(job)
     return HistoryAnswer(
-        events=[EventOut.of(event) for event in events],
-        attempts=[AttemptOut.of(attempt) for attempt in attempts],
+        events=[EventOut.of(event, shown) for event in events],
+        attempts=[AttemptOut.of(attempt, shown) for attempt in attempts],
     )
 
 
 @router.post("/{job_id}/retry")
 async def retry_job(request: Request, owner: Owner, job_id: str) -> ChangedAnswer:
     """Put a failed job back in the queue, its attempts counted anew."""
-    site = site_of(request)
-    job = await site.engine.retry((await site.own_job(job_id, owner)).id)
-    return ChangedAnswer(message="Job queued for retry.", job=job_out(site, job))
+    state = state_of(request)
+    job = await state.engine.retry((await state.own_job(job_id, owner)).id)
+    return ChangedAnswer(message="Job queued for retry.", job=state.job_out(job))
 
 
 @router.post("/{job_id}/retry-now")
 async def retry_job_now(request: Request, owner: Owner, job_id: str) -> ChangedAnswer:
     """Begin the next attempt of a job that waits for it; nothing else about it changes."""
-    site = site_of(request)
-    job = await site.engine.retry_now((await site.own_job(job_id, owner)).id)
+    state = state_of(request)
+    job = await state.engine.retry_now((await state.own_job(job_id, owner)).id)
     message = "Its next attempt begins now."
     if job.held:
         message = f"Its next attempt begins when the {job.downstream} is back."
-    return ChangedAnswer(message=message, job=job_out(site, job))
+    return ChangedAnswer(message=message, job=state.job_out(job))
 
 
 @router.post("/{job_id}/cancel")
 async def cancel_job(request: Request, owner: Owner, job_id: str) -> ChangedAnswer:
     """Cancel a job; one that is running is asked to stop."""
-    site = site_of(request)
-    job = await site.engine.cancel((await site.own_job(job_id, owner)).id)
+    state = state_of(request)
+    job = await state.engine.cancel((await state.own_job(job_id, owner)).id)
     message = "The job was asked to stop."
     if job.status is JobStatus.CANCELLED:
         message = "Job cancelled."
-    return ChangedAnswer(message=message, job=job_out(site, job))
+    return ChangedAnswer(message=message, job=state.job_out(job))
 
 
 @router.head("/{job_id}/download", include_in_schema=False)
@@ -118,14 +113,14 @@ async def cancel_job(request: Request, owner: Owner, job_id: str) -> ChangedAnsw
 )
 async def download(request: Request, owner: Owner, job_id: str) -> Response:
     """Download a job's result."""
-    site = site_of(request)
-    job = await site.own_job(job_id, owner)
+    state = state_of(request)
+    job = await state.own_job(job_id, owner)
     if not job.status.finished:
         raise ApiError(ErrorCode.NOT_READY)
     if job.status is not JobStatus.COMPLETE:
         line = "There is no result: the job has not been completed."
         raise ApiError(ErrorCode.NOT_READY, line)
-    app = site.app_of(job)
+    app = state.app_of(job)
     found = None if app is None else await asyncio.to_thread(app.download, job)
     if found is None:
         raise ApiError(ErrorCode.EXPIRED)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
 
 from holdfast.http.ops_schemas import LaneOut
-from holdfast.http.site import site_of
+from holdfast.http.served_app import state_of
 from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.views import Stats
 from holdfast.resilience.breaker.transitions import CircuitState
@@ -26,7 +26,7 @@ router = APIRouter(tags=["health"])
 )
 async def metrics(request: Request) -> PlainTextResponse:
     """Tell the store's counters and the state of every breaker."""
-    engine = site_of(request).engine
+    engine = state_of(request).engine
     stats = await engine.stats()
     records, now = await engine.downstreams.list(), await engine.store.ping()
     lines = [*_of_jobs(stats, now), *_of_downstreams(records, now)]

@@ -1,6 +1,5 @@
 """What operators look at and do: downstreams, dead letters, counters."""
 
-import asyncio
 from enum import StrEnum
 from typing import Annotated
 
@@ -8,7 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.http.admin import IsAdmin, require_admin
-from holdfast.http.errors import ApiError, forbidden
+from holdfast.http.api_errors import ApiError, forbidden
 from holdfast.http.ops_schemas import (
     DeadLetterGroupOut,
     DeadLetterOut,
@@ -22,8 +21,8 @@ from holdfast.http.ops_schemas import (
     RequeueOrder,
     StatsAnswer,
 )
-from holdfast.http.site import Site, site_of
-from holdfast.jobs.client.dead_letters import Requeued
+from holdfast.http.requeue import PacedRequeue
+from holdfast.http.served_app import state_of
 from holdfast.jobs.client.downstream_control import UnknownDownstream
 
 router = APIRouter(prefix="/api", tags=["ops"])
@@ -38,44 +37,10 @@ class Move(StrEnum):
     RELEASE = "release"
 
 
-class PacedRun:
-    """The one paced requeue that may go on at a time."""
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[Requeued] | None = None
-        self.so_far = Requeued(0, 0)
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether it has not ended yet."""
-        return self._task is not None and not self._task.done()
-
-    def start(self, site: Site, order: RequeueOrder) -> None:
-        """Begin."""
-        self.so_far = Requeued(0, 0)
-        self._task = asyncio.create_task(
-            site.engine.dead_letters.requeue(
-                order.filter.as_filter(), rate=order.rate_per_second, progress=self._note
-            )
-        )
-
-    def stop(self) -> None:
-        """End it where it is; what was put back stays put back."""
-        if self._task is not None:
-            self._task.cancel()
-
-    def answer(self) -> RequeueAnswer:
-        """Return what was done so far."""
-        return RequeueAnswer.of(self.so_far, done=not self.goes_on)
-
-    def _note(self, so_far: Requeued) -> None:
-        self.so_far = so_far
-
-
 @router.get("/downstreams")
 async def list_downstreams(request: Request, admin: IsAdmin) -> DownstreamsAnswer:
     """List the downstreams and the state of their breakers."""
-    engine = site_of(request).engine
+    engine = state_of(request).engine
     records, now = await engine.downstreams.list(), await engine.store.ping()
     found = [DownstreamOut.of(record, now, whole=admin) for record in records]
     return DownstreamsAnswer(downstreams=found)
@@ -84,7 +49,7 @@ async def list_downstreams(request: Request, admin: IsAdmin) -> DownstreamsAnswe
 @router.post("/downstreams/{name}/{move}", dependencies=_ADMIN)
 async def move_downstream(request: Request, name: str, move: Move) -> DownstreamAnswer:
     """Reset a breaker, hold a downstream's jobs, or let them go."""
-    engine = site_of(request).engine
+    engine = state_of(request).engine
     if "\0" in name:  # no database holds that
         raise UnknownDownstream(name)
     record = await getattr(engine.downstreams, move.value)(name)
@@ -98,7 +63,7 @@ async def list_dead_letters(
     asked: Annotated[DeadLetterQuery, Query()],
 ) -> DeadLettersAnswer:
     """List the jobs that wait for a person."""
-    dead = site_of(request).engine.dead_letters
+    dead = state_of(request).engine.dead_letters
     try:
         letters, following = await dead.list(
             asked.as_filter(), cursor=asked.cursor or None, limit=asked.limit
@@ -123,38 +88,38 @@ async def retry_dead_letters(
     request: Request, response: Response, order: RequeueOrder
 ) -> RequeueAnswer:
     """Put dead letters back in the queue; at a given pace, in the background (202)."""
-    site = site_of(request)
+    state = state_of(request)
     if order.dry_run or order.rate_per_second is None:
-        done = await site.engine.dead_letters.requeue(
+        done = await state.engine.dead_letters.requeue(
             order.filter.as_filter(), dry_run=order.dry_run
         )
         return RequeueAnswer.of(done, done=True)
-    run = _run_of(request)
-    if run.goes_on:
+    run = state.requeue
+    if run.running:
         raise ApiError(ErrorCode.INVALID_STATE, "Another run is under way.")
-    run.start(site, order)
+    run.start(state.engine.dead_letters, order.filter.as_filter(), order.rate_per_second)
     response.status_code = 202
-    return run.answer()
+    return _progress(run)
 
 
 @router.get("/dead-letters/retry", dependencies=_ADMIN)
 async def show_run(request: Request) -> RequeueAnswer:
     """Show how far the paced run is."""
-    return _run_of(request).answer()
+    return _progress(state_of(request).requeue)
 
 
 @router.delete("/dead-letters/retry", dependencies=_ADMIN)
 async def stop_run(request: Request) -> RequeueAnswer:
     """Stop the paced run."""
-    run = _run_of(request)
+    run = state_of(request).requeue
     run.stop()
-    return run.answer()
+    return _progress(run)
 
 
 @router.delete("/dead-letters/{job_id}", dependencies=_ADMIN)
 async def discard_dead_letter(request: Request, job_id: str) -> DiscardAnswer:
     """Take a job out of the dead letters without running it."""
-    if "\0" in job_id or not await site_of(request).engine.dead_letters.discard(job_id):
+    if "\0" in job_id or not await state_of(request).engine.dead_letters.discard(job_id):
         raise forbidden()
     return DiscardAnswer(discarded=1)
 
@@ -162,11 +127,8 @@ async def discard_dead_letter(request: Request, job_id: str) -> DiscardAnswer:
 @router.get("/stats", dependencies=_ADMIN)
 async def stats(request: Request) -> StatsAnswer:
     """Show the store's counters."""
-    return StatsAnswer.of(await site_of(request).engine.stats())
+    return StatsAnswer.of(await state_of(request).engine.stats())
 
 
-def _run_of(request: Request) -> PacedRun:
-    site = site_of(request)
-    if site.paced_run is None:
-        site.paced_run = PacedRun()
-    return site.paced_run
+def _progress(run: PacedRequeue) -> RequeueAnswer:
+    return RequeueAnswer.of(run.so_far, done=not run.running)

@@ -1,4 +1,4 @@
-"""What people see in a browser, rendered on the server over the same site as the API.
+"""The pages, rendered on the server over the same state as the API.
 
 Every page works as forms and links alone. htmx, where it was fetched, asks for the part that
 changes whenever the stream of events says that something has, and morphs it into place; one small
@@ -7,14 +7,14 @@ ES module counts down, listens to keys and pauses. An app adds its own part, see
 
 from fastapi import FastAPI
 
-from holdfast.http.pages.frame import Frame
+from holdfast.http.pages.renderer import Renderer
 from holdfast.http.pages.routes import page_routes
-from holdfast.http.site import Site
+from holdfast.http.served_app import ServerState
 
 
-def add_pages(app: FastAPI, site: Site) -> None:
+def add_pages(app: FastAPI, state: ServerState) -> None:
     """Add the pages and their files to `app`."""
-    frame = Frame(site)
-    site.refusal_page = frame.refuse
-    app.include_router(page_routes(frame))
-    app.include_router(frame.assets.routes())
+    renderer = Renderer(state)
+    app.state.refusal_page = renderer.refuse
+    app.include_router(page_routes(renderer))
+    app.include_router(renderer.assets.routes())

@@ -91,7 +91,7 @@ class Assets:
 
 
 def common_assets() -> Assets:
-    """Return the frame's own files, and a warning in the log where those from npm are missing."""
+    """Return the files of all pages; log a warning where those from npm are missing."""
     assets = Assets()
     assets.add(_HERE / "static")
     assets.add(_HERE / "vendor")

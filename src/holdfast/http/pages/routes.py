@@ -11,10 +11,10 @@ from fastapi import APIRouter, Depends, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 
-from holdfast.errors import ERRORS, ErrorCode, HoldfastError
-from holdfast.http.errors import TWIN_LINE, as_api_error
-from holdfast.http.pages.board import View, read_board, read_held, rows_of
-from holdfast.http.pages.frame import THEME_COOKIE, THEMES, Frame, is_partial, saying
+from holdfast.errors import HoldfastError
+from holdfast.http.api_errors import TWIN_LINE, as_api_error
+from holdfast.http.pages.job_list import View, read_held, read_job_list, rows_of
+from holdfast.http.pages.renderer import THEME_COOKIE, THEMES, Renderer, is_partial, saying
 from holdfast.http.pages.timeline import lines_of, steps_of
 from holdfast.http.sessions import Owner, set_cookie
 from holdfast.jobs.exceptions import TwinInPlace
@@ -57,24 +57,24 @@ def _back(page: Field = "", status: Field = "", cursor: Field = "") -> _Back:
 Back = Annotated[_Back, Depends(_back)]
 
 
-def page_routes(frame: Frame) -> APIRouter:
+def page_routes(renderer: Renderer) -> APIRouter:
     """Return the routes of all pages."""
-    desk = _Desk(frame)
-    router = APIRouter(include_in_schema=False, route_class=_page_route(frame))
-    router.add_api_route("/", desk.front, methods=["GET", "HEAD"])
-    router.add_api_route("/jobs/{job_id}", desk.job, methods=["GET"])
-    router.add_api_route("/jobs/{job_id}/retry", desk.retry, methods=["POST"])
-    router.add_api_route("/jobs/{job_id}/retry-now", desk.retry_now, methods=["POST"])
-    router.add_api_route("/jobs/{job_id}/cancel", desk.cancel, methods=["POST"])
-    router.add_api_route("/theme", desk.theme, methods=["POST"])
+    pages = _Pages(renderer)
+    router = APIRouter(include_in_schema=False, route_class=_page_route(renderer))
+    router.add_api_route("/", pages.front, methods=["GET", "HEAD"])
+    router.add_api_route("/jobs/{job_id}", pages.job, methods=["GET"])
+    router.add_api_route("/jobs/{job_id}/retry", pages.retry, methods=["POST"])
+    router.add_api_route("/jobs/{job_id}/retry-now", pages.retry_now, methods=["POST"])
+    router.add_api_route("/jobs/{job_id}/cancel", pages.cancel, methods=["POST"])
+    router.add_api_route("/theme", pages.theme, methods=["POST"])
     return router
 
 
-class _Desk:
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-        self._site = frame.site
-        self._engine = frame.site.engine
+class _Pages:
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
+        self._state = renderer.state
+        self._engine = renderer.state.engine
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -89,27 +89,29 @@ class _Desk:
         """Show the rows; to htmx, only what changes."""
         # Asked first: what happens while the rows are read comes over the stream.
         sequence = await self._engine.store.last_sequence()
-        board = await read_board(self._frame, owner, View.of(status, cursor))
+        listing = await read_job_list(self._renderer, owner, View.of(status, cursor))
         line = self._note(note)
         partial = is_partial(request)
-        template = "board.html" if partial else "front.html"
-        answer = self._frame.answer(request, template, board=board, sequence=sequence, note=line)
+        template = "job_list.html" if partial else "front.html"
+        answer = self._renderer.answer(
+            request, template, listing=listing, sequence=sequence, note=line
+        )
         return saying(answer, line) if partial and line else answer
 
     async def job(self, request: Request, owner: Owner, job_id: str, note: Text = None) -> Response:
         """Show one job and its history."""
         sequence = await self._engine.store.last_sequence()
-        job = await self._site.own_job(job_id, owner)
+        job = await self._state.own_job(job_id, owner)
         now = await self._engine.store.ping()
         events, attempts, held = await asyncio.gather(
             self._engine.events(job.id),
             self._engine.attempts(job.id),
-            read_held(self._frame, now),
+            read_held(self._renderer, now),
         )
-        (row,) = await rows_of(self._frame, [job], now, held)
+        (row,) = await rows_of(self._renderer, [job], now, held)
         line = self._note(note)
         partial = is_partial(request)
-        answer = self._frame.answer(
+        answer = self._renderer.answer(
             request,
             "job_body.html" if partial else "job.html",
             job=job,
@@ -152,7 +154,7 @@ class _Desk:
         return await self._do(move, owner, job_id, back)
 
     async def _do(self, move: Move, owner: str, job_id: str, back: _Back) -> Response:
-        job = await self._site.own_job(job_id, owner)
+        job = await self._state.own_job(job_id, owner)
         try:
             note = await move(job)
         except StoreUnavailable:
@@ -165,7 +167,7 @@ class _Desk:
     async def theme(self, theme: Field = "", back: Field = "") -> Response:
         """Remember whether pages are light or dark, and go back to the page it was asked on."""
         chosen = theme if theme in THEMES else THEMES[0]
-        secure = self._site.settings.secure_cookies
+        secure = self._state.settings.secure_cookies
         # Pages change it by themselves where scripts run, so it is not kept from them.
         cookie = set_cookie(THEME_COOKIE, chosen, _YEAR, secure=secure).replace("; HttpOnly", "")
         here = _JOB_PATH.fullmatch(back)
@@ -174,12 +176,13 @@ class _Desk:
     def _note(self, key: str | None) -> str:
         if not key:
             return ""
-        if key in ErrorCode.__members__:
-            return ERRORS[ErrorCode(key)].message
-        return _NOTES.get(key) or self._frame.note(key)
+        known = self._engine.registry.errors.get(key)
+        if known is not None:
+            return known.message
+        return _NOTES.get(key) or self._renderer.note(key)
 
 
-def _page_route(frame: Frame) -> type[APIRoute]:
+def _page_route(renderer: Renderer) -> type[APIRoute]:
     """Return a kind of route whose refusals are pages."""
 
     class PageRoute(APIRoute):
@@ -190,7 +193,7 @@ def _page_route(frame: Frame) -> type[APIRoute]:
                 try:
                     return await handle(request)
                 except HoldfastError as error:
-                    return frame.refuse(request, as_api_error(request, error))
+                    return renderer.refuse(request, as_api_error(request, error))
 
             return handle_or_refuse
 

@@ -1,11 +1,11 @@
 """A job as a row: which shape, which words, which buttons. Nothing here does I/O."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.errors import ERRORS, ErrorCode
-from holdfast.http.plugins import JobFacts
+from holdfast.http.pages import formats
+from holdfast.http.plugins import FactFormat, JobFact, JobFacts
 from holdfast.jobs.model import Attempt, Job, JobStatus
 
 
@@ -42,6 +42,14 @@ STATUS_WORDS: Mapping[JobStatus, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class ShownFact:
+    """A fact that the app tells of a job: what it is called, and how it reads."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One job, ready to be written down. Times are epoch seconds of the store.
 
@@ -56,8 +64,7 @@ class Row:
 
     id: str
     name: str
-    mapping: str | None
-    bytes: int | None
+    facts: tuple[ShownFact, ...]
     created_at: float
     look: Look
     label: str
@@ -78,6 +85,7 @@ def row_of(
     now: float,
     *,
     words: Mapping[JobStatus, str],
+    told: Sequence[JobFact] = (),
     paused: bool = False,
     last_error: str | None = None,
 ) -> Row:
@@ -86,6 +94,7 @@ def row_of(
     Args:
         now: the store's clock.
         words: what its app calls statuses.
+        told: the facts that its app tells of its jobs.
         paused: its downstream is held, so that nothing can be tried now.
         last_error: what went wrong in its last attempt, for a job that waits for another.
     """
@@ -93,9 +102,8 @@ def row_of(
     until = job.ready_at if look is Look.WAITING else None
     return Row(
         id=job.id,
-        name=facts.filename or job.kind,
-        mapping=facts.mapping,
-        bytes=facts.bytes,
+        name=facts.title or job.kind,
+        facts=_shown_facts(facts, told),
         created_at=job.created_at,
         look=look,
         label=_label(job, look, words),
@@ -140,6 +148,17 @@ def is_held(job: Job, now: float, *, paused: bool) -> bool:
     return paused and (_was_tried(job) or not _comes_later(job, now))
 
 
+def _shown_facts(facts: JobFacts, told: Sequence[JobFact]) -> tuple[ShownFact, ...]:
+    found = ((fact, facts.values.get(fact.key)) for fact in told if fact.in_rows)
+    return tuple(
+        ShownFact(
+            fact.label, formats.size(int(value)) if fact.format is FactFormat.BYTES else str(value)
+        )
+        for fact, value in found
+        if value not in (None, "")
+    )
+
+
 def _was_tried(job: Job) -> bool:
     # An attempt that was a trial call is not counted.
     return job.attempt_count > 0 or job.last_attempt_at is not None
@@ -178,8 +197,8 @@ def _line(job: Job, facts: JobFacts, look: Look, last_error: str | None) -> str:
         return held_line(job.downstream)
     if job.error is not None:
         return job.error.message
-    if look is Look.DONE and facts.filename is not None and not facts.can_download:
-        return ERRORS[ErrorCode.EXPIRED].message
+    if look is Look.DONE and facts.note:
+        return facts.note
     if look in {Look.WAITING, Look.QUEUED} and job.attempt_count:
         return last_error or ""
     return job.progress_note or "" if look is Look.RUNNING else ""

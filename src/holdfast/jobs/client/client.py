@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import ErrorCode
+from holdfast.errors import error_code
 from holdfast.jobs.client.blocking import Blocking
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
@@ -38,7 +38,8 @@ class Client(Queries):
         downstreams: list, reset, hold and release breakers.
 
     Raises:
-        ValueError: two apps have the same name, or declare one downstream differently.
+        ValueError: two apps have the same name, or declare one downstream or error code
+            differently; or an app declares a code of the library.
     """
 
     def __init__(
@@ -165,14 +166,14 @@ class Client(Queries):
         """
         return await self._changed(job, await self.store.submit(id_of(job)), "submitted")
 
-    async def reject(self, job: JobId, code: ErrorCode, message: str) -> Job:
+    async def reject(self, job: JobId, code: str, message: str) -> Job:
         """Fail a job that was created `uploaded`: its input is invalid.
 
         Raises:
             UnknownJob: there is no such job.
             InvalidState: it is not `uploaded`.
         """
-        error = JobError(ErrorCode(code), message)
+        error = JobError(error_code(code), message)
         return await self._changed(job, await self.store.reject(id_of(job), error), "rejected")
 
     # -- cancelling and retrying ---------------------------------------------------------------
@@ -196,7 +197,7 @@ class Client(Queries):
         Raises:
             UnknownJob: there is no such job.
             InvalidState: it has not failed, or a twin with its `dedup_key` exists.
-            HoldfastError: its kind's `before_retry` refuses, e.g. with `FILE_NOT_FOUND`.
+            HoldfastError: its kind's `before_retry` refuses.
         """
         found = await self.get(job)
         if found is not None and found.status is JobStatus.FAILED:

@@ -26,6 +26,7 @@ from typing import (
     overload,
 )
 
+from holdfast.errors import ErrorInfo
 from holdfast.jobs.declare.codecs import NoArguments, arguments_codec, results_codec
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.downstream import Downstream
@@ -82,8 +83,8 @@ class JobFunction(Generic[ArgsT, ResultT]):
     ) -> Callable[[Job], object]:
         """Declare a check before a manual retry, as a decorator.
 
-        `function(job)`, plain or async, raises to refuse: `Permanent("FILE_NOT_FOUND")` if the
-        job's input is gone.
+        `function(job)`, plain or async, raises to refuse: `Permanent("SOURCE_GONE", "…")` if
+        the job's input is gone.
         """
         self.kind = replace(self.kind, before_retry=_hook("before_retry", function, 1))
         return function
@@ -137,11 +138,24 @@ class App:
 
     Args:
         name: the prefix of the names of its kinds.
+        errors: describe its own error codes: HTTP status, category, line for people. A code need
+            not be declared to be raised.
+
+    Raises:
+        TypeError: an element of `errors` is not an `ErrorInfo`.
+        ValueError: the name is invalid, or a code is declared twice.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, errors: Iterable[ErrorInfo] = ()) -> None:
         _check_name("name", name)
         self.name = name
+        declared: dict[str, ErrorInfo] = {}
+        for info in errors:
+            checks.instance("errors", info, ErrorInfo)
+            if info.code in declared:
+                raise ValueError(f"errors: {info.code} is declared twice")
+            declared[info.code] = info
+        self.errors: Mapping[str, ErrorInfo] = MappingProxyType(declared)
         self._jobs: dict[str, JobFunction[Any, Any]] = {}
 
     def __repr__(self) -> str:
@@ -234,7 +248,11 @@ class App:
         if name in self._jobs:
             raise ValueError(f"job {name} is declared twice; give one of them another name=")
         kind = JobKind(
-            name=name, app=self.name, handler=_handler(name, function, how.names), **how.options
+            name=name,
+            app=self.name,
+            handler=_handler(name, function, how.names),
+            errors=self.errors,
+            **how.options,
         )
         known_downstreams((*self.kinds, kind))
         job: JobFunction[Any, Any] = DeclaredJob(kind)

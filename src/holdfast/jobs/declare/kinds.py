@@ -4,11 +4,12 @@
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from holdfast.errors import ErrorInfo
 from holdfast.jobs.declare.downstream import Downstream, Inherited
 from holdfast.jobs.declare.retention import Retention
 from holdfast.jobs.model import Claim
@@ -94,6 +95,7 @@ class JobKind:
         isolation: where the handler runs.
         existing: `existing(ctx, args)` returns the result of an earlier attempt, or None.
         before_retry: `before_retry(job)` raises to refuse a manual retry.
+        errors: the error codes that its app declares, by code.
     """
 
     name: str
@@ -109,6 +111,7 @@ class JobKind:
     isolation: Isolation | None = None
     existing: Hook | None = None
     before_retry: Hook | None = None
+    errors: Mapping[str, ErrorInfo] = field(default_factory=dict)
 
     @property
     def breaker(self) -> BreakerPolicy | None:

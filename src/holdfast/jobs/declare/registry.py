@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Iterable, Mapping
 
+from holdfast.errors import ERRORS, ErrorInfo
 from holdfast.jobs.declare.app import App, known_downstreams
 from holdfast.jobs.declare.downstream import Downstream
 from holdfast.jobs.declare.kinds import JobKind
@@ -17,7 +18,8 @@ class Registry:
 
     Raises:
         TypeError: an element of `apps` is not an App.
-        ValueError: two apps have the same name, or declare one downstream differently.
+        ValueError: two apps have the same name, or declare one downstream or error code
+            differently; or an app declares a code of the library.
     """
 
     def __init__(self, apps: Iterable[App]) -> None:
@@ -26,6 +28,8 @@ class Registry:
             checks.instance("apps", app, App)
             if self._apps.setdefault(app.name, app) is not app:
                 raise ValueError(f"two apps are called {app.name!r}; rename one of them")
+        self.errors: Mapping[str, ErrorInfo] = known_errors(self._apps.values())
+        """Every error code, the library's and the apps', by code."""
         self.downstreams()
 
     @property
@@ -75,3 +79,23 @@ class Registry:
             ValueError: two kinds declare the same one differently.
         """
         return known_downstreams(self.kinds.values())
+
+
+def known_errors(apps: Iterable[App]) -> Mapping[str, ErrorInfo]:
+    """Return the library's error codes and those of `apps`, by code.
+
+    Raises:
+        ValueError: an app declares a code of the library, or one that another app declares
+            differently.
+    """
+    declared: dict[str, tuple[App, ErrorInfo]] = {}
+    for app in apps:
+        for code, info in app.errors.items():
+            if code in ERRORS:
+                raise ValueError(
+                    f"app {app.name}: the code {code} is the library's; choose another"
+                )
+            other, same = declared.setdefault(code, (app, info))
+            if same != info:
+                raise ValueError(f"apps {other.name} and {app.name} declare {code} differently")
+    return {**ERRORS, **{code: info for code, (_, info) in declared.items()}}

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from holdfast.errors import ErrorCode
 from holdfast.resilience.breaker import transitions
 from holdfast.resilience.breaker.transitions import Circuit, CircuitState, Permit
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
@@ -54,7 +53,7 @@ class RefusedPermit(Permit):
     `code` is that of the downstream's last failure; None if unknown.
     """
 
-    code: ErrorCode | None = None
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class CallReport:
     downstream: str
     permit: Permit
     verdict: Verdict
-    code: ErrorCode | None = None
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class DownstreamRecord:
     trips: int = 0
     open_seconds: float = 0.0
     version: int = 0
-    last_error: ErrorCode | None = None
+    last_error: str | None = None
     well_at: float | None = None
 
     @property

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.errors import ErrorCode
+from holdfast.errors import stored_code
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings, HoldMode
 from holdfast.resilience.breaker.transitions import Cause, Circuit, CircuitState, Trial
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
@@ -122,6 +122,6 @@ def load_downstream(row: StoredDownstream) -> DownstreamRecord:
         trips=data["trips"],
         open_seconds=data["open_seconds"],
         version=row.version,
-        last_error=None if data["last_error"] is None else ErrorCode(data["last_error"]),
+        last_error=None if data["last_error"] is None else stored_code(data["last_error"]),
         well_at=data["well_at"],
     )

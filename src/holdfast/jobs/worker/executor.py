@@ -288,5 +288,5 @@ def _report(run: Run, conclusion: Conclusion, ended_at: float) -> Finished:
         code = None if diagnosis is None else diagnosis.code
         call = CallReport(claim.downstream, claim.permit, conclusion.verdict, code)
     if diagnosis is not None and diagnosis.status is not None:
-        meta = json.dumps({"gateway_http_status": diagnosis.status})
+        meta = json.dumps({"http_status": diagnosis.status})
     return Finished(claim.lease, conclusion.outcome, ended_at - run.started_at, call, meta)

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, replace
 
-from holdfast.errors import ERRORS, Category, ErrorCode, RetryLater
+from holdfast.errors import ERRORS, Category, ErrorCode, Permanent, RetryLater
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.downstreams.record import RefusedPermit, Verdict
 from holdfast.jobs.error_text import one_line
@@ -45,13 +45,19 @@ class Trouble:
 def look(error: BaseException, kind: JobKind, wall_now: float) -> Trouble:
     """Summarise `error`; `wall_now` is the time in epoch seconds."""
     seen = diagnose(error, wall_now=wall_now)
-    category = _own_category(error, kind)
+    category, message = _own_category(error, kind), one_line(error)
+    declared = kind.errors.get(seen.code)
+    if declared is not None:
+        if not any(error.args):
+            message = declared.message
+        if category is None and not isinstance(error, Permanent):
+            category = declared.category
     if category is not None and category is not seen.category:
         seen = replace(seen, category=category, known=True, counts=category is Category.TRANSIENT)
     breaker = kind.breaker
     excluded = breaker is not None and isinstance(error, breaker.exclude)
     after = error.after if isinstance(error, RetryLater) else None
-    return Trouble(seen, one_line(error), excluded, after)
+    return Trouble(seen, message, excluded, after)
 
 
 def trouble_of(error: BaseException, kind: JobKind, wall_now: float) -> Trouble:
@@ -77,9 +83,9 @@ def _own_category(error: BaseException, kind: JobKind) -> Category | None:
         return None
 
 
-def of_code(code: ErrorCode, message: str = "", *, final: bool = False) -> Trouble:
+def of_code(code: str, message: str = "", *, final: bool = False) -> Trouble:
     """Return a failure that Holdfast itself found; it says nothing about the downstream."""
-    info = ERRORS[code]
+    info = ERRORS.get(code, ERRORS[ErrorCode.UNKNOWN])
     category = Category.PERMANENT if final else info.category
     return Trouble(Diagnosis(category, code), message or info.message)
 

@@ -180,7 +180,7 @@ def _finished(run: Run) -> AttemptFinished:
     )
 
 
-def _named(outcome: Outcome) -> tuple[AttemptOutcome, ErrorCode | None]:
+def _named(outcome: Outcome) -> tuple[AttemptOutcome, str | None]:
     if isinstance(outcome, Completed):
         return AttemptOutcome.COMPLETE, None
     if isinstance(outcome, Released):

@@ -20,7 +20,7 @@ A job whose next attempt could only start after its deadline fails now.
 from collections.abc import Sequence
 from random import Random
 
-from holdfast.errors import ErrorCode, RetryRule
+from holdfast.errors import RetryRule
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.downstreams.record import Admission, TrialPermit, Verdict
 from holdfast.jobs.model import (
@@ -86,7 +86,7 @@ def failed_trial(trouble: Trouble, claim: Claim) -> bool:
     return claim.admission is Admission.TRIAL and trouble.verdict is Verdict.FAILURE
 
 
-def failed_before(attempts: Sequence[Attempt], claim: Claim, code: ErrorCode) -> bool:
+def failed_before(attempts: Sequence[Attempt], claim: Claim, code: str) -> bool:
     """Say whether an earlier attempt failed with `code`, since the job was created or retried.
 
     A released attempt, whose number was used again, does not count. `attempts` are in order.
@@ -98,7 +98,7 @@ def failed_before(attempts: Sequence[Attempt], claim: Claim, code: ErrorCode) ->
         if attempt.number > number or attempt.outcome in _FINAL:
             return False
         counted, number = attempt.number < number, attempt.number
-        if counted and attempt.error is not None and attempt.error.code is code:
+        if counted and attempt.error is not None and attempt.error.code == code:
             return True
     return False
 

@@ -4,7 +4,6 @@
 
 import asyncio
 
-from holdfast.errors import ErrorCode
 from holdfast.jobs.client.ids import new_ids
 from holdfast.jobs.model import (
     Completed,
@@ -288,14 +287,14 @@ async def an_uploaded_job_waits_for_its_submission(world: World) -> None:
 async def a_rejected_upload_is_a_failed_job_and_no_dead_letter(world: World) -> None:
     """It is stored with its code."""
     await world.add("a", status=JobStatus.UPLOADED)
-    error = JobError(ErrorCode.NOT_PDF, "not a PDF")
+    error = JobError("NOT_A_RECEIPT", "this is not a receipt")
     assert await world.store.reject("a", error, now=world.now) is Change.DONE
     job = await world.job("a")
     assert (job.status, job.error, job.dead_letter) == (JobStatus.FAILED, error, None)
     assert job.failed_at == world.now
     assert await world.store.reject("a", error, now=world.now) is Change.REFUSED
     assert await world.store.reject("missing", error, now=world.now) is Change.MISSING
-    assert (await world.store.events("a"))[-1].error_code is ErrorCode.NOT_PDF
+    assert (await world.store.events("a"))[-1].error_code == "NOT_A_RECEIPT"
 
 
 @fact

@@ -6,6 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from holdfast import ErrorCode
+from holdfast_conversion.error_codes import INVALID_MAPPING, NOT_PDF
 
 
 class Reason(StrEnum):
@@ -41,7 +42,7 @@ class Meaning:
     """What a reason is on the wire: HTTP status, code, and one short line for people."""
 
     status: int
-    code: ErrorCode
+    code: str
     message: str
 
     @property
@@ -53,8 +54,8 @@ class Meaning:
 def _table() -> Mapping[Reason, Meaning]:
     code = ErrorCode
     rows = {
-        Reason.EMPTY: (400, code.NOT_PDF, "The file is empty."),
-        Reason.NOT_PDF: (400, code.NOT_PDF, "This is not a PDF."),
+        Reason.EMPTY: (400, NOT_PDF, "The file is empty."),
+        Reason.NOT_PDF: (400, NOT_PDF, "This is not a PDF."),
         Reason.DAMAGED: (400, code.PARSE_ERROR, "This PDF is damaged and cannot be read."),
         Reason.ENCRYPTED: (400, code.PARSE_ERROR, "This PDF needs a password to be read."),
         Reason.CRASHED: (
@@ -85,7 +86,7 @@ def _table() -> Mapping[Reason, Meaning]:
         Reason.BODY_SLOW: (408, code.TIMEOUT, "The upload stood still for too long."),
         Reason.UNKNOWN_MAPPING: (
             400,
-            code.INVALID_MAPPING,
+            INVALID_MAPPING,
             "Unknown mapping; choose layout, text or metadata.",
         ),
         Reason.BAD_KEY: (
@@ -94,7 +95,7 @@ def _table() -> Mapping[Reason, Meaning]:
             "The Idempotency-Key must be 1 to 255 visible ASCII characters.",
         ),
         Reason.NOT_ACCEPTABLE: (406, code.VALIDATION_ERROR, "The answer can only be XML."),
-        Reason.WRONG_TYPE: (415, code.NOT_PDF, "The content type must be application/pdf."),
+        Reason.WRONG_TYPE: (415, NOT_PDF, "The content type must be application/pdf."),
         Reason.KEY_REUSED: (
             422,
             code.VALIDATION_ERROR,

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from holdfast import Clock, ErrorCode
+from holdfast_conversion.error_codes import ALL_ERRORS
 from holdfast_conversion.gateway import upload
 from holdfast_conversion.gateway.answers import Answers
 from holdfast_conversion.gateway.chaos import BadFault, Chaos, Mode, is_local, parse
@@ -51,7 +52,7 @@ _ERROR = {
                         "type": "object",
                         "required": ["code", "message"],
                         "properties": {
-                            "code": {"type": "string", "enum": list(ErrorCode)},
+                            "code": {"type": "string", "enum": list(ALL_ERRORS)},
                             "message": {"type": "string"},
                         },
                     }
@@ -275,9 +276,9 @@ async def _answer_validation(_: Request, error: Exception) -> Response:
     return _error(400, ErrorCode.VALIDATION_ERROR, "The request cannot be understood.")
 
 
-def _error(status: int, code: ErrorCode, message: str) -> Response:
+def _error(status: int, code: str, message: str) -> Response:
     return Response(_body(code, message), status, media_type="application/json")
 
 
-def _body(code: ErrorCode, message: str) -> bytes:
+def _body(code: str, message: str) -> bytes:
     return json.dumps({"error": {"code": code, "message": message}}).encode()

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from holdfast.errors import Category, ErrorCode
+from holdfast.errors import Category, error_code
 from holdfast.jobs.downstreams.record import Admission
 from holdfast.jobs.error_text import clean
 from holdfast.jobs.model import Claim, Lease
@@ -148,7 +148,7 @@ def load_trouble(fields: object) -> Trouble:
         assert isinstance(fields, dict)
         status = fields["status"]
         seen = Diagnosis(
-            Category(fields["category"]), ErrorCode(fields["code"]), fields["known"] is True,
+            Category(fields["category"]), error_code(fields["code"]), fields["known"] is True,
             status if isinstance(status, int) else None, _seconds(fields["retry_after"]),
             fields["ambiguous"] is True, fields["counts"] is True,
         )  # fmt: skip

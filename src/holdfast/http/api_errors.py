@@ -1,4 +1,4 @@
-"""Every error as `{"error": {"code", "message"}}`: a code of the table, a line for people."""
+"""Every error as `{"error": {"code", "message"}}`: a code, and a line for people."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,13 +11,13 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
-from holdfast.errors import ERRORS, ErrorCode, HoldfastError
+from holdfast.errors import ERRORS, ErrorCode, ErrorInfo, HoldfastError, Permanent
 from holdfast.jobs.client.downstream_control import UnknownDownstream
 from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob
 from holdfast.jobs.store_port import StoreUnavailable
 
-TWIN_LINE = "The same file is in another row."
-"""What is said where a job cannot be retried because a later one has taken its place."""
+TWIN_LINE = "A later job of the same content has taken its place."
+"""Why a job cannot be retried whose `dedup_key` is a later job's by now."""
 _LONGEST_NAME = 40
 _log = logging.getLogger("holdfast.http")
 
@@ -25,7 +25,7 @@ _log = logging.getLogger("holdfast.http")
 class ErrorDetail(BaseModel):
     """What went wrong."""
 
-    code: ErrorCode
+    code: str
     message: str
 
 
@@ -33,25 +33,29 @@ class ApiError(HoldfastError):
     """Answer a request with an error.
 
     Args:
-        code: what went wrong; it also decides the status.
-        message: a line for people; by default the table's.
-        status: another status than the table's.
+        code: what went wrong. A code of the library decides the status and the line; another
+            needs both, or what `errors` says of it.
+        message: a line for people.
+        status: the HTTP status; 422 for a code that is not known.
         headers: more headers.
         extra: what stands in the body beside `error`.
+        errors: what is known of codes; `engine.errors` knows those of the apps too.
     """
 
     def __init__(
         self,
-        code: ErrorCode,
+        code: str,
         message: str = "",
         *,
         status: int | None = None,
         headers: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
+        errors: Mapping[str, ErrorInfo] = ERRORS,
     ) -> None:
-        super().__init__(message or ERRORS[code].message)
-        self.code = code
-        self.status = ERRORS[code].http_status if status is None else status
+        info = errors.get(code) or ErrorInfo(code, message or ERRORS[ErrorCode.UNKNOWN].message)
+        super().__init__(message or info.message)
+        self.code = info.code
+        self.status = info.http_status if status is None else status
         self.headers = dict(headers or {})
         self.extra = dict(extra or {})
 
@@ -69,7 +73,7 @@ def answer_error(error: ApiError) -> JSONResponse:
 
 def answer_refusal(request: Request, error: ApiError) -> Response:
     """Return `error` as an answer: a page where a browser asked for one, else JSON."""
-    page = request.app.state.site.refusal_page
+    page = request.app.state.refusal_page
     if page is None or not _wants_page(request):
         return answer_error(error)
     answer: Response = page(request, error)
@@ -115,9 +119,10 @@ def as_api_error(request: Request, error: HoldfastError) -> ApiError:
             status=503,
             headers={"retry-after": "1"},
         )
-    # What the engine raises is written for whoever wrote the app; people get the table's line.
     _log.info("%s %s: %s", request.method, request.url.path, error)
-    return ApiError(error.code)
+    # An app writes the line of a `Permanent` for people; what the engine raises is for developers.
+    line = str(error) if isinstance(error, Permanent) and any(error.args) else ""
+    return ApiError(error.code, line, errors=request.app.state.errors)
 
 
 async def _on_http(request: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""What every page is put together from: the site, the apps' parts, templates and files."""
+"""Render pages from templates: the server's state, the apps' parts, and the files they load."""
 
 import json
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, Stric
 from jinja2.loaders import BaseLoader, FileSystemLoader
 from starlette.requests import Request
 
-from holdfast.http.errors import ApiError
+from holdfast.http.api_errors import ApiError
 from holdfast.http.pages import formats
 from holdfast.http.pages.assets import Assets, common_assets
 from holdfast.http.pages.rows import STATUS_WORDS
 from holdfast.http.plugins import PagePart
-from holdfast.http.site import Site
+from holdfast.http.served_app import ServerState
 from holdfast.jobs.model import Job, JobStatus
 
 THEME_COOKIE = "holdfast_theme"
@@ -27,18 +27,18 @@ _HEADERS = {
 }
 
 
-class Frame:
-    """Render pages over one site.
+class Renderer:
+    """Render the pages of one server.
 
     Attributes:
         parts: what apps add to the front page, by app.
         assets: the files that pages load.
     """
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
+    def __init__(self, state: ServerState) -> None:
+        self.state = state
         self.parts: dict[str, PagePart] = {}
-        for name, app in site.apps.items():
+        for name, app in state.apps.items():
             part = app.page()
             if part is not None:
                 self.parts[name] = part
@@ -60,7 +60,7 @@ class Frame:
 
     def words(self, job: Job) -> Mapping[JobStatus, str]:
         """Return what the app of `job` calls statuses."""
-        app = self.site.app_of(job)
+        app = self.state.app_of(job)
         part = None if app is None else self.parts.get(app.name)
         return {} if part is None else part.statuses
 
@@ -81,7 +81,7 @@ class Frame:
             theme=theme if theme in THEMES else THEMES[0],
             themes=THEMES,
             live_scripts=self.assets.live_scripts(),
-            frame=self,
+            renderer=self,
             **values,
         )
 

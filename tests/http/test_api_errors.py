@@ -2,7 +2,8 @@
 
 import pytest
 
-from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.errors import ErrorCode, HoldfastError, Permanent
+from holdfast.http import ApiError
 from holdfast.jobs.store_port import StoreBusy
 
 
@@ -50,6 +51,26 @@ def test_an_error_of_ours_has_its_codes_status_and_line(serving):
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "EXPIRED")
     assert "internal" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "error, status, line",
+    [
+        (Permanent("SOURCE_GONE"), 404, "The grain is gone."),
+        (Permanent("SOURCE_GONE", "All of it."), 404, "All of it."),
+        (Permanent("CARD_DECLINED", "Ask your bank."), 422, "Ask your bank."),
+        (Permanent("CARD_DECLINED"), 422, "Something unexpected went wrong."),
+        (Permanent("EXPIRED", "Too late."), 404, "Too late."),
+        (ApiError("CARD_DECLINED", "Ask your bank.", status=402), 402, "Ask your bank."),
+    ],
+)
+def test_a_code_of_an_app_has_the_status_and_the_line_that_it_declares(
+    serving, error, status, line
+):
+    answer = failing(serving, error)
+
+    assert answer.status_code == status
+    assert answer.json() == {"error": {"code": error.code, "message": line}}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from holdfast.errors import HoldfastError
-from holdfast.http.pages.frame import Frame
+from holdfast.http.pages.renderer import Renderer
 from holdfast.http.pages.rows import Row, is_held, last_error_of, row_of, shown_name
 from holdfast.jobs.downstreams.record import HoldMode
 from holdfast.jobs.model import Job, JobStatus
@@ -81,7 +81,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class JobList:
     """What the front page shows of an owner's jobs. `now` is the store's clock, epoch seconds.
 
     Args:
@@ -102,20 +102,20 @@ class Board:
     now: float
 
 
-async def read_board(frame: Frame, owner: str, view: View) -> Board:
+async def read_job_list(renderer: Renderer, owner: str, view: View) -> JobList:
     """Read the rows of `owner` that `view` asks for."""
-    engine = frame.site.engine
+    engine = renderer.state.engine
     now = await engine.store.ping()
     newest, (view, page), held = await asyncio.gather(
         engine.list(JobFilter(owner=owner), limit=COUNTED),
-        _read_page(frame, owner, view),
-        read_held(frame, now),
+        _read_page(renderer, owner, view),
+        read_held(renderer, now),
     )
     paused = _paused(held)
-    return Board(
+    return JobList(
         view=view,
-        rows=await rows_of(frame, page.jobs, now, held),
-        choices=_choices(frame, newest.jobs, view),
+        rows=await rows_of(renderer, page.jobs, now, held),
+        choices=_choices(renderer, newest.jobs, view),
         total=len(newest.jobs),
         is_all=newest.next_cursor is None,
         waiting=sum(is_held(job, now, paused=job.downstream in paused) for job in newest.jobs),
@@ -126,17 +126,19 @@ async def read_board(frame: Frame, owner: str, view: View) -> Board:
     )
 
 
-async def rows_of(frame: Frame, jobs: Iterable[Job], now: float, held: Iterable[Held]) -> list[Row]:
+async def rows_of(
+    renderer: Renderer, jobs: Iterable[Job], now: float, held: Iterable[Held]
+) -> list[Row]:
     """Return `jobs` as rows; those that wait for another attempt say why."""
     paused = _paused(held)
-    rows = (_row(frame, job, now, paused=job.downstream in paused) for job in jobs)
+    rows = (_row(renderer, job, now, paused=job.downstream in paused) for job in jobs)
     return list(await asyncio.gather(*rows))
 
 
-async def read_held(frame: Frame, now: float) -> list[Held]:
+async def read_held(renderer: Renderer, now: float) -> list[Held]:
     """Return the downstreams that are not called as ever."""
     found = []
-    for record in await frame.site.engine.downstreams.list():
+    for record in await renderer.state.engine.downstreams.list():
         state, settings = record.state_at(now), record.settings
         trying = state is CircuitState.HALF_OPEN
         fails_fast = settings.breaker is not None and settings.mode is HoldMode.FAIL_FAST
@@ -150,9 +152,9 @@ def _paused(held: Iterable[Held]) -> frozenset[str | None]:
     return frozenset(each.name for each in held if each.holds)
 
 
-async def _read_page(frame: Frame, owner: str, view: View) -> tuple[View, Page]:
+async def _read_page(renderer: Renderer, owner: str, view: View) -> tuple[View, Page]:
     where = JobFilter(owner=owner, statuses=FILTERS[view.status])
-    engine = frame.site.engine
+    engine = renderer.state.engine
     try:
         return view, await engine.list(where, cursor=view.cursor, limit=PAGE_SIZE)
     except HoldfastError:
@@ -162,20 +164,28 @@ async def _read_page(frame: Frame, owner: str, view: View) -> tuple[View, Page]:
         return View(view.status), await engine.list(where, limit=PAGE_SIZE)
 
 
-async def _row(frame: Frame, job: Job, now: float, *, paused: bool) -> Row:
+async def _row(renderer: Renderer, job: Job, now: float, *, paused: bool) -> Row:
     last_error = None
     if job.status is JobStatus.QUEUED and job.attempt_count:
-        last_error = last_error_of(await frame.site.engine.attempts(job.id))
-    facts, words = frame.site.facts(job), frame.words(job)
-    return row_of(job, facts, now, words=words, paused=paused, last_error=last_error)
+        last_error = last_error_of(await renderer.state.engine.attempts(job.id))
+    app = renderer.state.app_of(job)
+    return row_of(
+        job,
+        renderer.state.facts(job),
+        now,
+        words=renderer.words(job),
+        told=() if app is None else app.job_facts,
+        paused=paused,
+        last_error=last_error,
+    )
 
 
-def _choices(frame: Frame, jobs: Iterable[Job], view: View) -> list[Choice]:
+def _choices(renderer: Renderer, jobs: Iterable[Job], view: View) -> list[Choice]:
     counts = Counter(job.status for job in jobs)
     labels = {
         ALL: "All",
         "active": "In progress",
-        "complete": frame.word_for(JobStatus.COMPLETE),
+        "complete": renderer.word_for(JobStatus.COMPLETE),
         "failed": "Failed",
         "cancelled": "Cancelled",
     }

@@ -6,8 +6,8 @@ from tests.http.pages.press import Press
 from tests.http.serving import Order
 
 from holdfast import App, BreakerPolicy, Downstream, Exponential, RetryPolicy
-from holdfast.http.pages import board as board_module
-from holdfast.http.pages.board import View
+from holdfast.http.pages import job_list
+from holdfast.http.pages.job_list import View
 
 HOSTILE = [
     '<script>alert("x")</script>',
@@ -97,7 +97,7 @@ def test_the_filter_is_in_the_address_and_on_the_server(serving):
 
 
 def test_counts_say_what_they_are_counts_of(serving, monkeypatch):
-    monkeypatch.setattr(board_module, "COUNTED", 3)
+    monkeypatch.setattr(job_list, "COUNTED", 3)
     for _ in range(3):
         serving.enqueue()
     assert Looked(serving.client.get("/")).text("//*[@class='scope']") == (
@@ -112,7 +112,7 @@ def test_counts_say_what_they_are_counts_of(serving, monkeypatch):
 
 
 def test_pages_follow_each_other_and_the_first_is_always_one_step_away(serving, monkeypatch):
-    monkeypatch.setattr(board_module, "PAGE_SIZE", 2)
+    monkeypatch.setattr(job_list, "PAGE_SIZE", 2)
     ids = [serving.enqueue() for _ in range(5)]
     seen, path = [], "/?status=active"
     for _ in range(3):

@@ -1,0 +1,178 @@
+"""An app as a server serves it, and the state that the routes of one server share.
+
+A plain `App` is served as it is. `ServedApp` is for one that wants more; every method has a
+default, so that it says only what is special about it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from holdfast.clock import Clock
+from holdfast.errors import ErrorCode
+from holdfast.http.admin import AdminAccess
+from holdfast.http.api_errors import ApiError, forbidden
+from holdfast.http.plugins import Companion, Download, JobFact, JobFacts, PagePart
+from holdfast.http.requeue import PacedRequeue
+from holdfast.http.schemas import JobOut, MetaView
+from holdfast.http.sessions import Sessions
+from holdfast.http.streams import StreamLimit
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.engine import StoreEngine
+from holdfast.jobs.model import Job, JobStatus
+
+_LONGEST_ID = 200
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """How the API is served. Times are seconds.
+
+    Args:
+        secret_key: signs the cookies.
+        admin_token: opens the ops routes.
+        secure_cookies: cookies travel over https only.
+        writes_at_once: writes that a session may make in a burst.
+        writes_per_second: how quickly it may go on after that.
+        streams_at_once: live streams that a session may have open.
+        stream_beat: between two signs of life on a stream.
+        body_bytes: the largest body that a route takes which does not read it piece by piece.
+        body_seconds: in which such a body must have come.
+        ready: asked by `/readyz`; each returns None, or a line that says what is missing.
+    """
+
+    secret_key: str
+    admin_token: str
+    secure_cookies: bool = False
+    writes_at_once: int = 600
+    writes_per_second: float = 10.0
+    streams_at_once: int = 20
+    stream_beat: float = 15.0
+    body_bytes: int = 1024 * 1024
+    body_seconds: float = 30.0
+    ready: tuple[Callable[[], str | None], ...] = ()
+
+
+class ServedApp:
+    """An app and what it adds to a server.
+
+    Args:
+        app: declares its jobs.
+    """
+
+    job_facts: Sequence[JobFact] = ()
+    """The facts that it tells of its jobs; `facts` returns their values."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    @property
+    def name(self) -> str:
+        """The app's name."""
+        return self.app.name
+
+    def routes(self, state: "ServerState") -> APIRouter | None:
+        """Return the routes that it adds; they are asked for once, when the server is put together.
+
+        Paths below `/api/` are in the OpenAPI document. `Owner` as a parameter's annotation hands
+        a route the session's owner.
+        """
+        del state
+        return None
+
+    def page(self) -> PagePart | None:
+        """Return what it adds to the front page."""
+        return None
+
+    def running(self, state: "ServerState") -> AbstractAsyncContextManager[Any]:
+        """Return what is open for as long as the server runs."""
+        del state
+        return nullcontext()
+
+    def companions(self) -> Sequence[Companion]:
+        """Return the processes that run beside the server."""
+        return ()
+
+    def facts(self, job: Job, now: float) -> JobFacts:
+        """Return what is known of `job` at `now`, in epoch seconds; without I/O: it is a row's."""
+        del now
+        return JobFacts(can_retry=job.status is JobStatus.FAILED)
+
+    def history_meta(self, meta: dict[str, Any]) -> dict[str, Any]:
+        """Return the `meta` of an event or attempt as the API shows it."""
+        return meta
+
+    def download(self, job: Job) -> Download | None:
+        """Open the result of a complete job; None where it is gone. Called in a thread."""
+        del job
+        return None
+
+
+@dataclass(slots=True)
+class ServerState:
+    """What the routes of one server share: an engine, its apps, and how they are served."""
+
+    engine: StoreEngine
+    apps: Mapping[str, ServedApp]
+    settings: HttpSettings
+    sessions: Sessions
+    admin: AdminAccess
+    streams: StreamLimit
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the server is about to stop: streams end, and no more of a body is waited for."""
+    requeue: PacedRequeue = field(default_factory=PacedRequeue)
+    """The requeue of dead letters that runs at a pace."""
+
+    @property
+    def clock(self) -> Clock:
+        """The engine's clock."""
+        return self.engine.clock
+
+    def app_of(self, job: Job) -> ServedApp | None:
+        """Return the app whose job it is."""
+        return self.apps.get(job.kind.partition(".")[0])
+
+    def facts(self, job: Job) -> JobFacts:
+        """Return what its app knows of a job."""
+        app = self.app_of(job)
+        return JobFacts() if app is None else app.facts(job, self.clock.wall())
+
+    def history_meta(self, job: Job) -> MetaView:
+        """Return how the app of a job shows the `meta` of its events and attempts."""
+        app = self.app_of(job)
+        return dict if app is None else app.history_meta
+
+    def job_out(self, job: Job) -> JobOut:
+        """Return a job as its owner sees it in JSON."""
+        return JobOut.of(job, self.facts(job))
+
+    async def own_job(self, job_id: str, owner: str) -> Job:
+        """Return the job `job_id` of `owner`.
+
+        Raises:
+            ApiError: it is another's, or there is none; both look alike.
+        """
+        if not 0 < len(job_id) <= _LONGEST_ID or "\0" in job_id:
+            raise forbidden()
+        job = await self.engine.get(job_id)
+        if job is None or job.owner is None or job.owner != owner:
+            raise forbidden()
+        return job
+
+
+def state_of(request: Request) -> ServerState:
+    """Return what the routes of the server share that `request` came to."""
+    state = request.app.state.server
+    assert isinstance(state, ServerState)
+    return state
+
+
+def check_kinds(kinds: Sequence[str]) -> None:
+    """Refuse names of kinds that no job can have."""
+    for kind in kinds:
+        if not kind or len(kind) > _LONGEST_ID or "\0" in kind:
+            raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such kind.")
