@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from holdfast.bootstrap import Engine
-from holdfast.cli.working import rare_collections
+from holdfast.cli.worker_setup import rare_collections
 from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext

@@ -14,8 +14,8 @@ from tests.apps.conversion.running import environment
 
 from holdfast import Engine, JobStatus
 from holdfast.bootstrap import load_app
-from holdfast.cli import apps, main
-from holdfast.cli.apps import GROUP
+from holdfast.cli import app_discovery, main
+from holdfast.cli.app_discovery import GROUP
 
 MODULE = """
     from pathlib import Path
@@ -91,7 +91,9 @@ def test_a_worker_has_python_look_for_circles_of_objects_more_rarely(folder):
 
 def test_an_installed_app_is_named_as_its_package_names_it(folder, monkeypatch):
     entry = EntryPoint("letters", "letters_jobs:create", GROUP)
-    monkeypatch.setattr(apps, "entry_points", lambda group: [entry] if group == GROUP else [])
+    monkeypatch.setattr(
+        app_discovery, "entry_points", lambda group: [entry] if group == GROUP else []
+    )
     monkeypatch.setenv("LETTERS", "loud")
     job_id = enqueue("letters.write", "hello")
 

@@ -86,7 +86,7 @@ def test_a_plain_app_is_served_without_more(serving):
     plain = serving.state.apps["demo"]
 
     assert plain.routes(serving.state) is None
-    assert plain.companions() == ()
+    assert plain.sidecars() == ()
     assert isinstance(serving.state.settings, HttpSettings)
 
 

@@ -5,26 +5,41 @@ not understood, 130 interrupted.
 """
 
 import argparse
-import importlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
+
+_OWN = ("migrate", "serve", "tour", "worker")
+_PACKAGES = {"gateway": "holdfast-conversion"}
+"""Commands of our own apps, and the package that brings each."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` asks for and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["gateway"]:
-        return _gateway(words[1:])
-    asked = _parser().parse_args(words)
-    command: Callable[[argparse.Namespace], int] = asked.command
     try:
+        if words and not words[0].startswith("-") and words[0] not in _OWN:
+            return _of_app(words[0], words[1:])
+        asked = _parser(words).parse_args(words)
+        command: Callable[[argparse.Namespace], int] = asked.command
         return command(asked)
     except KeyboardInterrupt:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def _of_app(name: str, words: Sequence[str]) -> int:
+    from holdfast.cli.extensions import find_command
+
+    command = find_command(name)
+    if command is not None:
+        return command(words)
+    package = _PACKAGES.get(name)
+    hint = f"pip install {package}" if package else f"Holdfast itself has {', '.join(_OWN)}"
+    print(f"holdfast: no installed app adds a command {name!r}; {hint}", file=sys.stderr)
+    return 2 if package is None else 1
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="holdfast", description="The reliability layer for Python work that must finish."
     )
@@ -32,8 +47,16 @@ def _parser() -> argparse.ArgumentParser:
     _add_tour(commands)
     _add_migrate(commands)
     _add_worker(commands)
-    _add_serve(commands)
-    commands.add_parser("gateway", help="run the built-in PDF to XML gateway", add_help=False)
+    serve = _add_serve(commands)
+    if words[:1] == ["serve"]:
+        from holdfast.cli.extensions import add_serve_options
+
+        add_serve_options(serve)
+    elif words and words[0].startswith("-"):
+        from holdfast.cli.extensions import command_names
+
+        for name, package in sorted(command_names().items()):
+            commands.add_parser(name, help=f"added by {package}", add_help=False)
     return parser
 
 
@@ -78,7 +101,7 @@ def _add_worker(commands: Commands) -> None:
         help="run jobs",
         description=(
             "Run the jobs of the apps named until SIGTERM or Ctrl-C: running jobs are then "
-            "finished or handed back in time; a second signal hands them back at once."
+            "finished or released in time; a second signal releases them at once."
         ),
     )
     worker.add_argument(
@@ -100,14 +123,14 @@ def _add_worker(commands: Commands) -> None:
     worker.set_defaults(command=_worker)
 
 
-def _add_serve(commands: Commands) -> None:
+def _add_serve(commands: Commands) -> argparse.ArgumentParser:
     serve = commands.add_parser(
         "serve",
         help="serve the API, with a worker and all that the apps need beside it",
         description=(
             "Serve apps over HTTP and run their jobs until SIGTERM or Ctrl-C: running jobs are "
-            "then finished or handed back in time. Settings come from the environment: PORT, "
-            "HOLDFAST_DATA_DIR, GATEWAY_URL and others."
+            "then finished or released in time. Settings come from the environment: PORT, "
+            "HOLDFAST_DATA_DIR and those of the apps."
         ),
     )
     serve.add_argument(
@@ -116,12 +139,10 @@ def _add_serve(commands: Commands) -> None:
     _add_database(serve)
     serve.add_argument("--host", default="127.0.0.1", help="default 127.0.0.1: this machine only")
     serve.add_argument(
-        "--chaos", action="store_true", help="let the built-in gateway misbehave on command"
-    )
-    serve.add_argument(
         "--no-worker", action="store_true", help="run no jobs here; start workers elsewhere"
     )
     serve.set_defaults(command=_serve)
+    return serve
 
 
 def _add_database(parser: argparse.ArgumentParser) -> None:
@@ -141,13 +162,13 @@ def _tour(asked: argparse.Namespace) -> int:
 def _migrate(asked: argparse.Namespace) -> int:
     from holdfast.cli import jobs
 
-    return _saying_why(lambda: jobs.migrate(asked.database))
+    return _explain_errors(lambda: jobs.migrate(asked.database))
 
 
 def _worker(asked: argparse.Namespace) -> int:
     from holdfast.cli import jobs
 
-    return _saying_why(
+    return _explain_errors(
         lambda: jobs.work(
             asked.app,
             asked.database,
@@ -162,6 +183,7 @@ def _serve(asked: argparse.Namespace) -> int:
     def command() -> int:
         try:
             from holdfast.cli import serve
+            from holdfast.cli.extensions import settings_of
         except ModuleNotFoundError as error:
             if error.name not in {"fastapi", "uvicorn", "starlette", "pydantic"}:
                 raise
@@ -170,29 +192,15 @@ def _serve(asked: argparse.Namespace) -> int:
             asked.app,
             host=asked.host,
             database=asked.database,
-            chaos=asked.chaos,
             worker=not asked.no_worker,
+            settings=settings_of(asked),
         )
 
-    return _saying_why(command)
+    return _explain_errors(command)
 
 
-def _gateway(words: list[str]) -> int:
-    try:
-        main = importlib.import_module("holdfast_conversion.gateway.__main__").main
-    except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith("holdfast_conversion"):
-            raise
-        print("holdfast: the gateway needs more: pip install holdfast-conversion", file=sys.stderr)
-        return 1
-    try:
-        return int(main(words))
-    except KeyboardInterrupt:
-        return 130
-
-
-def _saying_why(command: Callable[[], int]) -> int:
-    """Run `command`; what a person can mend is one line, and no traceback."""
+def _explain_errors(command: Callable[[], int]) -> int:
+    """Run `command`; an error that a person can correct is one line, without a traceback."""
     from holdfast.errors import HoldfastError
 
     try:

@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Union
 
 from holdfast import bootstrap
-from holdfast.cli.apps import find_workable
-from holdfast.cli.working import database_address, rare_collections, worker_options
+from holdfast.cli.app_discovery import find_workable
+from holdfast.cli.worker_setup import database_address, rare_collections, worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.declare.app import App
 from holdfast.settings import Environment, Settings
@@ -47,7 +47,7 @@ def work(
 
     async def run() -> None:
         declared = [app if isinstance(app, App) else app.app for app in found]
-        async with bootstrap.Engine(url, apps=declared) as engine, _companions(found):
+        async with bootstrap.Engine(url, apps=declared) as engine, _sidecars(found):
             await engine.work(
                 until_idle=until_idle, queues=queues, options=options, stop_on_signals=True
             )
@@ -57,11 +57,11 @@ def work(
     return 0
 
 
-def _companions(apps: Sequence[Union[App, "ServedApp"]]) -> AbstractAsyncContextManager[Any]:
+def _sidecars(apps: Sequence[Union[App, "ServedApp"]]) -> AbstractAsyncContextManager[Any]:
     """Return what runs the processes that jobs of `apps` call, as it does beside a server."""
-    wanted = [each for app in apps if not isinstance(app, App) for each in app.companions()]
+    wanted = [each for app in apps if not isinstance(app, App) for each in app.sidecars()]
     if not wanted:
         return nullcontext()
-    from holdfast.cli.companions import Companions
+    from holdfast.cli.sidecars import Sidecars
 
-    return Companions(wanted, SYSTEM_CLOCK)
+    return Sidecars(wanted, SYSTEM_CLOCK)

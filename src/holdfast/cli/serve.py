@@ -8,15 +8,15 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from holdfast import bootstrap
-from holdfast.cli.apps import find_apps
-from holdfast.cli.companions import Companions
-from holdfast.cli.server import Server, uvicorn_server
-from holdfast.cli.working import database_address, prepare_data_dir, worker_options
+from holdfast.cli.app_discovery import find_apps
+from holdfast.cli.http_server import Server, uvicorn_server
+from holdfast.cli.sidecars import Sidecars
+from holdfast.cli.worker_setup import database_address, prepare_data_dir, worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.http import HttpSettings, ServedApp, ServerState, create_app
 from holdfast.jobs.worker.signals import stop_on_signals
@@ -35,25 +35,26 @@ def serve(
     *,
     host: str = "127.0.0.1",
     database: str | None = None,
-    chaos: bool = False,
     worker: bool = True,
+    settings: Mapping[str, str] | None = None,
 ) -> int:
-    """Serve `apps`, or all that are installed, until SIGTERM or Ctrl-C."""
+    """Serve `apps`, or all that are installed, until SIGTERM or Ctrl-C.
+
+    `settings` come before those of the environment.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    environment = dict(os.environ)
-    if chaos:
-        environment["GATEWAY_CHAOS"] = "1"
+    environment = {**os.environ, **(settings or {})}
     for line in unknown_names(environment):
         print(f"holdfast: {line}", file=sys.stderr)
-    settings = Settings.load(Environment(environment))
+    loaded = Settings.load(Environment(environment))
     if database is not None:
-        settings = replace(settings, database_url=database)
+        loaded = replace(loaded, database_url=database)
     # The port first: a second start on it must not touch anything of the first.
-    with listening(host, settings.port) as listener:
-        prepare_data_dir(settings.data_dir)
+    with listening(host, loaded.port) as listener:
+        prepare_data_dir(loaded.data_dir)
         served = find_apps(apps, environment)
-        asyncio.run(_Service(settings, served, listener, worker=worker).run())
+        asyncio.run(_Service(loaded, served, listener, worker=worker).run())
     return 0
 
 
@@ -76,17 +77,15 @@ class _Service:
 
     async def run(self) -> None:
         url = database_address(self._settings)
-        companions = Companions(
-            [each for app in self._apps for each in app.companions()], SYSTEM_CLOCK
-        )
+        sidecars = Sidecars([each for app in self._apps for each in app.sidecars()], SYSTEM_CLOCK)
         with stop_on_signals(self._asked_to_stop):
             async with (
                 bootstrap.Engine(url, apps=[app.app for app in self._apps]) as engine,
-                companions,
+                sidecars,
             ):
                 if self._stop.is_set():
                     return
-                http = replace(self._http_settings(), ready=(companions.missing, self._idle))
+                http = replace(self._http_settings(), ready=(sidecars.missing, self._idle))
                 app = create_app(engine, self._apps, http)
                 state = app.state.server
                 await self._serve(engine, uvicorn_server(app, state.stopping), state)

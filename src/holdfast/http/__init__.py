@@ -7,12 +7,12 @@ walks through one. What people see in a browser is put together under `pages/`.
 from holdfast.http.api_errors import ApiError, answer_error
 from holdfast.http.app import create_app
 from holdfast.http.plugins import (
-    Companion,
     Download,
     FactFormat,
     JobFact,
     JobFacts,
     PagePart,
+    Sidecar,
     meta_of,
 )
 from holdfast.http.schemas import ErrorOut, JobAnswer, JobOut
@@ -21,7 +21,6 @@ from holdfast.http.sessions import Owner
 
 __all__ = [
     "ApiError",
-    "Companion",
     "Download",
     "ErrorOut",
     "FactFormat",
@@ -34,6 +33,7 @@ __all__ = [
     "PagePart",
     "ServedApp",
     "ServerState",
+    "Sidecar",
     "answer_error",
     "create_app",
     "meta_of",

@@ -65,7 +65,7 @@ class Download:
 
 
 @dataclass(frozen=True, slots=True)
-class Companion:
+class Sidecar:
     """A process that runs beside the server, started again where it ends.
 
     Args:

@@ -16,7 +16,7 @@ from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.admin import AdminAccess
 from holdfast.http.api_errors import ApiError, forbidden
-from holdfast.http.plugins import Companion, Download, JobFact, JobFacts, PagePart
+from holdfast.http.plugins import Download, JobFact, JobFacts, PagePart, Sidecar
 from holdfast.http.requeue import PacedRequeue
 from holdfast.http.schemas import JobOut, MetaView
 from holdfast.http.sessions import Sessions
@@ -93,7 +93,7 @@ class ServedApp:
         del state
         return nullcontext()
 
-    def companions(self) -> Sequence[Companion]:
+    def sidecars(self) -> Sequence[Sidecar]:
         """Return the processes that run beside the server."""
         return ()
 

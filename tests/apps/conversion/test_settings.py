@@ -67,12 +67,12 @@ def test_a_bad_value_is_named(name, value):
 
 
 def test_the_built_in_gateway_runs_beside_the_service_unless_another_is_named(tmp_path):
-    (companion,) = create({"HOLDFAST_DATA_DIR": str(tmp_path), "GATEWAY_CHAOS": "1"}).companions()
+    (sidecar,) = create({"HOLDFAST_DATA_DIR": str(tmp_path), "GATEWAY_CHAOS": "1"}).sidecars()
 
-    assert companion.module == "holdfast_conversion.gateway"
-    assert companion.arguments[0] == "--port"
-    assert companion.arguments[-1] == "--chaos"
-    assert create({"GATEWAY_URL": "http://g:1"}).companions() == ()
+    assert sidecar.module == "holdfast_conversion.gateway"
+    assert sidecar.arguments[0] == "--port"
+    assert sidecar.arguments[-1] == "--chaos"
+    assert create({"GATEWAY_URL": "http://g:1"}).sidecars() == ()
 
 
 @pytest.mark.parametrize("days, listed", [(1, 7), (30, 30)])

@@ -24,7 +24,6 @@ from holdfast import (
 )
 from holdfast.files import ArtifactStore
 from holdfast.http import (
-    Companion,
     Download,
     FactFormat,
     JobFact,
@@ -32,6 +31,7 @@ from holdfast.http import (
     PagePart,
     ServedApp,
     ServerState,
+    Sidecar,
     meta_of,
 )
 from holdfast_conversion import keeping
@@ -199,14 +199,14 @@ class Conversion(ServedApp):
         """Clear up files while the server runs."""
         return keeping.clearing_up(self.files, state, self.settings.artifact_ttl)
 
-    def companions(self) -> Sequence[Companion]:
+    def sidecars(self) -> Sequence[Sidecar]:
         """Return the built-in gateway, unless another one is named."""
         if self.built_in_port is None:
             return ()
         arguments = ["--port", str(self.built_in_port)]
         if self.settings.gateway_chaos:
             arguments.append("--chaos")
-        return (Companion("gateway", "holdfast_conversion.gateway", tuple(arguments)),)
+        return (Sidecar("gateway", "holdfast_conversion.gateway", tuple(arguments)),)
 
     def facts(self, job: Job, now: float) -> JobFacts:
         """Return what the rows of the page show."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from holdfast.clock import Clock
-from holdfast.http import Companion
+from holdfast.http import Sidecar
 
 _log = logging.getLogger("holdfast.serve")
 _READY_SECONDS = 30.0
@@ -19,16 +19,16 @@ _STEADY_SECONDS = 60.0
 """A process that ran for so long has not failed to start; it is started again at once."""
 
 
-class Companions:
-    """Run `companions` while the block runs.
+class Sidecars:
+    """Run `sidecars` while the block runs.
 
     They do not get the terminal's Ctrl-C: jobs that are being finished still need them.
     """
 
-    def __init__(self, companions: Sequence[Companion], clock: Clock) -> None:
-        self._runs = [_Run(companion, clock) for companion in companions]
+    def __init__(self, sidecars: Sequence[Sidecar], clock: Clock) -> None:
+        self._runs = [_Run(sidecar, clock) for sidecar in sidecars]
 
-    async def __aenter__(self) -> "Companions":
+    async def __aenter__(self) -> "Sidecars":
         """Start them, and wait until each is ready, for a while."""
         for run in self._runs:
             run.start()
@@ -49,8 +49,8 @@ class Companions:
 
 
 class _Run:
-    def __init__(self, companion: Companion, clock: Clock) -> None:
-        self._companion = companion
+    def __init__(self, sidecar: Sidecar, clock: Clock) -> None:
+        self._sidecar = sidecar
         self._clock = clock
         self._process: asyncio.subprocess.Process | None = None
         self._ready = asyncio.Event()
@@ -58,7 +58,7 @@ class _Run:
 
     @property
     def name(self) -> str:
-        return self._companion.name
+        return self._sidecar.name
 
     @property
     def is_ready(self) -> bool:
@@ -107,10 +107,10 @@ class _Run:
             wait = min(_LONGEST_WAIT, wait * 2)
 
     async def _run_once(self) -> int:
-        companion = self._companion
+        sidecar = self._sidecar
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "holdfast.cli.tether", companion.module, *companion.arguments),
+            *("-m", "holdfast.cli.parent_watch", sidecar.module, *sidecar.arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -119,6 +119,6 @@ class _Run:
         while line := await process.stdout.readline():
             text = line.decode("utf-8", "replace").rstrip()
             _log.info("%s", text)
-            if companion.ready in text:
+            if sidecar.ready in text:
                 self._ready.set()
         return await process.wait()

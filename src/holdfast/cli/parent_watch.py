@@ -1,7 +1,7 @@
-"""Run a module that ends with whoever started it: `python -m holdfast.cli.tether MODULE ARGS…`.
+"""Run a module that ends with its parent: `python -m holdfast.cli.parent_watch MODULE ARGS…`.
 
-Its standard input is a pipe that the other process holds open. However that process ends, kill -9
-included, the system closes the pipe; the module is then asked to end as by SIGTERM.
+Its standard input is a pipe from the parent. However the parent ends, kill -9 included, the system
+closes the pipe; the module then gets SIGTERM.
 """
 
 import os
@@ -14,7 +14,7 @@ import threading
 def main() -> None:
     """Run the module that the command line names."""
     _, module, *arguments = sys.argv
-    threading.Thread(target=_watch, name="tether", daemon=True).start()
+    threading.Thread(target=_watch, name="parent-watch", daemon=True).start()
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -7,8 +7,8 @@ import socket
 import httpx
 import pytest
 
-from holdfast.cli import server as server_module
-from holdfast.cli.server import uvicorn_server
+from holdfast.cli import http_server
+from holdfast.cli.http_server import uvicorn_server
 
 SOON = 60.0
 HEAD = b"GET / HTTP/1.1\r\nhost: here\r\n"
@@ -52,8 +52,8 @@ async def talk(port, *pieces, then=b""):
 
 
 def test_who_does_not_send_a_whole_head_is_not_waited_for_for_good(monkeypatch):
-    monkeypatch.setattr(server_module, "HEADER_SECONDS", 2.0)
-    monkeypatch.setattr(server_module, "IDLE_SECONDS", 2)
+    monkeypatch.setattr(http_server, "HEADER_SECONDS", 2.0)
+    monkeypatch.setattr(http_server, "IDLE_SECONDS", 2)
 
     async def run():
         cut = asyncio.Event()
@@ -86,7 +86,7 @@ def test_who_does_not_send_a_whole_head_is_not_waited_for_for_good(monkeypatch):
 
 
 def test_the_next_head_on_a_connection_is_not_waited_for_for_good_either(monkeypatch):
-    monkeypatch.setattr(server_module, "HEADER_SECONDS", 2.0)
+    monkeypatch.setattr(http_server, "HEADER_SECONDS", 2.0)
 
     async def run():
         at_once = asyncio.Event()

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from holdfast.cli.working import (
+from holdfast.cli.worker_setup import (
     database_address,
     prepare_data_dir,
     rare_collections,
