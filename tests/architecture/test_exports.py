@@ -15,6 +15,10 @@ REVIEWED = {
         RetryMetrics RetryPolicy RetryResult RetryService StopReason SystemClock WorkerOptions
         categorize presets retry_after
     """,
+    "holdfast.children": """
+        BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death
+        FrameKind MEGABYTE NoChildFree answer_requests
+    """,
     "holdfast.errors": """
         AttemptTimeout Category CircuitOpenError ConcurrencyLimitError DeadlineExceeded ERRORS
         ErrorCode ErrorInfo HoldfastError Permanent RateLimitedError RetryLater RetryRule error_code
@@ -45,7 +49,9 @@ def test_the_export_list_holds_no_name_twice_and_every_name_is_there(name):
     assert [each for each in module.__all__ if not hasattr(module, each)] == []
 
 
-@pytest.mark.parametrize("name", ["holdfast", "holdfast.files", "holdfast.http"])
+@pytest.mark.parametrize(
+    "name", ["holdfast", "holdfast.children", "holdfast.files", "holdfast.http"]
+)
 def test_nothing_public_stands_beside_the_export_list_of_a_package(name):
     module = importlib.import_module(name)
 

@@ -10,9 +10,10 @@ from tests.support import isolated
 from tests.support.workers import SOON
 
 from holdfast import Engine, WorkerOptions
+from holdfast.children import MEGABYTE, ChildLimits
 from holdfast.errors import ErrorCode
 from holdfast.jobs.model import JobStatus
-from holdfast.jobs.worker.isolation.limits import MEGABYTE, ChildLimits, ChildOptions
+from holdfast.jobs.worker.isolation.child_options import ChildOptions
 
 GROUPS = Path("/sys/fs/cgroup")
 ROOM = 64 * MEGABYTE

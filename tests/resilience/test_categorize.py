@@ -194,8 +194,15 @@ def test_an_error_of_ours_without_a_code_is_judged_like_any_other():
     assert look(HoldfastError("boom")).known is False
     assert categorize(HoldfastError("unauthorized")) is PERMANENT
     odd = HoldfastError("boom")
-    odd.code = "NO_SUCH"  # type: ignore[assignment]
+    odd.code = 7  # type: ignore[assignment]
     assert look(odd).known is False
+
+
+def test_an_error_with_a_code_of_an_app_is_transient_unless_it_is_permanent():
+    busy = HoldfastError("boom")
+    busy.code = "BANK_BUSY"
+    assert (look(busy).category, look(busy).code, look(busy).known) == (TRANSIENT, busy.code, True)
+    assert categorize(Permanent("BANK_BUSY")) is PERMANENT
 
 
 # --- causes and groups ---------------------------------------------------------------------------

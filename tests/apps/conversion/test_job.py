@@ -129,7 +129,7 @@ def test_a_reason_that_is_not_fit_to_show_is_not_shown(world, gateway, body):
 
     job, _ = world.convert()
 
-    assert job.error.message == "The service could not work with this file or request."
+    assert job.error.message == "The converter could not work with this file."
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 import pytest
 
+from holdfast.children import ChildLimits
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
-from holdfast.jobs.worker.isolation.limits import ChildLimits, ChildOptions
+from holdfast.jobs.worker.isolation.child_options import ChildOptions
 from holdfast.jobs.worker.options import WorkerOptions
 
 

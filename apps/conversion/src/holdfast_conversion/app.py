@@ -18,7 +18,6 @@ from holdfast import (
     Job,
     JobContext,
     JobStatus,
-    Permanent,
     Retention,
     SystemClock,
 )
@@ -44,7 +43,7 @@ from holdfast_conversion.artifacts import (
     xml_name,
 )
 from holdfast_conversion.desk import UploadDesk
-from holdfast_conversion.error_codes import DECLARED, FILE_NOT_FOUND
+from holdfast_conversion.error_codes import DECLARED, file_not_found
 from holdfast_conversion.gateway.settings import GatewaySettings
 from holdfast_conversion.gateway_client import GatewayClient, not_xml
 from holdfast_conversion.model import ConvertArgs, Converted
@@ -138,7 +137,7 @@ class Conversion(ServedApp):
         def check(job: Job) -> None:
             """Refuse where the PDF is gone."""
             if self._is_over(job) or files.find(pdf_name(job.id)) is None:
-                raise Permanent(FILE_NOT_FOUND)
+                raise file_not_found()
 
         return convert
 
@@ -147,7 +146,7 @@ class Conversion(ServedApp):
             try:
                 source = await asyncio.to_thread(self.files.open, args.source)
             except FileNotFoundError:
-                raise Permanent(FILE_NOT_FOUND) from None
+                raise file_not_found() from None
         with source:
             async with (
                 aclosing(_read(source)) as pdf,

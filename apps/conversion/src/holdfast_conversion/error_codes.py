@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from holdfast.errors import ERRORS, ErrorInfo
+from holdfast.errors import ERRORS, ErrorInfo, Permanent
 
 NOT_PDF = "NOT_PDF"
 INVALID_MAPPING = "INVALID_MAPPING"
@@ -19,3 +19,8 @@ ALL_ERRORS: Mapping[str, ErrorInfo] = MappingProxyType(
     {**ERRORS, **{info.code: info for info in DECLARED}}
 )
 """Holdfast's codes and the service's own, by code."""
+
+
+def file_not_found() -> Permanent:
+    """Return the error of a job whose PDF is gone."""
+    return Permanent(FILE_NOT_FOUND, ALL_ERRORS[FILE_NOT_FOUND].message)

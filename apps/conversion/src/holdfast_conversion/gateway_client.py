@@ -136,7 +136,7 @@ async def _check(answer: httpx.Response, clock: Clock) -> None:
 
 def _refusal(reason: str) -> str:
     if not reason:
-        return ERRORS[ErrorCode.GW_4XX].message
+        return "The converter could not work with this file."
     return f"The converter refused this file: {reason}"
 
 

@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass, field
 
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
-from holdfast.jobs.worker.isolation.limits import ChildOptions
+from holdfast.jobs.worker.isolation.child_options import ChildOptions
 from holdfast.resilience import checks
 
 

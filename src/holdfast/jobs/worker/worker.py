@@ -28,7 +28,7 @@ from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import ClaimRequest, Store, StoreUnavailable
 from holdfast.jobs.worker.executor import Executor
 from holdfast.jobs.worker.heartbeat import Heartbeat, LeaseChanges
-from holdfast.jobs.worker.isolation.pool import ChildPool
+from holdfast.jobs.worker.isolation.kind_pools import KindPools
 from holdfast.jobs.worker.options import WorkerOptions, new_worker_id
 from holdfast.jobs.worker.progress import ProgressWriter
 from holdfast.jobs.worker.report import Reporter
@@ -89,7 +89,7 @@ class Worker:
         self._wake = asyncio.Event()
         self._outage = Outage(self._id, clock, self._listeners)
         self._threads = Threads("holdfast-handler")
-        self._children = ChildPool(self._kinds, options.child, clock)
+        self._children = KindPools(self._kinds, options.child, clock)
         self._executor = Executor(
             store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,
             on_ended=self._ended, on_interrupt=self._stop_now,

@@ -46,7 +46,7 @@ def serve(settings: GatewaySettings, clock: Clock | None = None) -> int:
     # Only what serves pays for loading a web server; asking for a fault does not.
     import uvicorn
 
-    from holdfast_conversion.gateway.children.process import ChildLost
+    from holdfast.children import ChildFailed
     from holdfast_conversion.gateway.listening import AnnouncingServer, Listener
 
     clock = clock or SystemClock()
@@ -75,7 +75,7 @@ def serve(settings: GatewaySettings, clock: Clock | None = None) -> int:
         server.run(sockets=[listener.socket])
     except KeyboardInterrupt:
         pass  # uvicorn has shut down in good order and says so this way
-    except ChildLost as error:
+    except ChildFailed as error:
         print(f"gateway: {error}", file=sys.stderr)
     return 0 if server.started else EXIT_FAILED
 

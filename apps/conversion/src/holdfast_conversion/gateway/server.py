@@ -17,12 +17,12 @@ from holdfast_conversion.error_codes import ALL_ERRORS
 from holdfast_conversion.gateway import upload
 from holdfast_conversion.gateway.answers import Answers
 from holdfast_conversion.gateway.chaos import BadFault, Chaos, Mode, is_local, parse
-from holdfast_conversion.gateway.children.pool import ChildPool
 from holdfast_conversion.gateway.faults import FaultyDoor
 from holdfast_conversion.gateway.formats import Mapping
 from holdfast_conversion.gateway.killings import Killings
 from holdfast_conversion.gateway.listening import Listener
 from holdfast_conversion.gateway.parting import PartingResponse
+from holdfast_conversion.gateway.reader_pool import ReaderPool
 from holdfast_conversion.gateway.refusals import Reason, Refusal
 from holdfast_conversion.gateway.scratch import ScratchFile
 from holdfast_conversion.gateway.settings import GatewaySettings
@@ -73,9 +73,9 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 class Gateway:
     """What the routes share."""
 
-    def __init__(self, settings: GatewaySettings, clock: Clock, pool: ChildPool) -> None:
+    def __init__(self, settings: GatewaySettings, clock: Clock, readers: ReaderPool) -> None:
         self.settings = settings
-        self.pool = pool
+        self.readers = readers
         self.answers = Answers(settings.keep_seconds, clock)
         self.killings = Killings()
         self.busy = 0
@@ -118,7 +118,7 @@ class Gateway:
                 except OSError as error:
                     raise Refusal(Reason.STORAGE, str(error.strerror)) from None
                 with self.killings.counted(fingerprint):
-                    await self.pool.convert(body.file.fd, wanted, target.fd)
+                    await self.readers.convert(body.file.fd, wanted, target.fd)
                 return target
 
             return await self.answers.result(key, fingerprint, work)
@@ -132,8 +132,8 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with ChildPool(settings.children, settings.limits, clock) as pool:
-            app.state.gateway = gateway = Gateway(settings, clock, pool)
+        async with ReaderPool(settings.children, settings.limits, clock) as readers:
+            app.state.gateway = gateway = Gateway(settings, clock, readers)
             yield
             await gateway.answers.close()
 
@@ -179,7 +179,7 @@ async def _pieces(result: ScratchFile) -> AsyncIterator[bytes]:
 async def _health(request: Request) -> Response:
     """Tell whether files can be converted."""
     gateway: Gateway = request.app.state.gateway
-    pool = gateway.pool
+    pool = gateway.readers.pool
     alive = len(pool.pids())
     return JSONResponse(
         {
@@ -188,7 +188,7 @@ async def _health(request: Request) -> Response:
             "idle": pool.idle,
             "requests": gateway.busy,
             "confined": pool.confined,
-            "converted": pool.given,
+            "converted": gateway.readers.given,
         },
         200 if alive else 503,
     )

@@ -1,6 +1,6 @@
 """What fonts tell of their characters beyond the text: how far the pen moves, and lost meanings."""
 
-import ctypes
+import ctypes  # PDFium is a C library: it fills buffers of C types
 import math
 from typing import Any
 

@@ -41,7 +41,7 @@ def convert(pdf: bytes | Path, mapping: Mapping | str, caps: Caps = _DEFAULT_CAP
 
 
 def convert_into(data: Any, mapping: Mapping, sink: Sink, caps: Caps) -> None:
-    """Write the XML of `data`, bytes or a ctypes array of characters, into `sink`.
+    """Write the XML of `data`, bytes or a map of a file, into `sink`.
 
     Raises:
         Refusal: the file cannot be converted; what was written so far is to be thrown away.

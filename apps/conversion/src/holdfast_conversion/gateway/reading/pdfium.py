@@ -5,8 +5,9 @@ page's content, each with the box of its advance; what is a word, a line or a pa
 by the modules beside this one.
 """
 
-import ctypes
+import ctypes  # PDFium is a C library: it takes and fills buffers of C types
 import math
+import mmap
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -47,11 +48,14 @@ class Document:
 
     @classmethod
     def open(cls, data: Any) -> Self:
-        """Open `data`, a `bytes` object or a ctypes array of characters.
+        """Open `data`, a `bytes` object or a writable map of a file.
 
         Raises:
             Refusal: PDFium cannot open it.
         """
+        if isinstance(data, mmap.mmap):
+            # PDFium reads from the map itself, so that no copy of the file is made.
+            data = (ctypes.c_char * len(data)).from_buffer(data)
         try:
             handle = pdfium.PdfDocument(data)
         except pdfium.PdfiumError as error:

@@ -1,14 +1,14 @@
-"""Give up, for good, what reading a PDF does not need: files, sockets, processes, programs.
+"""Give up, for good, what a child that only computes does not need: files, sockets, processes.
 
 On Linux a seccomp filter answers such calls with EPERM. Elsewhere, and where the kernel refuses the
-filter, only the resource limits hold; the gateway's `/health` says so.
+filter, only the resource limits hold, and `ChildProcess.confined` is False. `ctypes` is here
+because Python has no other way to call prctl, which sets the filter and the death signal.
 """
 
 import contextlib
 import ctypes
 import os
 import platform
-import resource
 import signal
 import struct
 from pathlib import Path
@@ -45,31 +45,20 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
 
-def limit_resources(memory_bytes: int, output_bytes: int) -> None:
-    """Bound this process's address space and the size of the files it writes."""
-    _limit(resource.RLIMIT_AS, memory_bytes)
-    _limit(resource.RLIMIT_FSIZE, output_bytes)
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_NOFILE, 64)
-
-
-def allow_cpu(seconds: int) -> None:
-    """Let this process compute for `seconds` more, and be ended by SIGXCPU after that."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = int(used.ru_utime + used.ru_stime) + seconds + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
-
-
 def die_with_parent() -> None:
-    """Ask Linux to kill this process with its parent; take the blame where memory runs out."""
+    """Let Linux kill this process with its parent, and before others where memory runs out."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("800", "ascii")
 
 
-def give_up_the_rest() -> bool:
-    """Refuse this process files, sockets, processes and programs; tell whether that holds."""
+def confine() -> bool:
+    """Refuse this process files, sockets, processes and programs; say whether that holds.
+
+    The filter holds for the thread that calls this and for those that it starts: there must be no
+    other thread yet.
+    """
     machine = platform.machine()
     if platform.system() != "Linux" or machine not in _ARCHITECTURES:
         return False
@@ -81,12 +70,6 @@ def give_up_the_rest() -> bool:
     return bool(prctl(_PR_SET_SECCOMP, _FILTER_MODE, ctypes.byref(program), 0, 0) == 0)
 
 
-def _limit(kind: int, value: int) -> None:
-    _, hard = resource.getrlimit(kind)
-    least = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(kind, (least, least))
-
-
 def _filter(machine: str, pid: int) -> bytes:
     refused = _NUMBERS[machine]
     steps = [
@@ -95,7 +78,7 @@ def _filter(machine: str, pid: int) -> bytes:
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _AT_NUMBER),
     ]
-    # What follows, counted from its end: allow, refuse, and the look at whom a signal is for.
+    # A refused call jumps to the last step, over the checks that are left and 4 more steps.
     checks = [(_IF_AT_LEAST, _OTHER_NUMBERING), *((_IF_EQUAL, number) for number in refused)]
     for left, (compare, number) in zip(range(len(checks), 0, -1), checks, strict=True):
         steps.append((compare, left - 1 + 4, 0, number))

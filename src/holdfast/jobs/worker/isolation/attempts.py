@@ -1,7 +1,7 @@
-"""The child's side: `python -m holdfast.jobs.worker.isolation.child FD`.
+"""The child's side: run one attempt after another on the main thread.
 
-The main thread runs one attempt after another; another thread reads what the parent says, so that
-a request to stop is heard while a handler runs, and ends the process once the parent is gone.
+Another thread reads what the parent sends, so that a request to stop reaches a running handler,
+and ends the process once the parent is gone.
 """
 
 import asyncio
@@ -11,43 +11,35 @@ import os
 import queue
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from holdfast.children import ChildLimits, FrameKind
+from holdfast.children.frames import pack, receive
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.errors import ErrorCode
 from holdfast.jobs.declare.context import CancelReason, JobContext
 from holdfast.jobs.declare.kinds import Hook, JobKind
-from holdfast.jobs.error_text import one_line
 from holdfast.jobs.model import Claim
 from holdfast.jobs.worker.failure import of_code, trouble_of
-from holdfast.jobs.worker.isolation import limits
 from holdfast.jobs.worker.isolation.address import Address, load_kind
-from holdfast.jobs.worker.isolation.frames import (
-    FrameKind,
-    dump_trouble,
-    load_claim,
-    pack,
-    receive,
-)
+from holdfast.jobs.worker.isolation.messages import dump_trouble, load_claim
 from holdfast.jobs.worker.threads import end_copy
 
-_NO_MEMORY = pack(FrameKind.TROUBLE, dump_trouble(of_code(ErrorCode.MEMORY_ERROR)))
+_NO_MEMORY = pack(FrameKind.ERROR, dump_trouble(of_code(ErrorCode.MEMORY_ERROR)))
 """Made beforehand: when it is needed there is no memory to make it."""
 
 _PROGRESS_EVERY = 0.1
-"""Seconds between two words on progress; the parent writes them down less often still."""
+"""Seconds between two progress frames; the parent stores progress less often still."""
 
 
-class Child:
-    """One child process's life.
+class Attempts:
+    """Run attempts for the parent at the other end of a socket.
 
     Args:
-        connection: the way to the parent.
-        on_gone: called from the listening thread once the parent is gone.
+        connection: the socket to the parent.
+        on_gone: called from the reading thread once the parent is gone.
     """
 
     def __init__(self, connection: socket.socket, on_gone: Callable[[], None]) -> None:
@@ -60,34 +52,20 @@ class Child:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sent_at = -_PROGRESS_EVERY
 
-    def live(self) -> None:
-        """Set up, then run attempts until the parent is gone."""
-        setup = receive(self._connection)
-        if setup is None:
-            return
-        fields = setup[1]
-        try:
-            kind = _set_up(fields)
-        except BaseException as error:
-            self._send(FrameKind.TROUBLE, {"message": one_line(error)})
-            return
-        self._send(FrameKind.READY, None)
-        self.serve(kind, fields["cpu_seconds"], fields["output_bytes"])
-
-    def serve(self, kind: JobKind, cpu_seconds: float | None, output_bytes: int) -> None:
+    def serve(self, kind: JobKind, limits: ChildLimits) -> None:
         """Run attempts of `kind` until the parent is gone."""
         threading.Thread(target=self._listen, name="holdfast-parent", daemon=True).start()
         while (job := self._jobs.get()) is not None:
-            limits.allow_cpu(cpu_seconds)
-            self._run(kind, load_claim(job), output_bytes)
+            limits.allow_cpu()
+            self._run(kind, load_claim(job), limits.output_bytes)
 
     def progress_noted(self, context: JobContext) -> None:
-        """Send on what the handler says of its progress: soon, but not each time."""
+        """Send the handler's progress to the parent: soon, but not each time."""
         wait = self._sent_at + _PROGRESS_EVERY - SYSTEM_CLOCK.monotonic()
         if wait > 0:
             later = threading.Timer(wait, self._send_progress, (context,))
             later.daemon = True
-            # Where there is no room for a thread more it is sent now.
+            # Where no thread can be started it is sent now.
             with contextlib.suppress(RuntimeError, MemoryError):
                 later.start()
                 return
@@ -112,22 +90,22 @@ class Child:
                 text = self._call(kind, claim, context)
             finally:
                 end_copy(process)
-                # A word on this attempt after its answer would be taken for one on the next.
+                # Progress sent after the answer would be taken for that of the next attempt.
                 with self._sending:
                     self._context = None
             if len(text) > output_bytes or len(text.encode()) > output_bytes:
                 message = f"the result is larger than {output_bytes} bytes"
-                self._send(FrameKind.TROUBLE, dump_trouble(of_code(ErrorCode.TOO_LARGE, message)))
+                self._send(FrameKind.ERROR, dump_trouble(of_code(ErrorCode.TOO_LARGE, message)))
             else:
-                self._send(FrameKind.RESULT, text)
+                self._send(FrameKind.ANSWER, text)
         except BaseException as error:
-            self._tell_error(kind, error)
+            self._send_error(kind, error)
 
-    def _tell_error(self, kind: JobKind, error: BaseException) -> None:
+    def _send_error(self, kind: JobKind, error: BaseException) -> None:
         if not isinstance(error, MemoryError):
             with contextlib.suppress(MemoryError):
                 trouble = trouble_of(error, kind, SYSTEM_CLOCK.wall())
-                self._send(FrameKind.TROUBLE, dump_trouble(trouble))
+                self._send(FrameKind.ERROR, dump_trouble(trouble))
                 return
         # The traceback keeps alive what has filled the memory.
         error.__traceback__ = None
@@ -175,7 +153,8 @@ class Child:
                 self._on_gone()
                 return
             kind, body = frame
-            if kind is FrameKind.JOB:
+            if kind is FrameKind.REQUEST:
+                self._send(FrameKind.TAKEN, None)
                 self._jobs.put(body)
             elif kind is FrameKind.CANCEL:
                 self._cancel(CancelReason(body))
@@ -194,42 +173,19 @@ class Child:
             self._connection.sendall(data)
 
 
-def _set_up(fields: dict[str, Any]) -> JobKind:
-    sys.path[:] = fields["path"]
-    _die_with_parent()
-    # Where memory runs out for everyone, this is the process that can best be spared.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("800", "ascii")
-    kind = load_kind(Address(**fields["address"]))
-    limits.apply_to_process(fields["memory_bytes"], fields["file_bytes"])
-    return kind
+def load(address: dict[str, Any]) -> Callable[[socket.socket, ChildLimits], None]:
+    """Import the kind that `address` names, and return what runs its attempts."""
+    kind, parent = load_kind(Address(**address)), os.getppid()
 
+    def serve(connection: socket.socket, limits: ChildLimits) -> None:
+        Attempts(connection, lambda: _end(parent)).serve(kind, limits)
 
-def _die_with_parent() -> None:
-    """Ask Linux to kill this process with its parent, even while a handler blocks all threads."""
-    with contextlib.suppress(OSError, AttributeError):
-        import ctypes
-
-        set_death_signal = 1
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
+    return serve
 
 
 def _end(parent: int) -> None:
-    """End this process, whose way to its parent is closed."""
+    """End this process, whose socket to its parent is closed."""
     if os.getppid() == parent:
         # The parent ends what this process has started. It must not take it for killed.
         os._exit(71)
     os.killpg(0, signal.SIGKILL)
-
-
-def main() -> None:
-    """Serve the parent at the other end of the socket that the command line names."""
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    # A Ctrl-C at the terminal is the worker's to handle.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = os.getppid()
-    Child(connection, lambda: _end(parent)).live()
-
-
-if __name__ == "__main__":
-    main()

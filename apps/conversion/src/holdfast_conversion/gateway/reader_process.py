@@ -1,23 +1,20 @@
-"""The child's side: `python -m holdfast_conversion.gateway.children.child SOCKET LIMITS`."""
+"""The child's side: convert one file after another, in a confined process."""
 
 import codecs
-import ctypes
 import io
 import json
 import mmap
 import os
-import signal
 import socket
-import sys
+from collections.abc import Callable
 from typing import Any
 
-from holdfast_conversion.gateway.children import confine
-from holdfast_conversion.gateway.children.wire import MESSAGE_BYTES, TAKEN
+from holdfast.children import ChildLimits, answer_requests
 from holdfast_conversion.gateway.formats import Caps, Mapping
 from holdfast_conversion.gateway.reading.mappings import convert_into
 from holdfast_conversion.gateway.refusals import Reason, Refusal
 
-_NO_MEMORY = json.dumps({"reason": Reason.OUT_OF_MEMORY}).encode()
+_NO_MEMORY = json.dumps({"reason": Reason.OUT_OF_MEMORY})
 """Made beforehand: when it is needed there is no memory to make it."""
 
 _SAMPLE = b"""%PDF-1.4
@@ -34,27 +31,15 @@ trailer<</Root 1 0 R/Info 6 0 R>>
 """A page of its own: what Python and PDFium load when first needed is loaded by it."""
 
 
-def main() -> None:
-    """Serve the parent at the other end of the socket until it is gone."""
-    # A Ctrl-C at the terminal is the server's to handle.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    limits = json.loads(sys.argv[2])
-    caps = Caps(pages=limits["pages"], output_bytes=limits["output_bytes"])
-    confine.die_with_parent()
+def load(caps: dict[str, int]) -> Callable[[socket.socket, ChildLimits], None]:
+    """Load what reading a PDF needs, and return what converts files for the server."""
+    bounds = Caps(**caps)
     _warm_up()
-    confine.limit_resources(limits["memory_bytes"], caps.output_bytes)
-    confined = confine.give_up_the_rest()
-    connection.send(json.dumps({"confined": confined}).encode())
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 2)
-        if not message:
-            os._exit(0)
-        connection.send(TAKEN)
-        confine.allow_cpu(limits["cpu_seconds"])
-        connection.send(_answer(json.loads(message), descriptors, caps))
-        for descriptor in descriptors:
-            os.close(descriptor)
+
+    def serve(connection: socket.socket, limits: ChildLimits) -> None:
+        answer_requests(connection, limits, lambda request, files: _answer(request, files, bounds))
+
+    return serve
 
 
 def _warm_up() -> None:
@@ -64,21 +49,21 @@ def _warm_up() -> None:
         convert_into(_SAMPLE, mapping, io.BytesIO(), Caps())
 
 
-def _answer(message: dict[str, Any], descriptors: list[int], caps: Caps) -> bytes:
+def _answer(message: dict[str, Any], descriptors: list[int], caps: Caps) -> str:
     try:
         source, target = descriptors
         _convert(source, Mapping(message["mapping"]), target, caps)
-        return b'{"reason": null}'
+        return '{"reason": null}'
     except Refusal as refusal:
-        return json.dumps({"reason": refusal.reason, "detail": refusal.detail[:200]}).encode()
+        return json.dumps({"reason": refusal.reason, "detail": refusal.detail[:200]})
     except MemoryError:
         return _NO_MEMORY
     except OSError as error:
-        return json.dumps({"reason": Reason.STORAGE, "detail": str(error.strerror)}).encode()
+        return json.dumps({"reason": Reason.STORAGE, "detail": str(error.strerror)})
     except Exception as error:
         # Our own rules have failed on this file; the server goes on, and the log names the kind.
         detail = f"{type(error).__name__}: {error}"[:200]
-        return json.dumps({"reason": Reason.CRASHED, "detail": detail}).encode()
+        return json.dumps({"reason": Reason.CRASHED, "detail": detail})
 
 
 def _convert(source: int, mapping: Mapping, target: int, caps: Caps) -> None:
@@ -88,10 +73,5 @@ def _convert(source: int, mapping: Mapping, target: int, caps: Caps) -> None:
     # A private map, not a copy: PDFium reads the file's own pages, and cannot change the file. It
     # is not closed by hand: a refusal on its way up still points into it.
     mapped = mmap.mmap(source, size, access=mmap.ACCESS_COPY)
-    data = (ctypes.c_char * size).from_buffer(mapped)
     with open(target, "wb", closefd=False) as sink:
-        convert_into(data, mapping, sink, caps)
-
-
-if __name__ == "__main__":
-    main()
+        convert_into(mapped, mapping, sink, caps)

@@ -10,11 +10,12 @@ import pytest
 from tests.support import isolated
 from tests.support.workers import QUICK, SOON, rig
 
+from holdfast.children import MEGABYTE, ChildLimits
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.errors import ErrorCode
 from holdfast.jobs.job_events import JobClaimed
-from holdfast.jobs.worker.isolation.limits import MEGABYTE, ChildLimits, ChildOptions
-from holdfast.jobs.worker.isolation.pool import ChildPool
+from holdfast.jobs.worker.isolation.child_options import ChildOptions
+from holdfast.jobs.worker.isolation.kind_pools import KindPools
 
 LIMITS = ChildLimits(memory_bytes=512 * MEGABYTE, cpu_seconds=1, output_bytes=100_000)
 
@@ -65,7 +66,7 @@ def test_children_are_used_again_and_end_with_the_worker(tmp_path):
 
 def test_a_child_is_replaced_after_so_many_jobs(tmp_path):
     async def go():
-        limits = replace(LIMITS, jobs=1)
+        limits = replace(LIMITS, requests=1)
         async with alone(tmp_path, isolated.pid, limits=limits, concurrency=1) as it:
             await it.enqueue(isolated.pid, "a", "b", "c")
             await it.run()
@@ -285,7 +286,7 @@ def test_a_child_that_cannot_start_is_the_attempts_failure(tmp_path):
 def test_a_kind_that_no_child_can_find_is_refused_when_the_worker_is_made():
     local = isolated.inside()
     with pytest.raises(ValueError, match="top level"):
-        ChildPool({kind.name: kind for kind in local.kinds}, ChildOptions(), SYSTEM_CLOCK)
+        KindPools({kind.name: kind for kind in local.kinds}, ChildOptions(), SYSTEM_CLOCK)
 
 
 def test_a_child_ends_when_its_parent_is_killed(tmp_path):
@@ -293,7 +294,7 @@ def test_a_child_ends_when_its_parent_is_killed(tmp_path):
         script = (
             "import asyncio, sys\n"
             "from pathlib import Path\n"
-            "from tests.jobs.worker.isolation.test_pool import run_deaf\n"
+            "from tests.jobs.worker.isolation.test_kind_pools import run_deaf\n"
             "asyncio.run(run_deaf(Path(sys.argv[1])))\n"
         )
         import sys
@@ -314,6 +315,6 @@ async def run_deaf(folder):
 
 
 def test_workers_take_their_limits_by_kind():
-    options = ChildOptions(by_kind={"apart.pid": ChildLimits(jobs=1)})
-    assert options.limits_of("apart.pid").jobs == 1
+    options = ChildOptions(by_kind={"apart.pid": ChildLimits(requests=1)})
+    assert options.limits_of("apart.pid").requests == 1
     assert options.limits_of("other") == ChildLimits()

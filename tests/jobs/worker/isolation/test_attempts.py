@@ -1,4 +1,4 @@
-"""The child's side, in process: what it answers, and what it hears while a handler runs."""
+"""The child's side, in process: what it answers, and what reaches it while a handler runs."""
 
 import json
 import socket
@@ -11,8 +11,10 @@ import pytest
 from tests.support import isolated
 from tests.support.workers import claim
 
-from holdfast.jobs.worker.isolation.child import Child
-from holdfast.jobs.worker.isolation.frames import FrameKind, dump_claim, load_trouble, pack, receive
+from holdfast.children import ChildLimits, FrameKind
+from holdfast.children.frames import pack, receive
+from holdfast.jobs.worker.isolation.attempts import Attempts
+from holdfast.jobs.worker.isolation.messages import dump_claim, load_trouble
 
 
 @contextmanager
@@ -20,9 +22,9 @@ def serving(job, output_bytes=1000):
     """Serve a kind on a thread; yield the parent's end."""
     ours, theirs = socket.socketpair()
     ours.settimeout(20)
-    gone = threading.Event()
-    child = Child(theirs, gone.set)
-    thread = threading.Thread(target=child.serve, args=(job.kind, None, output_bytes))
+    gone, limits = threading.Event(), ChildLimits(output_bytes=output_bytes)
+    child = Attempts(theirs, gone.set)
+    thread = threading.Thread(target=child.serve, args=(job.kind, limits))
     thread.start()
     try:
         yield ours
@@ -35,14 +37,15 @@ def serving(job, output_bytes=1000):
 
 
 def ask(parent, arguments="null", **fields):
-    parent.sendall(pack(FrameKind.JOB, dump_claim(claim(arguments=arguments, **fields))))
+    parent.sendall(pack(FrameKind.REQUEST, dump_claim(claim(arguments=arguments, **fields))))
+    assert receive(parent)[0] is FrameKind.TAKEN
 
 
 def test_one_attempt_after_another_is_answered():
     with serving(isolated.echo) as parent:
         for attempt in (1, 2):
             ask(parent, '"x"', attempt=attempt)
-            assert receive(parent) == (FrameKind.RESULT, f'"x {attempt} apart.echo:j1"')
+            assert receive(parent) == (FrameKind.ANSWER, f'"x {attempt} apart.echo:j1"')
 
 
 @pytest.mark.parametrize(
@@ -52,7 +55,7 @@ def test_what_a_handler_raises_is_told(what, code):
     with serving(isolated.fail) as parent:
         ask(parent, json.dumps(what))
         kind, body = receive(parent)
-        assert (kind, load_trouble(body).diagnosis.code) == (FrameKind.TROUBLE, code)
+        assert (kind, load_trouble(body).diagnosis.code) == (FrameKind.ERROR, code)
 
 
 def test_arguments_that_do_not_fit_are_told():
@@ -64,7 +67,7 @@ def test_arguments_that_do_not_fit_are_told():
 def test_an_answer_that_is_too_large_is_told():
     with serving(isolated.shout, output_bytes=20) as parent:
         ask(parent, "10")
-        assert receive(parent) == (FrameKind.RESULT, '"xxxxxxxxxx"')
+        assert receive(parent) == (FrameKind.ANSWER, '"xxxxxxxxxx"')
         ask(parent, "100")
         assert load_trouble(receive(parent)[1]).diagnosis.code == "TOO_LARGE"
 
@@ -87,7 +90,7 @@ def test_progress_and_requests_to_stop_pass_while_a_handler_runs(tmp_path):
         while not path.exists():
             threading.Event().wait(0.005)
         parent.sendall(pack(FrameKind.CANCEL, "requested"))
-        assert receive(parent)[0] is FrameKind.TROUBLE
+        assert receive(parent)[0] is FrameKind.ERROR
         assert path.read_text("ascii") == "requested"
         parent.sendall(pack(FrameKind.CANCEL, "requested"))
     with serving(isolated.report) as parent:
@@ -95,29 +98,13 @@ def test_progress_and_requests_to_stop_pass_while_a_handler_runs(tmp_path):
         ask(parent, json.dumps(str(path)))
         assert receive(parent) == (FrameKind.PROGRESS, [0.5, "half"])
         path.touch()
-        assert receive(parent) == (FrameKind.RESULT, "null")
+        assert receive(parent) == (FrameKind.ANSWER, "null")
 
 
 def test_an_existing_answer_is_asked_for_first():
     with serving(isolated.again) as parent:
         ask(parent, token=2)
-        assert receive(parent) == (FrameKind.RESULT, '"from before"')
-
-
-def test_a_parent_that_is_gone_before_it_said_anything_ends_it():
-    ours, theirs = socket.socketpair()
-    ours.close()
-    with theirs:
-        Child(theirs, lambda: None).live()
-
-
-def test_a_kind_that_cannot_be_found_is_told():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.sendall(pack(FrameKind.SETUP, {}))
-        Child(theirs, lambda: None).live()
-        kind, body = receive(ours)
-        assert (kind, "message" in body) == (FrameKind.TROUBLE, True)
+        assert receive(parent) == (FrameKind.ANSWER, '"from before"')
 
 
 def test_of_much_progress_little_is_sent_and_the_last_word_always():
@@ -131,7 +118,7 @@ def test_of_much_progress_little_is_sent_and_the_last_word_always():
         assert words[0] == [0.0, "step 0"]
         assert len(words) < 1000
         parent.sendall(pack(FrameKind.CANCEL, "requested"))
-        assert receive(parent)[0] is FrameKind.RESULT
+        assert receive(parent)[0] is FrameKind.ANSWER
 
 
 def test_progress_is_sent_at_once_where_no_thread_can_be_started(monkeypatch):
@@ -144,7 +131,7 @@ def test_progress_is_sent_at_once_where_no_thread_can_be_started(monkeypatch):
         notes = [receive(parent)[1][1] for _ in range(4)]
         assert notes == ["step 0", "step 1", "step 2", "the last"]
         parent.sendall(pack(FrameKind.CANCEL, "requested"))
-        assert receive(parent)[0] is FrameKind.RESULT
+        assert receive(parent)[0] is FrameKind.ANSWER
 
 
 def test_a_copy_that_a_handler_forks_answers_nothing():
@@ -152,13 +139,16 @@ def test_a_copy_that_a_handler_forks_answers_nothing():
 import os, socket, sys
 from tests.support import isolated
 from tests.support.workers import claim
-from holdfast.jobs.worker.isolation.child import Child
-from holdfast.jobs.worker.isolation.frames import FrameKind, dump_claim, pack, receive
+from holdfast.children import ChildLimits, FrameKind
+from holdfast.children.frames import pack, receive
+from holdfast.jobs.worker.isolation.attempts import Attempts
+from holdfast.jobs.worker.isolation.messages import dump_claim
 ours, theirs = socket.socketpair()
-ours.sendall(pack(FrameKind.JOB, dump_claim(claim(arguments="null"))))
+ours.sendall(pack(FrameKind.REQUEST, dump_claim(claim(arguments="null"))))
 ours.shutdown(socket.SHUT_WR)
-Child(theirs, lambda: None).serve(isolated.fork.kind, None, 1000)
+Attempts(theirs, lambda: None).serve(isolated.fork.kind, ChildLimits())
 theirs.close()
+receive(ours)
 print(receive(ours)[1] == str(os.getpid()), receive(ours), os.waitstatus_to_exitcode(os.wait()[1]))
 """
     done = subprocess.run(

@@ -1,0 +1,33 @@
+"""Child processes with limits, for work that is CPU-bound or not to be trusted.
+
+A child is a fresh interpreter in a session of its own. It imports a function by name, sets its
+limits, gives up what it does not need where it is confined, and then answers one request at a time
+over a socket. The parent unpickles and evaluates nothing that a child sends. Whatever ends a child,
+a limit, the kernel or its own fault, is an exception of that one call; and a child whose parent
+dies ends too.
+
+A parent keeps a `ChildPool` of one `ChildSpec`. In the child, the spec's target is a function
+`load(options)` that returns `serve(connection, limits)`; `answer_requests` is one for plain
+functions.
+"""
+
+from holdfast.children.frames import BrokenFrame, FrameKind
+from holdfast.children.limits import MEGABYTE, ChildLimits
+from holdfast.children.pool import ChildPool, NoChildFree
+from holdfast.children.process import ChildDied, ChildFailed, ChildProcess, ChildSpec, Death
+from holdfast.children.requests import answer_requests
+
+__all__ = [
+    "MEGABYTE",
+    "BrokenFrame",
+    "ChildDied",
+    "ChildFailed",
+    "ChildLimits",
+    "ChildPool",
+    "ChildProcess",
+    "ChildSpec",
+    "Death",
+    "FrameKind",
+    "NoChildFree",
+    "answer_requests",
+]
