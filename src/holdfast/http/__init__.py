@@ -5,7 +5,7 @@ walks through one. What people see in a browser is put together under `pages/`.
 """
 
 from holdfast.http.api_errors import ApiError, answer_error
-from holdfast.http.app import create_app
+from holdfast.http.app_factory import create_app
 from holdfast.http.plugins import (
     Download,
     FactFormat,

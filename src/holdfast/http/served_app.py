@@ -20,7 +20,7 @@ from holdfast.http.plugins import Download, JobFact, JobFacts, PagePart, Sidecar
 from holdfast.http.requeue import PacedRequeue
 from holdfast.http.schemas import JobOut, MetaView
 from holdfast.http.sessions import Sessions
-from holdfast.http.streams import StreamLimit
+from holdfast.http.stream_limit import StreamLimit
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.model import Job, JobStatus

@@ -16,7 +16,7 @@ _START = """
 import json, sys
 from holdfast_conversion.gateway.__main__ import serve
 from holdfast_conversion.gateway.formats import Caps
-from holdfast_conversion.gateway.settings import GatewaySettings, Limits
+from holdfast_conversion.gateway.gateway_settings import GatewaySettings, Limits
 settings, limits, caps = map(json.loads, sys.argv[1:4])
 sys.exit(serve(GatewaySettings(port=0, **settings, limits=Limits(**limits, caps=Caps(**caps)))))
 """

@@ -13,9 +13,9 @@ from holdfast import Engine, ErrorCode, Exponential, JobStatus, Permanent, Worke
 from holdfast.files import Draft
 from holdfast.testing.downstream import ScriptedDownstream, close_early, hang, ok, reset, status
 from holdfast_conversion.app import Conversion
-from holdfast_conversion.artifacts import pdf_name, xml_name
-from holdfast_conversion.model import ConvertArgs, Converted
-from holdfast_conversion.settings import ConversionSettings
+from holdfast_conversion.file_names import pdf_name, xml_name
+from holdfast_conversion.job_values import ConvertArgs, Converted
+from holdfast_conversion.service_settings import ConversionSettings
 
 PDF, XML = b"%PDF-1.4 something", b'<?xml version="1.0"?><document/>'
 XML_TYPE = {"Content-Type": "application/xml"}

@@ -1,7 +1,7 @@
 """The files that pages load."""
 
 import pytest
-from tests.http.pages.looking import Looked
+from tests.http.pages.page_reader import Looked
 from tests.http.pages.press import Press
 
 from holdfast.http.pages import assets as assets_module

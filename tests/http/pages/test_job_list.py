@@ -1,7 +1,7 @@
 """The rows of one owner."""
 
 import pytest
-from tests.http.pages.looking import Looked
+from tests.http.pages.page_reader import Looked
 from tests.http.pages.press import Press
 from tests.http.serving import Order
 

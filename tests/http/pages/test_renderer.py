@@ -1,6 +1,6 @@
 """What every page is put together from."""
 
-from tests.http.pages.looking import Looked
+from tests.http.pages.page_reader import Looked
 from tests.http.pages.press import Press
 
 

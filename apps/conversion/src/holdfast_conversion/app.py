@@ -33,8 +33,9 @@ from holdfast.http import (
     Sidecar,
     meta_of,
 )
-from holdfast_conversion import keeping
-from holdfast_conversion.artifacts import (
+from holdfast_conversion import file_cleanup
+from holdfast_conversion.error_codes import DECLARED, file_not_found
+from holdfast_conversion.file_names import (
     StorageError,
     has_expired,
     pdf_name,
@@ -42,14 +43,13 @@ from holdfast_conversion.artifacts import (
     storing,
     xml_name,
 )
-from holdfast_conversion.desk import UploadDesk
-from holdfast_conversion.error_codes import DECLARED, file_not_found
-from holdfast_conversion.gateway.settings import GatewaySettings
+from holdfast_conversion.gateway.gateway_settings import GatewaySettings
 from holdfast_conversion.gateway_client import GatewayClient, not_xml
-from holdfast_conversion.model import ConvertArgs, Converted
+from holdfast_conversion.job_values import ConvertArgs, Converted
 from holdfast_conversion.pages import conversion_page
-from holdfast_conversion.routes import upload_routes
-from holdfast_conversion.settings import ConversionSettings
+from holdfast_conversion.service_settings import ConversionSettings
+from holdfast_conversion.upload_routes import upload_routes
+from holdfast_conversion.upload_service import UploadService
 
 _PIECE = 256 * 1024
 _MOST_XML = 512 * 1024 * 1024
@@ -114,7 +114,7 @@ class Conversion(ServedApp):
             complete_for=listed_for,
             failed_for=listed_for,
             cancelled_for=listed_for,
-            on_deleted=lambda deleted: keeping.delete_files(files, deleted.id, deleted.result),
+            on_deleted=lambda deleted: file_cleanup.delete_files(files, deleted.id, deleted.result),
         )
 
         @self.app.job(
@@ -188,7 +188,7 @@ class Conversion(ServedApp):
     def routes(self, state: ServerState) -> APIRouter:
         """Return the upload, by script and by form."""
         self._clock = state.clock
-        return upload_routes(UploadDesk(self.settings, self.files, self.convert, state))
+        return upload_routes(UploadService(self.settings, self.files, self.convert, state))
 
     def page(self) -> PagePart:
         """Return what stands above the rows: where files are dropped."""
@@ -196,7 +196,7 @@ class Conversion(ServedApp):
 
     def running(self, state: ServerState) -> AbstractAsyncContextManager[None]:
         """Clear up files while the server runs."""
-        return keeping.clearing_up(self.files, state, self.settings.artifact_ttl)
+        return file_cleanup.cleaning_up(self.files, state, self.settings.artifact_ttl)
 
     def sidecars(self) -> Sequence[Sidecar]:
         """Return the built-in gateway, unless another one is named."""

@@ -7,8 +7,8 @@ ES module counts down, listens to keys and pauses. An app adds its own part, see
 
 from fastapi import FastAPI
 
+from holdfast.http.pages.page_routes import page_routes
 from holdfast.http.pages.renderer import Renderer
-from holdfast.http.pages.routes import page_routes
 from holdfast.http.served_app import ServerState
 
 

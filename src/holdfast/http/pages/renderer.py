@@ -11,7 +11,7 @@ from jinja2.loaders import BaseLoader, FileSystemLoader
 from starlette.requests import Request
 
 from holdfast.http.api_errors import ApiError
-from holdfast.http.pages import formats
+from holdfast.http.pages import humanize
 from holdfast.http.pages.assets import Assets, common_assets
 from holdfast.http.pages.rows import STATUS_WORDS
 from holdfast.http.plugins import PagePart
@@ -130,11 +130,11 @@ def _environment(parts: Mapping[str, PagePart]) -> Environment:
     )
     environment.filters |= {
         "segment": lambda text: quote(text, safe=""),
-        "size": formats.size,
-        "duration": formats.duration,
-        "countdown": formats.countdown,
-        "ago": formats.ago,
-        "iso": formats.iso,
-        "clock": formats.clock_time,
+        "size": humanize.size,
+        "duration": humanize.duration,
+        "countdown": humanize.countdown,
+        "ago": humanize.ago,
+        "iso": humanize.iso,
+        "clock": humanize.clock_time,
     }
     return environment

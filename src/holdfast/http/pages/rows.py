@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.http.pages import formats
+from holdfast.http.pages import humanize
 from holdfast.http.plugins import FactFormat, JobFact, JobFacts
 from holdfast.jobs.model import Attempt, Job, JobStatus
 
@@ -152,7 +152,7 @@ def _shown_facts(facts: JobFacts, told: Sequence[JobFact]) -> tuple[ShownFact, .
     found = ((fact, facts.values.get(fact.key)) for fact in told if fact.in_rows)
     return tuple(
         ShownFact(
-            fact.label, formats.size(int(value)) if fact.format is FactFormat.BYTES else str(value)
+            fact.label, humanize.size(int(value)) if fact.format is FactFormat.BYTES else str(value)
         )
         for fact, value in found
         if value not in (None, "")

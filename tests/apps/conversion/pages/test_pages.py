@@ -1,12 +1,12 @@
 """The service's part of the front page, as the server renders it."""
 
 import pytest
-from tests.http.pages.looking import Looked
+from tests.http.pages.page_reader import Looked
 from tests.http.serving import Serving
 
 from holdfast_conversion.app import Conversion
 from holdfast_conversion.pages import conversion_page
-from holdfast_conversion.settings import ConversionSettings
+from holdfast_conversion.service_settings import ConversionSettings
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import errno
 
 import pytest
 from tests.apps.conversion.service import pdf
-from tests.http.pages.looking import Looked
+from tests.http.pages.page_reader import Looked
 from tests.http.serving import Serving
 
 from holdfast_conversion.app import Conversion
-from holdfast_conversion.settings import ConversionSettings
+from holdfast_conversion.service_settings import ConversionSettings
 
 LIMIT = 100_000
 

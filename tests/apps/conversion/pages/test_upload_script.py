@@ -8,7 +8,7 @@ from tests.http.serving import Serving
 from tests.support.browser import chromium
 
 from holdfast_conversion.app import Conversion
-from holdfast_conversion.settings import ConversionSettings
+from holdfast_conversion.service_settings import ConversionSettings
 
 LONG = 40_000
 """Milliseconds that a machine may take for what happens at once on a quick one."""

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from holdfast import Clock, SystemClock
 from holdfast.settings import BadSetting, Environment
 from holdfast_conversion.gateway.chaos import Mode
-from holdfast_conversion.gateway.settings import GatewaySettings
+from holdfast_conversion.gateway.gateway_settings import GatewaySettings
 
 EXIT_USAGE = 2
 EXIT_FAILED = 1
@@ -47,7 +47,7 @@ def serve(settings: GatewaySettings, clock: Clock | None = None) -> int:
     import uvicorn
 
     from holdfast.children import ChildFailed
-    from holdfast_conversion.gateway.listening import AnnouncingServer, Listener
+    from holdfast_conversion.gateway.listener import AnnouncingServer, Listener
 
     clock = clock or SystemClock()
     try:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 MAGIC = b"%PDF-"
 MAGIC_WITHIN = 1024
@@ -30,9 +30,9 @@ def check_magic(head: bytes) -> None:
     """Look for the mark of a PDF in the first bytes of a file.
 
     Raises:
-        Refusal: there is nothing, or no mark.
+        Rejection: there is nothing, or no mark.
     """
     if not head:
-        raise Refusal(Reason.EMPTY)
+        raise Rejection(Reason.EMPTY)
     if MAGIC not in head[:MAGIC_WITHIN]:
-        raise Refusal(Reason.NOT_PDF)
+        raise Rejection(Reason.NOT_PDF)

@@ -25,8 +25,8 @@ from holdfast.children import (
     NoChildFree,
 )
 from holdfast_conversion.gateway.formats import Mapping
-from holdfast_conversion.gateway.refusals import Reason, Refusal
-from holdfast_conversion.gateway.settings import Limits
+from holdfast_conversion.gateway.gateway_settings import Limits
+from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 _START_SECONDS = 60.0
 _ANSWER_BYTES = 2048
@@ -79,7 +79,7 @@ class ReaderPool:
         Wait for a child, and then for it, as long as a conversion may take.
 
         Raises:
-            Refusal: there is no XML; the reason says why.
+            Rejection: there is no XML; the reason says why.
         """
         self.given += 1
 
@@ -88,22 +88,22 @@ class ReaderPool:
             if reason in _RETIRING:
                 child.retire()
             if reason is not None:
-                raise Refusal(reason, detail)
+                raise Rejection(reason, detail)
 
         try:
             await self.pool.call(
                 {"mapping": mapping}, read, [source, target], timeout=self._limits.wall_seconds
             )
         except NoChildFree as error:
-            raise Refusal(Reason.BUSY, str(error)) from None
+            raise Rejection(Reason.BUSY, str(error)) from None
         except ChildFailed as error:
-            raise Refusal(Reason.STOPPED, str(error)) from None
+            raise Rejection(Reason.STOPPED, str(error)) from None
         except TimeoutError:
-            raise Refusal(Reason.SLOW) from None
+            raise Rejection(Reason.SLOW) from None
         except ChildDied as error:
-            raise Refusal(_DEATHS.get(error.death, Reason.CRASHED), str(error)) from None
+            raise Rejection(_DEATHS.get(error.death, Reason.CRASHED), str(error)) from None
         if os.fstat(target).st_size > self._limits.caps.output_bytes:
-            raise Refusal(Reason.OUTPUT_TOO_LARGE)
+            raise Rejection(Reason.OUTPUT_TOO_LARGE)
 
 
 def _spec(limits: Limits) -> ChildSpec:

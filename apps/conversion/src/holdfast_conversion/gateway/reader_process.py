@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.children import ChildLimits, answer_requests
 from holdfast_conversion.gateway.formats import Caps, Mapping
 from holdfast_conversion.gateway.reading.mappings import convert_into
-from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 _NO_MEMORY = json.dumps({"reason": Reason.OUT_OF_MEMORY})
 """Made beforehand: when it is needed there is no memory to make it."""
@@ -54,7 +54,7 @@ def _answer(message: dict[str, Any], descriptors: list[int], caps: Caps) -> str:
         source, target = descriptors
         _convert(source, Mapping(message["mapping"]), target, caps)
         return '{"reason": null}'
-    except Refusal as refusal:
+    except Rejection as refusal:
         return json.dumps({"reason": refusal.reason, "detail": refusal.detail[:200]})
     except MemoryError:
         return _NO_MEMORY
@@ -69,7 +69,7 @@ def _answer(message: dict[str, Any], descriptors: list[int], caps: Caps) -> str:
 def _convert(source: int, mapping: Mapping, target: int, caps: Caps) -> None:
     size = os.fstat(source).st_size
     if size == 0:
-        raise Refusal(Reason.EMPTY)
+        raise Rejection(Reason.EMPTY)
     # A private map, not a copy: PDFium reads the file's own pages, and cannot change the file. It
     # is not closed by hand: a refusal on its way up still points into it.
     mapped = mmap.mmap(source, size, access=mmap.ACCESS_COPY)

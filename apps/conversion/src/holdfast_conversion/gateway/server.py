@@ -14,18 +14,18 @@ from starlette.exceptions import HTTPException
 
 from holdfast import Clock, ErrorCode
 from holdfast_conversion.error_codes import ALL_ERRORS
-from holdfast_conversion.gateway import upload
-from holdfast_conversion.gateway.answers import Answers
+from holdfast_conversion.gateway import request_body
 from holdfast_conversion.gateway.chaos import BadFault, Chaos, Mode, is_local, parse
-from holdfast_conversion.gateway.faults import FaultyDoor
+from holdfast_conversion.gateway.disconnect import DisconnectingResponse
+from holdfast_conversion.gateway.fault_injection import FaultInjector
 from holdfast_conversion.gateway.formats import Mapping
-from holdfast_conversion.gateway.killings import Killings
-from holdfast_conversion.gateway.listening import Listener
-from holdfast_conversion.gateway.parting import PartingResponse
+from holdfast_conversion.gateway.gateway_settings import GatewaySettings
+from holdfast_conversion.gateway.idempotency_cache import IdempotencyCache
+from holdfast_conversion.gateway.kill_counter import KillCounter
+from holdfast_conversion.gateway.listener import Listener
 from holdfast_conversion.gateway.reader_pool import ReaderPool
-from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.rejections import Reason, Rejection
 from holdfast_conversion.gateway.scratch import ScratchFile
-from holdfast_conversion.gateway.settings import GatewaySettings
 
 _log = logging.getLogger(__name__)
 _PDF_TYPES = frozenset({"application/pdf", "application/x-pdf", "application/octet-stream"})
@@ -76,8 +76,8 @@ class Gateway:
     def __init__(self, settings: GatewaySettings, clock: Clock, readers: ReaderPool) -> None:
         self.settings = settings
         self.readers = readers
-        self.answers = Answers(settings.keep_seconds, clock)
-        self.killings = Killings()
+        self.cache = IdempotencyCache(settings.keep_seconds, clock)
+        self.kill_counter = KillCounter()
         self.busy = 0
 
     @contextlib.contextmanager
@@ -85,10 +85,10 @@ class Gateway:
         """Take one of the places for requests.
 
         Raises:
-            Refusal: all are taken.
+            Rejection: all are taken.
         """
         if self.busy >= self.settings.most_requests:
-            raise Refusal(Reason.BUSY, f"{self.busy} requests")
+            raise Rejection(Reason.BUSY, f"{self.busy} requests")
         self.busy += 1
         try:
             yield
@@ -99,12 +99,12 @@ class Gateway:
         """Return the XML that a request asks for.
 
         Raises:
-            Refusal: there is none; the reason says why.
+            Rejection: there is none; the reason says why.
         """
         wanted = _wanted(mapping)
         _check_headers(request, key)
         with self.place():
-            body = await upload.receive(
+            body = await request_body.receive(
                 request.stream(),
                 declared=_declared(request),
                 most_bytes=self.settings.max_upload_bytes,
@@ -116,12 +116,12 @@ class Gateway:
                 try:
                     target = ScratchFile()
                 except OSError as error:
-                    raise Refusal(Reason.STORAGE, str(error.strerror)) from None
-                with self.killings.counted(fingerprint):
+                    raise Rejection(Reason.STORAGE, str(error.strerror)) from None
+                with self.kill_counter.counted(fingerprint):
                     await self.readers.convert(body.file.fd, wanted, target.fd)
                 return target
 
-            return await self.answers.result(key, fingerprint, work)
+            return await self.cache.result(key, fingerprint, work)
 
 
 def create_app(
@@ -135,10 +135,10 @@ def create_app(
         async with ReaderPool(settings.children, settings.limits, clock) as readers:
             app.state.gateway = gateway = Gateway(settings, clock, readers)
             yield
-            await gateway.answers.close()
+            await gateway.cache.close()
 
     app = FastAPI(title="Holdfast gateway", version="1", lifespan=lifespan, docs_url=None)
-    app.add_exception_handler(Refusal, _answer_refusal)
+    app.add_exception_handler(Rejection, _answer_refusal)
     app.add_exception_handler(HTTPException, _answer_http)
     app.add_exception_handler(RequestValidationError, _answer_validation)
     app.add_api_route(
@@ -154,7 +154,7 @@ def create_app(
         return app
     app.state.chaos, app.state.listener = chaos, listener
     app.add_api_route("/chaos", _chaos, methods=["GET", "PUT", "DELETE"], include_in_schema=False)
-    return FaultyDoor(app, chaos, clock)
+    return FaultInjector(app, chaos, clock)
 
 
 async def _convert(
@@ -231,21 +231,21 @@ def _wanted(mapping: str) -> Mapping:
     try:
         return Mapping(mapping)
     except ValueError:
-        raise Refusal(Reason.UNKNOWN_MAPPING) from None
+        raise Rejection(Reason.UNKNOWN_MAPPING) from None
 
 
 def _check_headers(request: Request, key: str | None) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind and kind not in _PDF_TYPES:
-        raise Refusal(Reason.WRONG_TYPE)
+        raise Rejection(Reason.WRONG_TYPE)
     accept = request.headers.get("accept", "")
     ranges = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
     if accept.strip() and not ranges & _XML_RANGES:
-        raise Refusal(Reason.NOT_ACCEPTABLE)
+        raise Rejection(Reason.NOT_ACCEPTABLE)
     if key is not None and not (
         0 < len(key) <= _LONGEST_KEY and all("!" <= letter <= "~" for letter in key)
     ):
-        raise Refusal(Reason.BAD_KEY)
+        raise Rejection(Reason.BAD_KEY)
 
 
 def _declared(request: Request) -> int | None:
@@ -257,11 +257,13 @@ def _declared(request: Request) -> int | None:
 
 
 async def _answer_refusal(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
+    assert isinstance(error, Rejection)
     meaning = error.meaning
     _log.info("%s %s: %s", request.method, request.url.path, error)
     headers = {"retry-after": _RETRY_AFTER} if meaning.status == 503 else {}
-    return PartingResponse(meaning.status, _body(meaning.code, meaning.message), headers, request)
+    return DisconnectingResponse(
+        meaning.status, _body(meaning.code, meaning.message), headers, request
+    )
 
 
 async def _answer_http(_: Request, error: Exception) -> Response:

@@ -5,8 +5,8 @@ from pathlib import Path
 from holdfast import JobStatus
 from holdfast.http import PagePart
 from holdfast_conversion.gateway.formats import Mapping
-from holdfast_conversion.settings import ConversionSettings
-from holdfast_conversion.upload import DEFAULT_MAPPING, shown_size, too_large_line
+from holdfast_conversion.service_settings import ConversionSettings
+from holdfast_conversion.upload_form import DEFAULT_MAPPING, shown_size, too_large_line
 
 _GIVES = {
     Mapping.LAYOUT: "Pages, blocks, lines and words, each with its place",

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast_conversion.gateway.reading.lines import lines_of
-from holdfast_conversion.gateway.reading.model import Fragment, Page
+from holdfast_conversion.gateway.reading.page_model import Fragment, Page
 
 MIM, NUN, WAW = "\u0645", "\u0646", "\u0648"
 

@@ -13,7 +13,7 @@ from tests.apps.conversion.running import environment
 
 from holdfast_conversion.gateway.formats import Caps, Mapping, check_magic
 from holdfast_conversion.gateway.reading.mappings import convert, iso_date
-from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 LAYOUT, TEXT = "{urn:holdfast:layout:1}", "{urn:holdfast:text:1}"
 
@@ -310,19 +310,19 @@ def test_the_same_bytes_give_the_same_xml_in_every_process(mapping, tmp_path):
     ],
 )
 def test_what_cannot_be_converted_is_refused(pdf, reason):
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(Rejection) as refused:
         convert(pdf, "text")
     assert refused.value.reason is reason
 
 
 def test_caps_are_kept():
     pdf = document([Text(72, 700, "x")], [Text(72, 700, "x")])
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(Rejection) as refused:
         convert(pdf, "text", Caps(pages=1))
     assert refused.value.reason is Reason.TOO_MANY_PAGES
     size = len(convert(pdf, "text"))
     assert len(convert(pdf, "text", Caps(output_bytes=size))) == size
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(Rejection) as refused:
         convert(pdf, "text", Caps(output_bytes=size - 1))
     assert refused.value.reason is Reason.OUTPUT_TOO_LARGE
 
@@ -334,7 +334,7 @@ def test_there_are_three_mappings():
 
 def test_the_mark_of_a_pdf_may_stand_within_the_first_kibibyte():
     check_magic(b"x" * 1019 + b"%PDF-")
-    with pytest.raises(Refusal):
+    with pytest.raises(Rejection):
         check_magic(b"x" * 1020 + b"%PDF-")
 
 

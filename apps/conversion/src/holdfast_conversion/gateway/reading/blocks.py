@@ -7,7 +7,7 @@ first; else where one runs from side to side, what is above it is read first.
 
 from collections.abc import Iterator, Sequence
 
-from holdfast_conversion.gateway.reading.model import Block, Line
+from holdfast_conversion.gateway.reading.page_model import Block, Line
 
 _LINE_GAP = 0.75
 """Share of the type size that two lines of one block may stand apart."""

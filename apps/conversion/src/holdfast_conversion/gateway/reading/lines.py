@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from holdfast_conversion.gateway.reading.characters import clean
-from holdfast_conversion.gateway.reading.model import Box, Fragment, Line, Page, Word, word_gap
+from holdfast_conversion.gateway.reading.page_model import Box, Fragment, Line, Page, Word, word_gap
 
 _COLUMN_GAP = 1.6
 """Share of the type size above which a gap parts two columns and not two words."""

@@ -15,10 +15,10 @@ from holdfast_conversion.gateway.formats import MAGIC_WITHIN, Caps, Mapping, che
 from holdfast_conversion.gateway.reading.blocks import blocks_of, paragraphs_of
 from holdfast_conversion.gateway.reading.characters import clean
 from holdfast_conversion.gateway.reading.lines import lines_of
-from holdfast_conversion.gateway.reading.model import Block, Box, Page
+from holdfast_conversion.gateway.reading.page_model import Block, Box, Page
 from holdfast_conversion.gateway.reading.pdfium import Document
 from holdfast_conversion.gateway.reading.xml import Sink, XmlWriter, escaped, points
-from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 _DEFAULT_CAPS = Caps()
 _MOST_BOOKMARKS = 10_000
@@ -31,7 +31,7 @@ def convert(pdf: bytes | Path, mapping: Mapping | str, caps: Caps = _DEFAULT_CAP
     """Return the XML of `pdf`, read in this process: only for files that are trusted.
 
     Raises:
-        Refusal: the file cannot be converted; the reason says why.
+        Rejection: the file cannot be converted; the reason says why.
         ValueError: there is no such mapping.
     """
     data = pdf if isinstance(pdf, bytes) else pdf.read_bytes()
@@ -44,14 +44,14 @@ def convert_into(data: Any, mapping: Mapping, sink: Sink, caps: Caps) -> None:
     """Write the XML of `data`, bytes or a map of a file, into `sink`.
 
     Raises:
-        Refusal: the file cannot be converted; what was written so far is to be thrown away.
+        Rejection: the file cannot be converted; what was written so far is to be thrown away.
     """
     check_magic(bytes(data[:MAGIC_WITHIN]))
     with Document.open(data) as document:
         if document.page_count < 1:
-            raise Refusal(Reason.DAMAGED, "no pages")
+            raise Rejection(Reason.DAMAGED, "no pages")
         if document.page_count > caps.pages:
-            raise Refusal(Reason.TOO_MANY_PAGES, str(document.page_count))
+            raise Rejection(Reason.TOO_MANY_PAGES, str(document.page_count))
         writer = XmlWriter(sink, caps.output_bytes)
         _WRITERS[mapping](document, writer)
         writer.flush()
@@ -73,7 +73,7 @@ def _each_page(
         body(writer, page)
         writer.put("</page>\n")
     if not readable:
-        raise Refusal(Reason.DAMAGED, "no readable page")
+        raise Rejection(Reason.DAMAGED, "no readable page")
 
 
 def _page_size(page: Page) -> str:

@@ -16,8 +16,8 @@ import pypdfium2 as pdfium  # type: ignore[import-untyped]
 from pypdfium2 import raw
 
 from holdfast_conversion.gateway.reading.fonts import CONTROLS, Fonts
-from holdfast_conversion.gateway.reading.model import Entry, Fragment, Page
-from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.reading.page_model import Entry, Fragment, Page
+from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 _SPACES = frozenset(
     {
@@ -51,7 +51,7 @@ class Document:
         """Open `data`, a `bytes` object or a writable map of a file.
 
         Raises:
-            Refusal: PDFium cannot open it.
+            Rejection: PDFium cannot open it.
         """
         if isinstance(data, mmap.mmap):
             # PDFium reads from the map itself, so that no copy of the file is made.
@@ -61,8 +61,8 @@ class Document:
         except pdfium.PdfiumError as error:
             code = getattr(error, "err_code", None)
             if code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
-                raise Refusal(Reason.ENCRYPTED) from None
-            raise Refusal(Reason.DAMAGED) from None
+                raise Rejection(Reason.ENCRYPTED) from None
+            raise Rejection(Reason.DAMAGED) from None
         return cls(handle, data)
 
     def __enter__(self) -> Self:

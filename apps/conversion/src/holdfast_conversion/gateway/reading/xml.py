@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 _FLUSH_CHARACTERS = 1 << 16
 
@@ -28,7 +28,7 @@ class XmlWriter:
         """Write markup that is well-formed as it stands.
 
         Raises:
-            Refusal: the document grows beyond its limit.
+            Rejection: the document grows beyond its limit.
         """
         self._parts.append(markup)
         self._characters += len(markup)
@@ -39,14 +39,14 @@ class XmlWriter:
         """Hand on what is still held back.
 
         Raises:
-            Refusal: the document grows beyond its limit.
+            Rejection: the document grows beyond its limit.
         """
         data = "".join(self._parts).encode("utf-8")
         self._parts.clear()
         self._characters = 0
         self._left -= len(data)
         if self._left < 0:
-            raise Refusal(Reason.OUTPUT_TOO_LARGE)
+            raise Rejection(Reason.OUTPUT_TOO_LARGE)
         self._sink.write(data)
 
 

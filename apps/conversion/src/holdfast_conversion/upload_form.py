@@ -16,11 +16,11 @@ from starlette.requests import ClientDisconnect
 
 from holdfast import ErrorCode, HoldfastError, Permanent
 from holdfast.files import Draft
-from holdfast_conversion.artifacts import StorageError
 from holdfast_conversion.error_codes import ALL_ERRORS, INVALID_MAPPING, NOT_PDF
+from holdfast_conversion.file_names import StorageError
+from holdfast_conversion.file_writer import LARGEST_BATCH, FileWriter, Room
 from holdfast_conversion.gateway.formats import MAGIC, MAGIC_WITHIN, Mapping
-from holdfast_conversion.gateway.stalling import not_stalling
-from holdfast_conversion.streaming import LARGEST_BATCH, Room, Storing
+from holdfast_conversion.gateway.stall_timeout import with_stall_timeout
 
 DEFAULT_MAPPING = Mapping.LAYOUT
 _LONGEST_FIELD = 200
@@ -87,13 +87,13 @@ async def receive(
         UploadRefused: it cannot be taken in; the rest was not read.
         ClientDisconnect: whoever sent it is gone.
     """
-    file, room = Storing(draft), limits.room
+    file, room = FileWriter(draft), limits.room
     reader, read = _Reader(file, form, limits), 0
     parser = _parser(content_type, reader)
     try:
         with room.place():
             async with asyncio.timeout(limits.total_seconds):
-                async for piece in not_stalling(body, limits.stall_seconds):
+                async for piece in with_stall_timeout(body, limits.stall_seconds):
                     read += len(piece)
                     if read > limits.most_in_all:
                         # What stands before and after the fields is not told to the reader.
@@ -157,7 +157,7 @@ class _Part:
 class _Reader:
     """What a parser tells, put where it belongs."""
 
-    def __init__(self, file: Storing, form: Form, limits: Limits) -> None:
+    def __init__(self, file: FileWriter, form: Form, limits: Limits) -> None:
         self._file = file
         self._form = form
         self._limits = limits

@@ -9,15 +9,15 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.requests import ClientDisconnect
 
 from holdfast.http import Owner
-from holdfast_conversion.desk import UploadDesk
+from holdfast_conversion.gateway.disconnect import DisconnectingResponse
 from holdfast_conversion.gateway.formats import Mapping
-from holdfast_conversion.gateway.parting import PartingResponse
 from holdfast_conversion.pages.sample import sample_pdf
-from holdfast_conversion.upload import DEFAULT_MAPPING, UploadRefused
-from holdfast_conversion.upload import Form as UploadForm
+from holdfast_conversion.upload_form import DEFAULT_MAPPING, UploadRefused
+from holdfast_conversion.upload_form import Form as UploadForm
+from holdfast_conversion.upload_service import UploadService
 
 
-def add_page_routes(router: APIRouter, desk: UploadDesk) -> None:
+def add_page_routes(router: APIRouter, desk: UploadService) -> None:
     """Add the routes to `router`; each goes back to the front page with a note."""
 
     @router.post("/upload", tags=["streamed"], include_in_schema=False)
@@ -29,7 +29,7 @@ def add_page_routes(router: APIRouter, desk: UploadDesk) -> None:
         except UploadRefused as refused:
             if refused.recorded:
                 await desk.record(refused, form, owner)
-            return PartingResponse(303, b"", {"location": _front(str(refused.code))}, request)
+            return DisconnectingResponse(303, b"", {"location": _front(str(refused.code))}, request)
         except ClientDisconnect:
             return Response(status_code=400)
         return RedirectResponse(_front("uploaded" if created else "twin"), 303)

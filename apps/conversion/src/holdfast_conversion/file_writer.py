@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.files import Draft
-from holdfast_conversion.artifacts import storing
+from holdfast_conversion.file_names import storing
 
 LARGEST_BATCH = 1024 * 1024
 """Bytes that are handed at the most to the thread that writes them: each time costs a wake-up."""
@@ -36,7 +36,7 @@ class Room:
             self._uploads -= 1
 
 
-class Storing:
+class FileWriter:
     """Hash and write a file in a thread, a batch at a time, while the next batch comes in.
 
     At most one batch is being written and one gathered, so memory does not grow with the file.

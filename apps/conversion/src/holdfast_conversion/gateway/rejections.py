@@ -117,7 +117,7 @@ _BY_CHANCE = frozenset({Reason.CRASHED, Reason.KILLED_AGAIN})
 """What the file need not be to blame for: who asks again gets another try and not the same word."""
 
 
-class Refusal(Exception):
+class Rejection(Exception):
     """Say no, for a `reason`; `detail` is for the log and never for the wire."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:

@@ -5,7 +5,7 @@ import re
 from contextlib import contextmanager
 
 import pytest
-from tests.http.pages.looking import Looked
+from tests.http.pages.page_reader import Looked
 from tests.http.serving import Order
 
 from holdfast import App, Exponential, Permanent, RetryLater, RetryPolicy

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from holdfast import Job, JobStatus
 from holdfast.files import Artifact, ArtifactStore
 from holdfast.http import ServerState
-from holdfast_conversion.artifacts import has_expired, job_of, pdf_name, result_name
+from holdfast_conversion.file_names import has_expired, job_of, pdf_name, result_name
 
 _log = logging.getLogger("holdfast.conversion")
 _EVERY = 60.0
@@ -18,7 +18,7 @@ _SHORTEST = 0.2
 
 
 @contextlib.asynccontextmanager
-async def clearing_up(files: ArtifactStore, state: ServerState, ttl: float) -> AsyncIterator[None]:
+async def cleaning_up(files: ArtifactStore, state: ServerState, ttl: float) -> AsyncIterator[None]:
     """Clear up at the start and from time to time while the block runs."""
     await asyncio.to_thread(files.prepare)
     task = asyncio.create_task(_go_on(files, state, ttl))

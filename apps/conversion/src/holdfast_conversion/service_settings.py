@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast import BreakerPolicy, RetryPolicy, presets
 from holdfast.settings import Environment, Settings
-from holdfast_conversion.gateway.settings import MEBIBYTE
+from holdfast_conversion.gateway.gateway_settings import MEBIBYTE
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ _LINGER_SECONDS = 1.0
 _LINGER_BYTES = 4 * 1024 * 1024
 
 
-class PartingResponse(Response):
+class DisconnectingResponse(Response):
     """Answer before the body has been read, and do not read the rest.
 
     A connection that is closed with bytes unread is reset, and a reset may overtake the answer. So

@@ -19,7 +19,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _GARBAGE = b'<?xml version="1.0" encoding="UTF-8"?>\n<document><page number="1"><p>\x00\xff</p'
 
 
-class FaultyDoor:
+class FaultInjector:
     """An ASGI app that lets requests through to `app`, unless a fault is on."""
 
     def __init__(self, app: AsgiApp, chaos: Chaos, clock: Clock) -> None:

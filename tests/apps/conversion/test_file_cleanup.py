@@ -8,10 +8,10 @@ from holdfast import Engine
 from holdfast.http import HttpSettings, create_app
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
 from holdfast_conversion.app import Conversion
-from holdfast_conversion.artifacts import pdf_name, xml_name
-from holdfast_conversion.keeping import delete_files, sweep
-from holdfast_conversion.model import ConvertArgs
-from holdfast_conversion.settings import ConversionSettings
+from holdfast_conversion.file_cleanup import delete_files, sweep
+from holdfast_conversion.file_names import pdf_name, xml_name
+from holdfast_conversion.job_values import ConvertArgs
+from holdfast_conversion.service_settings import ConversionSettings
 
 TTL = 3600.0
 HTTP = HttpSettings(secret_key="k" * 16, admin_token="t" * 16)

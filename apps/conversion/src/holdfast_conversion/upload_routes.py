@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from holdfast.http import ErrorOut, JobAnswer
-from holdfast_conversion.desk import UploadDesk
-from holdfast_conversion.pages.routes import add_page_routes
+from holdfast_conversion.pages.form_routes import add_page_routes
+from holdfast_conversion.upload_service import UploadService
 
 _FORM = {
     "requestBody": {
@@ -34,7 +34,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def upload_routes(desk: UploadDesk) -> APIRouter:
+def upload_routes(desk: UploadService) -> APIRouter:
     """Return the routes of the service, which bring uploads to `desk`."""
     router = APIRouter()
     router.add_api_route(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast_conversion.gateway.killings import Killings
-from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.kill_counter import KillCounter
+from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 
 def end(killings, file, reason):
@@ -11,14 +11,14 @@ def end(killings, file, reason):
     try:
         with killings.counted(file):
             if reason is not None:
-                raise Refusal(reason)
-    except Refusal as refusal:
+                raise Rejection(reason)
+    except Rejection as refusal:
         return refusal.reason
     return None
 
 
 def test_the_third_in_a_row_is_the_files_doing():
-    killings = Killings()
+    killings = KillCounter()
 
     ends = [end(killings, "a", Reason.KILLED) for _ in range(4)]
 
@@ -28,7 +28,7 @@ def test_the_third_in_a_row_is_the_files_doing():
 
 @pytest.mark.parametrize("between", [None, Reason.DAMAGED, Reason.CRASHED])
 def test_a_conversion_that_comes_to_its_end_begins_the_count_anew(between):
-    killings = Killings()
+    killings = KillCounter()
     ends = [end(killings, "a", each) for each in (Reason.KILLED, Reason.KILLED, between)]
 
     assert ends == [Reason.KILLED, Reason.KILLED, between]
@@ -37,7 +37,7 @@ def test_a_conversion_that_comes_to_its_end_begins_the_count_anew(between):
 
 @pytest.mark.parametrize("between", [Reason.BUSY, Reason.STOPPED, Reason.SLOW])
 def test_one_that_never_came_to_its_end_does_not(between):
-    killings = Killings()
+    killings = KillCounter()
     for each in (Reason.KILLED, Reason.KILLED, between):
         end(killings, "a", each)
 
@@ -45,7 +45,7 @@ def test_one_that_never_came_to_its_end_does_not(between):
 
 
 def test_no_more_files_are_remembered_than_there_is_room_for():
-    killings = Killings()
+    killings = KillCounter()
     for _ in range(2):
         end(killings, "first", Reason.KILLED)
     for number in range(1024):
@@ -69,4 +69,4 @@ def test_no_more_files_are_remembered_than_there_is_room_for():
     ],
 )
 def test_only_what_the_file_is_to_blame_for_is_kept_as_an_answer(reason, kept):
-    assert Refusal(reason).is_kept is kept
+    assert Rejection(reason).is_kept is kept

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 
 from holdfast.http.admin import AdminAccess
 from holdfast.http.admin import router as admin_router
-from holdfast.http.api import events, health, jobs, metrics, ops
+from holdfast.http.api import event_stream, health, jobs, metrics, ops
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.job_facts import describe_facts
 from holdfast.http.pages import add_pages
@@ -15,7 +15,7 @@ from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.security import Allowance, BodyLimits, SecurityMiddleware
 from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
 from holdfast.http.sessions import SessionMiddleware, Sessions
-from holdfast.http.streams import StreamLimit
+from holdfast.http.stream_limit import StreamLimit
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.engine import StoreEngine
 
@@ -67,8 +67,8 @@ def create_app(
     app.state.errors = engine.registry.errors
     app.state.refusal_page = None
     add_error_handlers(app)
-    rooms = (health, metrics, jobs, events, ops)
-    for router in (*(room.router for room in rooms), admin_router):
+    modules = (health, metrics, jobs, event_stream, ops)
+    for router in (*(each.router for each in modules), admin_router):
         app.include_router(router)
     streamed: set[str] = set()
     for each in served:

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 _MOST_IN_A_ROW = 3
 """Where memory is short, Linux kills whoever is there, so once says nothing of a file. This often
@@ -12,7 +12,7 @@ means that the file itself takes what there is; a caller's own three attempts fi
 _MOST_FILES = 1024
 
 
-class Killings:
+class KillCounter:
     """Count by fingerprint; the files that were killed longest ago are forgotten first."""
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class Killings:
         """Count the conversion in the block if it is killed; one that comes to its end clears it.
 
         Raises:
-            Refusal: as the block does, but `KILLED_AGAIN` where it was killed too often.
+            Rejection: as the block does, but `KILLED_AGAIN` where it was killed too often.
         """
         try:
             yield
-        except Refusal as refusal:
+        except Rejection as refusal:
             if refusal.meaning.is_final:
                 self._counts.pop(fingerprint, None)
             if refusal.reason is not Reason.KILLED:
@@ -37,6 +37,6 @@ class Killings:
             if len(self._counts) > _MOST_FILES:
                 self._counts.popitem(last=False)
             if count >= _MOST_IN_A_ROW:
-                raise Refusal(Reason.KILLED_AGAIN, f"{count} times") from None
+                raise Rejection(Reason.KILLED_AGAIN, f"{count} times") from None
             raise
         self._counts.pop(fingerprint, None)

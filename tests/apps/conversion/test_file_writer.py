@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from holdfast.files import ArtifactStore
-from holdfast_conversion.artifacts import StorageError
-from holdfast_conversion.streaming import LARGEST_BATCH, Room, Storing
+from holdfast_conversion.file_names import StorageError
+from holdfast_conversion.file_writer import LARGEST_BATCH, FileWriter, Room
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_pieces_are_written_in_order_and_hashed(draft):
     pieces = [bytes([number]) * 1000 for number in range(50)]
 
     async def scenario():
-        storing = Storing(draft)
+        storing = FileWriter(draft)
         for number, piece in enumerate(pieces):
             storing.add(memoryview(piece) if number % 2 else piece)
             if number % 7 == 0:
@@ -75,7 +75,7 @@ def test_more_comes_in_while_a_batch_is_written(draft, monkeypatch):
     monkeypatch.setattr(draft, "write", slow)
 
     async def scenario():
-        storing = Storing(draft)
+        storing = FileWriter(draft)
         storing.add(b"first")
         await storing.go_on()
         await asyncio.to_thread(writing.wait, 20)
@@ -93,7 +93,7 @@ def test_a_disk_that_fails_is_told_of_with_the_next_batch(draft, monkeypatch):
     monkeypatch.setattr(draft, "write", broken)
 
     async def scenario():
-        storing = Storing(draft)
+        storing = FileWriter(draft)
         storing.add(b"x")
         await storing.go_on()
         with pytest.raises(StorageError):
@@ -113,7 +113,7 @@ def test_who_gives_up_waits_for_the_thread_and_hears_of_no_error(draft, monkeypa
     monkeypatch.setattr(draft, "write", broken)
 
     async def scenario():
-        storing = Storing(draft)
+        storing = FileWriter(draft)
         await storing.settle()
         storing.add(b"x")
         await storing.go_on()

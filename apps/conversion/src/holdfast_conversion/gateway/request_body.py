@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from starlette.requests import ClientDisconnect
 
 from holdfast_conversion.gateway.formats import MAGIC_WITHIN, check_magic
-from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.rejections import Reason, Rejection
 from holdfast_conversion.gateway.scratch import ScratchFile
-from holdfast_conversion.gateway.stalling import not_stalling
+from holdfast_conversion.gateway.stall_timeout import with_stall_timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +26,29 @@ async def receive(
     """Read `body` to its end; `declared` is what Content-Length says, if anything.
 
     Raises:
-        Refusal: too large, too slow, cut short, empty or no PDF; the rest is not read.
+        Rejection: too large, too slow, cut short, empty or no PDF; the rest is not read.
     """
     if declared is not None and declared > most_bytes:
-        raise Refusal(Reason.BODY_TOO_LARGE, f"declared {declared}")
+        raise Rejection(Reason.BODY_TOO_LARGE, f"declared {declared}")
     try:
         file = ScratchFile()
         return Upload(file, await _copy(body, file, most_bytes, stall_seconds))
     except TimeoutError:
-        raise Refusal(Reason.BODY_SLOW) from None
+        raise Rejection(Reason.BODY_SLOW) from None
     except ClientDisconnect:
-        raise Refusal(Reason.BODY_CUT) from None
+        raise Rejection(Reason.BODY_CUT) from None
     except OSError as error:
-        raise Refusal(Reason.STORAGE, str(error.strerror)) from None
+        raise Rejection(Reason.STORAGE, str(error.strerror)) from None
 
 
 async def _copy(
     body: AsyncIterator[bytes], file: ScratchFile, most_bytes: int, stall_seconds: float
 ) -> str:
     digest, size, head, checked = hashlib.sha256(), 0, b"", False
-    async for chunk in not_stalling(body, stall_seconds):
+    async for chunk in with_stall_timeout(body, stall_seconds):
         size += len(chunk)
         if size > most_bytes:
-            raise Refusal(Reason.BODY_TOO_LARGE, "counted")
+            raise Rejection(Reason.BODY_TOO_LARGE, "counted")
         if not checked:
             head += chunk
             # A ZIP with another name is known by its first bytes; the rest need not travel.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.http.pages import formats
+from holdfast.http.pages import humanize
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from holdfast.http.pages import formats
     ],
 )
 def test_sizes_have_two_or_three_figures(count, said):
-    assert formats.size(count) == said
+    assert humanize.size(count) == said
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_sizes_have_two_or_three_figures(count, said):
     ],
 )
 def test_durations_have_the_unit_that_fits(seconds, said):
-    assert formats.duration(seconds) == said
+    assert humanize.duration(seconds) == said
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_durations_have_the_unit_that_fits(seconds, said):
     ],
 )
 def test_what_is_left_is_rounded_up(seconds, said):
-    assert formats.countdown(seconds) == said
+    assert humanize.countdown(seconds) == said
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_what_is_left_is_rounded_up(seconds, said):
     ],
 )
 def test_the_past_is_told_roughly(passed, said):
-    assert formats.ago(1000, 1000 + passed) == said
+    assert humanize.ago(1000, 1000 + passed) == said
 
 
 def test_moments_are_in_utc():
-    assert formats.iso(1_700_000_000.5) == "2023-11-14T22:13:20.500+00:00"
-    assert formats.clock_time(1_700_000_000) == "14 Nov 2023, 22:13:20 UTC"
+    assert humanize.iso(1_700_000_000.5) == "2023-11-14T22:13:20.500+00:00"
+    assert humanize.clock_time(1_700_000_000) == "14 Nov 2023, 22:13:20 UTC"

@@ -1,4 +1,4 @@
-"""Answers by Idempotency-Key: the same request again gets the same answer without a conversion."""
+"""Results by Idempotency-Key: the same request again gets the same result, converted once."""
 
 import asyncio
 from collections import OrderedDict
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from holdfast import Clock
-from holdfast_conversion.gateway.refusals import Reason, Refusal
+from holdfast_conversion.gateway.rejections import Reason, Rejection
 from holdfast_conversion.gateway.scratch import ScratchFile
 
 _MOST_KEYS = 256
@@ -23,7 +23,7 @@ class _Entry:
     expires: float
 
 
-class Answers:
+class IdempotencyCache:
     """Run conversions, one for each key, and keep what came of them for `keep_seconds`.
 
     A conversion belongs to its key and not to the connection that asked for it: where the caller is
@@ -40,7 +40,7 @@ class Answers:
         """Return what `work` gives, or gave before for the same key and fingerprint.
 
         Raises:
-            Refusal: the work was refused, or the key belongs to another fingerprint.
+            Rejection: the work was refused, or the key belongs to another fingerprint.
         """
         if key is None:
             return await asyncio.shield(self._start(work))
@@ -51,7 +51,7 @@ class Answers:
             self._entries[key] = entry
             entry.task.add_done_callback(lambda task: self._settle(key, task))
         elif entry.fingerprint != fingerprint:
-            raise Refusal(Reason.KEY_REUSED)
+            raise Rejection(Reason.KEY_REUSED)
         return await asyncio.shield(entry.task)
 
     async def close(self) -> None:
@@ -79,7 +79,7 @@ class Answers:
     def _settle(self, key: str, task: "asyncio.Task[ScratchFile]") -> None:
         """Keep a result, or a refusal that would come again; the rest may go better next time."""
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        kept = error is None or (isinstance(error, Refusal) and error.is_kept)
+        kept = error is None or (isinstance(error, Rejection) and error.is_kept)
         if not kept:
             self._entries.pop(key, None)
         elif key in self._entries:

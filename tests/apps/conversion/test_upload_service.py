@@ -13,8 +13,8 @@ from holdfast import Engine, SystemClock, WorkerOptions
 from holdfast.jobs.store_port import StoreBusy
 from holdfast.testing.downstream import ScriptedDownstream, hang, ok, status
 from holdfast_conversion.app import Conversion
-from holdfast_conversion.keeping import sweep
-from holdfast_conversion.settings import ConversionSettings
+from holdfast_conversion.file_cleanup import sweep
+from holdfast_conversion.service_settings import ConversionSettings
 
 
 @pytest.fixture

@@ -12,25 +12,25 @@ from starlette.requests import ClientDisconnect
 from holdfast import Engine, ErrorCode, Job, JobStatus, Permanent
 from holdfast.files import ArtifactStore, Draft
 from holdfast.http import Owner, ServerState
-from holdfast_conversion.artifacts import (
+from holdfast_conversion.file_names import (
     StorageError,
     has_expired,
     pdf_name,
     result_name,
     storing,
 )
-from holdfast_conversion.gateway.parting import PartingResponse
-from holdfast_conversion.model import ConvertArgs
-from holdfast_conversion.settings import ConversionSettings
-from holdfast_conversion.streaming import Room
-from holdfast_conversion.upload import Form, Limits, UploadRefused, receive
+from holdfast_conversion.file_writer import Room
+from holdfast_conversion.gateway.disconnect import DisconnectingResponse
+from holdfast_conversion.job_values import ConvertArgs
+from holdfast_conversion.service_settings import ConversionSettings
+from holdfast_conversion.upload_form import Form, Limits, UploadRefused, receive
 
 _MOST_TWINS = 1000
 _UNFINISHED_SECONDS = 60.0
 """A rejection that was half recorded when its process died is ended by its deadline."""
 
 
-class UploadDesk:
+class UploadService:
     """Take uploads in.
 
     Args:
@@ -176,7 +176,7 @@ class UploadDesk:
         if refused.recorded:
             job = await self.record(refused, form, owner)
             body["job"] = self.shown(job)
-        return PartingResponse(refused.status, json.dumps(body).encode(), {}, request)
+        return DisconnectingResponse(refused.status, json.dumps(body).encode(), {}, request)
 
     async def record(self, refused: UploadRefused, form: Form, owner: str) -> Job:
         """Keep a refusal as a failed job, for its owner to see."""

@@ -7,7 +7,7 @@ import pytest
 from holdfast import presets
 from holdfast.settings import BadSetting
 from holdfast_conversion.app import create
-from holdfast_conversion.settings import ConversionSettings
+from holdfast_conversion.service_settings import ConversionSettings
 
 
 def test_without_settings_the_preset_holds():

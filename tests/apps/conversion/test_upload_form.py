@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import ErrorCode
 from holdfast.files import ArtifactStore
-from holdfast_conversion.upload import (
+from holdfast_conversion.upload_form import (
     Form,
     Limits,
     UploadRefused,

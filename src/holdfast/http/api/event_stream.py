@@ -14,7 +14,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from holdfast.http.schemas import moment
 from holdfast.http.served_app import ServerState, state_of
 from holdfast.http.sessions import Owner
-from holdfast.http.streams import EventStream
+from holdfast.http.stream_limit import EventStream
 from holdfast.jobs.model import JobEvent
 from holdfast.jobs.store_port import StoreError
 

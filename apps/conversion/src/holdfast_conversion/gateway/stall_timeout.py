@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 
-async def not_stalling(body: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+async def with_stall_timeout(body: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
     """Yield the pieces of `body`.
 
     Raises:
