@@ -9,6 +9,7 @@ import typing
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import (
+    AbandonedLimitError,
     AttemptTimeout,
     Category,
     CircuitOpenError,
@@ -37,6 +38,7 @@ from holdfast.resilience.result import FailedAttempt, RetryResult, StopReason
 from holdfast.resilience.retry_after import retry_after
 from holdfast.resilience.service import RetryService
 from holdfast.resilience.stats import RetryMetrics
+from holdfast.time_limit import cancelled, remaining
 
 if typing.TYPE_CHECKING:
     from holdfast.bootstrap import Engine
@@ -62,6 +64,7 @@ _LOADED_LATER = {
 }
 
 __all__ = [
+    "AbandonedLimitError",
     "App",
     "AttemptTimeout",
     "BreakerPolicy",
@@ -99,8 +102,10 @@ __all__ = [
     "StopReason",
     "SystemClock",
     "WorkerOptions",
+    "cancelled",
     "categorize",
     "presets",
+    "remaining",
     "retry_after",
 ]
 

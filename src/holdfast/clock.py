@@ -65,9 +65,9 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
     def call_within(self, seconds: float, operation: Callable[[], T]) -> T:
-        """Return `operation()`, run on a pooled thread that is abandoned after `seconds`.
+        """Return `operation()`, run on another thread that is abandoned after `seconds`.
 
-        `holdfast.cutoff.call_within` says what becomes of an abandoned thread.
+        `holdfast.cutoff.call_within` says what happens to an abandoned thread.
         """
         return call_within(seconds, operation)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 __all__ = [
     "ERRORS",
+    "AbandonedLimitError",
     "AttemptTimeout",
     "Category",
     "CircuitOpenError",
@@ -255,6 +256,18 @@ class ConcurrencyLimitError(HoldfastError):
         super().__init__(f"{name}: all {limit} places for calls at a time are taken")
         self.name = name
         self.limit = limit
+
+
+class AbandonedLimitError(ConcurrencyLimitError):
+    """Refuse a blocking call because `limit` earlier ones of `name` are abandoned and still run."""
+
+    def __init__(self, name: str, limit: int) -> None:
+        super().__init__(name, limit)
+        self.args = (
+            f"{name}: {limit} attempts that are over their time still block a thread each. Give "
+            "the client a time-out of its own, or end the operation when holdfast.cancelled() is "
+            "true; RetryService(max_abandoned=...) allows more",
+        )
 
 
 class Permanent(HoldfastError):

@@ -8,21 +8,22 @@ import pytest
 
 REVIEWED = {
     "holdfast": """
-        App AttemptTimeout BreakerPolicy Category CircuitBreaker CircuitOpenError CircuitSnapshot
-        CircuitState Clock ConcurrencyLimit ConcurrencyLimitError DeadlineExceeded Downstream Engine
-        ErrorCode ErrorInfo Exponential FailedAttempt HoldfastError Job JobContext JobHandle
-        JobRequest JobStatus Permanent RateLimit RateLimitedError Retention RetryBudget RetryLater
-        RetryMetrics RetryPolicy RetryResult RetryService StopReason SystemClock WorkerOptions
-        categorize presets retry_after
+        AbandonedLimitError App AttemptTimeout BreakerPolicy Category CircuitBreaker
+        CircuitOpenError CircuitSnapshot CircuitState Clock ConcurrencyLimit ConcurrencyLimitError
+        DeadlineExceeded Downstream Engine ErrorCode ErrorInfo Exponential FailedAttempt
+        HoldfastError Job JobContext JobHandle JobRequest JobStatus Permanent RateLimit
+        RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
+        RetryService StopReason SystemClock WorkerOptions cancelled categorize presets remaining
+        retry_after
     """,
     "holdfast.children": """
         BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death
         FrameKind MEGABYTE NoChildFree answer_requests
     """,
     "holdfast.errors": """
-        AttemptTimeout Category CircuitOpenError ConcurrencyLimitError DeadlineExceeded ERRORS
-        ErrorCode ErrorInfo HoldfastError Permanent RateLimitedError RetryLater RetryRule error_code
-        stored_code
+        AbandonedLimitError AttemptTimeout Category CircuitOpenError ConcurrencyLimitError
+        DeadlineExceeded ERRORS ErrorCode ErrorInfo HoldfastError Permanent RateLimitedError
+        RetryLater RetryRule error_code stored_code
     """,
     "holdfast.files": "Artifact ArtifactStore Draft",
     "holdfast.http": """

@@ -23,7 +23,7 @@ from holdfast.resilience.breaker.transitions import CircuitState
 from holdfast.resilience.call import Turn
 from holdfast.resilience.drivers import drive, drive_async
 from holdfast.resilience.guard import ACTIVE
-from holdfast.resilience.limits import ConcurrencyGate
+from holdfast.resilience.limits import AbandonedThreads, ConcurrencyGate
 from holdfast.resilience.policy import BreakerPolicy, ConcurrencyLimit, RetryPolicy
 from holdfast.resilience.result import Ended, StopReason
 from holdfast.resilience.service import RetryService
@@ -36,7 +36,7 @@ DOWN = ConnectionRefusedError("down")
 
 
 class Struck(BaseException):
-    """What is thrown, as by Ctrl-C or by the thread's being abandoned."""
+    """What is raised, as by Ctrl-C."""
 
 
 class _Strike:
@@ -128,7 +128,7 @@ def _wait(gate, holder, seconds, asynchronous):
     if asynchronous:
         clock = VirtualClock()
         return clock.run(drive_async(steps(), lambda: asyncio.sleep(0), clock)).unwrap()
-    return drive(steps(), lambda: None, SYSTEM_CLOCK).unwrap()
+    return drive(steps(), lambda: None, SYSTEM_CLOCK, AbandonedThreads(1)).unwrap()
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

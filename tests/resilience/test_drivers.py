@@ -14,7 +14,7 @@ from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.call import Attempt, Outcome, Pause, Turn
 from holdfast.resilience.checks import MisusedOperationError
 from holdfast.resilience.drivers import drive, drive_async
-from holdfast.resilience.limits import ConcurrencyGate
+from holdfast.resilience.limits import AbandonedThreads, ConcurrencyGate
 from holdfast.resilience.policy import (
     BreakerPolicy,
     ConcurrencyLimit,
@@ -37,7 +37,7 @@ def _script(*steps):
 
 
 def _drive(*steps, operation=lambda: "value", clock=None):
-    return drive(_script(*steps), operation, clock or VirtualClock()).unwrap()
+    return drive(_script(*steps), operation, clock or VirtualClock(), AbandonedThreads(1)).unwrap()
 
 
 def _drive_async(*steps, operation=None, clock=None):
@@ -174,7 +174,7 @@ def test_steps_are_closed_when_the_driver_is_interrupted(run):
 
     def interrupted():
         if run is _drive:
-            return drive(steps(), operation, clock)
+            return drive(steps(), operation, clock, AbandonedThreads(1))
         return clock.run(drive_async(steps(), operation, clock))
 
     with pytest.raises(KeyboardInterrupt):
@@ -226,7 +226,8 @@ def test_a_waiting_caller_is_woken_by_another_thread(asynchronous):
 
         driven = asyncio.run(drive_async(_script(Turn(gate, SECOND, 5)), unused, SYSTEM_CLOCK))
     else:
-        driven = drive(_script(Turn(gate, SECOND, 5)), lambda: None, SYSTEM_CLOCK)
+        steps = _script(Turn(gate, SECOND, 5))
+        driven = drive(steps, lambda: None, SYSTEM_CLOCK, AbandonedThreads(1))
     timer.join()
     assert driven.unwrap() == [True]
     assert gate.running == 1

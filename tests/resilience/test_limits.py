@@ -1,4 +1,4 @@
-"""What calls of one name may do together: a rate, a retry budget, a number at once."""
+"""What calls of one name may do together: rate, retry budget, a number at once, threads left."""
 
 import asyncio
 import threading
@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.resilience.limits import DAY, MINUTE, ConcurrencyGate, RateLimiter, RetryBudgetMeter
+from holdfast.clock import SYSTEM_CLOCK, CallCutOff
+from holdfast.resilience.limits import (
+    DAY,
+    MINUTE,
+    AbandonedThreads,
+    ConcurrencyGate,
+    RateLimiter,
+    RetryBudgetMeter,
+)
 from holdfast.resilience.policy import ConcurrencyLimit, RateLimit, RetryBudget
 
 INFINITE = float("inf")
@@ -351,3 +359,61 @@ def _run_threads(targets):
         thread.join(10)
     assert errors == []
     assert not any(thread.is_alive() for thread in threads)
+
+
+# -- threads left behind -----------------------------------------------------------------------
+
+
+def _wait_for(condition):
+    for _ in range(30_000):
+        if condition():
+            return
+        threading.Event().wait(0.001)
+    raise AssertionError("it did not happen within 30 s")
+
+
+def test_a_call_that_ends_in_time_leaves_no_thread():
+    abandoned = AbandonedThreads(1)
+    assert abandoned.call_within(SYSTEM_CLOCK, 30, lambda: 5) == 5
+    with pytest.raises(ZeroDivisionError):
+        abandoned.call_within(SYSTEM_CLOCK, 30, lambda: 1 / 0)
+    assert (abandoned.count, abandoned.full) == (0, False)
+
+
+def test_a_call_over_its_time_is_counted_until_it_returns():
+    abandoned, release = AbandonedThreads(2), threading.Event()
+    while abandoned.count < 2:  # on a busy machine the time may pass before the call begins
+        assert not abandoned.full
+        with pytest.raises(CallCutOff):
+            abandoned.call_within(SYSTEM_CLOCK, 0.02, release.wait)
+    assert abandoned.full
+    release.set()
+    _wait_for(lambda: abandoned.count == 0)
+    assert not abandoned.full
+
+
+def test_a_call_that_could_not_be_started_is_not_counted():
+    class NoThreads:
+        def call_within(self, seconds, operation):
+            raise RuntimeError("can't start new thread")
+
+    abandoned = AbandonedThreads(1)
+    with pytest.raises(RuntimeError):
+        abandoned.call_within(NoThreads(), 5, int)  # type: ignore[arg-type]
+    assert abandoned.count == 0
+
+
+def test_a_call_whose_caller_has_left_before_it_began_never_runs():
+    handed_over = []
+
+    class LateClock:
+        def call_within(self, seconds, operation):
+            handed_over.append(operation)
+            raise CallCutOff
+
+    abandoned, ran = AbandonedThreads(1), []
+    with pytest.raises(CallCutOff):
+        abandoned.call_within(LateClock(), 5, lambda: ran.append(1))  # type: ignore[arg-type]
+    with pytest.raises(CallCutOff):
+        handed_over[0]()
+    assert (ran, abandoned.count) == ([], 0)

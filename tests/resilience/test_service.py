@@ -3,6 +3,8 @@
 import asyncio
 import functools
 import inspect
+import subprocess
+import sys
 import threading
 import time
 
@@ -10,6 +12,7 @@ import httpx
 import pytest
 
 from holdfast.errors import (
+    AbandonedLimitError,
     AttemptTimeout,
     Category,
     CircuitOpenError,
@@ -1003,3 +1006,113 @@ def test_equal_policies_are_one_binding():
     for _ in range(100):
         service.execute_sync(lambda: 1, RetryPolicy(max_attempts=2), "svc")
     assert len(service._bound) == 1
+
+
+# -- threads of blocking attempts that are over their time --------------------------------------
+
+
+class _Blocked:
+    """A service one of whose names has as many abandoned threads as it may have."""
+
+    def __init__(self):
+        self.service = RetryService(max_abandoned=2)
+        self.policy = RetryPolicy(
+            max_attempts=1, attempt_timeout=0.02, breaker=BreakerPolicy(consecutive_failures=1000)
+        )
+        self.release = threading.Event()
+        abandoned = 0
+        while abandoned < 2:  # on a busy machine an attempt's time may pass before it begins
+            error = self.service.execute_sync(self.release.wait, self.policy, "svc").error
+            assert isinstance(error, AttemptTimeout)
+            abandoned = self.service.metrics("svc").abandoned_threads
+
+
+@pytest.fixture
+def blocked():
+    scene = _Blocked()
+    yield scene
+    scene.release.set()
+
+
+def test_abandoned_threads_are_counted_in_the_metrics_until_they_end(blocked):
+    assert blocked.service.metrics("svc").abandoned_threads == 2
+    blocked.release.set()
+    for _ in range(30_000):
+        if not blocked.service.metrics("svc").abandoned_threads:
+            break
+        time.sleep(0.001)
+    assert blocked.service.metrics("svc").abandoned_threads == 0
+    assert blocked.service.execute_sync(lambda: "again", blocked.policy, "svc").value == "again"
+
+
+def test_past_the_bound_a_blocking_attempt_with_a_limit_is_refused_at_once(blocked):
+    made = []
+    result = blocked.service.execute_sync(lambda: made.append(1), blocked.policy, "svc")
+    assert isinstance(result.error, AbandonedLimitError)
+    assert str(result.error).startswith("svc: 2 attempts that are over their time still block")
+    assert "holdfast.cancelled()" in str(result.error)
+    assert (made, result.attempts, result.stop_reason) == ([], 0, StopReason.CONCURRENCY)
+
+
+def test_such_a_refusal_does_not_count_against_the_downstream(blocked):
+    before = blocked.service.circuit_state("svc")
+    for _ in range(10):
+        blocked.service.execute_sync(int, blocked.policy, "svc")
+    assert blocked.service.circuit_state("svc").failure_count == before.failure_count
+
+    def outer():
+        return blocked.service.execute_sync(int, blocked.policy, "svc").unwrap()
+
+    strict = RetryPolicy(max_attempts=1, breaker=BreakerPolicy(consecutive_failures=1))
+    result = blocked.service.execute_sync(outer, strict, "outer")
+    assert isinstance(result.error, AbandonedLimitError)
+    assert blocked.service.circuit_state("outer").state is CircuitState.CLOSED
+
+
+def test_calls_without_a_limit_asynchronous_ones_and_other_names_go_on(blocked):
+    service = blocked.service
+    assert service.execute_sync(lambda: 1, RetryPolicy(max_attempts=1), "svc").value == 1
+    assert service.execute_sync(lambda: 1, blocked.policy, "other").value == 1
+
+    async def operation():
+        return 1
+
+    assert asyncio.run(service.execute(operation, blocked.policy, "svc")).value == 1
+
+
+def test_a_retry_past_the_bound_ends_the_call_with_the_downstreams_error():
+    release = threading.Event()
+    policy = RetryPolicy(max_attempts=1000, backoff=Exponential(base=0), attempt_timeout=0.02)
+    result = RetryService(max_abandoned=2).execute_sync(release.wait, policy, "svc")
+    release.set()
+    assert result.stop_reason is StopReason.CONCURRENCY
+    assert isinstance(result.error, AttemptTimeout)
+
+
+@pytest.mark.parametrize("bound", [0, -1, 1.5, True, None])
+def test_a_bound_for_abandoned_threads_that_is_not_a_positive_number_is_refused(bound):
+    with pytest.raises((TypeError, ValueError), match="max_abandoned"):
+        RetryService(max_abandoned=bound)
+
+
+def test_a_forked_child_has_no_abandoned_threads_and_a_program_ends_in_spite_of_them():
+    program = """
+import os, threading
+from holdfast import RetryPolicy, RetryService
+service = RetryService(max_abandoned=1)
+policy = RetryPolicy(max_attempts=1, attempt_timeout=0.01)
+while True:
+    service.execute_sync(threading.Event().wait, policy, "svc")
+    if service.metrics("svc").abandoned_threads == 1:
+        break
+child = os.fork()
+if child == 0:
+    fine = service.metrics("svc").abandoned_threads == 0
+    os._exit(0 if fine and service.execute_sync(lambda: 1, policy, "svc").ok else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

@@ -16,7 +16,7 @@ def _metrics(stats: OperationStats) -> RetryMetrics:
     return stats.metrics(trips=0, recoveries=0, time_open=0.0)
 
 
-def test_the_fields_are_those_of_the_requirements_and_the_distribution():
+def test_the_fields_are_those_of_the_requirements_and_two_of_our_own():
     assert [field.name for field in fields(RetryMetrics)] == [
         "total_operations",
         "successful_operations",
@@ -33,12 +33,13 @@ def test_the_fields_are_those_of_the_requirements_and_the_distribution():
         "transient_errors",
         "permanent_errors",
         "retry_distribution",
+        "abandoned_threads",
     ]
 
 
 def test_before_the_first_call_everything_is_zero_and_nothing_has_failed():
     metrics = _metrics(OperationStats())
-    assert metrics == RetryMetrics(0, 0, 1.0, 0, 0.0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, (0,))
+    assert metrics == RetryMetrics(0, 0, 1.0, 0, 0.0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, (0,), 0)
 
 
 def test_all_counts_are_exact():

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from holdfast.errors import (
+    AbandonedLimitError,
     AttemptTimeout,
     Category,
     ConcurrencyLimitError,
@@ -25,6 +26,7 @@ from holdfast.resilience.categorize import Diagnosis, diagnose
 from holdfast.resilience.guard import Guard
 from holdfast.resilience.limits import ConcurrencyGate, RateLimiter
 from holdfast.resilience.result import Ended, FailedAttempt, RetryResult, StopReason
+from holdfast.time_limit import cancelled
 
 T = TypeVar("T")
 
@@ -85,11 +87,13 @@ class Call(Generic[T]):
         deadline_at: when the call must end, in monotonic seconds; None where it need not.
         within_own: whether it runs inside an attempt of its own name, whose turn and permit it
             shares: waiting for itself would never end.
+        blocking: whether its attempts block a thread, and leave it behind when they are cut off.
     """
 
     __slots__ = (
         "__weakref__",
         "_attempts",
+        "_blocking",
         "_clock",
         "_deadline_at",
         "_guard",
@@ -109,6 +113,7 @@ class Call(Generic[T]):
         deadline_at: float | None = None,
         *,
         within_own: bool = False,
+        blocking: bool = False,
     ) -> None:
         self._guard = guard
         self._clock = guard.clock
@@ -119,6 +124,7 @@ class Call(Generic[T]):
         self._history: list[FailedAttempt] = []
         self._permit: Permit | None = None
         self._within_own = within_own
+        self._blocking = blocking
         self._start_reserved: float | None = None
 
     def steps(self) -> Steps[T]:
@@ -163,6 +169,8 @@ class Call(Generic[T]):
         if not self._within_own and breaker.refuses():
             # Asked first, too: a call that will be refused must not wait for a turn or use up rate.
             return self._refused_by_breaker()
+        if self._blocking and guard.abandoned.full and self._limit(self._started) is not None:
+            return self._refused_by_abandoned()
         gate = None if self._within_own else guard.gate
         if gate is not None and not gate.try_enter(self):
             granted = yield Turn(gate, self, self._longest_turn(gate))
@@ -221,6 +229,10 @@ class Call(Generic[T]):
         if self._remaining(self._clock.monotonic()) <= 0:
             return self._stop(StopReason.DEADLINE, self._deadline_error())
         error = ConcurrencyLimitError(self._guard.name, gate.limit.limit)
+        return self._stop(StopReason.CONCURRENCY, self._last_error(error))
+
+    def _refused_by_abandoned(self) -> RetryResult[T]:
+        error = AbandonedLimitError(self._guard.name, self._guard.abandoned.limit)
         return self._stop(StopReason.CONCURRENCY, self._last_error(error))
 
     def _last_error(self, otherwise: Exception) -> BaseException:
@@ -316,7 +328,7 @@ class Call(Generic[T]):
             if asked > policy.backoff.cap:
                 return Stop(StopReason.RATE_LIMIT, self._wall_in(asked))
             delay = asked
-        if delay >= self._remaining(now):
+        if delay >= self._remaining(now) or cancelled():
             return Stop(StopReason.DEADLINE, self._wall_in(delay))
         if guard.breaker.refuses_until(now + delay):
             return Stop(StopReason.BREAKER, guard.breaker.snapshot().next_attempt_at)

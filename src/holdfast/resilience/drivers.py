@@ -11,19 +11,23 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar, cast
 
 from holdfast.clock import CallCutOff, Clock
-from holdfast.resilience.call import Attempt, Outcome, Pause, Step, Steps, Turn
+from holdfast.resilience.call import Attempt, Outcome, Pause, Steps, Turn
 from holdfast.resilience.checks import (
     MisusedOperationError,
     refuse_coroutine,
     require_awaitable,
 )
+from holdfast.resilience.limits import AbandonedThreads
 from holdfast.resilience.result import RetryResult
+from holdfast.time_limit import TimeLimit
 
 T = TypeVar("T")
 
 
-def drive(steps: Steps[T], operation: Callable[[], T], clock: Clock) -> RetryResult[T]:
-    """Carry out `steps` for a blocking operation."""
+def drive(
+    steps: Steps[T], operation: Callable[[], T], clock: Clock, abandoned: AbandonedThreads
+) -> RetryResult[T]:
+    """Carry out `steps` for a blocking operation; count a thread that is left in `abandoned`."""
     reply: Outcome[T] | bool | None = None
     with closing(steps):
         while True:
@@ -33,21 +37,24 @@ def drive(steps: Steps[T], operation: Callable[[], T], clock: Clock) -> RetryRes
                 # The frames of failed attempts lead here: hold nothing that holds their errors.
                 reply = None
                 return cast(RetryResult[T], end.value)
-            reply = _do(step, operation, clock)
+            if isinstance(step, Attempt):
+                reply = _attempt(operation, step.seconds, clock, abandoned)
+            elif isinstance(step, Pause):
+                clock.sleep(step.seconds)
+                reply = None
+            else:
+                reply = _wait_for_turn(step)
 
 
-def _do(step: Step, operation: Callable[[], T], clock: Clock) -> Outcome[T] | bool | None:
-    if isinstance(step, Attempt):
-        return _attempt(operation, step.seconds, clock)
-    if isinstance(step, Pause):
-        clock.sleep(step.seconds)
-        return None
-    return _wait_for_turn(step)
-
-
-def _attempt(operation: Callable[[], T], seconds: float | None, clock: Clock) -> Outcome[T]:
+def _attempt(
+    operation: Callable[[], T], seconds: float | None, clock: Clock, abandoned: AbandonedThreads
+) -> Outcome[T]:
     try:
-        value = operation() if seconds is None else clock.call_within(seconds, operation)
+        if seconds is None:
+            value = operation()
+        else:
+            with TimeLimit(seconds, clock.monotonic):
+                value = abandoned.call_within(clock, seconds, operation)
         refuse_coroutine(value)
         return Outcome(value)
     except MisusedOperationError:
@@ -87,7 +94,7 @@ async def drive_async(
                 reply = None
                 return cast(RetryResult[T], end.value)
             if isinstance(step, Attempt):
-                reply = await _attempt_async(operation, step.seconds)
+                reply = await _attempt_async(operation, step.seconds, clock)
             elif isinstance(step, Pause):
                 await clock.sleep_async(step.seconds)
                 reply = None
@@ -96,14 +103,15 @@ async def drive_async(
 
 
 async def _attempt_async(
-    operation: Callable[[], Awaitable[T]], seconds: float | None
+    operation: Callable[[], Awaitable[T]], seconds: float | None, clock: Clock
 ) -> Outcome[T]:
     limit = asyncio.timeout(seconds)
     try:
-        async with limit:
-            awaitable = operation()
-            require_awaitable(awaitable)
-            value = await awaitable
+        with TimeLimit(seconds, clock.monotonic):
+            async with limit:
+                awaitable = operation()
+                require_awaitable(awaitable)
+                value = await awaitable
         return Outcome(cut=True) if limit.expired() else Outcome(value)
     except MisusedOperationError:
         raise

@@ -9,7 +9,13 @@ from typing import Literal
 from holdfast.clock import Clock
 from holdfast.events import Event, Listener, NestedGuardFound, notify
 from holdfast.resilience.breaker.breaker import CircuitBreaker
-from holdfast.resilience.limits import ConcurrencyGate, RateLimiter, RetryBudgetMeter
+from holdfast.resilience.limits import (
+    MAX_ABANDONED,
+    AbandonedThreads,
+    ConcurrencyGate,
+    RateLimiter,
+    RetryBudgetMeter,
+)
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 from holdfast.resilience.stats import OperationStats
 
@@ -26,6 +32,7 @@ class Operation:
     """What all calls under one name share, whichever policy they come with."""
 
     __slots__ = (
+        "abandoned",
         "breaker",
         "budget",
         "clock",
@@ -37,8 +44,15 @@ class Operation:
         "stats",
     )
 
-    def __init__(self, name: str, clock: Clock, listeners: tuple[Listener, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        listeners: tuple[Listener, ...],
+        max_abandoned: int = MAX_ABANDONED,
+    ) -> None:
         self.name = name
+        self.abandoned = AbandonedThreads(max_abandoned)
         self.clock = clock
         self.listeners = listeners
         self.stats = OperationStats()
@@ -86,6 +100,7 @@ class Guard:
     """One policy bound to one name: everything that a call needs, looked up once."""
 
     __slots__ = (
+        "abandoned",
         "breaker",
         "budget",
         "clock",
@@ -117,6 +132,7 @@ class Guard:
         self.budget = operation.budget
         self.rate = operation.rate
         self.gate = operation.gate
+        self.abandoned = operation.abandoned
         self.reported = operation.reported
         # A plain guard's first attempt needs no timer, no turn and no accounting beforehand.
         self.plain = not self.listeners and all(

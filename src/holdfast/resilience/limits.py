@@ -1,4 +1,5 @@
-"""What many calls of one name may do together: a rate, a retry budget, a number at once.
+"""What calls of one name may do together: a rate, a retry budget, a number at once, and how many
+blocking attempts over their time may be left behind.
 
 The locks may be taken again by the thread that has them: a signal handler that looks at a service
 runs in the middle of whatever the main thread was doing.
@@ -7,14 +8,22 @@ runs in the middle of whatever the main thread was doing.
 from bisect import insort
 from collections import deque
 from collections.abc import Callable
-from threading import RLock
+from threading import Lock, RLock, Thread, current_thread
+from typing import Generic, TypeVar
 from weakref import WeakSet
 
+from holdfast.clock import CallCutOff, Clock
 from holdfast.resilience.policy import ConcurrencyLimit, RateLimit, RetryBudget
 from holdfast.resilience.recent import RecentCounts
 
+T = TypeVar("T")
+
 MINUTE = 60.0
 DAY = 86_400.0
+
+MAX_ABANDONED = 16
+"""Each abandoned thread holds memory and mostly a connection: 16 is about the size of a usual
+connection pool, and more than a breaker with its default of 5 failures lets happen."""
 
 
 class RateLimiter:
@@ -184,3 +193,67 @@ class ConcurrencyGate:
             # A signal handler may have come by meanwhile.
             if self._queue and self._queue[0] is ticket:
                 self._queue.popleft()
+
+
+class AbandonedThreads:
+    """Count the threads that blocking attempts of one name, over their time, still occupy.
+
+    An attempt that is running when `limit` is reached may add one more.
+    """
+
+    __slots__ = ("_threads", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._threads: set[Thread] = set()
+
+    @property
+    def count(self) -> int:
+        """How many there are now. In a forked child those of its parent are not alive."""
+        return sum(thread.is_alive() for thread in tuple(self._threads))
+
+    @property
+    def full(self) -> bool:
+        """Whether a further blocking attempt with a time limit is to be refused."""
+        return len(self._threads) >= self.limit and self.count >= self.limit
+
+    def call_within(self, clock: Clock, seconds: float, operation: Callable[[], T]) -> T:
+        """Return `clock.call_within(seconds, operation)`; count its thread if that is left."""
+        attempt = _BlockingAttempt(operation, self._threads)
+        try:
+            return clock.call_within(seconds, attempt)
+        finally:
+            attempt.abandon()
+
+
+class _BlockingAttempt(Generic[T]):
+    """An operation that may outlive its caller; `abandoned` holds its thread while it does."""
+
+    __slots__ = ("_abandoned", "_caller_left", "_lock", "_operation", "_thread")
+
+    def __init__(self, operation: Callable[[], T], abandoned: set[Thread]) -> None:
+        self._operation = operation
+        self._abandoned = abandoned
+        self._lock = Lock()
+        self._thread: Thread | None = None
+        self._caller_left = False
+
+    def __call__(self) -> T:
+        thread = current_thread()
+        with self._lock:
+            if self._caller_left:
+                raise CallCutOff("cut off before it began")
+            self._thread = thread
+        try:
+            return self._operation()
+        finally:
+            with self._lock:
+                self._thread = None
+                self._abandoned.discard(thread)
+
+    def abandon(self) -> None:
+        """Count the thread as abandoned if the operation still runs; do not start it any more."""
+        with self._lock:
+            self._caller_left = True
+            if self._thread is not None:
+                self._abandoned.add(self._thread)

@@ -28,6 +28,7 @@ from holdfast.resilience.guard import (
     Operation,
     outside_calls,
 )
+from holdfast.resilience.limits import MAX_ABANDONED
 from holdfast.resilience.policy import RetryPolicy
 from holdfast.resilience.result import FirstTry, RetryResult
 from holdfast.resilience.stats import FOLD_AT, RetryMetrics
@@ -63,6 +64,9 @@ class RetryService:
         listeners: told of failed attempts, finished calls and changes of breakers.
         nested: what to do with a guarded call inside another's attempt where both would retry:
             `"collapse"` keeps the inner one to a single attempt, `"allow"` lets attempts multiply.
+        max_abandoned: how many threads the blocking attempts of one name that are over their time
+            may occupy; past that, its blocking attempts with a time limit are refused with
+            `AbandonedLimitError`.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class RetryService:
         rng: Random | None = None,
         listeners: Iterable[Listener] = (),
         nested: Nested = "collapse",
+        max_abandoned: int = MAX_ABANDONED,
     ) -> None:
         if nested not in ("collapse", "allow"):
             raise ValueError(f'nested must be "collapse" or "allow", got {nested!r}')
@@ -81,6 +86,8 @@ class RetryService:
         self._rng = rng or Random()
         self._listeners = tuple(map(outside_calls, checks.callables("listeners", listeners)))
         self._nested: Nested = nested
+        checks.whole("max_abandoned", max_abandoned, at_least=1)
+        self._max_abandoned = max_abandoned
         self._lock = RLock()
         self._operations: dict[str, Operation] = {}
         self._guards: dict[str, Guard] = {}
@@ -93,8 +100,8 @@ class RetryService:
     ) -> RetryResult[T]:
         """Run a blocking operation under `policy`, as `name`; never raises what it raises.
 
-        A time limit runs the operation on another thread, since a blocking call cannot be cut
-        from outside: the caller goes on at once, the thread ends as soon as it can.
+        With a time limit the operation runs on another thread. When its time is up the caller goes
+        on at once, and the thread runs until the operation returns.
         """
         try:
             guard = self._guards.get(name)
@@ -124,7 +131,7 @@ class RetryService:
                 steps = Call[T](guard, started, policy.max_attempts).steps_after(error, permit)
             # Outside of `except`, lest every later error name the first as its context.
             if steps is not None:
-                return drive(steps, operation, self._clock)
+                return drive(steps, operation, self._clock, guard.abandoned)
         finally:
             frame.guard = None
             ACTIVE.reset(token)
@@ -243,7 +250,8 @@ class RetryService:
         token = None
         try:
             token = ACTIVE.set(frame)
-            return drive(_steps(frame, guard, started), operation, self._clock)
+            steps = _steps(frame, guard, started, blocking=True)
+            return drive(steps, operation, self._clock, guard.abandoned)
         finally:
             # First and without a call, so no interruption can leave this call under way.
             frame.guard = None
@@ -265,7 +273,8 @@ class RetryService:
         token = None
         try:
             token = ACTIVE.set(frame)
-            return await drive_async(_steps(frame, guard, started), operation, self._clock)
+            steps = _steps(frame, guard, started, blocking=False)
+            return await drive_async(steps, operation, self._clock)
         finally:
             # First and without a call, so no interruption can leave this call under way.
             frame.guard = None
@@ -307,6 +316,7 @@ class RetryService:
             trips=circuit.trips,
             recoveries=circuit.recoveries,
             time_open=circuit.time_in_open_state,
+            abandoned=operation.abandoned.count,
         )
 
     def names(self) -> list[str]:
@@ -332,7 +342,7 @@ class RetryService:
             if guard is None:
                 operation = self._operations.get(name)
                 if operation is None:
-                    operation = Operation(name, self._clock, self._listeners)
+                    operation = Operation(name, self._clock, self._listeners, self._max_abandoned)
                 if operation.adopt(policy) or len(self._bound) >= _MOST_BOUND:
                     # What was bound before does not know of the new limit: bind it again.
                     self._bound.clear()
@@ -344,9 +354,14 @@ class RetryService:
             return guard
 
 
-def _steps(frame: LimitedFrame, guard: Guard, started: float) -> Steps[Any]:
+def _steps(frame: LimitedFrame, guard: Guard, started: float, *, blocking: bool) -> Steps[Any]:
     call: Call[Any] = Call(
-        guard, started, frame.attempts, frame.deadline_at, within_own=frame.within_own
+        guard,
+        started,
+        frame.attempts,
+        frame.deadline_at,
+        within_own=frame.within_own,
+        blocking=blocking,
     )
     return call.steps()
 

@@ -36,6 +36,7 @@ class RetryMetrics:
         transient_errors: failed attempts that were worth another.
         permanent_errors: failed attempts that were not.
         retry_distribution: how many calls made 0, 1, 2, ... retries.
+        abandoned_threads: threads that blocking attempts over their time occupy now.
     """
 
     total_operations: int
@@ -53,6 +54,7 @@ class RetryMetrics:
     transient_errors: int
     permanent_errors: int
     retry_distribution: tuple[int, ...]
+    abandoned_threads: int
 
 
 class Histogram:
@@ -162,8 +164,10 @@ class OperationStats:
         self._successes += count
         self._retried[0] += count
 
-    def metrics(self, *, trips: int, recoveries: int, time_open: float) -> RetryMetrics:
-        """Return the counts so far, with those of the breaker that are handed in."""
+    def metrics(
+        self, *, trips: int, recoveries: int, time_open: float, abandoned: int = 0
+    ) -> RetryMetrics:
+        """Return the counts so far, with those of the breaker and of threads that are handed in."""
         with self._lock:
             self._fold()
             total = self._ended
@@ -184,4 +188,5 @@ class OperationStats:
                 transient_errors=self._transient_errors,
                 permanent_errors=self._permanent_errors,
                 retry_distribution=tuple(self._retried),
+                abandoned_threads=abandoned,
             )

@@ -32,9 +32,10 @@ from holdfast.jobs.store_port import StoreUnavailable
 from holdfast.jobs.worker.executor import Executor
 from holdfast.jobs.worker.run import Run
 from holdfast.jobs.worker.signals import stop_on_signals
-from holdfast.jobs.worker.threads import Threads
+from holdfast.jobs.worker.threads import HandlerThreads
 from holdfast.resilience.breaker.transitions import Permit
 from holdfast.testing import VirtualClock
+from holdfast.time_limit import cancelled, remaining
 
 PERMIT = {"downstream": "gw", "permit": Permit(4, 2), "admission": Admission.TRIAL}
 
@@ -65,7 +66,7 @@ class Bench:
         self.ended = []
         self.interrupted = []
         self.executor = Executor(
-            self.store, clock=self.clock, rng=Random(1), threads=Threads("t"), children=None,
+            self.store, clock=self.clock, rng=Random(1), threads=HandlerThreads("t"), children=None,
             on_ended=self.ended.append, on_interrupt=lambda: self.interrupted.append(1),
         )  # fmt: skip
 
@@ -451,3 +452,20 @@ def test_time_can_be_counted_anew_but_a_deadline_stays():
     assert (run.ends_at, run.by_deadline) == (6.0, False)
     run.count_from(4.0)
     assert (run.ends_at, run.by_deadline) == (7.0, True)
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_a_handler_can_ask_for_its_time_without_its_context(blocking):
+    seen = []
+
+    def handler(ctx):
+        seen.append((remaining(), cancelled()))
+        ctx.request_cancel(CancelReason.REQUESTED)
+        seen.append((remaining(), cancelled()))
+
+    async def handler_async(ctx):
+        handler(ctx)
+
+    bench = Bench()
+    bench.execute(bench.run(handler if blocking else handler_async, timeout=9))
+    assert seen == [(9, False), (9, True)]

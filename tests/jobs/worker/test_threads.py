@@ -1,4 +1,4 @@
-"""Threads for handlers: used again, told apart by their futures, never keeping a loop."""
+"""Threads for blocking handlers: reused, one future per call, never keeping a loop open."""
 
 import asyncio
 import contextvars
@@ -8,33 +8,33 @@ import threading
 
 import pytest
 
-from holdfast.jobs.worker.threads import Threads
+from holdfast.jobs.worker.threads import HandlerThreads
 
 VARIABLE = contextvars.ContextVar("VARIABLE", default="unset")
 
 
 def test_answers_and_errors_come_back_and_threads_are_used_again():
     async def go():
-        threads = Threads("t")
+        threads = HandlerThreads("t")
         assert await threads.start(lambda a, b: a + b, 1, 2).future == 3
         with pytest.raises(ZeroDivisionError):
             await threads.start(lambda: 1 / 0).future
         with pytest.raises(RuntimeError, match="StopIteration"):
             await threads.start(next, iter(())).future
-        name = await threads.start(lambda: threading.current_thread().name).future
-        assert (name, threads.alive) == ("t", 1)
+        used = {await threads.start(threading.current_thread).future for _ in range(3)}
         threads.close()
-        while threads.alive:
-            await asyncio.sleep(0.001)
+        return used
 
-    asyncio.run(go())
+    (thread,) = asyncio.run(go())
+    assert thread.name == "t"
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_calls_at_a_time_have_a_thread_each():
     async def go():
-        threads, both = Threads("t"), threading.Barrier(2, timeout=10)
+        threads, both = HandlerThreads("t"), threading.Barrier(2, timeout=10)
         await asyncio.gather(*(threads.start(both.wait).future for _ in range(2)))
-        assert threads.alive == 2
         threads.close()
 
     asyncio.run(go())
@@ -47,7 +47,7 @@ def test_context_variables_come_along_and_what_is_set_stays_there():
         return before
 
     async def go():
-        threads = Threads("t")
+        threads = HandlerThreads("t")
         VARIABLE.set("outside")
         assert await threads.start(change).future == "outside"
         assert VARIABLE.get() == "outside"
@@ -56,39 +56,50 @@ def test_context_variables_come_along_and_what_is_set_stays_there():
     asyncio.run(go())
 
 
-def test_an_answer_for_nobody_is_dropped():
+def test_the_answer_to_a_cancelled_future_is_dropped():
     release = threading.Event()
 
     async def go():
-        threads = Threads("t")
-        call = threads.start(release.wait, 10)
+        threads = HandlerThreads("t")
+        call = threads.start(release.wait, 30)
         call.ask("timeout")
         call.strike()
         call.future.cancel()
         release.set()
-        await asyncio.sleep(0.05)
-        release.clear()
-        threads.start(release.wait, 10)
+        # The same thread is idle again only after that call.
+        assert await threads.start(lambda: "next").future == "next"
         threads.close()
-        return threads
 
-    threads = asyncio.run(go())
-    # The loop is closed by now, and the thread finds nobody to tell.
+    asyncio.run(go())
+
+
+def test_an_answer_after_the_loop_was_closed_is_dropped():
+    release, seen = threading.Event(), []
+
+    def handler():
+        seen.append(threading.current_thread())
+        release.wait(30)
+
+    async def go():
+        threads = HandlerThreads("t")
+        threads.start(handler)
+        while not seen:
+            await asyncio.sleep(0.001)
+        threads.close()
+
+    asyncio.run(go())
     release.set()
-    for _ in range(1000):
-        if not threads.alive:
-            break
-        threading.Event().wait(0.005)
-    assert threads.alive == 0
+    seen[0].join(30)
+    assert not seen[0].is_alive()
 
 
 def test_a_copy_that_a_function_forks_and_comes_back_from_is_ended():
     program = """
 import asyncio, os
-from holdfast.jobs.worker.threads import Threads
+from holdfast.jobs.worker.threads import HandlerThreads
 
 async def go():
-    copy = await Threads("t").start(os.fork).future
+    copy = await HandlerThreads("t").start(os.fork).future
     print(os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]))
 
 asyncio.run(go())

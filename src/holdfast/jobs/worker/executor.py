@@ -33,7 +33,7 @@ from holdfast.jobs.worker.failure import Trouble, look, refusal, trouble_of
 from holdfast.jobs.worker.late_declaration import LateDeclaration
 from holdfast.jobs.worker.run import Run
 from holdfast.jobs.worker.signals import interrupts_here, runs_now
-from holdfast.jobs.worker.threads import Call, Threads, end_copy
+from holdfast.jobs.worker.threads import HandlerCall, HandlerThreads, end_copy
 from holdfast.jobs.worker.verdict import (
     Conclusion,
     decide,
@@ -42,6 +42,7 @@ from holdfast.jobs.worker.verdict import (
     needs_history,
     would_be_own,
 )
+from holdfast.time_limit import RUNNING
 
 
 class Answer(Value, frozen=True):
@@ -82,7 +83,7 @@ class Executor:
         *,
         clock: Clock,
         rng: Random,
-        threads: Threads,
+        threads: HandlerThreads,
         children: Children,
         on_ended: Callable[[Run], None],
         on_interrupt: Callable[[], None],
@@ -130,6 +131,7 @@ class Executor:
         if run.cut is not None:
             return None
         process = os.getpid()
+        RUNNING.set(run.context)  # the task of this run has a context of its own
         try:
             return await self._call(run)
         except asyncio.CancelledError as error:
@@ -178,7 +180,7 @@ class Executor:
         return value
 
     async def _in_thread(self, run: Run, function: Callable[..., Any], arguments: Any) -> Any:
-        call: Call = self._threads.start(function, run.context, arguments)
+        call: HandlerCall = self._threads.start(function, run.context, arguments)
         run.call = call
         try:
             return await call.future

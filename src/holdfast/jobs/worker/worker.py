@@ -34,7 +34,7 @@ from holdfast.jobs.worker.progress import ProgressWriter
 from holdfast.jobs.worker.report import Reporter
 from holdfast.jobs.worker.run import Run
 from holdfast.jobs.worker.slots import Slots
-from holdfast.jobs.worker.threads import Threads
+from holdfast.jobs.worker.threads import HandlerThreads
 from holdfast.jobs.worker.ticks import Sent, Ticks
 from holdfast.jobs.worker.wakeups import Wakeups
 from holdfast.resilience.backoff import Exponential
@@ -88,7 +88,7 @@ class Worker:
             _log.warning("%s: no known kind of job uses queue %s", self._id, sorted(unknown))
         self._wake = asyncio.Event()
         self._outage = Outage(self._id, clock, self._listeners)
-        self._threads = Threads("holdfast-handler")
+        self._threads = HandlerThreads("holdfast-handler")
         self._children = KindPools(self._kinds, options.child, clock)
         self._executor = Executor(
             store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,

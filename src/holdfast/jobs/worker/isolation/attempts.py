@@ -26,6 +26,7 @@ from holdfast.jobs.worker.failure import of_code, trouble_of
 from holdfast.jobs.worker.isolation.address import Address, load_kind
 from holdfast.jobs.worker.isolation.messages import dump_trouble, load_claim
 from holdfast.jobs.worker.threads import end_copy
+from holdfast.time_limit import RUNNING
 
 _NO_MEMORY = pack(FrameKind.ERROR, dump_trouble(of_code(ErrorCode.MEMORY_ERROR)))
 """Made beforehand: when it is needed there is no memory to make it."""
@@ -84,6 +85,7 @@ class Attempts:
 
     def _run(self, kind: JobKind, claim: Claim, output_bytes: int) -> None:
         self._context = context = JobContext(claim, kind, self, SYSTEM_CLOCK)
+        RUNNING.set(context)
         process = os.getpid()
         try:
             try:
