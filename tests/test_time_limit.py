@@ -197,3 +197,29 @@ def test_a_guarded_call_inside_an_abandoned_attempt_is_not_retried():
     assert done.wait(30)
     assert results[0].attempts == 1
     assert results[0].stop_reason == "DEADLINE"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("ends", ["returns", "raises"])
+def test_what_an_operation_returns_because_it_is_cancelled_is_not_taken_for_a_result(
+    asynchronous, ends
+):
+    clock = VirtualClock()
+    service = RetryService(clock=clock)
+
+    def operation():
+        clock.advance(5)
+        assert cancelled()
+        if ends == "raises":
+            raise ValueError("half of it")
+        return "half of it"
+
+    async def operation_async():
+        return operation()
+
+    policy = RetryPolicy(max_attempts=1, attempt_timeout=5)
+    if asynchronous:
+        result = clock.run(service.execute(operation_async, policy, "svc"))
+    else:
+        result = service.execute_sync(operation, policy, "svc")
+    assert isinstance(result.error, holdfast.AttemptTimeout)

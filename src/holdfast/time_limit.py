@@ -77,6 +77,11 @@ class TimeLimit:
             RUNNING.reset(token)
 
     @property
+    def over(self) -> bool:
+        """Whether the time of this attempt is over, whatever those around it have left."""
+        return self._ends_at is not None and self._monotonic() >= self._ends_at
+
+    @property
     def cancel_requested(self) -> bool:
         """Whether this attempt, or one around it, was given up."""
         return self._cancelled or (self._outer is not None and self._outer.cancel_requested)

@@ -18,11 +18,11 @@ import pytest
 import holdfast.resilience
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.errors import Permanent
+from holdfast.resilience.active_call import ACTIVE
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.breaker.transitions import CircuitState
 from holdfast.resilience.call import Turn
 from holdfast.resilience.drivers import drive, drive_async
-from holdfast.resilience.guard import ACTIVE
 from holdfast.resilience.limits import AbandonedThreads, ConcurrencyGate
 from holdfast.resilience.policy import BreakerPolicy, ConcurrencyLimit, RetryPolicy
 from holdfast.resilience.result import Ended, StopReason
@@ -217,8 +217,8 @@ def test_wherever_a_call_is_struck_the_next_one_is_as_free_as_ever(kind, ending,
     for moment in itertools.count():
         service = RetryService(clock=clock)
         service.execute_sync(lambda: 1, policy, "svc")
-        _, strike, frame = _call(service, policy, ENDINGS[ending], moment, asynchronous)
-        assert frame is None or not frame.under_way, moment
+        _, strike, call = _call(service, policy, ENDINGS[ending], moment, asynchronous)
+        assert call is None or not call.under_way, moment
         gate, breaker = service._operations["svc"].gate, service._operations["svc"].breaker
         assert gate is None or gate.running == 0, moment
         assert breaker.closed is (breaker._circuit.state is CircuitState.CLOSED), moment
@@ -249,14 +249,14 @@ def _run(program, *arguments):
 
 CUT_AGAIN_AND_AGAIN = """
     import gc, time
-    from holdfast import ConcurrencyLimit, RetryPolicy, RetryService
+    from holdfast import ConcurrencyLimit, RetryPolicy, RetryService, cancelled
 
     service = RetryService()
     outer = RetryPolicy(max_attempts=1, attempt_timeout=0.004)
     inner = RetryPolicy(max_attempts=1, concurrency=ConcurrencyLimit(50, max_wait=0))
 
     def busy():
-        while True:
+        while not cancelled():
             service.execute_sync(lambda: None, inner, "inner")
 
     for _ in range(60):
@@ -274,7 +274,7 @@ CUT_AGAIN_AND_AGAIN = """
 INTERRUPTED = """
     import gc, signal
     from holdfast import ConcurrencyLimit, RetryPolicy, RetryService
-    from holdfast.resilience.guard import ACTIVE
+    from holdfast.resilience.active_call import ACTIVE
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -291,12 +291,12 @@ INTERRUPTED = """
         except KeyboardInterrupt:
             came += 1
     gc.collect()
-    gate, frame = service._operations["svc"].gate, ACTIVE.get()
+    gate, call = service._operations["svc"].gate, ACTIVE.get()
     assert came == 100, came
     assert gate.running == 0, gate.running
-    assert frame is None or not frame.under_way
+    assert call is None or not call.under_way
     assert service.execute_sync(lambda: "next", policy, "svc").value == "next"
-    assert ACTIVE.get() is None
+    assert not ACTIVE.get().under_way
     print("done")
 """
 

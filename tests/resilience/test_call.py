@@ -51,8 +51,8 @@ class _Hand:
         bound = RetryPolicy(**{"backoff": STEADY, **policy})
         self.operation.adopt(bound)
         self.guard = Guard(self.operation, bound, rng=seeded_rng(), nested="collapse")
-        if deadline_at is None:
-            deadline_at = self.guard.deadline_at(self.clock.monotonic(), None)
+        if deadline_at is None and bound.deadline is not None:
+            deadline_at = self.clock.monotonic() + bound.deadline
         self.call: Call[object] = Call(
             self.guard, self.clock.monotonic(), self.guard.policy.max_attempts, deadline_at
         )

@@ -1,18 +1,8 @@
-"""What calls of one name share, and what a call inside another may do."""
-
-import threading
+"""What calls of one name share."""
 
 import pytest
 
-from holdfast.events import NestedGuardFound
-from holdfast.resilience.guard import (
-    ACTIVE,
-    Frame,
-    Guard,
-    LimitedFrame,
-    Operation,
-    outside_calls,
-)
+from holdfast.resilience.guard import Guard, Operation
 from holdfast.resilience.policy import (
     BreakerPolicy,
     ConcurrencyLimit,
@@ -41,12 +31,6 @@ def _guard(operation: Operation, nested="collapse", **policy) -> Guard:
     bound = RetryPolicy(**policy)
     operation.adopt(bound)
     return Guard(operation, bound, rng=seeded_rng(), nested=nested)
-
-
-def _plain_frame(guard: Guard) -> Frame:
-    frame = Frame()
-    frame.guard = guard
-    return frame
 
 
 def test_policies_of_one_name_share_breaker_limits_and_counts():
@@ -130,81 +114,6 @@ def test_a_guard_is_plain_only_where_a_first_attempt_needs_nothing_beforehand(po
     assert not _guard(_operation(listeners=[print])).plain
 
 
-def test_inside_a_call_that_retries_an_inner_call_has_one_attempt():
-    outer = _plain_frame(_guard(_operation("outer")))
-    inner = _guard(_operation("inner"), max_attempts=5)
-    assert inner.attempts_inside(None) == 5
-    assert inner.attempts_inside(outer) == 1
-
-
-def test_inside_a_call_that_has_ended_or_does_not_retry_all_attempts_are_allowed():
-    inner = _guard(_operation("inner"), max_attempts=5)
-    once = _plain_frame(_guard(_operation("once"), max_attempts=1))
-    assert inner.attempts_inside(once) == 5
-    ended = _plain_frame(_guard(_operation("outer")))
-    ended.guard = None
-    assert inner.attempts_inside(ended) == 5
-
-
-def test_a_call_around_the_one_around_is_seen_too():
-    outer = _plain_frame(_guard(_operation("outer")))
-    collapsed = LimitedFrame(_guard(_operation("middle")), 0.0, outer)
-    once = LimitedFrame(_guard(_operation("once"), max_attempts=1), 0.0, outer)
-    inner = _guard(_operation("inner"))
-    assert collapsed.attempts == 1
-    assert inner.attempts_inside(collapsed) == 1
-    assert inner.attempts_inside(once) == 1
-    outer.guard = None
-    assert inner.attempts_inside(collapsed) == 3
-
-
-def test_a_frame_that_has_ended_holds_on_to_nothing():
-    outer = LimitedFrame(_guard(_operation("outer"), deadline=5), 0.0, None)
-    frame = LimitedFrame(_guard(_operation("middle")), 0.0, outer)
-    assert frame.retrier is not None
-    assert frame.deadline_at == 5
-    frame.end()
-    assert (frame.retrier, frame.deadline_at, frame.guard) == (None, None, None)
-
-
-def test_the_earlier_deadline_holds():
-    outer = LimitedFrame(_guard(_operation("outer"), deadline=10), 0.0, None)
-    assert _guard(_operation("a")).deadline_at(4.0, outer) == 10
-    assert _guard(_operation("b"), deadline=3).deadline_at(4.0, outer) == 7
-    assert _guard(_operation("c"), deadline=30).deadline_at(4.0, outer) == 10
-    assert _guard(_operation("d"), deadline=30).deadline_at(4.0, None) == 34
-    assert _guard(_operation("e")).deadline_at(4.0, None) is None
-
-
-def test_a_deadline_is_inherited_only_on_the_same_clock():
-    mine, other = VirtualClock(), VirtualClock()
-    outer = LimitedFrame(_guard(_operation("outer", clock=mine), deadline=10), 0.0, None)
-    middle = LimitedFrame(_guard(_operation("middle", clock=other)), 500.0, outer)
-    assert middle.deadline_at is None
-    assert _guard(_operation("inner", clock=other)).deadline_at(500.0, middle) is None
-    assert _guard(_operation("inner", clock=mine)).deadline_at(4.0, middle) == 10
-    own = _guard(_operation("own", clock=other), deadline=30)
-    assert own.deadline_at(500.0, outer) == 530
-    deadlined = LimitedFrame(own, 500.0, outer)
-    assert _guard(_operation("inner", clock=other)).deadline_at(510.0, deadlined) == 530
-    assert _guard(_operation("inner", clock=mine)).deadline_at(4.0, deadlined) == 10
-
-
-def test_a_frame_runs_every_name_around_it_until_its_call_has_ended():
-    outer, middle, other = _operation("outer"), _operation("middle"), _operation("outer")
-    plain = _plain_frame(_guard(outer))
-    frame = LimitedFrame(_guard(middle), 0.0, plain)
-    assert frame.runs(outer.stats)
-    assert frame.runs(middle.stats)
-    assert not frame.runs(other.stats), "the same name in another service is another operation"
-    assert LimitedFrame(_guard(outer), 0.0, frame).within_own
-    assert not LimitedFrame(_guard(other), 0.0, frame).within_own
-    frame.end()
-    assert not frame.runs(middle.stats)
-    plain.guard = None
-    assert not plain.runs(outer.stats)
-
-
 def test_adopting_says_whether_a_limit_is_new():
     operation = _operation()
     assert not operation.adopt(RetryPolicy(breaker=BreakerPolicy()))
@@ -216,59 +125,3 @@ def test_adopting_says_whether_a_limit_is_new():
         {"concurrency": ConcurrencyLimit(1)},
     ):
         assert _operation().adopt(RetryPolicy(**limit))
-
-
-def test_a_listener_runs_outside_of_the_call_that_it_hears_of():
-    frame = _plain_frame(_guard(_operation()))
-    seen = []
-    token = ACTIVE.set(frame)
-    try:
-        told = outside_calls(lambda event: seen.append(ACTIVE.get()))
-        told(NestedGuardFound("inner", outer="outer", collapsed=True))
-        assert seen == [None]
-        assert ACTIVE.get() is frame
-        failing = outside_calls(lambda event: 1 / 0)  # type: ignore[arg-type, return-value]
-        with pytest.raises(ZeroDivisionError):
-            failing(NestedGuardFound("inner", outer="outer", collapsed=True))
-        assert ACTIVE.get() is frame
-    finally:
-        ACTIVE.reset(token)
-
-
-def test_a_nested_guard_is_reported_once_for_each_pair_of_names():
-    told: list[object] = []
-    inner = _operation("inner", [told.append])
-    outers = [_plain_frame(_guard(_operation(name))) for name in ("one", "two", "one")]
-    for guard in (_guard(inner), _guard(inner, max_attempts=7)):
-        for outer in outers:
-            guard.attempts_inside(outer)
-    assert told == [
-        NestedGuardFound("inner", outer="one", collapsed=True),
-        NestedGuardFound("inner", outer="two", collapsed=True),
-    ]
-
-
-def test_many_threads_report_a_pair_once():
-    told: list[object] = []
-    inner = _guard(_operation("inner", [told.append]))
-    outer = _plain_frame(_guard(_operation("outer")))
-    barrier = threading.Barrier(16)
-
-    def call():
-        barrier.wait()
-        inner.attempts_inside(outer)
-
-    threads = [threading.Thread(target=call) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(told) == 1
-
-
-def test_where_nesting_is_allowed_attempts_multiply_and_that_is_reported(caplog):
-    told: list[object] = []
-    inner = _guard(_operation("inner", [told.append]), nested="allow", max_attempts=4)
-    assert inner.attempts_inside(_plain_frame(_guard(_operation("outer")))) == 4
-    assert told == [NestedGuardFound("inner", outer="outer", collapsed=False)]
-    assert "guard inner runs inside guard outer: attempts multiply" in caplog.text

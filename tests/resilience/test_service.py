@@ -21,6 +21,7 @@ from holdfast.errors import (
     Permanent,
 )
 from holdfast.events import AttemptFailed, BreakerChanged, CallFinished, Event
+from holdfast.resilience import active_call
 from holdfast.resilience import service as service_module
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.breaker.transitions import Cause, CircuitState
@@ -657,7 +658,7 @@ def test_all_metrics_of_a_name_are_exact(calls):
 
 
 def test_first_tries_are_folded_into_the_histogram_as_they_pile_up(asynchronous, monkeypatch):
-    monkeypatch.setattr(service_module, "FOLD_AT", 10)
+    monkeypatch.setattr(active_call, "FOLD_AT", 10)
     calls = _Calls(asynchronous)
     for _ in range(95):
         calls.run(["value"])
@@ -1016,13 +1017,13 @@ class _Blocked:
 
     def __init__(self):
         self.service = RetryService(max_abandoned=2)
-        self.policy = RetryPolicy(
-            max_attempts=1, attempt_timeout=0.02, breaker=BreakerPolicy(consecutive_failures=1000)
-        )
+        breaker = BreakerPolicy(consecutive_failures=1000)
+        impatient = RetryPolicy(max_attempts=1, attempt_timeout=0.02, breaker=breaker)
+        self.policy = RetryPolicy(max_attempts=1, attempt_timeout=60, breaker=breaker)
         self.release = threading.Event()
         abandoned = 0
         while abandoned < 2:  # on a busy machine an attempt's time may pass before it begins
-            error = self.service.execute_sync(self.release.wait, self.policy, "svc").error
+            error = self.service.execute_sync(self.release.wait, impatient, "svc").error
             assert isinstance(error, AttemptTimeout)
             abandoned = self.service.metrics("svc").abandoned_threads
 
@@ -1100,9 +1101,10 @@ def test_a_forked_child_has_no_abandoned_threads_and_a_program_ends_in_spite_of_
 import os, threading
 from holdfast import RetryPolicy, RetryService
 service = RetryService(max_abandoned=1)
-policy = RetryPolicy(max_attempts=1, attempt_timeout=0.01)
+policy = RetryPolicy(max_attempts=1, attempt_timeout=60)
 while True:
-    service.execute_sync(threading.Event().wait, policy, "svc")
+    impatient = RetryPolicy(max_attempts=1, attempt_timeout=0.01)
+    service.execute_sync(threading.Event().wait, impatient, "svc")
     if service.metrics("svc").abandoned_threads == 1:
         break
 child = os.fork()

@@ -49,20 +49,21 @@ def drive(
 def _attempt(
     operation: Callable[[], T], seconds: float | None, clock: Clock, abandoned: AbandonedThreads
 ) -> Outcome[T]:
+    limit = TimeLimit(seconds, clock.monotonic)
     try:
-        if seconds is None:
-            value = operation()
-        else:
-            with TimeLimit(seconds, clock.monotonic):
+        with limit:
+            if seconds is None:
+                value = operation()
+            else:
                 value = abandoned.call_within(clock, seconds, operation)
         refuse_coroutine(value)
-        return Outcome(value)
+        return Outcome(cut=True) if limit.over else Outcome(value)
     except MisusedOperationError:
         raise
-    except CallCutOff as error:
-        return Outcome(cut=True) if seconds is not None else Outcome(error=error)
     except Exception as error:
-        return Outcome(error=error)
+        # Late is late: an operation that ends because it is cancelled has no result to count.
+        cut = limit.over or (seconds is not None and isinstance(error, CallCutOff))
+        return Outcome(cut=True) if cut else Outcome(error=error)
 
 
 def _wait_for_turn(step: Turn) -> bool:
@@ -105,22 +106,22 @@ async def drive_async(
 async def _attempt_async(
     operation: Callable[[], Awaitable[T]], seconds: float | None, clock: Clock
 ) -> Outcome[T]:
-    limit = asyncio.timeout(seconds)
+    limit, timer = TimeLimit(seconds, clock.monotonic), asyncio.timeout(seconds)
     try:
-        with TimeLimit(seconds, clock.monotonic):
-            async with limit:
+        with limit:
+            async with timer:
                 awaitable = operation()
                 require_awaitable(awaitable)
                 value = await awaitable
-        return Outcome(cut=True) if limit.expired() else Outcome(value)
+        return Outcome(cut=True) if limit.over or timer.expired() else Outcome(value)
     except MisusedOperationError:
         raise
     except Exception as error:
-        # Late is late, as for a blocking operation, whatever this one made of being cancelled.
-        return Outcome(cut=True) if limit.expired() else Outcome(error=error)
+        cut = limit.over or timer.expired()
+        return Outcome(cut=True) if cut else Outcome(error=error)
     finally:
-        # The error's traceback holds this frame, and the limit the task whose result it may be.
-        del limit
+        # The error's traceback holds this frame, and the timer the task whose result it may be.
+        del timer
 
 
 async def _wait_for_turn_async(step: Turn) -> bool:

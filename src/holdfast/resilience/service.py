@@ -11,27 +11,19 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener
 from holdfast.resilience import checks
+from holdfast.resilience.active_call import ACTIVE, ActiveCall, LimitedCall, outside_calls
 from holdfast.resilience.breaker.breaker import CircuitBreaker, CircuitSnapshot
-from holdfast.resilience.call import Call, Steps
 from holdfast.resilience.checks import (
     MisusedOperationError,
     refuse_coroutine,
     require_awaitable,
 )
 from holdfast.resilience.drivers import drive, drive_async
-from holdfast.resilience.guard import (
-    ACTIVE,
-    Frame,
-    Guard,
-    LimitedFrame,
-    Nested,
-    Operation,
-    outside_calls,
-)
+from holdfast.resilience.guard import Guard, Nested, Operation
 from holdfast.resilience.limits import MAX_ABANDONED
 from holdfast.resilience.policy import RetryPolicy
-from holdfast.resilience.result import FirstTry, RetryResult
-from holdfast.resilience.stats import FOLD_AT, RetryMetrics
+from holdfast.resilience.result import RetryResult
+from holdfast.resilience.stats import RetryMetrics
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -95,7 +87,7 @@ class RetryService:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def execute_sync(  # noqa: PLR0915 - every call of a helper costs a twentieth of the whole
+    def execute_sync(
         self, operation: Callable[[], T], policy: RetryPolicy, name: str
     ) -> RetryResult[T]:
         """Run a blocking operation under `policy`, as `name`; never raises what it raises.
@@ -103,104 +95,85 @@ class RetryService:
         With a time limit the operation runs on another thread. When its time is up the caller goes
         on at once, and the thread runs until the operation returns.
         """
+        call = self._begin(operation, policy, name, True)
+        token = None
         try:
-            guard = self._guards.get(name)
-        except TypeError:  # it cannot even be looked up; say what is wrong with it
-            guard = None
-        if guard is None or guard.policy is not policy:
-            guard = self._guard_for(policy, name)
-        outer = ACTIVE.get()
-        breaker = guard.breaker
-        permit = breaker.permit
-        if outer is not None or not guard.plain or not breaker.closed:
-            return self._execute_sync(guard, operation, outer)
-        if not callable(operation):
-            raise _not_callable(operation)
-        started = self._monotonic()
-        frame = Frame()
-        value: T | None = None
-        steps: Steps[T] | None = None
-        token = ACTIVE.set(frame)
-        try:
-            frame.guard = guard  # only here, as an interruption before leaves the frame active
-            try:
-                value = operation()
-            except MisusedOperationError:
-                raise
-            except Exception as error:
-                steps = Call[T](guard, started, policy.max_attempts).steps_after(error, permit)
-            # Outside of `except`, lest every later error name the first as its context.
-            if steps is not None:
-                return drive(steps, operation, self._clock, guard.abandoned)
+            token = ACTIVE.set(call)
+            steps = call.steps
+            if steps is None:
+                try:
+                    value = operation()
+                    if type(value) is CoroutineType:
+                        refuse_coroutine(value)
+                except MisusedOperationError:
+                    raise
+                except Exception as error:
+                    steps = call.failed(error, operation)
+                else:
+                    return call.succeeded(value)
+            # Outside of `except`, or every later error would name the first as its context.
+            return drive(steps, operation, self._clock, call.abandoned)
         finally:
-            frame.guard = None
-            ACTIVE.reset(token)
-        if type(value) is CoroutineType:
-            refuse_coroutine(value)
-        if not breaker.quiet:
-            breaker.record_success(permit)
-        total_time = self._monotonic() - started
-        first_tries = guard.first_tries
-        first_tries.append(total_time)
-        if len(first_tries) >= FOLD_AT:
-            guard.stats.fold()
-        result: FirstTry[T] = FirstTry()
-        result.value = value
-        result.total_time = total_time
-        return result
+            # First and without a call, so that no interruption can leave this call under way.
+            call.guard = None
+            if call.outer is not None:
+                call.restore_outer(token)
 
-    async def execute(  # noqa: PLR0915 - the same
+    async def execute(
         self, operation: Callable[[], Awaitable[T]], policy: RetryPolicy, name: str
     ) -> RetryResult[T]:
         """Run an asynchronous operation under `policy`, as `name`; never raises what it raises.
 
         Cancelling the caller cancels the operation, and passes through at once.
         """
+        call = self._begin(operation, policy, name, False)
+        token = None
         try:
-            guard = self._guards.get(name)
-        except TypeError:  # it cannot even be looked up; say what is wrong with it
-            guard = None
-        if guard is None or guard.policy is not policy:
+            token = ACTIVE.set(call)
+            steps = call.steps
+            if steps is None:
+                try:
+                    awaitable = operation()
+                    if type(awaitable) is not CoroutineType:
+                        require_awaitable(awaitable)
+                    value = await awaitable
+                except MisusedOperationError:
+                    raise
+                except Exception as error:
+                    steps = call.failed(error, operation)
+                else:
+                    return call.succeeded(value)
+            return await drive_async(steps, operation, self._clock)
+        finally:
+            call.guard = None
+            if call.outer is not None:
+                call.restore_outer(token)
+
+    def _begin(
+        self, operation: object, policy: RetryPolicy, name: str, blocking: bool
+    ) -> ActiveCall:
+        """Return a new call."""
+        try:
+            guard = self._guards[name]
+            if guard.policy is not policy:
+                guard = self._guard_for(policy, name)
+        except (KeyError, TypeError):  # new, or not a name: `_guard_for` says so
             guard = self._guard_for(policy, name)
         outer = ACTIVE.get()
+        if outer is not None and outer.guard is None:
+            outer = None  # that call has ended
         breaker = guard.breaker
         permit = breaker.permit
-        if outer is not None or not guard.plain or not breaker.closed:
-            return await self._execute(guard, operation, outer)
+        if outer is None and guard.plain and breaker.closed:
+            call = ActiveCall()
+            call.guard = guard
+            call.outer = call.steps = None
+            call.permit = permit
+            call.started = self._monotonic()
+            return call
         if not callable(operation):
-            raise _not_callable(operation)
-        started = self._monotonic()
-        frame = Frame()
-        value: T | None = None
-        steps: Steps[T] | None = None
-        token = ACTIVE.set(frame)
-        try:
-            frame.guard = guard  # only here, as an interruption before leaves the frame active
-            try:
-                awaitable = operation()
-                if type(awaitable) is not CoroutineType:
-                    require_awaitable(awaitable)
-                value = await awaitable
-            except MisusedOperationError:
-                raise
-            except Exception as error:
-                steps = Call[T](guard, started, policy.max_attempts).steps_after(error, permit)
-            if steps is not None:
-                return await drive_async(steps, operation, self._clock)
-        finally:
-            frame.guard = None
-            ACTIVE.reset(token)
-        if not breaker.quiet:
-            breaker.record_success(permit)
-        total_time = self._monotonic() - started
-        first_tries = guard.first_tries
-        first_tries.append(total_time)
-        if len(first_tries) >= FOLD_AT:
-            guard.stats.fold()
-        result: FirstTry[T] = FirstTry()
-        result.value = value
-        result.total_time = total_time
-        return result
+            raise TypeError(f"operation must be callable, got {operation!r}")
+        return LimitedCall(guard, self._monotonic(), outer, blocking=blocking)
 
     def guard(self, policy: RetryPolicy, name: str) -> Decorator:
         """Decorate a blocking or asynchronous function: it runs under `policy`, as `name`.
@@ -212,7 +185,7 @@ class RetryService:
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
             if not callable(function):
-                raise _not_callable(function)
+                raise TypeError(f"operation must be callable, got {function!r}")
             if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
                 raise TypeError(
                     f"guard cannot wrap a generator function, got {function!r}: "
@@ -235,52 +208,6 @@ class RetryService:
             return guarded
 
         return cast(Decorator, decorate)
-
-    def _execute_sync(
-        self, guard: Guard, operation: Callable[[], T], outer: Frame | None
-    ) -> RetryResult[T]:
-        """Run a call that needs more than a plain first attempt."""
-        if not callable(operation):
-            raise _not_callable(operation)
-        if outer is not None and not outer.under_way:
-            ACTIVE.set(None)  # a context that outlived its call: later calls are quick again
-            outer = None
-        started = self._monotonic()
-        frame = LimitedFrame(guard, started, outer)
-        token = None
-        try:
-            token = ACTIVE.set(frame)
-            steps = _steps(frame, guard, started, blocking=True)
-            return drive(steps, operation, self._clock, guard.abandoned)
-        finally:
-            # First and without a call, so no interruption can leave this call under way.
-            frame.guard = None
-            if token is not None:
-                ACTIVE.reset(token)
-            frame.end()
-
-    async def _execute(
-        self, guard: Guard, operation: Callable[[], Awaitable[T]], outer: Frame | None
-    ) -> RetryResult[T]:
-        """Run a call that needs more than a plain first attempt."""
-        if not callable(operation):
-            raise _not_callable(operation)
-        if outer is not None and not outer.under_way:
-            ACTIVE.set(None)  # a context that outlived its call: later calls are quick again
-            outer = None
-        started = self._monotonic()
-        frame = LimitedFrame(guard, started, outer)
-        token = None
-        try:
-            token = ACTIVE.set(frame)
-            steps = _steps(frame, guard, started, blocking=False)
-            return await drive_async(steps, operation, self._clock)
-        finally:
-            # First and without a call, so no interruption can leave this call under way.
-            frame.guard = None
-            if token is not None:
-                ACTIVE.reset(token)
-            frame.end()
 
     # -- what is known per name ----------------------------------------------------------------
 
@@ -354,24 +281,8 @@ class RetryService:
             return guard
 
 
-def _steps(frame: LimitedFrame, guard: Guard, started: float, *, blocking: bool) -> Steps[Any]:
-    call: Call[Any] = Call(
-        guard,
-        started,
-        frame.attempts,
-        frame.deadline_at,
-        within_own=frame.within_own,
-        blocking=blocking,
-    )
-    return call.steps()
-
-
 def _is_async(function: Callable[..., Any]) -> bool:
     """Say whether calling `function`, or an object with an asynchronous `__call__`, is async."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         type(function).__call__
     )
-
-
-def _not_callable(operation: object) -> TypeError:
-    return TypeError(f"operation must be callable, got {operation!r}")
