@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.events import Event, Listener, NestedGuardFound
+from holdfast.resilience import checks
 from holdfast.resilience.breaker.transitions import Permit
 from holdfast.resilience.call import Call, Steps
 from holdfast.resilience.guard import Guard
@@ -90,8 +91,7 @@ class ActiveCall:
 
     def failed(self, error: Exception, operation: object) -> Steps[Any]:
         """Return the steps that follow the failure of the plain first attempt."""
-        if not callable(operation):
-            raise TypeError(f"operation must be callable, got {operation!r}")
+        checks.require_callable(operation)
         assert self.guard is not None
         call: Call[Any] = Call(self.guard, self.started, self.guard.policy.max_attempts)
         return call.steps_after(error, self.permit)

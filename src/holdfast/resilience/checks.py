@@ -101,6 +101,12 @@ def callables(field: str, values: Iterable[F]) -> tuple[F, ...]:
     return found
 
 
+def require_callable(operation: object) -> None:
+    """Refuse an operation that cannot be called."""
+    if not callable(operation):
+        raise TypeError(f"operation must be callable, got {operation!r}")
+
+
 def refuse_coroutine(value: object) -> None:
     """Refuse what shows that an operation said to be blocking was asynchronous."""
     if isinstance(value, CoroutineType):

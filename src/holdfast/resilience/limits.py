@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from holdfast.clock import CallCutOff, Clock
 from holdfast.resilience.policy import ConcurrencyLimit, RateLimit, RetryBudget
-from holdfast.resilience.recent import RecentCounts
+from holdfast.resilience.recent_counts import RecentCounts
 
 T = TypeVar("T")
 

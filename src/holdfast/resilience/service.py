@@ -171,8 +171,7 @@ class RetryService:
             call.permit = permit
             call.started = self._monotonic()
             return call
-        if not callable(operation):
-            raise TypeError(f"operation must be callable, got {operation!r}")
+        checks.require_callable(operation)
         return LimitedCall(guard, self._monotonic(), outer, blocking=blocking)
 
     def guard(self, policy: RetryPolicy, name: str) -> Decorator:
@@ -184,8 +183,7 @@ class RetryService:
         self._guard_for(policy, name)
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-            if not callable(function):
-                raise TypeError(f"operation must be callable, got {function!r}")
+            checks.require_callable(function)
             if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
                 raise TypeError(
                     f"guard cannot wrap a generator function, got {function!r}: "

@@ -67,3 +67,22 @@ def test_the_policy_chooses_the_window():
     assert isinstance(window_for(BreakerPolicy(failure_rate=0.5)), CountWindow)
     timed = BreakerPolicy(failure_rate=0.5, window_seconds=120)
     assert isinstance(window_for(timed), TimeWindow)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.floats(0, 3)), max_size=60),
+    st.sampled_from([{"window_calls": 7}, {"window_seconds": 10.0}]),
+)
+def test_a_window_that_is_stored_and_loaded_for_each_call_counts_as_one_in_memory(calls, kind):
+    policy = BreakerPolicy(failure_rate=0.5, **kind)
+    kept, entries, now = window_for(policy), (), 0.0
+    assert kept is not None
+    for failed, wait in calls:
+        now += wait
+        kept.record(failed, now)
+        loaded = window_for(policy, entries)
+        assert loaded is not None
+        loaded.record(failed, now)
+        entries = loaded.entries()
+        assert loaded.totals(now) == kept.totals(now)
+        assert entries == kept.entries()

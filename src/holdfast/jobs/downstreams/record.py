@@ -11,10 +11,8 @@ from enum import StrEnum
 
 from holdfast.resilience.breaker import transitions
 from holdfast.resilience.breaker.transitions import Circuit, CircuitState, Permit
+from holdfast.resilience.breaker.window import window_for
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
-
-_BUCKETS = 20
-"""Buckets of a time window."""
 
 
 class HoldMode(StrEnum):
@@ -162,12 +160,12 @@ def _judge_one(
     if report.verdict is Verdict.NEITHER:
         moved, window = transitions.give_back(circuit, permit), record.window
     else:
-        failed = report.verdict is Verdict.FAILURE
-        window = _add_call(record.window, policy, failed, now)
+        failed, rate_passed, window = report.verdict is Verdict.FAILURE, False, record.window
+        counts = window_for(policy, window)
+        if counts is not None:
+            counts.record(failed, now)
+            rate_passed, window = policy.rate_passed(*counts.totals(now)), counts.entries()
         if failed:
-            rate_passed = policy.rate_passed(
-                sum(calls for _, calls, _ in window), sum(failures for _, _, failures in window)
-            )
             moved = transitions.fail(circuit, policy, permit, now, rate_passed=rate_passed)
             last_error = report.code
         else:
@@ -193,18 +191,3 @@ def with_circuit(record: DownstreamRecord, circuit: Circuit, now: float) -> Down
         )
     tripped = before.state is CircuitState.CLOSED
     return replace(record, circuit=circuit, window=(), trips=record.trips + tripped)
-
-
-def _add_call(
-    window: tuple[tuple[int, int, int], ...], policy: BreakerPolicy, failed: bool, now: float
-) -> tuple[tuple[int, int, int], ...]:
-    if policy.failure_rate is None:
-        return window
-    if policy.window_seconds is None:
-        return (*window, (0, 1, int(failed)))[-policy.window_calls :]
-    bucket = int(now // (policy.window_seconds / _BUCKETS))
-    kept = tuple(entry for entry in window if entry[0] > bucket - _BUCKETS)
-    if kept and kept[-1][0] >= bucket:
-        last, calls, failures = kept[-1]
-        return (*kept[:-1], (last, calls + 1, failures + failed))
-    return (*kept, (bucket, 1, int(failed)))

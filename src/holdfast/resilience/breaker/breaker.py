@@ -237,8 +237,7 @@ class CircuitBreaker:
         return CircuitOpenError(self.name, self.snapshot().next_attempt_at)
 
     def _acquire(self, operation: object) -> Permit:
-        if not callable(operation):
-            raise TypeError(f"operation must be callable, got {operation!r}")
+        checks.require_callable(operation)
         permit = self.try_acquire()
         if permit is None:
             raise self.refusal()

@@ -1,13 +1,15 @@
 """Sliding windows that know, at any moment, how many calls they hold and how many failed.
 
+The breaker in memory keeps one; the durable record of a downstream keeps its `entries()`.
 Running totals are kept: what leaves the window is subtracted, nothing is ever summed anew.
 The caller brings the lock.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from holdfast.resilience.policy import BreakerPolicy
-from holdfast.resilience.recent import RecentCounts
+from holdfast.resilience.recent_counts import Entry, RecentCounts
 
 
 class Window(Protocol):
@@ -25,24 +27,31 @@ class Window(Protocol):
         """Forget everything."""
         ...
 
+    def entries(self) -> tuple[Entry, ...]:
+        """Return what it holds, oldest first: a number, calls, failures."""
+        ...
+
 
 class CountWindow:
     """The last `size` calls."""
 
     __slots__ = ("_calls", "_failures", "_next", "_outcomes")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, entries: Iterable[Entry] = ()) -> None:
         self._outcomes = bytearray(size)
         self._next = 0
         self._calls = 0
         self._failures = 0
+        for _, calls, failures in entries:
+            for call in range(calls):
+                self.record(call < failures, 0.0)
 
     def totals(self, now: float) -> tuple[int, int]:  # noqa: ARG002 - one protocol, two windows
         """Return how many calls the window holds, and how many of them failed."""
         return self._calls, self._failures
 
     def record(self, failed: bool, now: float) -> None:  # noqa: ARG002 - one protocol, two windows
-        """Add the outcome of one call, letting go of the oldest where the window is full."""
+        """Add the outcome of one call; the oldest leaves where the window is full."""
         outcomes, place = self._outcomes, self._next
         size = len(outcomes)
         if self._calls == size:
@@ -59,14 +68,19 @@ class CountWindow:
         self._failures = 0
         self._next = 0
 
+    def entries(self) -> tuple[Entry, ...]:
+        """Return one entry for each call, oldest first."""
+        first, size = self._next - self._calls, len(self._outcomes)
+        return tuple((0, 1, self._outcomes[(first + n) % size]) for n in range(self._calls))
+
 
 class TimeWindow:
     """The calls of the last `seconds`."""
 
     __slots__ = ("_recent",)
 
-    def __init__(self, seconds: float) -> None:
-        self._recent = RecentCounts(seconds)
+    def __init__(self, seconds: float, entries: Iterable[Entry] = ()) -> None:
+        self._recent = RecentCounts(seconds, entries)
 
     def totals(self, now: float) -> tuple[int, int]:
         """Return how many calls the window holds at `now`, in seconds, and how many failed."""
@@ -81,11 +95,15 @@ class TimeWindow:
         """Forget everything."""
         self._recent.clear()
 
+    def entries(self) -> tuple[Entry, ...]:
+        """Return one entry for each bucket of time, oldest first."""
+        return self._recent.entries()
 
-def window_for(policy: BreakerPolicy) -> Window | None:
-    """Make the window that `policy` asks for, or None where it has no rate rule."""
+
+def window_for(policy: BreakerPolicy, entries: Iterable[Entry] = ()) -> Window | None:
+    """Make the window that `policy` asks for, holding `entries`; None where it has no rate rule."""
     if policy.failure_rate is None:
         return None
     if policy.window_seconds is not None:
-        return TimeWindow(policy.window_seconds)
-    return CountWindow(policy.window_calls)
+        return TimeWindow(policy.window_seconds, entries)
+    return CountWindow(policy.window_calls, entries)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.resilience.recent import RecentCounts
+from holdfast.resilience.recent_counts import RecentCounts
 
 
 def test_both_totals_grow_on_their_own():
