@@ -53,7 +53,7 @@ def test_a_call_that_takes_too_long_is_cut_off():
     stop.set()
 
 
-def test_the_caller_can_tell_a_cut_from_the_operations_own_timeout():
+def test_a_cut_off_differs_from_the_operations_own_timeout():
     def operation() -> None:
         raise TimeoutError("mine")
 

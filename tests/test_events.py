@@ -9,7 +9,7 @@ from holdfast.errors import Category
 from holdfast.events import AttemptFailed, BreakerChanged, CallFinished, Event, notify
 
 
-def test_every_listener_is_told_in_order():
+def test_every_listener_is_called_in_order():
     told: list[tuple[str, Event]] = []
     event = BreakerChanged("gateway", "CLOSED", "OPEN", "test")
     listeners = [
@@ -20,7 +20,7 @@ def test_every_listener_is_told_in_order():
     assert told == [("first", event), ("second", event)]
 
 
-def test_a_failing_listener_is_logged_and_the_others_are_still_told(caplog):
+def test_a_failing_listener_is_logged_and_the_others_are_still_called(caplog):
     told: list[Event] = []
 
     def failing(event: Event) -> None:

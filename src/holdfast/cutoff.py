@@ -30,7 +30,7 @@ class ThreadTask(Protocol):
         ...
 
     def announce(self) -> None:
-        """Tell those who wait that the work is done; the thread can be used again by now."""
+        """Wake the caller; the thread can be used for another task by now."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What happened, as frozen records, and who may listen.
+"""What happened, as frozen records, and the listeners that take them.
 
 A listener is any callable that takes one event. It is called in the thread or task where the
 event happened, never under a lock, and an error it raises is logged and goes no further.
@@ -23,7 +23,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailed(Event):
-    """An attempt raised, or was cut.
+    """An attempt raised, or was cut off.
 
     `delay` is the wait before the next attempt in seconds, or None where there is none.
     """
@@ -37,7 +37,7 @@ class AttemptFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class CallFinished(Event):
-    """A guarded call came to its end after `total_time` seconds, for the reason given."""
+    """A guarded call ended after `total_time` seconds, for the reason given."""
 
     ok: bool
     attempts: int
@@ -66,7 +66,7 @@ class NestedGuardFound(Event):
 
 
 class Listener(Protocol):
-    """Anything that can be told of an event."""
+    """Anything that takes an event."""
 
     def __call__(self, event: Event, /) -> None:
         """Take note of `event`."""
@@ -74,7 +74,7 @@ class Listener(Protocol):
 
 
 def notify(listeners: Iterable[Listener], event: Event) -> None:
-    """Tell every listener of `event`; the failure of one is logged and stops nothing."""
+    """Call every listener with `event`; the failure of one is logged and stops nothing."""
     for listener in listeners:
         try:
             listener(event)

@@ -70,7 +70,7 @@ class TimeLimit:
         self._token = RUNNING.set(self)
 
     def __exit__(self, kind: object, *_: object) -> None:
-        # What a failed attempt has left running, in a thread or task, works for nobody.
+        # The result of what a failed attempt has left running is not used.
         self._cancelled = kind is not None
         token, self._token = self._token, None
         if token is not None:

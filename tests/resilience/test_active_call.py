@@ -115,7 +115,7 @@ def test_a_call_runs_every_name_around_it_until_its_call_has_ended():
     assert not plain.runs(outer.stats)
 
 
-def test_a_listener_runs_outside_of_the_call_that_it_hears_of():
+def test_a_listener_runs_outside_of_the_call_whose_event_it_gets():
     call = _plain_call(_guard(_operation()))
     seen = []
     token = ACTIVE.set(call)

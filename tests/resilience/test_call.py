@@ -279,7 +279,7 @@ def test_a_wait_that_the_deadline_does_not_leave_ends_the_call_and_says_when():
     assert result.retry_at == hand.clock.wall() + 4
 
 
-def test_after_the_last_attempt_the_wait_that_was_asked_for_is_told():
+def test_after_the_last_attempt_the_result_has_the_wait_that_was_asked_for():
     hand = _Hand(max_attempts=1)
     hand.next()
     result = hand.fail(RetryLater(7))
@@ -487,7 +487,7 @@ def test_a_call_that_the_breaker_refuses_uses_up_no_rate_and_waits_for_no_turn(h
     assert rate.reserve(hand.clock.monotonic(), 0.0) == 0
 
 
-def test_a_cancelled_trial_gives_its_place_back():
+def test_a_cancelled_trial_releases_its_place():
     hand = _Hand(breaker=TRIPPING)
     _open(hand.operation)
     hand.clock.advance(30)
@@ -553,7 +553,7 @@ def test_a_wait_for_the_rate_that_the_deadline_does_not_leave_is_refused_at_once
     assert first.guard.rate.reserve(first.clock.monotonic(), 60.0) == 60, "no place was kept"
 
 
-def test_whoever_is_cancelled_while_waiting_for_the_rate_gives_the_place_back():
+def test_a_call_cancelled_while_waiting_for_the_rate_releases_its_place():
     first = _Hand(rate=RateLimit(per_minute=1))
     first.next()
     second = _Hand(rate=RateLimit(per_minute=1), clock=first.clock, operation=first.operation)
@@ -714,7 +714,7 @@ def test_calls_earn_the_share_that_retries_spend():
 # -- events ------------------------------------------------------------------------------------
 
 
-def test_listeners_hear_of_failed_attempts_and_of_the_end_in_order():
+def test_listeners_get_failed_attempts_and_the_end_in_order():
     told: list[Event] = []
     hand = _Hand(listeners=[told.append], max_attempts=2)
     hand.next()
@@ -730,7 +730,7 @@ def test_listeners_hear_of_failed_attempts_and_of_the_end_in_order():
 
 
 @pytest.mark.parametrize("ends_with", [Outcome("value"), Outcome(error=Permanent("PARSE_ERROR"))])
-def test_the_turn_is_free_before_a_listener_hears_of_the_end(ends_with):
+def test_the_turn_is_free_before_a_listener_gets_the_end(ends_with):
     running: list[int] = []
     hand = _Hand(
         listeners=[lambda event: running.append(hand.guard.gate.running)],  # type: ignore[union-attr]

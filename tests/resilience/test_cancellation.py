@@ -122,7 +122,7 @@ def test_a_task_cancelled_in_the_instant_its_turn_comes_hands_it_on():
     clock.run(main())
 
 
-def test_a_task_cancelled_while_it_waits_for_the_rate_gives_its_place_back():
+def test_a_task_cancelled_while_it_waits_for_the_rate_releases_its_place():
     clock = VirtualClock()
     service = RetryService(clock=clock)
     policy = RetryPolicy(
@@ -141,7 +141,7 @@ def test_a_task_cancelled_while_it_waits_for_the_rate_gives_its_place_back():
     assert clock.run(main()) == 60, "the place of the cancelled call was not lost"
 
 
-def test_a_cancelled_trial_gives_its_place_back():
+def test_a_cancelled_trial_releases_its_place():
     clock = VirtualClock()
     service = RetryService(clock=clock)
     policy = RetryPolicy(
@@ -277,7 +277,7 @@ def _raise_down() -> None:
     raise DOWN
 
 
-def test_an_interrupted_wait_for_the_rate_gives_place_and_turn_back():
+def test_an_interrupted_wait_for_the_rate_releases_place_and_turn():
     clock = _InterruptedClock()
     service = RetryService(clock=clock)
     policy = RetryPolicy(rate=RateLimit(per_minute=1), concurrency=ConcurrencyLimit(1))
@@ -291,7 +291,7 @@ def test_an_interrupted_wait_for_the_rate_gives_place_and_turn_back():
     assert operation.rate.reserve(clock.monotonic(), 100) == 60
 
 
-def test_an_interrupted_trial_gives_its_place_back():
+def test_an_interrupted_trial_releases_its_place():
     clock = VirtualClock()
     service = RetryService(clock=clock)
     policy = RetryPolicy(

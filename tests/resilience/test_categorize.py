@@ -145,7 +145,7 @@ def test_our_own_errors_mean_what_they_say(error, category, counts, ambiguous, r
     assert found.retry is (RetryRule.POLICY if category is TRANSIENT else RetryRule.NEVER)
 
 
-def test_our_verdict_on_a_foreign_error_keeps_the_verdict_and_tells_its_status():
+def test_our_error_around_a_foreign_one_keeps_its_verdict_and_shows_the_status():
     try:
         raise Permanent("GW_4XX", "no such mapping") from status_error(503)
     except Permanent as error:
@@ -220,7 +220,7 @@ def test_a_known_wrapper_keeps_its_own_verdict():
     assert categorize(error) is PERMANENT
 
 
-def test_the_words_of_a_cause_are_heard_after_those_of_the_wrapper():
+def test_the_message_of_a_cause_counts_after_that_of_the_wrapper():
     assert categorize(wrapped(ValueError("invalid api key"))) is PERMANENT
     assert categorize(wrapped(ValueError("invalid api key"), "timeout")) is TRANSIENT
 

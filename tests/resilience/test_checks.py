@@ -70,7 +70,7 @@ def test_a_whole_number_above_its_bound_is_refused():
         checks.whole("attempts", 8, at_least=1, at_most=7)
 
 
-def test_a_clock_is_what_can_tell_the_time_and_wait():
+def test_a_clock_needs_every_method_of_the_protocol():
     clock = VirtualClock()
     assert checks.clock("clock", clock) is clock
     assert checks.clock("clock", SYSTEM_CLOCK) is SYSTEM_CLOCK

@@ -91,7 +91,7 @@ def test_a_permanent_error_has_nothing_to_wait_for():
         ("CANCELLED", PERMANENT, "CANCELLED"),
     ],
 )
-def test_grpc_tells_its_code_when_called(word, category, code):
+def test_the_code_of_a_grpc_error_is_a_method(word, category, code):
     answer = Enum("StatusCode", {word: (1, "x")})[word]  # type: ignore[misc]
     error = foreign("grpc", "RpcError")("connection")
     vars(error)["code"] = lambda: answer
@@ -270,5 +270,5 @@ def test_error_numbers_by_the_system_and_by_name(names, category, code):
 @pytest.mark.parametrize(
     "word", ["", "E", "ENOSUCH", "E_NOENT", "errorcode", "e3q8", "Unavailable"]
 )
-def test_a_word_that_is_no_code_says_nothing(word):
+def test_an_unknown_code_is_ignored(word):
     assert by_status_word(word) is None

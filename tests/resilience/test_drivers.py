@@ -250,7 +250,7 @@ def test_a_turn_granted_at_the_moment_of_giving_up_is_not_lost():
     assert gate.running == int(granted), "a turn is held exactly where it was said to be granted"
 
 
-def test_a_loop_closed_under_a_waiting_task_does_not_hurt_whoever_leaves():
+def test_a_loop_closed_under_a_waiting_task_is_no_error_for_the_caller_that_leaves():
     gate = _busy_gate()
     loop = asyncio.new_event_loop()
 

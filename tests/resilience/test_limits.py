@@ -62,7 +62,7 @@ def test_a_place_given_back_ahead_of_its_time_goes_to_the_next_caller():
     rate = RateLimiter(RateLimit(per_minute=1))
     rate.reserve(0.0, INFINITE)
     wait = rate.reserve(0.0, INFINITE)
-    rate.give_back(0.0 + wait)
+    rate.release(0.0 + wait)
     assert rate.reserve(10.0, INFINITE) == 50
     assert rate.reserve(10.0, INFINITE) == 110
 
@@ -70,14 +70,14 @@ def test_a_place_given_back_ahead_of_its_time_goes_to_the_next_caller():
 def test_a_place_given_back_too_late_is_not_used():
     rate = RateLimiter(RateLimit(per_minute=1))
     rate.reserve(0.0, INFINITE)
-    rate.give_back(0.0)
+    rate.release(0.0)
     assert rate.reserve(10.0, INFINITE) == 50
 
 
 def test_a_place_given_back_is_refused_where_even_it_is_too_far_away():
     rate = RateLimiter(RateLimit(per_minute=1))
     rate.reserve(0.0, INFINITE)
-    rate.give_back(rate.reserve(0.0, INFINITE))
+    rate.release(rate.reserve(0.0, INFINITE))
     assert rate.reserve(0.0, 5.0) == 60
     assert rate.reserve(0.0, INFINITE) == 60, "the refused caller took the place"
 
@@ -100,7 +100,7 @@ def test_no_window_ever_holds_more_starts_than_the_limit(per_minute, per_day, ca
         if wait > longest:
             continue
         if cancelled:
-            rate.give_back(now + wait)
+            rate.release(now + wait)
         else:
             starts.append(now + wait)
     starts.sort()
@@ -111,7 +111,7 @@ def test_no_window_ever_holds_more_starts_than_the_limit(per_minute, per_day, ca
 
 
 @given(st.integers(1, 4), st.lists(st.floats(0, 30), min_size=1, max_size=40))
-def test_nobody_waits_longer_than_the_limit_demands(per_minute, gaps):
+def test_no_start_waits_longer_than_the_limit_demands(per_minute, gaps):
     rate = RateLimiter(RateLimit(per_minute=per_minute))
     now, starts = 0.0, deque[float](maxlen=per_minute)
     for gap in gaps:
@@ -195,7 +195,7 @@ def test_at_most_the_limit_enters():
     assert gate.running == 2
 
 
-def test_whoever_waits_gets_the_turn_in_the_order_of_arrival():
+def test_waiters_get_the_turn_in_the_order_of_arrival():
     gate = ConcurrencyGate(ConcurrencyLimit(1))
     first = _Holder()
     assert gate.try_enter(first)

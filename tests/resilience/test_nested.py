@@ -335,7 +335,7 @@ def test_a_trial_that_calls_its_own_name_inside_recovers(asynchronous):
     assert service.circuit_state("svc").recoveries == 1
 
 
-def test_a_task_that_outlives_its_call_waits_for_a_turn_like_anybody():
+def test_a_task_that_outlives_its_call_waits_for_a_turn_as_any_other():
     clock = VirtualClock()
     service = RetryService(clock=clock)
     policy = RetryPolicy(max_attempts=1, concurrency=ConcurrencyLimit(1, max_wait=0))

@@ -43,18 +43,18 @@ def test_a_policy_is_a_value_that_cannot_be_changed():
         policy.max_attempts = 9  # type: ignore[misc]
 
 
-def test_the_rate_is_judged_from_a_full_window_of_calls_unless_told_otherwise():
+def test_the_rate_is_judged_from_a_full_window_of_calls_by_default():
     assert BreakerPolicy(failure_rate=0.5, window_calls=20).judged_from == 20
     assert BreakerPolicy(failure_rate=0.5, window_calls=20, minimum_calls=4).judged_from == 4
 
 
-def test_a_window_of_time_is_judged_from_ten_calls_unless_told_otherwise():
+def test_a_window_of_time_is_judged_from_ten_calls_by_default():
     assert BreakerPolicy(failure_rate=0.5, window_seconds=60).judged_from == 10
     timed = BreakerPolicy(failure_rate=0.5, window_seconds=60, minimum_calls=500)
     assert timed.judged_from == 500
 
 
-def test_a_trial_keeps_its_place_for_open_for_unless_told_otherwise():
+def test_a_trial_keeps_its_place_for_open_for_by_default():
     assert BreakerPolicy(open_for=7).trial_lifetime == 7
     assert BreakerPolicy(open_for=7, trial_timeout=2).trial_lifetime == 2
 

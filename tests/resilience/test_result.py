@@ -1,4 +1,4 @@
-"""What a guarded call brings back."""
+"""The result of a guarded call."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_the_stop_reasons_of_the_contract_exist():
     assert [StopReason[name].value for name in named] == named
 
 
-def test_the_representation_tells_the_outcome():
+def test_the_representation_shows_the_outcome():
     good = repr(_first_try(7, 0.25))
     assert good == "RetryResult(value=7, attempts=1, stop_reason=SUCCESS, total_time=0.250000)"
     bad = repr(Ended(None, ValueError("no"), 3, 0.0, StopReason.ATTEMPTS, ()))

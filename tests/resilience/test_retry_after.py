@@ -142,7 +142,7 @@ def test_the_attribute_is_read_as_number_text_duration_or_date(value, seconds):
     assert asked(_Loose(retry_after=value)) == seconds
 
 
-def test_an_attribute_of_no_use_leaves_the_word_to_the_header():
+def test_an_unusable_attribute_leaves_the_decision_to_the_header():
     assert asked(_Loose(retry_after="soon", headers={"Retry-After": "3"})) == 3.0
 
 
@@ -183,7 +183,7 @@ def test_a_cause_is_asked_where_the_error_itself_is_silent():
     assert asked(outer) == 8.0
 
 
-def test_the_outermost_word_holds():
+def test_the_outermost_retry_after_counts():
     outer = RetryLater(2)
     outer.__cause__ = from_httpx({"Retry-After": "8"})
     assert asked(outer) == 2.0

@@ -1,4 +1,4 @@
-"""The door: `RetryService`."""
+"""`RetryService`: calls, and what is known of each name."""
 
 import asyncio
 import functools
@@ -187,7 +187,7 @@ def test_client_errors_neither_open_nor_count(calls):
     assert calls.service.circuit_state("svc").failure_count == 0
 
 
-def test_a_trial_ended_by_a_client_error_gives_its_place_to_the_next(calls):
+def test_a_trial_ended_by_a_client_error_releases_its_place(calls):
     for _ in range(3):
         calls.run([DOWN], TRIPPING)
     calls.clock.advance(60)
@@ -462,7 +462,7 @@ def test_a_budget_that_came_later_bounds_the_retries_of_earlier_policies(calls):
     assert (result.stop_reason, result.attempts) == (StopReason.BUDGET, 2)
 
 
-def test_a_turn_is_refused_at_once_where_nobody_may_wait():
+def test_a_turn_is_refused_at_once_where_waiting_is_not_allowed():
     service = RetryService()
     policy = RetryPolicy(max_attempts=1, concurrency=ConcurrencyLimit(2, max_wait=0))
     inside, release = threading.Semaphore(0), threading.Event()

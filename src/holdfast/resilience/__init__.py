@@ -1,5 +1,5 @@
 """Guarded calls inside one process: retries, breakers, limits, deadlines, statistics.
 
-Standard library only. `service.py` is the door; `call.py` decides what happens next in a call,
-`drivers.py` does it, for blocking and for asynchronous operations alike.
+Standard library only. `service.py` is where calls enter, `call.py` decides what happens next in a
+call, and `drivers.py` does it, for blocking and for asynchronous operations alike.
 """

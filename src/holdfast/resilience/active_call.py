@@ -64,7 +64,7 @@ class ActiveCall:
         return None
 
     def runs(self, stats: OperationStats) -> bool:
-        """Say whether this call, or one around it, is of the name that `stats` belong to."""
+        """Return whether this call, or one around it, is of the name that `stats` belong to."""
         return self.guard is not None and self.guard.stats is stats
 
     def restore_outer(self, token: "Token[ActiveCall | None] | None") -> None:
@@ -130,14 +130,14 @@ class LimitedCall(ActiveCall):
     def deadline_on(self, clock: Clock) -> float | None:
         """Return when the call must end, on the monotonic `clock`; None where it need not.
 
-        Moments of one clock mean nothing on another: there only calls further out have a say.
+        Moments of one clock mean nothing on another: there only calls further out count.
         """
         if self.guard is not None and self.guard.clock is clock:
             return self.deadline_at
         return None if self.outer is None else self.outer.deadline_on(clock)
 
     def runs(self, stats: OperationStats) -> bool:
-        """Say whether this call, or one around it, is of the name that `stats` belong to."""
+        """Return whether this call, or one around it, is of the name that `stats` belong to."""
         return super().runs(stats) or (self.outer is not None and self.outer.runs(stats))
 
 
@@ -191,4 +191,4 @@ def _report_nesting(guard: Guard, outer: str, *, collapsed: bool) -> None:
         return
     consequence = "kept to one attempt" if collapsed else "attempts multiply"
     _log.warning("guard %s runs inside guard %s: %s", guard.name, outer, consequence)
-    guard.tell(NestedGuardFound(guard.name, outer=outer, collapsed=collapsed))
+    guard.notify(NestedGuardFound(guard.name, outer=outer, collapsed=collapsed))

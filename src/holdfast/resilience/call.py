@@ -159,12 +159,12 @@ class Call(Generic[T]):
                     return self._succeed(outcome.value)
                 verdict = self._judge(outcome, began, limit)
         finally:
-            self._give_back()
+            self._release()
 
     # -- before an attempt ---------------------------------------------------------------------
 
     def _admit(self) -> Generator[Step, "Outcome[T] | bool | None", RetryResult[T] | None]:
-        """Ask everyone who may object, the breaker last; return the result where one refuses."""
+        """Pass all limits, the breaker last; return the result where one refuses."""
         guard, breaker = self._guard, self._guard.breaker
         if not self._within_own and breaker.refuses():
             # Asked first, too: a call that will be refused must not wait for a turn or use up rate.
@@ -236,7 +236,7 @@ class Call(Generic[T]):
         return self._stop(StopReason.CONCURRENCY, self._last_error(error))
 
     def _last_error(self, otherwise: Exception) -> BaseException:
-        """Prefer the downstream's own error over the news that we would not ask it again."""
+        """Prefer the downstream's last error over our own refusal."""
         return self._history[-1].error if self._history else otherwise
 
     def _deadline_error(self) -> BaseException:
@@ -277,7 +277,7 @@ class Call(Generic[T]):
             FailedAttempt(self._attempts, error, seen.category, delay or 0.0, now - began)
         )
         if self._guard.listeners:
-            self._guard.tell(
+            self._guard.notify(
                 AttemptFailed(
                     self._guard.name, self._attempts, error, seen.category, now - began, delay
                 )
@@ -358,8 +358,8 @@ class Call(Generic[T]):
 
     def _finish(self, result: RetryResult[T]) -> RetryResult[T]:
         guard = self._guard
-        # Before listeners hear of it: one of them may want the turn that this call has had.
-        self._give_back()
+        # Before listeners are called: one of them may need the turn of this call.
+        self._release()
         guard.stats.finished(
             result.total_time,
             result.attempts,
@@ -367,7 +367,7 @@ class Call(Generic[T]):
             exhausted=result.stop_reason is StopReason.ATTEMPTS,
         )
         if guard.listeners:
-            guard.tell(
+            guard.notify(
                 CallFinished(
                     guard.name, result.ok, result.attempts, result.total_time, result.stop_reason
                 )
@@ -384,14 +384,14 @@ class Call(Generic[T]):
         if self._guard.gate is not None:
             self._guard.gate.leave(self)
 
-    def _give_back(self) -> None:
-        """Return everything still held: the call ended, or its caller was cancelled."""
+    def _release(self) -> None:
+        """Release everything still held: the call ended, or its caller was cancelled."""
         try:
             if self._permit is not None:
-                self._guard.breaker.give_back(self._permit)
+                self._guard.breaker.release_permit(self._permit)
                 self._permit = None
             if self._start_reserved is not None and self._guard.rate is not None:
-                self._guard.rate.give_back(self._start_reserved)
+                self._guard.rate.release(self._start_reserved)
                 self._start_reserved = None
         finally:
             self._leave_gate()

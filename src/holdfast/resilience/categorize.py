@@ -29,9 +29,7 @@ from holdfast.resilience.codes import (
     by_status_word,
 )
 from holdfast.resilience.diagnosis import OUR_OWN, UNRECOGNISED, Diagnosis, permanent, transient
-from holdfast.resilience.recognise import Sighting, by_type, by_words, is_from, never_connected
-from holdfast.resilience.retry_after import retry_after
-from holdfast.resilience.shapes import (
+from holdfast.resilience.error_attributes import (
     MOST_DEPTH,
     MOST_ERRORS,
     attribute,
@@ -41,6 +39,8 @@ from holdfast.resilience.shapes import (
     is_plain,
     text,
 )
+from holdfast.resilience.known_errors import KnownType, by_type, by_words, is_from, never_connected
+from holdfast.resilience.retry_after import retry_after
 
 __all__ = ["Diagnosis", "categorize", "diagnose"]
 
@@ -53,7 +53,7 @@ def categorize(error: BaseException) -> Category:
 
 
 def diagnose(error: BaseException, *, wall_now: float) -> Diagnosis:
-    """Return all that can be told of an error; `wall_now` is the time in epoch seconds."""
+    """Return the full diagnosis of an error; `wall_now` is the time in epoch seconds."""
     found = _diagnosis(error, set(), 0)
     if found.category is Category.PERMANENT or is_plain(error):
         return found
@@ -76,13 +76,13 @@ def _evidence(error: BaseException, seen: set[int], depth: int) -> Diagnosis | N
             return own
     if is_a(error, BaseExceptionGroup):
         return _of_group(error, seen, depth)
-    sighting = by_type(type(error))
-    if sighting is not None and not sighting.vague:
-        return sighting.diagnosis
+    known_type = by_type(type(error))
+    if known_type is not None and not known_type.vague:
+        return known_type.diagnosis
     found = None
     if not is_plain(error):
         found = _by_attributes(error) or _wrapped(error, seen, depth)
-    return found if sighting is None else _refined(sighting, found, error)
+    return found if known_type is None else _refined(known_type, found, error)
 
 
 def _own(error: HoldfastError, seen: set[int], depth: int) -> Diagnosis | None:
@@ -106,7 +106,7 @@ def _own(error: HoldfastError, seen: set[int], depth: int) -> Diagnosis | None:
         return verdict
     cause = _wrapped(error, seen, depth)
     if is_a(error, RetryLater):
-        # On its own it is a wish of the operation and says nothing against the downstream.
+        # Without a cause it is a request of the operation, not a failure of the downstream.
         verdict = replace(verdict, counts=cause is not None and cause.counts)
     if cause is None:
         return verdict
@@ -137,10 +137,10 @@ def _wrapped(error: BaseException, seen: set[int], depth: int) -> Diagnosis | No
     return None
 
 
-def _refined(sighting: Sighting, found: Diagnosis | None, error: BaseException) -> Diagnosis:
-    """Return what the instance tells in the light of its type."""
-    default = sighting.diagnosis
-    if found is None or (sighting.network and found.code is ErrorCode.IO_ERROR):
+def _refined(known_type: KnownType, found: Diagnosis | None, error: BaseException) -> Diagnosis:
+    """Combine what the instance shows with what is known of its type."""
+    default = known_type.diagnosis
+    if found is None or (known_type.network and found.code is ErrorCode.IO_ERROR):
         if default.ambiguous and never_connected(text(error)):
             return replace(default, ambiguous=False)
         return default
@@ -164,7 +164,7 @@ def _by_http(error: BaseException) -> Diagnosis | None:
         attribute(error, "status_code"),
         attribute(error, "http_status"),
     ]
-    # These names stand for many things, so that only numbers of errors are believed.
+    # Libraries use these names for many things, so only error numbers are believed.
     codes = [_code(error), attribute(error, "status")]
     for values, lowest in ((statuses, 300), (codes, 400)):
         for value in values:

@@ -29,7 +29,7 @@ def number(
     9e9 seconds are 285 years; what is longer overflows timers instead of waiting.
 
     Raises:
-        TypeError: `value` is no number (a bool is none either).
+        TypeError: `value` is not a number; a bool is not one either.
         ValueError: it is not finite or lies outside the bounds.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -65,7 +65,7 @@ def instance(field: str, value: Any, kind: type, *, optional: bool = False) -> N
 
 
 def clock(field: str, value: Clock) -> Clock:
-    """Return `value`, unless it cannot tell the time and wait."""
+    """Return `value`; refuse it unless it has every method of a `Clock`."""
     if isinstance(value, type):
         raise TypeError(f"{field} must be a Clock, got the class {value.__name__}; make one of it")
     for method in ("monotonic", "wall", "sleep", "sleep_async", "call_within"):

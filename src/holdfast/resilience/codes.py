@@ -1,4 +1,4 @@
-"""What the numbers and short codes on an error say: HTTP status, SQLSTATE, result code, errno."""
+"""What the numbers and short codes on an error mean: HTTP status, SQLSTATE, result code, errno."""
 
 import errno
 import socket
@@ -28,7 +28,7 @@ from holdfast.resilience.diagnosis import (
 
 @lru_cache(maxsize=512)
 def by_status(status: int) -> Diagnosis | None:
-    """Judge an HTTP status; None for one that is no error."""
+    """Judge an HTTP status; None for one that is not an error."""
     if status == 429:
         return transient(ErrorCode.RATE_LIMITED, status=status)
     if status == 408:
@@ -92,7 +92,7 @@ _SQLSTATES: Final[dict[str, Diagnosis]] = {
     "08004": UNREACHED,
     "22": INVALID,
     "23": INVALID,
-    # A read-only answer to a write is what the old primary says after a failover.
+    # A read-only answer to a write is what the old primary sends after a failover.
     "25006": UNREACHED,
     "25P03": NEVER_SENT_IN_TIME,
     "25P04": NEVER_SENT_IN_TIME,
@@ -184,7 +184,7 @@ _ERRNOS: Final[dict[int, Diagnosis]] = {
     **_errnos(NO_MEMORY, "ENOMEM"),
     **_errnos(NO_ANSWER_IN_TIME, "ETIMEDOUT"),
     **_errnos(UNREACHED, "ECONNREFUSED EADDRNOTAVAIL"),
-    # A connection that stands can end with these too, so the request may have gone out.
+    # An established connection can end with these too, so the request may have gone out.
     **_errnos(BROKEN, "ECONNRESET ECONNABORTED EPIPE ENOTCONN ESHUTDOWN ENETDOWN ENETUNREACH"),
     **_errnos(BROKEN, "ENETRESET EHOSTDOWN EHOSTUNREACH ENOBUFS EPROTO"),
 }

@@ -8,7 +8,7 @@ from holdfast.errors import ERRORS, Category, ErrorCode, RetryRule
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Say what an error means for the next attempt.
+    """What an error means for the next attempt.
 
     `category` and `code`: what to do and what to call it; where they differ from the row of
         `ERRORS` (a full disk is an `IO_ERROR` that does not pass), this category holds.

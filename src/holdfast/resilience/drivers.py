@@ -141,6 +141,6 @@ async def _wait_for_turn_async(step: Turn) -> bool:
 
 
 def _wake(loop: asyncio.AbstractEventLoop, granted: asyncio.Event) -> None:
-    # The loop may have been closed under a waiting task; whoever leaves the gate must not suffer.
+    # The loop may have been closed under a waiting task; that is no error of the one who leaves.
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(granted.set)

@@ -58,7 +58,7 @@ class Operation:
         self.reported: dict[str, object] = {}
 
     def adopt(self, policy: RetryPolicy) -> bool:
-        """Make what `policy` needs and is not there yet; say whether a limit is new.
+        """Make what `policy` needs and is not there yet; return whether a limit is new.
 
         A limit holds for all calls of the name, those under policies that do not speak of it too.
 
@@ -137,6 +137,6 @@ class Guard:
             for part in (policy.attempt_timeout, policy.deadline, self.budget, self.rate, self.gate)
         )
 
-    def tell(self, event: Event) -> None:
-        """Tell the listeners of `event`."""
+    def notify(self, event: Event) -> None:
+        """Pass `event` to the listeners."""
         notify(self.listeners, event)

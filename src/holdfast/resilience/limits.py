@@ -62,8 +62,8 @@ class RateLimiter:
                     starts.append(now + wait)
             return wait
 
-    def give_back(self, start: float) -> None:
-        """Return a place that was not used; until `start` another caller may have it.
+    def release(self, start: float) -> None:
+        """Release a place that was not used; until `start` another caller may take it.
 
         It cannot move to an earlier moment: others have been given theirs around it.
         """
@@ -79,7 +79,7 @@ class RateLimiter:
 
 
 class RetryBudgetMeter:
-    """Count calls and retries of the last seconds, and say whether one more retry is affordable."""
+    """Count the last seconds' calls and retries, and decide whether one more is affordable."""
 
     __slots__ = ("_lock", "_recent", "budget")
 
@@ -94,7 +94,7 @@ class RetryBudgetMeter:
             self._recent.add(now, calls=1)
 
     def try_spend(self, now: float) -> bool:
-        """Take one retry out of the budget, or say that it is used up."""
+        """Take one retry out of the budget; False where it is used up."""
         with self._lock:
             recent = self._recent
             recent.forget_before(now)
@@ -119,7 +119,7 @@ class ConcurrencyGate:
     """Let at most `limit` attempts run at once; threads and tasks wait in one queue, in order.
 
     A turn belongs to its holder, so it can be ended twice without harm, and it ends with its
-    holder: an exception thrown into a thread between two lines of bookkeeping loses no turn.
+    holder: an interrupt (Ctrl-C) between two lines of bookkeeping loses no turn.
     """
 
     __slots__ = ("_holders", "_lock", "_queue", "limit")
@@ -136,9 +136,9 @@ class ConcurrencyGate:
         return len(self._holders)
 
     def try_enter(self, holder: object) -> bool:
-        """Take a turn for `holder` if one is free and nobody waits for it."""
+        """Take a turn for `holder` if one is free and no other holder waits for it."""
         with self._lock:
-            # A turn that ended with its holder has told nobody: those in line come first.
+            # A turn that ended with its holder woke no waiter: those in line come first.
             self._grant()
             free = self.running < self.limit.limit
             if free:
@@ -146,7 +146,7 @@ class ConcurrencyGate:
             return free
 
     def queue(self, holder: object, wake: Callable[[], None]) -> Ticket:
-        """Stand in line; `wake` is called, from any thread, once the ticket is granted.
+        """Join the queue; `wake` is called, from any thread, once the ticket is granted.
 
         It is called under the lock, sometimes twice, and must neither block nor come back here.
         """
@@ -163,7 +163,7 @@ class ConcurrencyGate:
             self._grant()
 
     def withdraw(self, ticket: Ticket) -> bool:
-        """Step out of the line; False says that the turn was granted in the meantime."""
+        """Leave the queue; False where the turn was granted in the meantime."""
         with self._lock:
             if ticket.granted:
                 return False
@@ -171,7 +171,7 @@ class ConcurrencyGate:
             return True
 
     def give_up(self, holder: object) -> None:
-        """Take `holder` out of the line; a turn granted in the meantime goes to the next."""
+        """Take `holder` out of the queue; a turn granted in the meantime goes to the next."""
         with self._lock:
             for ticket in [ticket for ticket in self._queue if ticket.holder is holder]:
                 self._queue.remove(ticket)
@@ -180,8 +180,8 @@ class ConcurrencyGate:
     def _grant(self) -> None:
         """Give free turns to the first in line, and wake them.
 
-        A ticket leaves the line last: whoever is interrupted before that, the next one who comes
-        by does all of it again.
+        A ticket leaves the queue last: where a caller is interrupted before that, the next call of
+        this method does all of it again.
         """
         while self._queue:
             ticket = self._queue[0]
@@ -190,7 +190,7 @@ class ConcurrencyGate:
             self._holders.add(ticket.holder)
             ticket.granted = True
             ticket.wake()
-            # A signal handler may have come by meanwhile.
+            # A signal handler may have done it meanwhile.
             if self._queue and self._queue[0] is ticket:
                 self._queue.popleft()
 

@@ -15,7 +15,7 @@ _MOST_REMEMBERED = 10_000_000
 """Calls that a window or a rate may remember one by one."""
 
 _SHORTEST_WINDOW = 0.001
-"""Seconds: a window cut into twenty parts still tells them apart."""
+"""Seconds: a window cut into twenty parts still keeps them apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class BreakerPolicy:
         return self.open_for if self.trial_timeout is None else self.trial_timeout
 
     def rate_passed(self, calls: int, failures: int) -> bool:
-        """Say whether `failures` among `calls` in the window open the breaker by rate."""
+        """Return whether `failures` among `calls` in the window open the breaker by rate."""
         if self.failure_rate is None or calls < self.judged_from:
             return False
         # Divided, not multiplied: 29 of 100 is not above 0.29, but 0.29 * 100 is below 29.

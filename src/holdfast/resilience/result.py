@@ -1,4 +1,4 @@
-"""What a guarded call brings back."""
+"""The result of a guarded call."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +16,7 @@ class StopReason(StrEnum):
     ATTEMPTS = "ATTEMPTS"
     """Every attempt that the policy allows was made."""
     PERMANENT = "PERMANENT"
-    """The error is one that another attempt cannot mend."""
+    """Another attempt cannot help: the error is permanent."""
     AMBIGUOUS = "AMBIGUOUS"
     """The effect may have happened, and the policy says that repeating it is not safe."""
     BREAKER = "BREAKER"

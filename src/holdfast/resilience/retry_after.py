@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from holdfast.errors import CircuitOpenError, RateLimitedError, RetryLater
-from holdfast.resilience.shapes import (
+from holdfast.resilience.error_attributes import (
     MOST_DEPTH,
     MOST_ERRORS,
     attribute,
@@ -16,7 +16,7 @@ from holdfast.resilience.shapes import (
 )
 
 LONGEST_WAIT = 366 * 86_400.0
-"""Seconds. Nobody asks for more in earnest; it is bounded and not ignored, because a shorter wait
+"""Seconds. No server means more than this; it is bounded and not ignored, because a shorter wait
 would be sooner than asked."""
 
 _MOST_DETAILS = 32
@@ -126,7 +126,7 @@ def _until(moment: datetime | None, wall_now: float) -> float | None:
 
 
 def _seconds(value: float) -> float | None:
-    """Return the number as a wait; a negative one or NaN is no wait that anybody asked for."""
+    """Return the number as a wait; None for a negative one or NaN."""
     return float(min(value, LONGEST_WAIT)) if value >= 0 and value != math.inf else None
 
 

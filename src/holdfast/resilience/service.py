@@ -1,4 +1,4 @@
-"""The door to guarded calls: `RetryService`."""
+"""`RetryService`: guarded calls, and what is known of each name."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -53,7 +53,7 @@ class RetryService:
     Args:
         clock: where time comes from.
         rng: where jitter comes from.
-        listeners: told of failed attempts, finished calls and changes of breakers.
+        listeners: called with failed attempts, finished calls and changes of breakers.
         nested: what to do with a guarded call inside another's attempt where both would retry:
             `"collapse"` keeps the inner one to a single attempt, `"allow"` lets attempts multiply.
         max_abandoned: how many threads the blocking attempts of one name that are over their time
@@ -210,7 +210,7 @@ class RetryService:
     # -- what is known per name ----------------------------------------------------------------
 
     def circuit_state(self, name: str) -> CircuitSnapshot:
-        """Return the breaker of `name` as it stands now.
+        """Return the breaker of `name` as it is now.
 
         Raises:
             KeyError: no call or guard has used that name yet.
@@ -280,7 +280,7 @@ class RetryService:
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    """Say whether calling `function`, or an object with an asynchronous `__call__`, is async."""
+    """Return whether calling `function`, or an object with an asynchronous `__call__`, is async."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         type(function).__call__
     )

@@ -12,7 +12,7 @@ _BOUNDS: list[float] = [_LOWEST * _GROWTH**step for step in range(620)]
 """Upper bounds of the histogram's buckets: 1 µs to about 10 h, each 4 % wider than the last."""
 
 FOLD_AT = 4096
-"""First tries collected before whoever adds one must fold them into the histogram."""
+"""First tries collected before the caller that adds one folds them into the histogram."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class OperationStats:
     """All counts of one name.
 
     A call that succeeds at its first attempt appends its duration in seconds to `first_tries`:
-    one atomic step without a lock. Whoever finds `FOLD_AT` of them there folds them.
+    one atomic step without a lock. The caller that finds `FOLD_AT` of them there folds them.
     """
 
     __slots__ = (

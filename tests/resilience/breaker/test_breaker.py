@@ -176,7 +176,7 @@ def test_an_error_that_does_not_count_neither_extends_nor_ends_a_streak(error):
 
 
 @pytest.mark.parametrize("error", NEITHER, ids=repr)
-def test_an_error_that_does_not_count_gives_a_trials_place_back(error):
+def test_an_error_that_does_not_count_releases_a_trials_place(error):
     clock = VirtualClock()
     breaker = _breaker(
         clock, consecutive_failures=1, open_for=60, trial_calls=1, exclude=(_Excluded,)
@@ -478,7 +478,7 @@ def test_a_hold_after_the_cooling_time_counts_only_the_time_that_it_was_open():
     assert breaker.snapshot().trips == 1, "it was open already"
 
 
-def test_listeners_hear_of_every_change_in_order_and_outside_the_lock():
+def test_listeners_get_every_change_in_order_and_outside_the_lock():
     clock = VirtualClock()
     told: list[tuple[Event, CircuitState]] = []
     breaker = _breaker(

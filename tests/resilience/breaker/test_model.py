@@ -74,7 +74,7 @@ class _Model:
             self.streak = 0
             self.window.append(False)
             return
-        self.give_back(leave)
+        self.release_permit(leave)
         self.successes += 1
         if self.successes >= self.policy.trial_calls:
             self.enter("CLOSED")
@@ -92,7 +92,7 @@ class _Model:
         if self.state == "HALF_OPEN" or by_streak or by_rate:
             self.enter("OPEN", now + self.policy.open_for)
 
-    def give_back(self, leave: _Leave) -> None:
+    def release_permit(self, leave: _Leave) -> None:
         if self.counts(leave):
             self.places = [place for place in self.places if place is not leave]
 
@@ -143,11 +143,11 @@ class BreakerAgainstModel(RuleBasedStateMachine):
             self.model.fail(leave, self.clock.monotonic())
 
     @rule(pair=permits)
-    def give_back(self, pair):
+    def release_permit(self, pair):
         permit, leave = pair
         if permit is not None:
-            self.breaker.give_back(permit)
-            self.model.give_back(leave)
+            self.breaker.release_permit(permit)
+            self.model.release_permit(leave)
 
     @rule(seconds=st.sampled_from([0.5, 2.0, 3.0, 10.0, 1000.0]))
     def wait(self, seconds):

@@ -13,8 +13,8 @@ from holdfast.resilience.breaker.transitions import (
     Permit,
     admit,
     fail,
-    give_back,
     move,
+    release_permit,
     state_at,
     succeed,
 )
@@ -158,10 +158,10 @@ def test_a_trial_that_lost_its_place_no_longer_matters():
     circuit, _ = admit(circuit, POLICY, 65.0)
     assert succeed(circuit, POLICY, lost, 66.0) is circuit
     assert fail(circuit, POLICY, lost, 66.0, rate_passed=True) is circuit
-    assert give_back(circuit, lost) is circuit
+    assert release_permit(circuit, lost) is circuit
 
 
-def test_a_late_trial_whose_place_nobody_took_still_counts():
+def test_a_late_trial_whose_place_is_still_free_counts():
     circuit, (late, _) = _trials(_opened(), 60.0, 2)
     assert late is not None
     assert succeed(circuit, POLICY, late, 99.0).successes == 1
@@ -170,7 +170,7 @@ def test_a_late_trial_whose_place_nobody_took_still_counts():
 def test_a_place_given_back_is_free_at_once():
     circuit, (permit, _) = _trials(_opened(), 60.0, 2)
     assert permit is not None
-    circuit = give_back(circuit, permit)
+    circuit = release_permit(circuit, permit)
     assert circuit.state is HALF_OPEN
     circuit, again = admit(circuit, POLICY, 60.0)
     assert again == Permit(circuit.generation, 3)
@@ -190,7 +190,7 @@ def test_a_late_result_from_before_the_last_move_changes_nothing(state, trial):
     late = Permit(circuit.generation - 1, trial)
     assert succeed(circuit, POLICY, late, 61.0) is circuit
     assert fail(circuit, POLICY, late, 61.0, rate_passed=True) is circuit
-    assert give_back(circuit, late) is circuit
+    assert release_permit(circuit, late) is circuit
 
 
 @pytest.mark.parametrize("state", [OPEN, HALF_OPEN])
@@ -199,7 +199,7 @@ def test_a_result_without_a_trials_place_changes_nothing_while_not_closed(state)
     placeless = Permit(circuit.generation)
     assert succeed(circuit, POLICY, placeless, 61.0) is circuit
     assert fail(circuit, POLICY, placeless, 61.0, rate_passed=True) is circuit
-    assert give_back(circuit, placeless) is circuit
+    assert release_permit(circuit, placeless) is circuit
 
 
 def test_a_held_circuit_stays_open_for_ever():

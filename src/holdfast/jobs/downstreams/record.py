@@ -158,7 +158,7 @@ def _judge_one(
     if permit.generation != circuit.generation:
         return record
     if report.verdict is Verdict.NEITHER:
-        moved, window = transitions.give_back(circuit, permit), record.window
+        moved, window = transitions.release_permit(circuit, permit), record.window
     else:
         failed, rate_passed, window = report.verdict is Verdict.FAILURE, False, record.window
         counts = window_for(policy, window)

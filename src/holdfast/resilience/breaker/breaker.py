@@ -67,7 +67,7 @@ class CircuitBreaker:
         policy: when to open, for how long, how to try again.
         name: what it protects, for errors and events.
         clock: where time comes from.
-        listeners: told of every change of state.
+        listeners: called at every change of state.
     """
 
     __slots__ = (
@@ -114,7 +114,7 @@ class CircuitBreaker:
     def _adopt(self, circuit: Circuit) -> None:
         """Take over `circuit`, and what the hot path reads of it without the lock.
 
-        A caller reads `permit` before `closed`, and they are written in the same order: whoever
+        A caller reads `permit` before `closed`, and they are written in the same order: one that
         sees a closed circuit holds its permit, or one that counts for nothing: an older one has
         another generation, and one of the circuit that is just opening has no trial's place.
         `quiet` says that a success would change nothing.
@@ -138,7 +138,7 @@ class CircuitBreaker:
             before = self._circuit
             circuit, leave = transitions.admit(before, self.policy, self._clock.monotonic())
             self._change(before, circuit)
-        self._tell(before, circuit)
+        self._notify(before, circuit)
         return leave
 
     def record_success(self, permit: Permit) -> None:
@@ -153,7 +153,7 @@ class CircuitBreaker:
                 return
             circuit = transitions.succeed(before, self.policy, permit, now)
             self._change(before, circuit)
-        self._tell(before, circuit)
+        self._notify(before, circuit)
 
     def record_failure(self, permit: Permit) -> None:
         """End the call under `permit` as a failure of what it protects."""
@@ -163,21 +163,21 @@ class CircuitBreaker:
             passed = self._count(permit, failed=True, now=now)
             circuit = transitions.fail(before, self.policy, permit, now, rate_passed=passed)
             self._change(before, circuit)
-        self._tell(before, circuit)
+        self._notify(before, circuit)
 
-    def give_back(self, permit: Permit) -> None:
+    def release_permit(self, permit: Permit) -> None:
         """End the call under `permit` as neither: cancelled, or an error that does not count."""
         if permit.trial is None:
             return
         with self._lock:
-            self._change(self._circuit, transitions.give_back(self._circuit, permit))
+            self._change(self._circuit, transitions.release_permit(self._circuit, permit))
 
     def record_error(self, permit: Permit, error: BaseException, *, counts: bool) -> None:
         """End the call under `permit` with `error`; `counts` is the categoriser's verdict."""
         if counts and not isinstance(error, self.policy.exclude):
             self.record_failure(permit)
         else:
-            self.give_back(permit)
+            self.release_permit(permit)
 
     # -- whole calls ---------------------------------------------------------------------------
 
@@ -217,14 +217,14 @@ class CircuitBreaker:
         return value
 
     def refuses(self) -> bool:
-        """Say whether it would refuse a call now; asking takes no place and counts nothing."""
+        """Return whether it would refuse a call now; asking takes no place and counts nothing."""
         if self.closed:
             return False
         _, leave = transitions.admit(self._circuit, self.policy, self._clock.monotonic())
         return leave is None
 
     def refuses_until(self, moment: float) -> bool:
-        """Say whether it is open and lets nothing through before `moment`, in monotonic seconds."""
+        """Return whether it lets nothing through before `moment`, in monotonic seconds."""
         circuit = self._circuit
         if circuit.state is not CircuitState.OPEN:
             return False
@@ -305,12 +305,12 @@ class CircuitBreaker:
                 return
             circuit = transitions.move(before, cause, self.policy, self._clock.monotonic())
             self._change(before, circuit)
-        self._tell(before, circuit)
+        self._notify(before, circuit)
 
     # -- under the lock ------------------------------------------------------------------------
 
     def _count(self, permit: Permit, *, failed: bool, now: float) -> bool:
-        """Put one outcome into the window; say whether the rate rule wants to open."""
+        """Put one outcome into the window; return whether the rate rule opens the circuit."""
         window = self._window
         if window is None or permit.generation != self._circuit.generation:
             return False
@@ -337,7 +337,7 @@ class CircuitBreaker:
         self._recoveries += after.cause is Cause.TRIALS_SUCCEEDED
 
     def _time_open(self, now: float) -> float:
-        """Seconds spent open; an opening ends when its time is over, not when somebody asks."""
+        """Seconds spent open; an opening ends when its time is over, not when the state is read."""
         if self._open_since is None:
             return self._left_open_total
         until = self._circuit.open_until
@@ -346,7 +346,7 @@ class CircuitBreaker:
 
     # -- outside the lock ----------------------------------------------------------------------
 
-    def _tell(self, before: Circuit, after: Circuit) -> None:
+    def _notify(self, before: Circuit, after: Circuit) -> None:
         if after.state is before.state:
             return
         level = logging.WARNING if after.state is CircuitState.OPEN else logging.INFO

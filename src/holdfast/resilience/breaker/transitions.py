@@ -12,7 +12,7 @@ from holdfast.resilience.policy import BreakerPolicy
 
 
 class CircuitState(StrEnum):
-    """Where a circuit stands."""
+    """The state of a circuit."""
 
     CLOSED = "CLOSED"
     """Calls flow."""
@@ -70,7 +70,7 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """All that a breaker remembers. Times are seconds on the clock of whoever keeps it.
+    """The state of a breaker. Times are seconds on the clock of the breaker that keeps it.
 
     Attributes:
         generation: raised by every move.
@@ -156,7 +156,7 @@ def fail(
     return counted
 
 
-def give_back(circuit: Circuit, permit: Permit) -> Circuit:
+def release_permit(circuit: Circuit, permit: Permit) -> Circuit:
     """Record that the call under `permit` ended as neither: its place is free again."""
     if permit.generation != circuit.generation or not _has_place(circuit, permit):
         return circuit

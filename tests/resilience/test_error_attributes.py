@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.resilience.shapes import (
+from holdfast.resilience.error_attributes import (
     attribute,
     driver_result,
     group_members,

@@ -1,4 +1,4 @@
-"""What an exception's type says, and, where nothing else is known, its words.
+"""What is known of an exception by its type and, where nothing else is known, by its message.
 
 Libraries are met by the package and name of their classes and never imported. Where it is unclear
 whether an error will pass, it is called transient: a few attempts too many cost little, a job
@@ -33,10 +33,10 @@ from holdfast.resilience.diagnosis import (
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """Say what a type alone tells; a `vague` one yields to whatever the instance tells.
+class KnownType:
+    """What is known by the type alone; a `vague` one yields to what the instance shows.
 
-    `network`: the type stands for the way to the downstream, so only a network error inside it
+    `network`: the type is of the connection to the downstream, so only a network error inside it
     says more; a missing socket file is a downstream that is not up, not a missing file.
     """
 
@@ -45,12 +45,12 @@ class Sighting:
     network: bool = False
 
 
-def _firm(diagnosis: Diagnosis, names: str) -> dict[str, Sighting]:
-    return dict.fromkeys(names.split(), Sighting(diagnosis))
+def _firm(diagnosis: Diagnosis, names: str) -> dict[str, KnownType]:
+    return dict.fromkeys(names.split(), KnownType(diagnosis))
 
 
-def _vague(diagnosis: Diagnosis, names: str, *, network: bool = True) -> dict[str, Sighting]:
-    return dict.fromkeys(names.split(), Sighting(diagnosis, vague=True, network=network))
+def _vague(diagnosis: Diagnosis, names: str, *, network: bool = True) -> dict[str, KnownType]:
+    return dict.fromkeys(names.split(), KnownType(diagnosis, vague=True, network=network))
 
 
 _HTTPX = {
@@ -73,7 +73,7 @@ _AMQP = {
     **_firm(REFUSED_BY_DOWNSTREAM, "ChannelPreconditionFailed DuplicateConsumerTag"),
 }
 
-TYPES: Final[dict[str, dict[str, Sighting]]] = {
+TYPES: Final[dict[str, dict[str, KnownType]]] = {
     "builtins": {
         **_firm(BUG, "TypeError AttributeError NameError ImportError SyntaxError"),
         **_firm(BUG, "NotImplementedError RecursionError AssertionError"),
@@ -161,9 +161,9 @@ TYPES: Final[dict[str, dict[str, Sighting]]] = {
     "psycopg_pool": _firm(NEVER_SENT_IN_TIME, "PoolTimeout"),
     "sqlalchemy": _firm(NEVER_SENT_IN_TIME, "TimeoutError"),
 }
-"""What a class says by the package it comes from and its name."""
+"""What is known of a class by its package and name."""
 
-ANYWHERE: Final[dict[str, Sighting]] = {
+ANYWHERE: Final[dict[str, KnownType]] = {
     **_firm(INVALID, "ValidationError RequestValidationError ParamValidationError"),
     # The names of PEP 249, which every database driver and most mappers use.
     **_vague(INVALID, "IntegrityError DataError ProgrammingError", network=False),
@@ -171,27 +171,27 @@ ANYWHERE: Final[dict[str, Sighting]] = {
     **_vague(BROKEN, "OperationalError", network=False),
     **_vague(TROUBLE, "InternalError", network=False),
 }
-"""What a class says by its name alone, whoever made it."""
+"""What is known of a class by its name alone, in any package."""
 
 
 _CACHED_TYPES = 1024
-_sightings: dict[type, Sighting | None] = {}
+_known_types: dict[type, KnownType | None] = {}
 
 
-def by_type(kind: type) -> Sighting | None:
+def by_type(kind: type) -> KnownType | None:
     """Judge a type by its nearest known ancestor; remember the answer for the next error."""
     try:
-        return _sightings[kind]
+        return _known_types[kind]
     except KeyError:
         pass
-    if len(_sightings) >= _CACHED_TYPES:
+    if len(_known_types) >= _CACHED_TYPES:
         # Types made at run time must not be kept for ever.
-        _sightings.clear()
-    found = _sightings[kind] = _nearest(kind)
+        _known_types.clear()
+    found = _known_types[kind] = _nearest(kind)
     return found
 
 
-def _nearest(kind: type) -> Sighting | None:
+def _nearest(kind: type) -> KnownType | None:
     for ancestor in kind.__mro__:
         name = ancestor.__name__
         package = str(ancestor.__module__).partition(".")[0]
@@ -202,7 +202,7 @@ def _nearest(kind: type) -> Sighting | None:
 
 
 def is_from(kind: type, package: str) -> bool:
-    """Tell whether a type or one of its ancestors was made by a package."""
+    """Return whether a type or one of its ancestors was made by a package."""
     return any(str(each.__module__).partition(".")[0] == package for each in kind.__mro__)
 
 
@@ -224,7 +224,7 @@ def _phrases(diagnosis: Diagnosis, *lines: str) -> tuple[Diagnosis, tuple[str, .
     return diagnosis, tuple(phrase.strip() for line in lines for phrase in line.split("|"))
 
 
-# In the order of their weight: what names its matter precisely stands before what is general.
+# In order of precedence: precise phrases before general ones.
 _PHRASES: Final = (
     _phrases(
         THROTTLED,
@@ -267,7 +267,7 @@ def by_words(text: str) -> Diagnosis | None:
     status = _STATUS.search(text) if _NUMBER.search(text) else None
     if status is not None:
         found = by_status(int(status[status.lastindex or 0]))
-        # It is a guess from a text, not a status that somebody sent.
+        # It is a guess from a text, not a status that a server sent.
         return None if found is None else replace(found, status=None)
     for diagnosis, phrases in _PHRASES:
         for phrase in phrases:
@@ -280,5 +280,5 @@ _NEVER_CONNECTED: Final = re.compile("connection refused|connection failed|could
 
 
 def never_connected(text: str) -> bool:
-    """Tell from a database driver's message that there was no connection to send anything on."""
+    """Return whether a database driver's message shows that nothing could have been sent."""
     return _NEVER_CONNECTED.search(text) is not None

@@ -13,7 +13,7 @@ from tests.support.errors import PERMANENT, TRANSIENT, foreign, look, raised, to
 
 from holdfast.errors import RetryRule
 from holdfast.resilience.categorize import categorize
-from holdfast.resilience.recognise import by_type, by_words
+from holdfast.resilience.known_errors import by_type, by_words
 
 # --- Python's own errors -------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ def test_no_error_is_kept():
         ("database is locked", "GW_5XX", False),
     ],
 )
-def test_words_tell_the_code_and_never_a_status(message, code, ambiguous):
+def test_a_message_gives_a_code_and_never_a_status(message, code, ambiguous):
     found = by_words(message)
     assert found is not None
     assert (found.code.value, found.ambiguous, found.status) == (code, ambiguous, None)

@@ -1,4 +1,4 @@
-"""Look into exceptions of any origin without importing their libraries and without tripping.
+"""Read attributes of exceptions of any library, without importing it and without raising.
 
 Attributes of foreign exceptions may be missing, may be of any type and may raise when read; their
 text may raise too. Nothing here lets such a failure out, since it runs while another error is
@@ -31,7 +31,7 @@ _telling_types: dict[type, bool] = {}
 
 
 def is_a(thing: object, kind: type[T]) -> TypeGuard[T]:
-    """Tell whether a thing is of a kind by its real type.
+    """Return whether a thing is of a kind by its real type.
 
     `isinstance` also believes `__class__`, which may raise, and which a mock uses to pretend.
     """
@@ -61,7 +61,7 @@ def driver_result(error: BaseException) -> object:
 
 
 def is_plain(error: BaseException) -> bool:
-    """Tell whether the error is a type and a message and nothing else that could be read.
+    """Return whether the error is a type and a message and nothing else that could be read.
 
     Most errors are; this saves them a dozen attribute look-ups that find nothing.
     """
