@@ -110,6 +110,6 @@ def test_a_name_that_is_no_setting_is_warned_of_with_a_guess():
     lines = unknown_names({"HOLDFAST_DATABSE_URL": "x", "HOLDFAST_Q": "", "PATH": "/bin"})
 
     assert lines == [
-        "HOLDFAST_DATABSE_URL is no setting and is ignored; did you mean HOLDFAST_DATABASE_URL?",
-        "HOLDFAST_Q is no setting and is ignored",
+        "HOLDFAST_DATABSE_URL is not a setting and is ignored; did you mean HOLDFAST_DATABASE_URL?",
+        "HOLDFAST_Q is not a setting and is ignored",
     ]

@@ -48,7 +48,7 @@ class Environment:
         """Return a whole number.
 
         Raises:
-            BadSetting: it is none, or out of bounds.
+            BadSetting: it is not a number, or out of bounds.
         """
         text = self.text(name)
         if text is None:
@@ -68,7 +68,7 @@ class Environment:
         """Return a number.
 
         Raises:
-            BadSetting: it is none, or out of bounds.
+            BadSetting: it is not a number, or out of bounds.
         """
         text = self.text(name)
         if text is None:
@@ -85,7 +85,7 @@ class Environment:
         """Return in seconds what is given in whole milliseconds; `default` is seconds.
 
         Raises:
-            BadSetting: it is no whole number of milliseconds, or too small.
+            BadSetting: it is not a whole number of milliseconds, or too small.
         """
         text = self.text(name)
         if text is None:
@@ -108,7 +108,7 @@ class Environment:
         """Return an http or https address without a slash at its end, or None.
 
         Raises:
-            BadSetting: it is no such address. It is not repeated, for it may hold a password.
+            BadSetting: it is not one. The value is not repeated: it may hold a password.
         """
         text = self.text(name)
         if text is None:
@@ -169,14 +169,14 @@ class Settings:
 
 
 def unknown_names(values: Mapping[str, str]) -> list[str]:
-    """Return one line for each name that begins with `HOLDFAST_` and is no setting."""
+    """Return one line for each name that begins with `HOLDFAST_` and is not a setting."""
     lines = []
     for name in sorted(values):
         if not name.startswith("HOLDFAST_") or name in KNOWN:
             continue
         near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.8)
         guess = f"; did you mean {near[0]}?" if near else ""
-        lines.append(f"{name} is no setting and is ignored{guess}")
+        lines.append(f"{name} is not a setting and is ignored{guess}")
     return lines
 
 

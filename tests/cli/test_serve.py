@@ -251,6 +251,6 @@ def test_a_data_directory_that_cannot_be_used_is_one_line(folder, name):
 
     begins = "holdfast: HOLDFAST_DATA_DIR "
     assert line("/proc/x") == f"{begins}'/proc/x' cannot be used: No such file or directory"
-    assert line("plain") == f"{begins}'plain' cannot be used: it is no folder"
+    assert line("plain") == f"{begins}'plain' cannot be used: it is not a folder"
     assert line("plain/x") == f"{begins}'plain/x' cannot be used: Not a directory"
-    assert line("half") == f"{begins}'half' cannot be used: half/files is no folder"
+    assert line("half") == f"{begins}'half' cannot be used: half/files is not a folder"

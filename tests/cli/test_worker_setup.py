@@ -48,12 +48,12 @@ def test_the_default_database_has_its_folder_made_and_another_has_not(tmp_path):
 def test_what_is_no_folder_cannot_be_the_data_directory(tmp_path):
     plain = tmp_path / "plain"
     plain.write_text("a file")
-    with pytest.raises(BadSetting, match=r"HOLDFAST_DATA_DIR .*plain' .*: it is no folder"):
+    with pytest.raises(BadSetting, match=r"HOLDFAST_DATA_DIR .*plain' .*: it is not a folder"):
         prepare_data_dir(plain)
     with pytest.raises(BadSetting, match=r"HOLDFAST_DATA_DIR .*: Not a directory"):
         prepare_data_dir(plain / "below")
     (tmp_path / "files").symlink_to("nowhere")
-    with pytest.raises(BadSetting, match=r"HOLDFAST_DATA_DIR .*: .*files is no folder"):
+    with pytest.raises(BadSetting, match=r"HOLDFAST_DATA_DIR .*: .*files is not a folder"):
         prepare_data_dir(tmp_path)
 
 

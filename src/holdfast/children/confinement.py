@@ -85,7 +85,7 @@ def _filter(machine: str, pid: int) -> bytes:
     steps += [
         (_IF_EQUAL, 0, 2, _SIGNAL_A_THREAD[machine]),
         (_LOAD, 0, 0, _AT_FIRST_ARGUMENT),
-        # A process that aborts sends the signal to itself; that must go on working.
+        # A process that aborts sends the signal to itself; that must keep working.
         (_IF_EQUAL, 0, 1, pid),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _REFUSE),

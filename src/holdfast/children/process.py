@@ -55,7 +55,7 @@ class Death(Enum):
     KILLED = "killed"
     """SIGKILL from outside: as a rule Linux, for want of memory."""
     TERMINATED = "terminated"
-    """SIGTERM: somebody wanted it gone."""
+    """SIGTERM: it was stopped from outside."""
     SIGNAL = "signal"
     """Another signal: it crashed."""
     EXIT = "exit"

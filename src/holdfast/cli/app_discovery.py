@@ -1,7 +1,7 @@
 """Find apps: by the name that an installed package gives them, or as `mypackage.jobs:app`.
 
-What is found is an `App`, a `ServedApp`, or a function that is handed the environment and returns
-one of these. Only serving needs the HTTP room, and only what is served is looked for there.
+What is found is an `App`, a `ServedApp`, or a function that takes the environment and returns one
+of these. Only serving imports `holdfast.http`.
 """
 
 import sys
@@ -23,7 +23,7 @@ def find_apps(names: Sequence[str], environment: Mapping[str, str]) -> list["Ser
     """Return the apps called `names` as they are served, or all that are installed.
 
     Raises:
-        ValueError: there is none of that name, or it is no app.
+        ValueError: there is none of that name, or it is not an app.
     """
     from holdfast.http import ServedApp
 
@@ -37,7 +37,7 @@ def find_workable(
     """Return the apps called `names`, or all that are installed where none is named.
 
     Raises:
-        ValueError: there is none of that name, or it is no app.
+        ValueError: there is none of that name, or it is not an app.
     """
     installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     if not names and not installed:
@@ -63,10 +63,10 @@ def _made(name: str, found: object, environment: Mapping[str, str]) -> Union[App
         return found
     if _is_served(found):
         return found  # type: ignore[return-value]  # the check looks at what was imported
-    raise ValueError(f"app {name!r} is no App there, got {found!r}")
+    raise ValueError(f"app {name!r} is not an App, got {found!r}")
 
 
 def _is_served(found: object) -> bool:
-    # Whoever made a `ServedApp` has imported it: where nobody has, there is none.
+    # A `ServedApp` exists only if holdfast.http was imported; do not import it for the check.
     http = sys.modules.get("holdfast.http")
     return http is not None and isinstance(found, http.ServedApp)

@@ -1,4 +1,4 @@
-"""uvicorn as it is run here: signals are ours, nobody sits on a connection, and it ends quietly."""
+"""uvicorn with our signal handling, a limit on slow request heads, and a quiet shutdown."""
 
 import asyncio
 import contextlib
@@ -13,8 +13,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEADER_SECONDS = 30.0
 """The time in which a connection must have brought the whole head of its next request."""
 IDLE_SECONDS = 30
-"""How long an idle connection is kept. Clients let go after 5 s or so; a server that does so too
-closes some at the very moment they are used again, and that request is lost."""
+"""Seconds that an idle connection is kept. Clients close theirs after about 5 s; a server that did
+so too would close some at the moment of their next request, and lose it."""
 _CLOSING_SECONDS = 5
 
 

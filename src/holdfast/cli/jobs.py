@@ -34,10 +34,10 @@ def work(
     concurrency: int | None = None,
     until_idle: bool = False,
 ) -> int:
-    """Run the jobs of `apps`, or of all that are installed, until told to stop.
+    """Run the jobs of `apps`, or of all that are installed, until stopped.
 
     An app is named as `serve` takes it: by an installed package's name, or `mypackage.jobs:app`.
-    What is not said comes from the settings, as it does there.
+    Options that are left out come from the settings.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     settings = Settings.load(Environment(os.environ))
@@ -58,7 +58,7 @@ def work(
 
 
 def _sidecars(apps: Sequence[Union[App, "ServedApp"]]) -> AbstractAsyncContextManager[Any]:
-    """Return what runs the processes that jobs of `apps` call, as it does beside a server."""
+    """Return a context that runs the sidecars of `apps`."""
     wanted = [each for app in apps if not isinstance(app, App) for each in app.sidecars()]
     if not wanted:
         return nullcontext()

@@ -1,4 +1,4 @@
-"""Serve: the API, a worker, and the processes that apps want beside them, under one supervisor."""
+"""Serve the API with a worker and the sidecars of the apps, under one supervisor."""
 
 import asyncio
 import contextlib
@@ -160,7 +160,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
     """Listen on `port` of `host` while the block runs.
 
     Raises:
-        CannotListen: it is taken, or is not ours to listen on.
+        CannotListen: it is taken, or may not be listened on.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio turns off the delay of small packets only where the protocol is named.
@@ -180,7 +180,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
 def kept_secret(path: Path) -> str:
     """Return the secret in the file at `path`, made when it is first asked for."""
     fresh = secrets.token_urlsafe(32)
-    # Written beside and linked: two starts at once agree on one, and none is read half written.
+    # Written to another name and linked: two starts at once agree on one, and none reads half.
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         if not path.exists():

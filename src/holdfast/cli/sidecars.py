@@ -1,4 +1,4 @@
-"""Processes beside the server: started before it, started again where they end, ended after it."""
+"""Processes beside the server: started before it, restarted when they end, stopped after it."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ _END_SECONDS = 8.0
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 10.0
 _STEADY_SECONDS = 60.0
-"""A process that ran for so long has not failed to start; it is started again at once."""
+"""A process that ran this long did start: its next restart waits the shortest time again."""
 
 
 class Sidecars:
@@ -41,7 +41,7 @@ class Sidecars:
         await asyncio.gather(*(run.stop() for run in self._runs))
 
     def missing(self) -> str | None:
-        """Return a line that names one that does not run, or None."""
+        """Return a line that names a sidecar that is not running, or None."""
         for run in self._runs:
             if not run.is_ready:
                 return f"the {run.name} is not running"

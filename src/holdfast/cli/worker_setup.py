@@ -1,4 +1,4 @@
-"""How the commands that run jobs work, from the settings."""
+"""Options, database and garbage collection of the commands that run jobs."""
 
 import contextlib
 import gc
@@ -15,18 +15,16 @@ FILES = "files"
 """The folder below the data directory that apps keep files in."""
 
 _COLLECTIONS = (10_000, 20, 50)
-"""How many more objects there may be before Python looks for circles among the young, and how many
-such looks before it looks among the older ones and among all; by default 700, 10 and 10."""
+"""Thresholds of the garbage collector's three generations; Python's defaults are 700, 10 and 10."""
 
 
 @contextlib.contextmanager
 def rare_collections() -> Iterator[None]:
-    """Let Python look for circles of objects that nobody holds more rarely.
+    """Run the garbage collector less often.
 
-    A worker has thousands of jobs in its hands, which are no such circles, and would be made to go
-    through them all again and again: a tenth of what it does for a job that does nothing. In a
-    program of somebody else's that is not for us to decide, nor where an app has said it to be
-    rarer still, or never.
+    A worker holds thousands of jobs that are not reference cycles; scanning them again and again
+    costs a tenth of the time of a job that does nothing. Only our own commands change this, and
+    not where an app has already made collections rarer or turned them off.
     """
     before = gc.get_threshold()
     if 0 < before[0] < _COLLECTIONS[0]:
@@ -38,14 +36,14 @@ def rare_collections() -> Iterator[None]:
 
 
 def worker_options(settings: Settings, concurrency: int | None = None) -> WorkerOptions:
-    """Return how a worker is to work; `concurrency` goes before the settings'."""
+    """Return how a worker is to work; `concurrency` overrides the settings."""
     chores, lease = MaintenanceOptions(), settings.lease_seconds
     return WorkerOptions(
         concurrency=settings.concurrency if concurrency is None else concurrency,
         lease_seconds=lease,
         extend_every=settings.extend_every,
-        # Who sets short leases wants a dead worker's jobs soon; a dead leader must not be waited
-        # for longer than they are.
+        # Short leases mean that a dead worker's jobs are wanted soon, so a dead leader must be
+        # replaced within a lease too.
         maintenance=MaintenanceOptions(
             lead_seconds=min(chores.lead_seconds, lease),
             rescue_every=min(chores.rescue_every, lease / 2),
@@ -54,12 +52,12 @@ def worker_options(settings: Settings, concurrency: int | None = None) -> Worker
 
 
 def database_address(settings: Settings, named: str | None = None) -> str:
-    """Return the database's address; a folder is made for the default one alone.
+    """Return the database's URL; the folder of the default database is created.
 
-    Any other must be there, lest a typo make a new one. `named` goes before the settings'.
+    Any other must exist, so that a typo creates no new one. `named` overrides the settings.
 
     Raises:
-        BadSetting: the folder cannot be made or used.
+        BadSetting: the folder cannot be created or used.
     """
     named = named or settings.database_url
     if named is not None:
@@ -69,23 +67,23 @@ def database_address(settings: Settings, named: str | None = None) -> str:
 
 
 def prepare_data_dir(folder: Path) -> None:
-    """Make the folder that data are kept in where it is not there.
+    """Create the data folder if it is missing.
 
     Raises:
-        BadSetting: it cannot be made, is none, or cannot be written to.
+        BadSetting: it cannot be created, is not a folder, or is not writable.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
-        raise _unusable(folder, "it is no folder") from None
+        raise _unusable(folder, "it is not a folder") from None
     except OSError as error:
         raise _unusable(folder, error.strerror or str(error)) from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _unusable(folder, "it cannot be written to")
-    # Apps keep theirs below it; they would find out when the server has half started.
+    # Apps keep their files below it; find out before the server has half started.
     files = folder / FILES
     if os.path.lexists(files) and not files.is_dir():
-        raise _unusable(folder, f"{files} is no folder")
+        raise _unusable(folder, f"{files} is not a folder")
 
 
 def _unusable(folder: Path, reason: str) -> BadSetting:

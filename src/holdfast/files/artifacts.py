@@ -1,8 +1,8 @@
 """Local files, written under another name, made durable, then renamed.
 
-A draft is locked from its first moment until it is closed, also after it was published. So whoever
-clears up can tell a file that somebody is still about to speak of from one whose process has died:
-the system lets go of a dead process's locks.
+A draft is locked from its creation until it is closed, also after it was published. So cleanup can
+tell a file whose row is still to be written from one whose process has died: the system releases
+a dead process's locks.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ class Draft:
     """A file that is being written. Closing it without publishing it deletes it.
 
     Threads may use it one after the other, and close it under one that still writes: that one then
-    gets an error, and never another file's place.
+    gets an error, and never writes to another file.
     """
 
     def __init__(self, store: "ArtifactStore", path: Path, fd: int) -> None:
@@ -92,7 +92,7 @@ class Draft:
                 raise
 
     def close(self) -> None:
-        """Let go of it; delete it where it was not published. Closing twice is harmless."""
+        """Release it, and delete it unless it was published. Closing twice is harmless."""
         with self._lock:
             if self._fd < 0:
                 return
@@ -111,7 +111,7 @@ class ArtifactStore:
         self.root = root
 
     def prepare(self) -> None:
-        """Make the folder, readable by nobody else, and clear up what dead processes left.
+        """Create the folder, readable only by its owner, and delete the drafts of dead processes.
 
         Raises:
             OSError: it cannot be made or written to.
@@ -142,7 +142,7 @@ class ArtifactStore:
             fd = _created(path)
             if _locked(fd, fcntl.LOCK_EX) and _is_at(fd, path):
                 return Draft(self, path, fd)
-            # Somebody who clears up took it for abandoned in the moment before it was locked.
+            # A cleanup took it for abandoned in the moment before it was locked.
             os.close(fd)
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -176,7 +176,7 @@ class ArtifactStore:
                     yield found
 
     def is_held(self, name: str) -> bool:
-        """Say whether whoever wrote the file still holds its draft."""
+        """Say whether the process that wrote the file still holds its draft."""
         try:
             with self.open(name) as file:
                 return not _locked(file.fileno(), fcntl.LOCK_SH)

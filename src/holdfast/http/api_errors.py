@@ -100,7 +100,7 @@ async def _on_own(request: Request, error: Exception) -> Response:
 
 
 def as_api_error(request: Request, error: HoldfastError) -> ApiError:
-    """Return what `error` is to whoever made the request."""
+    """Return the error that answers the request."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, UnknownJob):

@@ -1,4 +1,4 @@
-"""Put the API together: the engine's own routes, the apps' routes, and what holds for all."""
+"""Build the ASGI app: the engine's routes, the apps' routes, the pages and the middleware."""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterable
@@ -28,10 +28,10 @@ def create_app(
 ) -> FastAPI:
     """Return the ASGI app that serves `engine` and `apps`; `app.state.server` is what they share.
 
-    The engine is opened and closed by whoever runs the server.
+    The caller opens and closes the engine.
 
     Raises:
-        ValueError: an app tells a fact under a name that the job's JSON has already.
+        ValueError: a fact of an app has the name of a field that every job has.
     """
     served = [each if isinstance(each, ServedApp) else ServedApp(each) for each in apps]
     secure = settings.secure_cookies

@@ -1,4 +1,4 @@
-"""The facts that apps tell of their jobs, in the OpenAPI document."""
+"""The facts of apps' jobs in the OpenAPI document."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -13,7 +13,7 @@ from holdfast.jobs.views import DeadLetter, DeadLetterGroup, JobFilter, Stats
 
 
 class DownstreamOut(Model):
-    """A downstream. Who may not operate is told its name, its state and whether it is held."""
+    """A downstream. Without the admin token only name, state and `held` are filled in."""
 
     name: str
     state: str
@@ -118,7 +118,7 @@ class DeadLettersAnswer(Model):
 def _storable(text: str) -> str:
     """Refuse what no database holds: a zero byte, or half of a character."""
     if any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError("this is no text that can be stored")
+        raise ValueError("this text cannot be stored")
     return text
 
 
@@ -146,14 +146,14 @@ class DeadLetterFilter(Ordered):
 
 
 class DeadLetterQuery(DeadLetterFilter):
-    """Which dead letters, and where to go on from."""
+    """Which dead letters, and from which cursor on."""
 
     cursor: str | None = Field(default=None, max_length=500)
     limit: int = Field(default=50, ge=1, le=200)
 
 
 class RequeueOrder(Ordered):
-    """What to put back in the queue, and how quickly."""
+    """What to requeue, and how quickly."""
 
     filter: DeadLetterFilter = Field(default_factory=DeadLetterFilter)
     # Taken as they are: a slip such as "dryRun": 0 must not put thousands of jobs back.
@@ -164,7 +164,7 @@ class RequeueOrder(Ordered):
 
 
 class RequeueAnswer(Model):
-    """What was put back so far; `done` is False while a paced run goes on."""
+    """What was requeued so far; `done` is False while a paced run is under way."""
 
     matched: int
     requeued: int

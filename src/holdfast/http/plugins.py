@@ -20,7 +20,7 @@ class FactFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobFact:
-    """A fact that an app tells of each of its jobs, in the job's JSON and on the pages.
+    """A fact that an app adds to its jobs, in their JSON and on the pages.
 
     Args:
         key: its name in the JSON, in camelCase.
@@ -44,7 +44,7 @@ class JobFacts:
         values: the values of the app's `job_facts`, by key.
         note: a line that the pages show with a job that is complete.
         can_download: a result can be downloaded now.
-        can_retry: a person's retry would be taken, as far as can be told without looking closely.
+        can_retry: a manual retry would be accepted, as far as the row alone says.
     """
 
     title: str | None = None
@@ -56,7 +56,7 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A file to send: `file` is open for reading and closed by whoever sends it."""
+    """A file to send: `file` is open for reading; the server closes it."""
 
     file: BinaryIO
     size: int
@@ -83,7 +83,7 @@ class Sidecar:
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """What an app adds to the front page: what stands above the rows, and its own words.
+    """What an app adds to the front page: a part above the rows, and its own wording.
 
     Args:
         title: what can be done there, in a few words.
@@ -95,6 +95,7 @@ class PagePart:
         styles: style sheets of `static` that the page loads.
         statuses: words for statuses, by status; the common ones stand for what is left out.
         notes: lines that a redirect to `/?note=KEY` shows, by key.
+        shortcuts: what its modules do at a key, for the page's list of keys.
         values: handed to the templates.
     """
 
@@ -107,6 +108,7 @@ class PagePart:
     styles: tuple[str, ...] = ()
     statuses: Mapping[JobStatus, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    shortcuts: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
 
 

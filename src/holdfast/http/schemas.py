@@ -38,7 +38,7 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 class JobOut(Model):
-    """A job as its owner sees it, and beside these fields the facts that its app tells."""
+    """A job as its owner sees it; the facts of its app are further fields."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -128,7 +128,7 @@ class ChangedAnswer(Model):
 
 
 class JobsAnswer(Model):
-    """Jobs, newest first; `nextCursor` goes on with the next ones, null is the end."""
+    """Jobs, newest first; `nextCursor` continues the list, null ends it."""
 
     jobs: list[JobOut]
     next_cursor: str | None

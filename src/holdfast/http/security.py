@@ -77,7 +77,7 @@ class BodyLimits:
 
 
 class SecurityMiddleware:
-    """Set the headers; refuse writes from other sites, too many of them, and what is no body."""
+    """Set the headers; refuse writes from other sites, too many writes, and oversized bodies."""
 
     def __init__(self, app: ASGIApp, allowance: Allowance, limits: BodyLimits) -> None:
         self._app = app
@@ -148,7 +148,7 @@ class SecurityMiddleware:
 def is_from_here(headers: Headers) -> bool:
     """Say whether a write comes from our own pages, or from no page at all.
 
-    Browsers say where a request comes from; what is no browser has no cookies to borrow.
+    Browsers say where a request comes from; other clients have no cookies to abuse.
     """
     site = headers.get("sec-fetch-site")
     if site is not None and site not in _TRUSTED_SITES:
@@ -183,7 +183,7 @@ class _Body:
 
     @contextmanager
     def ending(self, stopping: asyncio.Event) -> Iterator[None]:
-        """Let nobody wait for more of it once `stopping` is set, while the block runs."""
+        """While the block runs, wait for no more of the body once `stopping` is set."""
         watch = asyncio.ensure_future(stopping.wait())
         watch.add_done_callback(self._stop)
         try:

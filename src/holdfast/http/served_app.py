@@ -37,11 +37,11 @@ class HttpSettings:
         admin_token: opens the ops routes.
         secure_cookies: cookies travel over https only.
         writes_at_once: writes that a session may make in a burst.
-        writes_per_second: how quickly it may go on after that.
+        writes_per_second: how many a second after that.
         streams_at_once: live streams that a session may have open.
-        stream_beat: between two signs of life on a stream.
-        body_bytes: the largest body that a route takes which does not read it piece by piece.
-        body_seconds: in which such a body must have come.
+        stream_beat: between two keep-alive comments on a stream.
+        body_bytes: the largest body of a route that is not streamed.
+        body_seconds: in which such a body must have arrived.
         ready: asked by `/readyz`; each returns None, or a line that says what is missing.
     """
 
@@ -65,7 +65,7 @@ class ServedApp:
     """
 
     job_facts: Sequence[JobFact] = ()
-    """The facts that it tells of its jobs; `facts` returns their values."""
+    """The facts that its jobs have; `facts` returns their values."""
 
     def __init__(self, app: App) -> None:
         self.app = app

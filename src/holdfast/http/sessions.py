@@ -1,7 +1,7 @@
-"""Who is asking: a signed cookie names the owner, and nobody needs an account.
+"""Sessions: a signed cookie names the owner, without an account.
 
-The cookie is `owner.issued.signature`. It is sent when a route has asked for the owner and the
-request had none, so that health checks and files leave no sessions behind.
+The cookie is `owner.issued.signature`. It is set when a route used the owner and the request
+had no session, so that health checks and static files create none.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Open streams: how many each owner has, and the answer that releases its place at its end."""
+"""The number of open streams of each owner, and the response that counts as one."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -40,7 +40,7 @@ class StreamLimit:
 
 
 class EventStream(StreamingResponse):
-    """An answer that goes on until the client or the server leaves."""
+    """An answer that lasts until the client disconnects or the server stops."""
 
     media_type = "text/event-stream"
 

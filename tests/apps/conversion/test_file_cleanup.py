@@ -1,4 +1,4 @@
-"""Files that nobody needs are cleared up, and no other."""
+"""Files that no job needs are deleted, and no other."""
 
 import asyncio
 

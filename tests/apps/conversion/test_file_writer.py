@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.files import ArtifactStore
 from holdfast_conversion.file_names import StorageError
-from holdfast_conversion.file_writer import LARGEST_BATCH, FileWriter, Room
+from holdfast_conversion.file_writer import LARGEST_BATCH, FileWriter, UploadMemory
 
 
 @pytest.fixture
@@ -21,13 +21,20 @@ def draft(tmp_path):
 
 
 def test_the_more_uploads_there_are_the_less_each_may_gather():
-    room = Room()
-    sizes = [room.batch_bytes]
-    with room.place():
-        sizes.append(room.batch_bytes)
-        with room.place(), room.place(), room.place(), room.place(), room.place(), room.place():
-            sizes.append(room.batch_bytes)
-    sizes.append(room.batch_bytes)
+    memory = UploadMemory()
+    sizes = [memory.batch_bytes]
+    with memory.place():
+        sizes.append(memory.batch_bytes)
+        with (
+            memory.place(),
+            memory.place(),
+            memory.place(),
+            memory.place(),
+            memory.place(),
+            memory.place(),
+        ):
+            sizes.append(memory.batch_bytes)
+    sizes.append(memory.batch_bytes)
 
     alone, one, seven, again = sizes
     assert alone == one == again == LARGEST_BATCH
@@ -35,11 +42,11 @@ def test_the_more_uploads_there_are_the_less_each_may_gather():
 
 
 def test_twenty_uploads_share_what_one_server_may_use():
-    room = Room()
+    memory = UploadMemory()
 
     def gathered(count):
-        with room.place():
-            return gathered(count - 1) if count > 1 else room.batch_bytes
+        with memory.place():
+            return gathered(count - 1) if count > 1 else memory.batch_bytes
 
     assert 20 * 2 * gathered(20) <= 3 * 1024 * 1024
     assert gathered(500) > 0
@@ -53,7 +60,7 @@ def test_pieces_are_written_in_order_and_hashed(draft):
         for number, piece in enumerate(pieces):
             storing.add(memoryview(piece) if number % 2 else piece)
             if number % 7 == 0:
-                await storing.go_on()
+                await storing.flush()
                 assert storing.waiting == 0
         return await storing.finish()
 
@@ -77,7 +84,7 @@ def test_more_comes_in_while_a_batch_is_written(draft, monkeypatch):
     async def scenario():
         storing = FileWriter(draft)
         storing.add(b"first")
-        await storing.go_on()
+        await storing.flush()
         await asyncio.to_thread(writing.wait, 20)
         storing.add(b"second")  # nobody waits for the disk here
         go.set()
@@ -95,9 +102,9 @@ def test_a_disk_that_fails_is_told_of_with_the_next_batch(draft, monkeypatch):
     async def scenario():
         storing = FileWriter(draft)
         storing.add(b"x")
-        await storing.go_on()
+        await storing.flush()
         with pytest.raises(StorageError):
-            await storing.go_on()
+            await storing.flush()
         await storing.settle()
 
     asyncio.run(scenario())
@@ -116,7 +123,7 @@ def test_who_gives_up_waits_for_the_thread_and_hears_of_no_error(draft, monkeypa
         storing = FileWriter(draft)
         await storing.settle()
         storing.add(b"x")
-        await storing.go_on()
+        await storing.flush()
         await storing.settle()
         assert done == [True]
 

@@ -73,7 +73,7 @@ def test_a_bad_setting_stops_the_start_with_one_line(tmp_path, settings, line):
 
 def test_a_setting_that_is_none_is_warned_of(tmp_path):
     with Service(tmp_path, HOLDFAST_DATADIR="x") as service:
-        assert any("HOLDFAST_DATADIR is no setting" in line for line in service.told)
+        assert any("HOLDFAST_DATADIR is not a setting" in line for line in service.told)
 
 
 def test_an_app_that_is_none_is_named(tmp_path):

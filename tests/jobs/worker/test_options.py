@@ -41,7 +41,7 @@ def test_the_defaults_are_those_of_the_contract():
     "field, value",
     [
         ("memory_bytes", 1024), ("cpu_seconds", 0), ("output_bytes", 0), ("file_bytes", -1),
-        ("jobs", 0),
+        ("requests", 0),
     ],
 )  # fmt: skip
 def test_limits_of_children_are_checked(field, value):

@@ -57,8 +57,8 @@ _MOST_XML = 512 * 1024 * 1024
 _FILE_SECONDS = 30.0
 """What reading and storing files may add to the time that the gateway has."""
 _PROBE_SECONDS = 10.0
-"""Between two questions whether an open gateway is well; a breaker that is open for less asks more.
-"""
+"""Seconds between two health checks of an open gateway; a breaker that is open for less checks more
+often."""
 _EXPIRED = "The result has been removed; upload the file again."
 _LISTED_FOR = 7 * 86_400.0
 """Seconds that finished jobs are listed, or as long as their files are kept where that is more."""
@@ -129,7 +129,7 @@ class Conversion(ServedApp):
 
         @convert.existing
         def take(ctx: JobContext, args: ConvertArgs) -> Converted | None:
-            """Take the XML of an attempt that could not report it any more."""
+            """Return the XML of an attempt that finished without reporting it."""
             del args
             return _existing(files, ctx.job_id, ctx.token)
 
@@ -282,7 +282,7 @@ async def _in_larger_pieces(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes
 
 
 def _free_port(wanted: int) -> int:
-    """Return `wanted` where nobody listens on it, else another port that is free now."""
+    """Return `wanted` if it is free, else another port that is free now."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

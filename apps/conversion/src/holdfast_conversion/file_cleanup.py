@@ -1,4 +1,4 @@
-"""Clear up files: those whose time is over, and those that no job speaks of."""
+"""Delete files that have expired, and files that belong to no job."""
 
 import asyncio
 import contextlib
@@ -19,9 +19,9 @@ _SHORTEST = 0.2
 
 @contextlib.asynccontextmanager
 async def cleaning_up(files: ArtifactStore, state: ServerState, ttl: float) -> AsyncIterator[None]:
-    """Clear up at the start and from time to time while the block runs."""
+    """Clean up at the start and from time to time while the block runs."""
     await asyncio.to_thread(files.prepare)
-    task = asyncio.create_task(_go_on(files, state, ttl))
+    task = asyncio.create_task(_clean_up_for_ever(files, state, ttl))
     try:
         yield
     finally:
@@ -29,15 +29,15 @@ async def cleaning_up(files: ArtifactStore, state: ServerState, ttl: float) -> A
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _go_on(files: ArtifactStore, state: ServerState, ttl: float) -> None:
+async def _clean_up_for_ever(files: ArtifactStore, state: ServerState, ttl: float) -> None:
     first = True
     while True:
         try:
             await sweep(files, state, ttl, thorough=first)
             first = False
         except Exception:
-            # A database or a disk that is away now is back in a later round.
-            _log.exception("files could not be cleared up")
+            # A database or disk that is unavailable now may be back in the next round.
+            _log.exception("files could not be cleaned up")
         await state.clock.sleep_async(max(_SHORTEST, min(_EVERY, ttl / 10)))
 
 
@@ -68,7 +68,7 @@ def _listed(files: ArtifactStore, folder: str) -> list[Artifact]:
 async def _sweep_job(
     files: ArtifactStore, state: ServerState, ttl: float, job_id: str, found: list[Artifact]
 ) -> int:
-    # Asked before the job: whoever holds a file may not have spoken of it to the database yet.
+    # Asked before the job: the process that holds a file may not have stored its job yet.
     held = [await asyncio.to_thread(files.is_held, each.name) for each in found]
     job = await state.engine.get(job_id)
     count = 0

@@ -1,4 +1,4 @@
-"""The names of the files that belong to a job, and what a failing disk comes to.
+"""The names of the files that belong to a job, and the errors of a failing disk.
 
 `uploads/<job>.pdf` is what was uploaded, `results/<job>.<token>.xml` what an attempt made of it.
 """
@@ -25,7 +25,7 @@ def storing() -> Iterator[None]:
 
     Raises:
         StorageError: a file could not be read or stored.
-        Permanent: there is no room left.
+        Permanent: the disk is full.
     """
     try:
         yield
@@ -60,6 +60,6 @@ def result_name(text: str | None) -> str | None:
 def has_expired(job: Job, now: float, ttl: float) -> bool:
     """Say whether a finished job's files have been kept for `ttl` seconds, so that they may go.
 
-    This alone decides, not whether somebody has cleared up yet; `now` is epoch seconds.
+    This alone decides, whether or not a cleanup has run; `now` is epoch seconds.
     """
     return job.finished_at is not None and now >= job.finished_at + ttl

@@ -1,4 +1,4 @@
-"""Write what comes in while more of it comes, in memory that does not grow with it."""
+"""Write an upload to disk while more of it arrives, in bounded memory."""
 
 import asyncio
 import hashlib
@@ -14,8 +14,8 @@ _SMALLEST_BATCH = 64 * 1024
 _SHARED_BYTES = 2 * 1024 * 1024
 
 
-class Room:
-    """The memory that the uploads of one server share: the more there are, the less for each."""
+class UploadMemory:
+    """The buffer memory that the uploads of one server share: more uploads, smaller buffers."""
 
     def __init__(self) -> None:
         self._uploads = 0
@@ -28,7 +28,7 @@ class Room:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Take a place for one upload while the block runs."""
+        """Count one upload while the block runs."""
         self._uploads += 1
         try:
             yield
@@ -55,12 +55,12 @@ class FileWriter:
         self._batch.append(piece)
         self.waiting += len(piece)
 
-    async def go_on(self) -> None:
-        """Let the thread take what was gathered, once it is done with what it had.
+    async def flush(self) -> None:
+        """Hand what was gathered to the thread, once its last batch is written.
 
         Raises:
-            StorageError: what it had could not be written.
-            Permanent: there is no room left.
+            StorageError: the last batch could not be written.
+            Permanent: the disk is full.
         """
         await self._written()
         batch, self._batch, self.waiting = self._batch, [], 0
@@ -71,14 +71,14 @@ class FileWriter:
 
         Raises:
             StorageError: it could not be written.
-            Permanent: there is no room left.
+            Permanent: the disk is full.
         """
-        await self.go_on()
+        await self.flush()
         await self._written()
         return self._digest.hexdigest()
 
     async def settle(self) -> None:
-        """Wait until the thread is done, however that ends."""
+        """Wait until the thread is done, whether it succeeds or not."""
         if self._writing is not None:
             await asyncio.wait([self._writing])
             if not self._writing.cancelled():

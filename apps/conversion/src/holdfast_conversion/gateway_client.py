@@ -1,4 +1,4 @@
-"""Call the gateway, and say in Holdfast's own codes what became of it."""
+"""Call the gateway, and turn its answers into error codes."""
 
 import asyncio
 import functools
@@ -24,10 +24,10 @@ _CONNECT_SECONDS = 5.0
 _LONGEST_REASON = 200
 _MOST_REASON_BYTES = 4096
 _LONGEST_WAIT = 3600.0
-"""Seconds that a gateway may ask to be left alone. Whoever uploaded a file waits for it: what asks
-for more is taken for a mistake, and to be asked once an hour is a burden to no gateway."""
+"""Seconds of a Retry-After that are honoured. A user waits for the file, so a longer one is taken
+for a mistake; one call an hour burdens no gateway."""
 _WRONG_ADDRESS = frozenset({401, 403, 404, 405})
-"""No answers about a file: whoever answers so is no converter, or not one for us."""
+"""Statuses that are not about the file: the address is not a converter, or refuses us."""
 _XML_TYPES = frozenset({"application/xml", "text/xml"})
 
 
@@ -63,7 +63,7 @@ class GatewayClient:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Send a PDF of `size` bytes, and yield the pieces of its XML while the block runs.
 
-        All of the block belongs to the call: what takes too long in it is the gateway's doing.
+        The whole block counts as the call: its timeout covers it.
 
         Raises:
             Permanent: `GW_4XX`; the gateway cannot work with this file.
@@ -107,7 +107,7 @@ def _trust() -> ssl.SSLContext:
 
 
 def not_xml() -> GatewayError:
-    """Return what an answer is that says 200 and is no XML: the gateway's own trouble."""
+    """Return the error for an answer with status 200 that is not XML: a failure of the gateway."""
     return GatewayError(ErrorCode.GW_5XX)
 
 

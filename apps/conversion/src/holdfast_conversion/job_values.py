@@ -1,4 +1,4 @@
-"""What a conversion is given, and what comes of it."""
+"""The arguments and the result of a conversion."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class ConvertArgs:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What came of it: the artifact `file`, and its size and SHA-256."""
+    """The result: the artifact `file`, its size and SHA-256."""
 
     file: str
     bytes: int

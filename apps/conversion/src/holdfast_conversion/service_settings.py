@@ -19,7 +19,7 @@ class ConversionSettings:
         gateway_timeout: how long it may take for one file.
         gateway_chaos: whether the built-in one misbehaves on command.
         max_upload_bytes: the largest file that is taken in.
-        stall_seconds: how long an upload may stand still.
+        stall_seconds: how long an upload may send nothing.
         upload_seconds: how long an upload may take in all.
         artifact_ttl: how long results, and the files of failed jobs, are kept.
         circuit_mode: `hold` or `fail_fast`.

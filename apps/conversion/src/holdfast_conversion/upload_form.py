@@ -1,4 +1,4 @@
-"""Take an upload as it comes: onto disk, counted and hashed, and no further than allowed.
+"""Read an upload's form: write its file to disk, count and hash it, stop at the limits.
 
 The form is parsed piece by piece; of the file there is never more in memory than one piece.
 """
@@ -18,7 +18,7 @@ from holdfast import ErrorCode, HoldfastError, Permanent
 from holdfast.files import Draft
 from holdfast_conversion.error_codes import ALL_ERRORS, INVALID_MAPPING, NOT_PDF
 from holdfast_conversion.file_names import StorageError
-from holdfast_conversion.file_writer import LARGEST_BATCH, FileWriter, Room
+from holdfast_conversion.file_writer import LARGEST_BATCH, FileWriter, UploadMemory
 from holdfast_conversion.gateway.formats import MAGIC, MAGIC_WITHIN, Mapping
 from holdfast_conversion.gateway.stall_timeout import with_stall_timeout
 
@@ -69,8 +69,8 @@ class Limits:
     stall_seconds: float
     total_seconds: float
     declared: int | None = None
-    """What Content-Length says, if anything."""
-    room: Room = field(default_factory=Room)
+    """The Content-Length, if there is one."""
+    memory: UploadMemory = field(default_factory=UploadMemory)
 
     @property
     def most_in_all(self) -> int:
@@ -85,30 +85,30 @@ async def receive(
 
     Raises:
         UploadRefused: it cannot be taken in; the rest was not read.
-        ClientDisconnect: whoever sent it is gone.
+        ClientDisconnect: the client is gone.
     """
-    file, room = FileWriter(draft), limits.room
+    file, memory = FileWriter(draft), limits.memory
     reader, read = _Reader(file, form, limits), 0
     parser = _parser(content_type, reader)
     try:
-        with room.place():
+        with memory.place():
             async with asyncio.timeout(limits.total_seconds):
                 async for piece in with_stall_timeout(body, limits.stall_seconds):
                     read += len(piece)
                     if read > limits.most_in_all:
-                        # What stands before and after the fields is not told to the reader.
+                        # The reader does not see what stands before and after the fields.
                         raise reader.too_large()
                     for start in range(0, len(piece), LARGEST_BATCH):
                         parser.write(piece[start : start + LARGEST_BATCH])
-                        if file.waiting >= room.batch_bytes:
-                            await file.go_on()
+                        if file.waiting >= memory.batch_bytes:
+                            await file.flush()
             parser.finalize()
             if not reader.ended:
                 raise FormParserError("no final boundary")
             reader.judge()
             form.sha256 = await file.finish()
     except FormParserError:
-        raise _malformed("The upload ended too soon, or is no form.") from None
+        raise _malformed("The upload ended too soon, or is not a form.") from None
     except TimeoutError:
         line = "The upload took too long."
         raise UploadRefused(ErrorCode.TIMEOUT, line, status=408, recorded=False) from None
@@ -155,7 +155,7 @@ class _Part:
 
 
 class _Reader:
-    """What a parser tells, put where it belongs."""
+    """Receive the parser's callbacks."""
 
     def __init__(self, file: FileWriter, form: Form, limits: Limits) -> None:
         self._file = file
@@ -166,7 +166,7 @@ class _Reader:
         self._head = b""
         self.ended = False
 
-    # -- what the parser tells -----------------------------------------------------------------
+    # -- callbacks of the parser ---------------------------------------------------------------
 
     def on_part_begin(self) -> None:
         self._part = _Part()
@@ -301,7 +301,7 @@ def shown_size(size: int) -> str:
 
 
 def too_large_line(most_bytes: int) -> str:
-    """Return what is said of a file that is larger than `most_bytes`."""
+    """Return the line for a file that is larger than `most_bytes`."""
     return f"This file is larger than {shown_size(most_bytes)}, the limit."
 
 

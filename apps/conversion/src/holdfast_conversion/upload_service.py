@@ -1,4 +1,4 @@
-"""Where uploads are taken in: a file comes, is made durable, and a job is made of it."""
+"""Accept uploads: make the file durable, then enqueue its job."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from holdfast_conversion.file_names import (
     result_name,
     storing,
 )
-from holdfast_conversion.file_writer import Room
+from holdfast_conversion.file_writer import UploadMemory
 from holdfast_conversion.gateway.disconnect import DisconnectingResponse
 from holdfast_conversion.job_values import ConvertArgs
 from holdfast_conversion.service_settings import ConversionSettings
@@ -31,13 +31,13 @@ _UNFINISHED_SECONDS = 60.0
 
 
 class UploadService:
-    """Take uploads in.
+    """Accept uploads.
 
     Args:
         settings: how large they may be, how long they may take, how long results are kept.
         files: where they are put.
         convert: the job that is made of each.
-        state: the server that they come to.
+        state: what the routes of the server share.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class UploadService:
         self._files = files
         self._convert = convert
         self._state = state
-        self._room = Room()
+        self._memory = UploadMemory()
 
     @property
     def _engine(self) -> Engine:
@@ -61,7 +61,7 @@ class UploadService:
         except UploadRefused as refused:
             return await self._refuse(request, refused, form, owner)
         except ClientDisconnect:
-            # Nobody is there to read it.
+            # The client is gone: no answer reaches it.
             return Response(status_code=400)
         body = {"job": self.shown(job)}
         if created:
@@ -73,7 +73,7 @@ class UploadService:
 
         Raises:
             UploadRefused: it cannot be taken in; `form` says what is known of it.
-            ClientDisconnect: whoever sent it is gone.
+            ClientDisconnect: the client is gone.
         """
         with await self._draft() as draft:
             await receive(
@@ -107,7 +107,7 @@ class UploadService:
             stall_seconds=settings.stall_seconds,
             total_seconds=settings.upload_seconds,
             declared=int(declared) if declared.isascii() and declared.isdigit() else None,
-            room=self._room,
+            memory=self._memory,
         )
 
     async def _draft(self) -> Draft:
@@ -130,8 +130,8 @@ class UploadService:
             raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
         args = ConvertArgs(name, form.mapping, form.bytes, form.sha256)
         for key in _keys(owner, form):
-            # Where the database goes away meanwhile the job may be there all the same, so the file
-            # stays; it is cleared up later if no job speaks of it.
+            # If the connection to the database breaks here, the job may exist all the same, so the
+            # file stays; cleanup deletes it later if no job names it.
             handle = await self._engine.enqueue(
                 self._convert,
                 args,
@@ -151,9 +151,9 @@ class UploadService:
         return job, handle.created
 
     def _is_of_use(self, job: Job) -> bool:
-        """Say whether a twin serves who uploads again: its result is there, or is still to come."""
+        """Say whether a twin can replace a new upload: its result exists, or is still to come."""
         if job.status is not JobStatus.COMPLETE:
-            # It may have failed meanwhile; and one that was asked to stop will bring no result.
+            # It may have failed since; one that was asked to stop will have no result.
             return not job.status.finished and not job.cancel_requested
         name = result_name(job.result)
         over = has_expired(job, self._state.clock.wall(), self._settings.artifact_ttl)

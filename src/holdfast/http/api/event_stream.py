@@ -76,7 +76,7 @@ async def messages(state: ServerState, owner: str, last_seen: int | None) -> Asy
             if len(events) == _BATCH:
                 sequence = events[-1].sequence
                 continue
-            # What others do moves the head as well; it need not be looked at again.
+            # Other owners' events move the head too; they need not be read again.
             sequence = max([head, sequence, *(event.sequence for event in events[-1:])])
             if clock.monotonic() >= beat_at:
                 beat_at = clock.monotonic() + state.settings.stream_beat

@@ -17,14 +17,14 @@ router = APIRouter(tags=["health"])
 @router.head("/healthz", include_in_schema=False)
 @router.get("/healthz")
 async def alive() -> dict[str, str]:
-    """Tell that the process is alive."""
+    """Answer that the process is alive."""
     return {"status": "ok"}
 
 
 @router.head("/readyz", include_in_schema=False)
 @router.get("/readyz")
 async def ready(request: Request) -> JSONResponse:
-    """Tell whether work is taken in and done."""
+    """Answer whether jobs are accepted and run."""
     state = state_of(request)
     missing = [line for check in state.settings.ready if (line := check()) is not None]
     try:

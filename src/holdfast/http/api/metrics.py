@@ -25,7 +25,7 @@ router = APIRouter(tags=["health"])
     responses={200: {"description": "Samples.", "content": {"text/plain": {}}}},
 )
 async def metrics(request: Request) -> PlainTextResponse:
-    """Tell the store's counters and the state of every breaker."""
+    """Return the store's counters and the state of every breaker."""
     engine = state_of(request).engine
     stats = await engine.stats()
     records, now = await engine.downstreams.list(), await engine.store.ping()

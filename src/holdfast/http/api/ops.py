@@ -48,7 +48,7 @@ async def list_downstreams(request: Request, admin: IsAdmin) -> DownstreamsAnswe
 
 @router.post("/downstreams/{name}/{move}", dependencies=_ADMIN)
 async def move_downstream(request: Request, name: str, move: Move) -> DownstreamAnswer:
-    """Reset a breaker, hold a downstream's jobs, or let them go."""
+    """Reset a breaker, hold a downstream's jobs, or release them."""
     engine = state_of(request).engine
     if "\0" in name:  # no database holds that
         raise UnknownDownstream(name)
@@ -87,7 +87,7 @@ async def list_dead_letters(
 async def retry_dead_letters(
     request: Request, response: Response, order: RequeueOrder
 ) -> RequeueAnswer:
-    """Put dead letters back in the queue; at a given pace, in the background (202)."""
+    """Requeue dead letters; at a given pace this runs in the background (202)."""
     state = state_of(request)
     if order.dry_run or order.rate_per_second is None:
         done = await state.engine.dead_letters.requeue(

@@ -71,7 +71,7 @@ class Assets:
 
         @router.get("/favicon.ico")
         async def favicon(request: Request) -> Response:
-            # Browsers ask for it by this name on what is no page of ours.
+            # Browsers ask for it by this name on answers that are not our pages.
             return await asset(request, "favicon.svg")
 
         @router.get(PREFIX + "{name:path}")

@@ -31,14 +31,14 @@ FILTERS = {
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Which rows: a choice of the filter, and where to go on from."""
+    """Which rows: a choice of the filter, and a cursor."""
 
     status: str = ALL
     cursor: str | None = None
 
     @classmethod
     def of(cls, status: str | None, cursor: str | None) -> "View":
-        """Return the view that an address asks for; what makes no sense is left out."""
+        """Return the view that an address asks for; invalid values are ignored."""
         chosen = status if status in FILTERS else ALL
         return cls(chosen or ALL, cursor if cursor and len(cursor) <= 500 else None)
 
@@ -136,7 +136,7 @@ async def rows_of(
 
 
 async def read_held(renderer: Renderer, now: float) -> list[Held]:
-    """Return the downstreams that are not called as ever."""
+    """Return the downstreams that are held, failing fast or on trial."""
     found = []
     for record in await renderer.state.engine.downstreams.list():
         state, settings = record.state_at(now), record.settings

@@ -43,7 +43,7 @@ STATUS_WORDS: Mapping[JobStatus, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ShownFact:
-    """A fact that the app tells of a job: what it is called, and how it reads."""
+    """A fact of a job, as the page shows it."""
 
     label: str
     text: str
@@ -94,7 +94,7 @@ def row_of(
     Args:
         now: the store's clock.
         words: what its app calls statuses.
-        told: the facts that its app tells of its jobs.
+        told: the facts that jobs of its app have.
         paused: its downstream is held, so that nothing can be tried now.
         last_error: what went wrong in its last attempt, for a job that waits for another.
     """
@@ -120,7 +120,7 @@ def row_of(
 
 
 def held_line(downstream: str) -> str:
-    """Return what is said of a downstream whose jobs are held."""
+    """Return the line for a job whose downstream is held."""
     return f"{shown_name(downstream)} busy, paused. Will retry automatically."
 
 
@@ -140,8 +140,8 @@ def last_error_of(attempts: tuple[Attempt, ...]) -> str | None:
 def is_held(job: Job, now: float, *, paused: bool) -> bool:
     """Say whether `job` waits for its downstream; `paused` says that this is held.
 
-    One that was tried waits for it even before its time has come: that is some time after the
-    downstream is tried again. One that is to run at a time of somebody's choice waits for that.
+    A job that was tried waits for the downstream even before its `retry_after`, which lies after
+    the next trial call. A job with a `run_at` in the future waits for that.
     """
     if job.held or job.status is not JobStatus.QUEUED:
         return job.held

@@ -1,4 +1,4 @@
-"""A job's history as its page tells it: attempts, waits, and what people did between them."""
+"""A job's history as its page shows it: attempts, delays, and manual actions between them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ _BY_HAND = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One attempt, with the wait that followed it; or what a person did, where `title` says so.
+    """One attempt, with the wait that followed it; or a manual action, which `title` names.
 
     `at` is epoch seconds; `took` and `wait` are seconds.
     """
@@ -77,7 +77,7 @@ class Line:
 
 
 def steps_of(attempts: Iterable[Attempt], events: Iterable[JobEvent]) -> list[Step]:
-    """Return a job's attempts, oldest first, and between them what people asked for."""
+    """Return a job's attempts, oldest first, and the manual actions between them."""
     steps = [_step(attempt) for attempt in attempts]
     steps += [
         Step("queued", _BY_HAND[event.name], event.at) for event in events if event.name in _BY_HAND

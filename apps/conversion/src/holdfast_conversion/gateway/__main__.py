@@ -3,7 +3,7 @@
 `python -m holdfast_conversion.gateway chaos MODE …` asks a running one for a fault.
 """
 
-# ruff: noqa: T201 - a command speaks on standard output and standard error
+# ruff: noqa: T201 - a command prints
 
 import argparse
 import errno

@@ -1,4 +1,4 @@
-"""Faults on command, so that one can watch what they do to a caller.
+"""Faults on command, to watch how callers handle them.
 
 Only a gateway started with `--chaos` has them, and only a caller on the same machine may ask for
 them: `PUT /chaos` with a fault as JSON, `GET /chaos` to look, `DELETE /chaos` to end it.
@@ -25,7 +25,7 @@ class Mode(StrEnum):
     FAIL = "fail"
     """Answer with a 5xx status."""
     SLOW = "slow"
-    """Work as ever, after a delay."""
+    """Convert as usual, after a delay."""
     HANG = "hang"
     """Take the request and never answer."""
     RESET = "reset"
@@ -33,13 +33,13 @@ class Mode(StrEnum):
     CUT = "cut"
     """Break the connection in the middle of the answer."""
     GARBAGE = "garbage"
-    """Answer 200 with something that is no XML."""
+    """Answer 200 with something that is not XML."""
     VANISH = "vanish"
     """Refuse connections, as if no gateway ran."""
 
 
 class BadFault(ValueError):
-    """A fault that was asked for cannot be; the message says why in one line."""
+    """A fault that cannot be set; the message says why in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def parse(fields: object) -> Fault:
         delay=_number(fields, "delay", 0.0, _LONGEST_SECONDS, 5.0),
     )
     if mode is Mode.VANISH and fault.seconds is None:
-        raise BadFault("vanish needs seconds: a gateway that is gone hears no command to return")
+        raise BadFault("vanish needs seconds: a closed gateway cannot be told to return")
     return fault
 
 
@@ -132,7 +132,7 @@ class Chaos:
 
 
 def is_local(client: str | None, host: str) -> bool:
-    """Tell whether a request came from this machine and meant it, by address and Host header."""
+    """Say whether a request came from this machine and was meant for it, by address and Host."""
     try:
         near = client is not None and ipaddress.ip_address(client).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""A refusal to a caller who may still be sending: said at once, and the connection then ended."""
+"""Answer a client that may still be sending, then close the connection."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The faults of `chaos` at the door: they strike before the gateway sees a request."""
+"""Inject the faults of `chaos` before the gateway sees a request."""
 
 import asyncio
 import contextlib
@@ -61,8 +61,8 @@ class FaultInjector:
 
 
 def break_off(send: Send) -> None:
-    """Reset the connection behind `send`, with nothing said."""
-    # ASGI has no word for this; uvicorn's `send` belongs to an object that knows the connection.
+    """Reset the connection behind `send`, without an answer."""
+    # ASGI cannot express this; uvicorn's `send` is a method of the object with the connection.
     transport = getattr(getattr(send, "__self__", None), "transport", None)
     if isinstance(transport, asyncio.Transport):
         connection = transport.get_extra_info("socket")

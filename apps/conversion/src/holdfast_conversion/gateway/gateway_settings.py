@@ -13,7 +13,7 @@ class Limits:
     """What one child process may use on one file.
 
     `memory_bytes` bounds its address space, `cpu_seconds` its computing time for one file and
-    `wall_seconds` the time that passes meanwhile; `caps` bounds what it writes. It is replaced by a
+    `wall_seconds` the elapsed time; `caps` bounds what it writes. It is replaced by a
     fresh one after `files` conversions.
     """
 
@@ -34,7 +34,7 @@ class GatewaySettings:
         max_upload_bytes: the largest body that is read.
         children: how many files are converted at once.
         most_requests: how many may be uploading, waiting or converting before others get 503.
-        stall_seconds: how long an upload may stand still.
+        stall_seconds: how long an upload may send nothing.
         keep_seconds: how long the answer to an Idempotency-Key is kept.
         chaos: whether faults may be asked for at `/chaos`.
         limits: what one child process may use.

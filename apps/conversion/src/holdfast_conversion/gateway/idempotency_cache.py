@@ -24,10 +24,10 @@ class _Entry:
 
 
 class IdempotencyCache:
-    """Run conversions, one for each key, and keep what came of them for `keep_seconds`.
+    """Run conversions, one for each key, and keep the results for `keep_seconds`.
 
-    A conversion belongs to its key and not to the connection that asked for it: where the caller is
-    gone before the answer, its next try finds the result.
+    A conversion belongs to its key and not to a connection: if the caller disconnects before the
+    answer, its next request finds the result.
     """
 
     def __init__(self, keep_seconds: float, clock: Clock) -> None:
@@ -74,10 +74,10 @@ class IdempotencyCache:
     def _done(self, task: "asyncio.Task[ScratchFile]") -> None:
         self._loose.discard(task)
         if not task.cancelled():
-            task.exception()  # it has been seen, even where the caller is gone
+            task.exception()  # mark it as retrieved, even if the caller is gone
 
     def _settle(self, key: str, task: "asyncio.Task[ScratchFile]") -> None:
-        """Keep a result, or a refusal that would come again; the rest may go better next time."""
+        """Keep a result, or a rejection that would be the same again; forget other failures."""
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         kept = error is None or (isinstance(error, Rejection) and error.is_kept)
         if not kept:

@@ -1,4 +1,4 @@
-"""How often in a row a conversion was killed: by chance, or because of its file?"""
+"""Count how often in a row a file's conversion was killed, to tell a bad file from bad luck."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 _MOST_IN_A_ROW = 3
-"""Where memory is short, Linux kills whoever is there, so once says nothing of a file. This often
-means that the file itself takes what there is; a caller's own three attempts find it out."""
+"""When memory is short, Linux kills any process, so one kill says nothing about a file. Three in a
+row mean that the file itself exhausts the memory; a caller's three attempts reach that."""
 _MOST_FILES = 1024
 
 

@@ -1,4 +1,4 @@
-"""Listen, and on command stop listening for a while."""
+"""The listening socket, which chaos can close for a while."""
 
 import asyncio
 import contextlib
@@ -55,7 +55,7 @@ class Listener:
         config = server.config
         loop = asyncio.get_running_loop()
         while not server.should_exit:
-            # Somebody else may have taken the port meanwhile; it is asked for until it is free.
+            # Another process may have taken the port: try until it is free.
             with contextlib.suppress(OSError):
                 self.socket = self._bound(self.port)
                 listening = await loop.create_server(
@@ -84,14 +84,14 @@ class Listener:
 
 
 class AnnouncingServer(uvicorn.Server):
-    """A server that says on standard output where it listens, as soon as it does."""
+    """A server that prints its address as soon as it listens."""
 
     def __init__(self, config: uvicorn.Config, listener: Listener, note: str) -> None:
         super().__init__(config)
         self._line = f"gateway: listening on {listener.address}{note}"
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as ever, then say where."""
+        """Start, then print the address."""
         await super().startup(sockets)
         if self.started and not self.should_exit:
-            print(self._line, flush=True)  # noqa: T201 - a command speaks on standard output
+            print(self._line, flush=True)  # noqa: T201 - a command prints

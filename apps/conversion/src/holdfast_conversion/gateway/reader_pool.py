@@ -2,8 +2,8 @@
 
 A child has loaded all it needs before it gets a file, and is then confined. For each file it gets
 two open descriptors, the PDF and an empty file for the XML, and says afterwards how it went; the
-parent trusts nothing of that without a check. Whatever becomes of a child, killed by a limit, by
-the kernel or by the file, is an answer to that one request.
+parent trusts nothing of that without a check. Whatever ends a child, a limit,
+the kernel or the file, is an answer to that one request.
 """
 
 import json
@@ -49,7 +49,7 @@ _RETIRING = frozenset({Reason.CRASHED, Reason.OUT_OF_MEMORY})
 """After these a child is not trusted with another file."""
 _DEATHS = {
     Death.CPU_TIME: Reason.OUT_OF_CPU,
-    # Nothing in a file sends SIGTERM: somebody wanted the child gone.
+    # Nothing in a file sends SIGTERM: it came from outside.
     Death.TERMINATED: Reason.STOPPED,
     Death.KILLED: Reason.KILLED,
 }

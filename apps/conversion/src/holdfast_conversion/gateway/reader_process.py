@@ -61,7 +61,7 @@ def _answer(message: dict[str, Any], descriptors: list[int], caps: Caps) -> str:
     except OSError as error:
         return json.dumps({"reason": Reason.STORAGE, "detail": str(error.strerror)})
     except Exception as error:
-        # Our own rules have failed on this file; the server goes on, and the log names the kind.
+        # A bug of ours met this file: reject the file, and let the log name the error.
         detail = f"{type(error).__name__}: {error}"[:200]
         return json.dumps({"reason": Reason.CRASHED, "detail": detail})
 

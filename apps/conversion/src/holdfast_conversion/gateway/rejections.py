@@ -1,4 +1,4 @@
-"""Why a file or a request is refused: the reasons, their codes, statuses and lines for people."""
+"""Why a file or a request is rejected: the reasons, their codes, statuses and lines for people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from holdfast_conversion.error_codes import INVALID_MAPPING, NOT_PDF
 
 
 class Reason(StrEnum):
-    """Name each refusal; the child process reports one of these and nothing else."""
+    """Name each reason; the child process reports one of these and nothing else."""
 
     EMPTY = "EMPTY"
     NOT_PDF = "NOT_PDF"
@@ -39,7 +39,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a reason is on the wire: HTTP status, code, and one short line for people."""
+    """A reason in the answer: HTTP status, code, and one short line for people."""
 
     status: int
     code: str
@@ -47,7 +47,7 @@ class Meaning:
 
     @property
     def is_final(self) -> bool:
-        """Whether a caller need not ask again by itself."""
+        """Whether the same request would fail the same way."""
         return self.status < 500 and self.status != 408
 
 
@@ -110,15 +110,15 @@ def _table() -> Mapping[Reason, Meaning]:
 
 
 MEANINGS: Mapping[Reason, Meaning] = _table()
-"""Every `Reason` with what it is on the wire."""
+"""How each `Reason` is answered."""
 
 
 _BY_CHANCE = frozenset({Reason.CRASHED, Reason.KILLED_AGAIN})
-"""What the file need not be to blame for: who asks again gets another try and not the same word."""
+"""Reasons that need not be the file's fault: the next request converts again."""
 
 
 class Rejection(Exception):
-    """Say no, for a `reason`; `detail` is for the log and never for the wire."""
+    """Reject a file or a request for a `reason`; `detail` is for the log only."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else str(reason))
@@ -127,7 +127,7 @@ class Rejection(Exception):
 
     @property
     def meaning(self) -> Meaning:
-        """What the reason is on the wire."""
+        """How the reason is answered."""
         return MEANINGS[self.reason]
 
     @property

@@ -1,4 +1,4 @@
-"""Files without a name: they vanish with the last one who holds them, however the process ends."""
+"""Files without a name: they are deleted with their last reference, however the process ends."""
 
 import os
 import tempfile
@@ -8,7 +8,7 @@ _PIECE = 256 * 1024
 
 
 class ScratchFile:
-    """An open file without a name, closed when nobody holds this object any more."""
+    """An open file without a name, closed with the last reference to this object."""
 
     __slots__ = ("fd",)
 

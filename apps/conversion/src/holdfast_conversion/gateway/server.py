@@ -177,7 +177,7 @@ async def _pieces(result: ScratchFile) -> AsyncIterator[bytes]:
 
 
 async def _health(request: Request) -> Response:
-    """Tell whether files can be converted."""
+    """Answer whether files can be converted."""
     gateway: Gateway = request.app.state.gateway
     pool = gateway.readers.pool
     alive = len(pool.pids())

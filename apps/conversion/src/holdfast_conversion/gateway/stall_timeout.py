@@ -1,4 +1,4 @@
-"""Bodies that stand still are not waited for."""
+"""A timeout for the next piece of a body."""
 
 import asyncio
 from collections.abc import AsyncIterator

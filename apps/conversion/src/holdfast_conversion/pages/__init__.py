@@ -1,4 +1,4 @@
-"""The service's part of the front page: what is taken in, and in which words it is spoken of."""
+"""The service's part of the front page: the upload form, and the wording of statuses and notes."""
 
 from pathlib import Path
 
@@ -32,6 +32,7 @@ def conversion_page(settings: ConversionSettings) -> PagePart:
         styles=("intake.css",),
         statuses={JobStatus.PROCESSING: "Converting", JobStatus.COMPLETE: "Ready"},
         notes=_NOTES,
+        shortcuts={"u": "choose files"},
         values={
             "mappings": [(each, each.capitalize(), _GIVES[each]) for each in Mapping],
             "chosen": DEFAULT_MAPPING,

@@ -1,4 +1,4 @@
-"""A PDF for who has none at hand: one page that says what becomes of it."""
+"""A sample PDF of one page."""
 
 _LINES = (
     "Holdfast carries this page from PDF to XML.",

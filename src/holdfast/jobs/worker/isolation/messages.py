@@ -36,7 +36,7 @@ _CLAIM_FIELDS = (
 
 
 def dump_trouble(trouble: Trouble) -> dict[str, Any]:
-    """Return a trouble as JSON can say it."""
+    """Return a failure as JSON values."""
     seen = trouble.diagnosis
     return {
         "category": seen.category, "code": seen.code, "known": seen.known, "status": seen.status,
@@ -58,7 +58,7 @@ def load_trouble(fields: object) -> Trouble:
         message = clean(str(fields["message"]))
         return Trouble(seen, message, fields["excluded"] is True, _seconds(fields["after"]))
     except (AssertionError, KeyError, ValueError):
-        raise BrokenFrame("a trouble that cannot be read") from None
+        raise BrokenFrame("a failure that cannot be read") from None
 
 
 def load_progress(fields: object) -> tuple[float | None, str | None]:

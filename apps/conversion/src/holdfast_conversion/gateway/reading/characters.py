@@ -54,7 +54,7 @@ def clean(text: str) -> str:
 
 
 def is_accent(letter: str) -> bool:
-    """Tell whether `letter` is a combining mark, or an accent that may be printed over a letter."""
+    """Say whether `letter` is a combining mark, or an accent that may be printed over a letter."""
     return letter > "\x7f" and (letter in _ACCENTS or unicodedata.category(letter) in _MARKS)
 
 

@@ -1,4 +1,4 @@
-"""What fonts tell of their characters beyond the text: how far the pen moves, and lost meanings."""
+"""What fonts add to the text: advance widths, and letters whose codes are lost."""
 
 import ctypes  # PDFium is a C library: it fills buffers of C types
 import math
@@ -7,7 +7,7 @@ from typing import Any
 from pypdfium2 import raw  # type: ignore[import-untyped]  # PDFium's binding carries no types
 
 CONTROLS = frozenset({*range(0x20), *range(0x7F, 0xA0)}) - {0x02, 0x09}
-"""Codes that are no characters: a glyph that has one is of a font that names none of its own."""
+"""Control codes: a glyph with one belongs to a font that names none of its characters."""
 
 _LIGATURES = ("ff", "fi", "fl", "ffi", "ffl")
 _TEX = {

@@ -146,7 +146,7 @@ def _line(fragments: list[Fragment], turn: int) -> Line | None:
 
 
 def _is_space_between(left: Fragment, right: Fragment) -> bool:
-    """Tell whether the page has a space there; it follows a fragment on the side it is read to."""
+    """Say whether the page has a space there; it follows a fragment on the side it is read to."""
     if left.closed and not _is_right_to_left([left]):
         return True
     return right.closed and _is_right_to_left([right])

@@ -73,7 +73,7 @@ class Fragment:
         self.last = (self.start, self.end, self.lower)
 
     def is_last_glyph(self, start: float, end: float, lower: float) -> bool:
-        """Tell whether a box is that of the last character: one glyph for several letters."""
+        """Say whether a box is that of the last character: one glyph for several letters."""
         return (start, end, lower) == self.last
 
     def extend(
@@ -100,7 +100,7 @@ class Fragment:
         self.last = (start, end, lower)
 
     def takes(self, letter: str, start: float, end: float, lower: float) -> bool:
-        """Tell whether a character with this box continues the fragment."""
+        """Say whether a character with this box continues the fragment."""
         last_start, _, last_lower = self.last
         gap = start - self.end
         if gap >= word_gap(self.text[-1], letter) * self.size:

@@ -1,6 +1,6 @@
-"""The one door to PDFium: open a document, and take its characters page by page.
+"""The only module that calls PDFium to open a document and read its pages.
 
-Everything here runs inside a limited child process. PDFium tells characters in the order of the
+Everything here runs inside a limited child process. PDFium returns characters in the order of the
 page's content, each with the box of its advance; what is a word, a line or a paragraph is decided
 by the modules beside this one.
 """
@@ -188,7 +188,7 @@ class _Placing:
 
 
 class _Fragments:
-    """Join the characters of one page that stand close together, in the order PDFium tells."""
+    """Join the characters of one page that stand close together, in PDFium's order."""
 
     def __init__(self, text: Any, placing: _Placing) -> None:
         self._handle = text.raw
@@ -209,7 +209,7 @@ class _Fragments:
             if code in CONTROLS and not raw.FPDFText_IsGenerated(handle, index):
                 letters = self._fonts.letters(index, code)
                 if not letters:
-                    if code:  # 0 is no glyph at all, though it may have a box
+                    if code:  # 0 is not a glyph, though it may have a box
                         self._pass(index, rect)
                     continue
             elif code in _SPACES:
@@ -242,7 +242,7 @@ class _Fragments:
         self._begin(index, code, letters, rect)
 
     def _pass(self, index: int, rect: Any) -> None:
-        """Pass a glyph that says nothing: what stands on both sides of it is still one word."""
+        """Skip a glyph without text: the letters on both sides of it are still one word."""
         now = self._now
         if now is not None and raw.FPDFText_GetLooseCharBox(self._handle, index, rect):
             start, upper, end, lower = self._placing.frame(rect, now.turn)
@@ -257,7 +257,7 @@ class _Fragments:
         size = raw.FPDFText_GetFontSize(self._handle, index) * math.hypot(matrix.c, matrix.d)
         if not all(map(math.isfinite, (start, upper, end, lower))):
             return
-        # A font of pictures (Type 3) may call its size 1 and be of any; its boxes tell.
+        # A Type 3 font may declare size 1 whatever its real size; use its boxes.
         if not 0.4 * (lower - upper) < size < 10_000:
             size = max(0.1, lower - upper)
         now = self._now = Fragment(letters, start, upper, end, lower, size, turn)
