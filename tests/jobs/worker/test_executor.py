@@ -155,7 +155,7 @@ def test_a_trial_that_runs_into_its_time_is_not_held_against_the_job_either():
 
     bench = Bench()
     run = bench.run(hang, timeout=5, attempt=3, max_attempts=3, **PERMIT)
-    run.cut = CancelReason.TIMEOUT
+    run.stop_reason = CancelReason.TIMEOUT
     report = bench.execute(run)
     assert isinstance(report.outcome, Retry)
     assert not report.outcome.counted
@@ -196,7 +196,7 @@ def test_a_status_of_the_downstream_is_kept_with_the_attempt():
 def test_a_run_that_was_cut_before_it_started_is_handed_back():
     bench = Bench()
     run = bench.run(fine, **PERMIT)
-    run.cut = CancelReason.SHUTDOWN
+    run.stop_reason = CancelReason.SHUTDOWN
     report = bench.execute(run)
     assert report.outcome == Released(reason="shutdown")
     assert report.report.verdict is Verdict.NEITHER
@@ -337,7 +337,7 @@ def test_a_coroutine_that_a_plain_function_returns_is_awaited_and_can_be_cut():
         run.task = asyncio.create_task(bench.executor.execute(run))
         while not run.in_loop:
             await asyncio.sleep(0.001)
-        run.cut = CancelReason.SHUTDOWN
+        run.stop_reason = CancelReason.SHUTDOWN
         run.task.cancel()
         await run.task
 
@@ -359,7 +359,7 @@ def test_a_trial_counts_where_its_downstream_was_well_since_the_job_failed(attem
 
     async def down(ctx):
         if slow:
-            run.cut = CancelReason.TIMEOUT
+            run.stop_reason = CancelReason.TIMEOUT
         raise ConnectionError("refused")
 
     bench = Bench()
@@ -380,7 +380,7 @@ def test_a_trial_does_not_count_where_the_store_cannot_say_whose_failure_it_is()
 
 def test_a_trial_that_is_cut_before_it_began_is_handed_back():
     async def earlier(job_id):
-        run.cut = CancelReason.SHUTDOWN
+        run.stop_reason = CancelReason.SHUTDOWN
         return []
 
     bench = Bench()
@@ -392,7 +392,7 @@ def test_a_trial_that_is_cut_before_it_began_is_handed_back():
 
 def test_a_hook_that_is_async_is_asked_first_and_a_cut_meanwhile_is_heeded():
     async def there(ctx, args):
-        run.cut = CancelReason.SHUTDOWN
+        run.stop_reason = CancelReason.SHUTDOWN
 
     async def never(ctx):
         raise AssertionError("called")
@@ -406,7 +406,7 @@ def test_a_hook_that_is_async_is_asked_first_and_a_cut_meanwhile_is_heeded():
 def test_an_abandoned_run_is_judged_by_what_cut_it(deadline_at, outcome):
     bench = Bench()
     run = bench.run(fine, timeout=2.0, deadline_at=deadline_at)
-    run.cut = CancelReason.TIMEOUT
+    run.stop_reason = CancelReason.TIMEOUT
     bench.clock.advance(2.5)
     bench.executor.abandon(run)
     assert isinstance(run.report.outcome, outcome)

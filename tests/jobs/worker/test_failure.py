@@ -8,7 +8,7 @@ from holdfast.errors import Category, ErrorCode, ErrorInfo, HoldfastError, Perma
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.downstream import Downstream
 from holdfast.jobs.downstreams.record import Verdict
-from holdfast.jobs.worker.failure import look, of_code, trouble_of
+from holdfast.jobs.worker.failure import of_code, summarize
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 
 POLICY = RetryPolicy()
@@ -25,17 +25,17 @@ def kind_of(policy=POLICY, downstream=None):
 
 def test_the_policys_own_category_comes_first():
     picky = kind_of(replace(POLICY, categorize=lambda error: Category.PERMANENT))
-    found = look(ConnectionError(), picky, 0.0)
+    found = summarize(ConnectionError(), picky, 0.0)
     assert (found.diagnosis.retry, found.verdict) == (RetryRule.NEVER, Verdict.NEITHER)
     undecided = kind_of(replace(POLICY, categorize=lambda error: None))
-    assert look(ConnectionError(), undecided, 0.0).diagnosis.retry is RetryRule.POLICY
+    assert summarize(ConnectionError(), undecided, 0.0).diagnosis.retry is RetryRule.POLICY
 
 
 def test_a_categorize_function_that_raises_changes_nothing(caplog):
     def broken(error):
         raise ValueError
 
-    found = look(ConnectionError(), kind_of(replace(POLICY, categorize=broken)), 0.0)
+    found = summarize(ConnectionError(), kind_of(replace(POLICY, categorize=broken)), 0.0)
     assert found.diagnosis.retry is RetryRule.POLICY
     assert "failed to categorize" in caplog.text
 
@@ -43,17 +43,17 @@ def test_a_categorize_function_that_raises_changes_nothing(caplog):
 def test_a_breakers_exclusion_counts_as_neither():
     breaker = BreakerPolicy(exclude=(ConnectionResetError,))
     kind = kind_of(downstream=Downstream("d", breaker=breaker))
-    assert look(ConnectionResetError(), kind, 0.0).verdict is Verdict.NEITHER
-    assert look(ConnectionRefusedError(), kind, 0.0).verdict is Verdict.FAILURE
+    assert summarize(ConnectionResetError(), kind, 0.0).verdict is Verdict.NEITHER
+    assert summarize(ConnectionRefusedError(), kind, 0.0).verdict is Verdict.FAILURE
 
 
 @pytest.mark.parametrize("error", [SystemExit(2), KeyboardInterrupt(), GeneratorExit()])
 def test_a_base_exception_is_an_unknown_failure(error):
-    trouble = trouble_of(error, kind_of(), 0.0)
-    assert trouble.diagnosis.retry is RetryRule.ONCE
-    assert trouble.error.code is ErrorCode.UNKNOWN
-    assert type(error).__name__ in trouble.message
-    assert trouble.verdict is Verdict.NEITHER
+    failure = summarize(error, kind_of(), 0.0)
+    assert failure.diagnosis.retry is RetryRule.ONCE
+    assert failure.error.code is ErrorCode.UNKNOWN
+    assert type(error).__name__ in failure.message
+    assert failure.verdict is Verdict.NEITHER
 
 
 def test_a_failure_found_by_holdfast_says_nothing_about_the_downstream():
@@ -91,6 +91,6 @@ def test_a_code_of_the_app_is_kept_and_its_category_holds(error, category, said)
     @app.job()
     async def pay(ctx): ...
 
-    trouble = look(error, pay.kind, 0.0)
-    assert trouble.diagnosis.category is category
-    assert (trouble.error.code, trouble.message) == (error.code, said)
+    failure = summarize(error, pay.kind, 0.0)
+    assert failure.diagnosis.category is category
+    assert (failure.error.code, failure.message) == (error.code, said)

@@ -158,11 +158,11 @@ def test_only_the_lease_with_the_lost_token_is_lost():
     assert heard == [LeaseChanges(lost=(old,))]
 
 
-@pytest.mark.parametrize("trouble", [StoreUnavailable("gone"), ValueError("a bug")])
-def test_a_lease_that_ran_out_while_the_store_was_away_is_doubtful(trouble):
+@pytest.mark.parametrize("failure", [StoreUnavailable("gone"), ValueError("a bug")])
+def test_a_lease_that_ran_out_while_the_store_was_away_is_doubtful(failure):
     clock, told = VirtualClock(), EventLog()
     run = a_run(clock, held_until=5.0)
-    store = Scripted(trouble, trouble, Extended())
+    store = Scripted(failure, failure, Extended())
     heartbeat, heard = beating(store, {run}, clock, told)
     clock.run(heartbeat.beat())
     assert heard == []

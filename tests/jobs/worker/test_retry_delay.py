@@ -7,7 +7,7 @@ from tests.support.workers import claim
 
 from holdfast.errors import RetryLater
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.worker.failure import look
+from holdfast.jobs.worker.failure import summarize
 from holdfast.jobs.worker.retry_delay import retry_delay
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import RetryPolicy
@@ -28,7 +28,9 @@ class Throttled(Exception):
 
 
 def delay(error, attempt=1):
-    return retry_delay(look(error, work.kind, 0.0), claim(attempt=attempt), work.kind, Random(1))
+    return retry_delay(
+        summarize(error, work.kind, 0.0), claim(attempt=attempt), work.kind, Random(1)
+    )
 
 
 def test_a_transient_error_waits_by_the_backoff():

@@ -20,10 +20,10 @@ class Blocking:
     def __init__(self):
         self.asked = []
 
-    def ask(self, reason):
+    def request_stop(self, reason):
         self.asked.append(reason)
 
-    def strike(self):
+    def kill(self):
         raise AssertionError("the executor strikes")
 
 
@@ -81,7 +81,7 @@ def test_time_is_up_in_the_order_of_the_clock_and_then_time_to_clean_up_too():
     async def go():
         late, soon = scene.add(timeout=9.0, job_id="l"), scene.add(timeout=5.0, job_id="s")
         await asyncio.sleep(5.5)
-        assert (soon.cut, late.cut) == (CancelReason.TIMEOUT, None)
+        assert (soon.stop_reason, late.stop_reason) == (CancelReason.TIMEOUT, None)
         assert soon.call.asked == [CancelReason.TIMEOUT]
         await asyncio.sleep(60)
         assert scene.given_up == [(7.0, soon), (11.0, late)]
@@ -104,13 +104,13 @@ def test_the_time_of_a_run_that_waits_for_its_child_begins_with_the_child():
         run = scene.add(timeout=5.0)
         run.waits = True
         await asyncio.sleep(12)
-        assert run.cut is None
+        assert run.stop_reason is None
         run.waits = False
         run.count_from(12.0)
         await asyncio.sleep(4.9)
-        assert run.cut is None
+        assert run.stop_reason is None
         await asyncio.sleep(0.2)
-        assert run.cut is CancelReason.TIMEOUT
+        assert run.stop_reason is CancelReason.TIMEOUT
         scene.runs.close()
 
     scene.clock.run(go())
@@ -121,9 +121,9 @@ def test_the_first_reason_to_stop_stays():
 
     async def go():
         run = scene.add()
-        scene.runs.cut(run, CancelReason.REQUESTED)
-        scene.runs.cut_all(CancelReason.SHUTDOWN)
-        assert run.cut is CancelReason.REQUESTED
+        scene.runs.stop(run, CancelReason.REQUESTED)
+        scene.runs.stop_all(CancelReason.SHUTDOWN)
+        assert run.stop_reason is CancelReason.REQUESTED
         assert run.context.cancel_reason is CancelReason.REQUESTED
         scene.runs.close()
 
@@ -137,7 +137,7 @@ def test_news_of_a_heartbeat_are_acted_upon():
         lost, doubtful, asked = (scene.add(job_id=job) for job in "lda")
         scene.runs.apply(LeaseChanges(lost=(lost,), doubtful=(doubtful,), cancelled=(asked,)))
         assert (lost.lost, doubtful.lost) == (True, False)
-        assert [run.cut for run in (lost, doubtful, asked)] == [
+        assert [run.stop_reason for run in (lost, doubtful, asked)] == [
             CancelReason.LEASE_LOST, CancelReason.LEASE_LOST, CancelReason.REQUESTED,
         ]  # fmt: skip
         assert set(scene.runs.held) == {"d", "a"}
@@ -175,8 +175,8 @@ def test_a_job_that_comes_back_to_its_own_worker_ends_the_run_that_had_lost_it()
     async def go():
         old = scene.add(token=1)
         new = scene.add(token=2)
-        assert (old.lost, old.cut) == (True, CancelReason.LEASE_LOST)
-        assert (new.lost, new.cut) == (False, None)
+        assert (old.lost, old.stop_reason) == (True, CancelReason.LEASE_LOST)
+        assert (new.lost, new.stop_reason) == (False, None)
         assert scene.runs.held == {"j1": new}
         scene.runs.ended(old)
         assert scene.runs.held == {"j1": new}

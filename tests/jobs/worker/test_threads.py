@@ -62,8 +62,8 @@ def test_the_answer_to_a_cancelled_future_is_dropped():
     async def go():
         threads = HandlerThreads("t")
         call = threads.start(release.wait, 30)
-        call.ask("timeout")
-        call.strike()
+        call.request_stop("timeout")
+        call.kill()
         call.future.cancel()
         release.set()
         # The same thread is idle again only after that call.

@@ -18,7 +18,7 @@ from holdfast.jobs.model import (
     JobError,
     Retry,
 )
-from holdfast.jobs.worker.failure import Trouble, look, of_code
+from holdfast.jobs.worker.failure import Failure, of_code, summarize
 from holdfast.jobs.worker.verdict import (
     decide,
     failed_before,
@@ -45,9 +45,9 @@ def kind_of(policy=POLICY, downstream=None):
 
 def decided(error, *, kind=None, duration=1.0, repeated=False, own=False, **fields):
     kind = kind or kind_of()
-    trouble = error if isinstance(error, Trouble) else look(error, kind, 1000.0)
+    failure = error if isinstance(error, Failure) else summarize(error, kind, 1000.0)
     facts = {"duration": duration, "repeated": repeated, "own": own}
-    return decide(trouble, claim(**fields), kind, Random(1), **facts)
+    return decide(failure, claim(**fields), kind, Random(1), **facts)
 
 
 def test_a_permanent_error_is_a_dead_letter_at_once():
@@ -68,12 +68,12 @@ def test_a_failed_trial_does_not_count(attempt):
 
 
 def test_a_failed_trial_of_a_code_of_one_retry_does_not_count_either():
-    trouble = replace(of_code(IO), diagnosis=Diagnosis(Category.TRANSIENT, IO, counts=True))
-    assert trouble.verdict is Verdict.FAILURE
+    failure = replace(of_code(IO), diagnosis=Diagnosis(Category.TRANSIENT, IO, counts=True))
+    assert failure.verdict is Verdict.FAILURE
     trial = {"attempt": 2, "max_attempts": 9, "admission": Admission.TRIAL}
-    outcome = decided(trouble, repeated=True, **trial)
+    outcome = decided(failure, repeated=True, **trial)
     assert (type(outcome), outcome.counted) == (Retry, False)
-    assert not needs_history(trouble, claim(**trial))
+    assert not needs_history(failure, claim(**trial))
     assert needs_history(of_code(IO), claim(**trial))
 
 
@@ -82,16 +82,16 @@ def test_a_failed_trial_that_is_the_jobs_own_counts_like_any_attempt():
     assert decided(ConnectionError(), attempt=1, **trial).counted
     last = decided(ConnectionError(), attempt=3, **trial)
     assert last.dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
-    trouble = replace(of_code(IO), diagnosis=Diagnosis(Category.TRANSIENT, IO, counts=True))
+    failure = replace(of_code(IO), diagnosis=Diagnosis(Category.TRANSIENT, IO, counts=True))
     trying = claim(attempt=2, max_attempts=9, admission=Admission.TRIAL)
-    assert needs_history(trouble, trying, own=True)
+    assert needs_history(failure, trying, own=True)
 
 
 def test_a_failed_trial_lets_others_have_the_next_one():
     kind = kind_of(downstream=Downstream("gw", breaker=BreakerPolicy(open_for=100)))
-    trouble = look(ConnectionError(), kind, 1000.0)
+    failure = summarize(ConnectionError(), kind, 1000.0)
     trying = claim(admission=Admission.TRIAL)
-    outcome = decide(trouble, trying, kind, Random(1), duration=1.0)
+    outcome = decide(failure, trying, kind, Random(1), duration=1.0)
     assert outcome.after == 125
 
 

@@ -70,10 +70,10 @@ def test_only_a_sooner_moment_takes_the_place_of_the_one_that_is_waited_for():
     asyncio.run(go())
 
 
-@pytest.mark.parametrize("trouble", [StoreUnavailable("away"), ValueError("broken")])
-def test_whatever_ended_the_last_wait_the_next_one_begins(trouble):
+@pytest.mark.parametrize("failure", [StoreUnavailable("away"), ValueError("broken")])
+def test_whatever_ended_the_last_wait_the_next_one_begins(failure):
     async def go():
-        told, store = asyncio.Event(), Hints(trouble)
+        told, store = asyncio.Event(), Hints(failure)
         one = waiter(store, told)
         one.wait(with_wake(10.001))
         await until(lambda: one.wait(NOTHING) or len(store.asked) == 2)

@@ -1,12 +1,12 @@
 """One attempt from its claim to its report: called → concluded → reported.
 
 Each step returns the value that the next one takes: the handler's ending (an `Answer`, or the
-`Trouble` it met), then a `Conclusion`, then the report. Any exception of a handler, `SystemExit`
+`Failure` it met), then a `Conclusion`, then the report. Any exception of a handler, `SystemExit`
 included, ends in a report.
 
-A run can be asked to stop (`Run.cut`). One that does not stop in time is abandoned: it is concluded
-and reported as stopped while its handler still runs, it keeps its slot until the handler ends, and
-its answer is dropped; after a deadline the answer is stored as a late result.
+A run can be asked to stop (`Run.stop_reason`). One that does not stop in time is abandoned: it is
+concluded and reported as stopped while its handler still runs, it keeps its slot until the handler
+ends, and its answer is dropped; after a deadline the answer is stored as a late result.
 
 Which outcome wins: an answer that arrives before the report, since the work is done; then the
 reason for which the run was asked to stop; then the handler's error.
@@ -29,7 +29,7 @@ from holdfast.jobs.downstreams.record import Admission, CallReport, Verdict
 from holdfast.jobs.model import Cancelled, Completed, DeadLetterReason, Failed, Finished, Released
 from holdfast.jobs.store_port import Store, StoreError
 from holdfast.jobs.structs import Value
-from holdfast.jobs.worker.failure import Trouble, look, refusal, trouble_of
+from holdfast.jobs.worker.failure import Failure, refusal, summarize
 from holdfast.jobs.worker.late_declaration import LateDeclaration
 from holdfast.jobs.worker.run import Run
 from holdfast.jobs.worker.signals import interrupts_here, runs_now
@@ -51,7 +51,7 @@ class Answer(Value, frozen=True):
     result: str | None
 
 
-Ending = Answer | Trouble | Conclusion | None
+Ending = Answer | Failure | Conclusion | None
 """How a handler ended; a `Conclusion` where it was not called, None where it was stopped."""
 
 _COMPLETED = Conclusion(Completed(), Verdict.SUCCESS)
@@ -61,7 +61,7 @@ class Children(Protocol):
     """What runs handlers in child processes."""
 
     async def execute(self, run: Run) -> Any:
-        """Return the result as JSON text, or the `Trouble` that the child met."""
+        """Return the result as JSON text, or the `Failure` that the child met."""
         ...
 
 
@@ -118,7 +118,7 @@ class Executor:
             ended_at = self._clock.monotonic()
             run.report = _report(run, self._stopped(run, ended_at), ended_at)
         if run.call is not None:
-            run.call.strike()
+            run.call.kill()
 
     # -- running the handler -------------------------------------------------------------------
 
@@ -126,9 +126,9 @@ class Executor:
         if run.claim.admission is Admission.REFUSED:
             refused = refusal(run.claim)
             return Conclusion(
-                Failed(refused.error, DeadLetterReason.REFUSED), verdict=None, trouble=refused
+                Failed(refused.error, DeadLetterReason.REFUSED), verdict=None, failure=refused
             )
-        if run.cut is not None:
+        if run.stop_reason is not None:
             return None
         process = os.getpid()
         RUNNING.set(run.context)  # the task of this run has a context of its own
@@ -140,12 +140,12 @@ class Executor:
             if isinstance(error, GeneratorExit) and not runs_now(run.task):
                 # The coroutine is being closed by the interpreter, not by its task.
                 raise
-            trouble = self._failed(run, error)
+            failure = self._failed(run, error)
             if isinstance(error, KeyboardInterrupt) and run.in_loop and interrupts_here():
                 # The signal may have arrived while this handler had the main thread, or the handler
                 # raised it itself. Nothing tells them apart: the attempt counts, the worker stops.
                 self._on_interrupt()
-            return trouble
+            return failure
         finally:
             end_copy(process)
 
@@ -156,14 +156,14 @@ class Executor:
             arguments = handler.arguments.decode(claim.arguments)
         if claim.downstream is not None:
             early = await self._prepare_downstream(run)
-            if early is not None or run.cut is not None:
+            if early is not None or run.stop_reason is not None:
                 return early
         if kind.isolation is not None:
             answer = await self._children.execute(run)
-            return answer if isinstance(answer, Trouble) else Answer(answer)
+            return answer if isinstance(answer, Failure) else Answer(answer)
         if kind.existing is not None and kind.asks_existing(claim):
             value = await self._invoke(run, kind.existing, arguments)
-            if value is None and run.cut is not None:
+            if value is None and run.stop_reason is not None:
                 return None
         if value is None:
             value = await self._invoke(run, handler, arguments)
@@ -190,24 +190,24 @@ class Executor:
             # this line they would form a reference cycle.
             del call
 
-    def _cancelled(self, run: Run, error: asyncio.CancelledError) -> Trouble | None:
+    def _cancelled(self, run: Run, error: asyncio.CancelledError) -> Failure | None:
         task = asyncio.current_task()
         asked = task is not None and task.cancelling() > 0
         while task is not None and task.cancelling():
             # Left standing it would confuse every timeout in what this task still does.
             task.uncancel()
-        if run.cut is None and asked:
+        if run.stop_reason is None and asked:
             # The event loop is shutting down.
-            run.cut = CancelReason.SHUTDOWN
-        return None if run.cut is not None else self._failed(run, error)
+            run.stop_reason = CancelReason.SHUTDOWN
+        return None if run.stop_reason is not None else self._failed(run, error)
 
-    def _failed(self, run: Run, error: BaseException) -> Trouble:
-        if isinstance(error, JobCancelled) and run.cut is None:
-            run.cut = CancelReason.REQUESTED
-        trouble = trouble_of(error, run.kind, self._clock.wall())
-        if run.cut is None and not trouble.diagnosis.known:
+    def _failed(self, run: Run, error: BaseException) -> Failure:
+        if isinstance(error, JobCancelled) and run.stop_reason is None:
+            run.stop_reason = CancelReason.REQUESTED
+        failure = summarize(error, run.kind, self._clock.wall())
+        if run.stop_reason is None and not failure.diagnosis.known:
             run.context.logger.warning("attempt %d failed", run.claim.attempt, exc_info=error)
-        return trouble
+        return failure
 
     async def _prepare_downstream(self, run: Run) -> Conclusion | None:
         """Declare a downstream that the store does not know, and note whose failure would count."""
@@ -230,7 +230,7 @@ class Executor:
             return Conclusion(Completed(ending.result), Verdict.SUCCESS)
         if isinstance(ending, Conclusion):
             return ending
-        if ending is None or run.cut is not None:
+        if ending is None or run.stop_reason is not None:
             return self._stopped(run, ended_at)
         outcome = decide(
             ending, run.claim, run.kind, self._rng, duration=ended_at - run.started_at,
@@ -238,24 +238,24 @@ class Executor:
         )  # fmt: skip
         return Conclusion(outcome, ending.verdict, ending)
 
-    async def _failed_before(self, run: Run, trouble: Trouble) -> bool:
+    async def _failed_before(self, run: Run, failure: Failure) -> bool:
         claim = run.claim
-        if not needs_history(trouble, claim, own=run.own):
+        if not needs_history(failure, claim, own=run.own):
             return False
         try:
             attempts = await self._store.attempts(claim.job_id)
         except StoreError:
             # One attempt too many is still bounded by max_attempts.
             return False
-        return failed_before(attempts, claim, trouble.diagnosis.code)
+        return failed_before(attempts, claim, failure.diagnosis.code)
 
     def _stopped(self, run: Run, ended_at: float) -> Conclusion:
         """Conclude a run that was asked to stop, and stopped or was abandoned."""
-        if run.cut is CancelReason.TIMEOUT:
+        if run.stop_reason is CancelReason.TIMEOUT:
             return self._timed_out(run, ended_at)
-        if run.cut is CancelReason.REQUESTED:
+        if run.stop_reason is CancelReason.REQUESTED:
             return Conclusion(Cancelled(), Verdict.NEITHER)
-        reason = str(run.cut or CancelReason.SHUTDOWN)
+        reason = str(run.stop_reason or CancelReason.SHUTDOWN)
         return Conclusion(Released(reason=reason), Verdict.NEITHER)
 
     def _timed_out(self, run: Run, ended_at: float) -> Conclusion:
@@ -263,15 +263,15 @@ class Executor:
         error: Exception = AttemptTimeout(name, run.kind.timeout or 0.0)
         if run.by_deadline:
             error = DeadlineExceeded(name, run.deadline - run.started_at)
-        trouble = look(error, run.kind, self._clock.wall())
+        failure = summarize(error, run.kind, self._clock.wall())
         if run.by_deadline:
             return Conclusion(
-                Failed(trouble.error, DeadLetterReason.DEADLINE), trouble.verdict, trouble
+                Failed(failure.error, DeadLetterReason.DEADLINE), failure.verdict, failure
             )
         outcome = decide(
-            trouble, run.claim, run.kind, self._rng, duration=ended_at - run.started_at, own=run.own
+            failure, run.claim, run.kind, self._rng, duration=ended_at - run.started_at, own=run.own
         )
-        return Conclusion(outcome, trouble.verdict, trouble)
+        return Conclusion(outcome, failure.verdict, failure)
 
     async def _store_late_result(self, run: Run, ending: Ending) -> None:
         if not isinstance(ending, Answer) or run.claim.deadline_at is None:
@@ -285,7 +285,7 @@ class Executor:
 
 def _report(run: Run, conclusion: Conclusion, ended_at: float) -> Finished:
     claim, call, meta = run.claim, None, None
-    diagnosis = None if conclusion.trouble is None else conclusion.trouble.diagnosis
+    diagnosis = None if conclusion.failure is None else conclusion.failure.diagnosis
     if claim.permit is not None and claim.downstream is not None and conclusion.verdict is not None:
         code = None if diagnosis is None else diagnosis.code
         call = CallReport(claim.downstream, claim.permit, conclusion.verdict, code)

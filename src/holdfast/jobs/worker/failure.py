@@ -14,7 +14,7 @@ _log = logging.getLogger("holdfast.worker")
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Failure:
     """What is kept of an exception; it can cross a process boundary.
 
     Args:
@@ -42,8 +42,14 @@ class Trouble:
         return Verdict.FAILURE
 
 
-def look(error: BaseException, kind: JobKind, wall_now: float) -> Trouble:
-    """Summarise `error`; `wall_now` is the time in epoch seconds."""
+def summarize(error: BaseException, kind: JobKind, wall_now: float) -> Failure:
+    """Return what is kept of whatever a handler raised; `wall_now` is in epoch seconds.
+
+    A `BaseException` such as `SystemExit` ends the attempt, not the worker: an unknown failure.
+    """
+    if not isinstance(error, Exception):
+        unknown = Diagnosis(Category.TRANSIENT, ErrorCode.UNKNOWN, known=False)
+        return Failure(unknown, f"the handler raised {one_line(error)}")
     seen = diagnose(error, wall_now=wall_now)
     category, message = _own_category(error, kind), one_line(error)
     declared = kind.errors.get(seen.code)
@@ -57,18 +63,7 @@ def look(error: BaseException, kind: JobKind, wall_now: float) -> Trouble:
     breaker = kind.breaker
     excluded = breaker is not None and isinstance(error, breaker.exclude)
     after = error.after if isinstance(error, RetryLater) else None
-    return Trouble(seen, message, excluded, after)
-
-
-def trouble_of(error: BaseException, kind: JobKind, wall_now: float) -> Trouble:
-    """Summarise whatever a handler raised, `SystemExit` included.
-
-    A `BaseException` ends the attempt, not the worker: it is an unknown failure.
-    """
-    if isinstance(error, Exception):
-        return look(error, kind, wall_now)
-    message = f"the handler raised {one_line(error)}"
-    return Trouble(Diagnosis(Category.TRANSIENT, ErrorCode.UNKNOWN, known=False), message)
+    return Failure(seen, message, excluded, after)
 
 
 def _own_category(error: BaseException, kind: JobKind) -> Category | None:
@@ -83,14 +78,14 @@ def _own_category(error: BaseException, kind: JobKind) -> Category | None:
         return None
 
 
-def of_code(code: str, message: str = "", *, final: bool = False) -> Trouble:
+def of_code(code: str, message: str = "", *, final: bool = False) -> Failure:
     """Return a failure that Holdfast itself found; it says nothing about the downstream."""
     info = ERRORS.get(code, ERRORS[ErrorCode.UNKNOWN])
     category = Category.PERMANENT if final else info.category
-    return Trouble(Diagnosis(category, code), message or info.message)
+    return Failure(Diagnosis(category, code), message or info.message)
 
 
-def refusal(claim: Claim) -> Trouble:
+def refusal(claim: Claim) -> Failure:
     """Return why a claim of an open downstream fails without a call.
 
     The code is that of the last failed call; the message says that no call was made.

@@ -4,20 +4,20 @@ from random import Random
 
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.model import Claim
-from holdfast.jobs.worker.failure import Trouble
+from holdfast.jobs.worker.failure import Failure
 
 _LONGEST_WAIT = 3650 * 86400.0
 """Seconds that a retry waits at most: ten years is a time that any store can represent."""
 
 
-def retry_delay(trouble: Trouble, claim: Claim, kind: JobKind, rng: Random) -> float:
-    """Return the seconds until the next attempt of a job that failed with `trouble`.
+def retry_delay(failure: Failure, claim: Claim, kind: JobKind, rng: Random) -> float:
+    """Return the seconds until the next attempt of a job that failed with `failure`.
 
     The policy's backoff decides. A wait that the downstream asked for replaces a shorter one and is
     never shortened, not even by the backoff's cap: a waiting job occupies no slot. `RetryLater`
     from the handler replaces both.
     """
-    if trouble.after is not None:
-        return min(trouble.after, _LONGEST_WAIT)
+    if failure.after is not None:
+        return min(failure.after, _LONGEST_WAIT)
     delay = kind.policy.backoff.delay(claim.attempt, rng)
-    return min(max(delay, trouble.diagnosis.retry_after or 0.0), _LONGEST_WAIT)
+    return min(max(delay, failure.diagnosis.retry_after or 0.0), _LONGEST_WAIT)

@@ -13,11 +13,11 @@ from holdfast.jobs.model import Claim, Finished
 class Stopper(Protocol):
     """A handler that runs outside the event loop, on a thread or in a child process."""
 
-    def ask(self, reason: CancelReason) -> None:
+    def request_stop(self, reason: CancelReason) -> None:
         """Ask it to stop; its context says so already."""
         ...
 
-    def strike(self) -> None:
+    def kill(self) -> None:
         """Kill it if it is a process; a thread cannot be killed."""
         ...
 
@@ -29,7 +29,7 @@ class Run:
         held_until: until when the lease is certainly valid, on the monotonic clock.
         ends_at: when its time is up, or, after it was asked to stop, its time to clean up.
         by_deadline: the job's deadline ends it, not the attempt's timeout.
-        cut: why it was asked to stop.
+        stop_reason: why it was asked to stop.
         lost: its lease is lost: only an answer is worth a report.
         waits: its handler has not started; it waits for a child process.
         awaited: a blocking handler returned an awaitable, which runs on the event loop.
@@ -45,7 +45,7 @@ class Run:
     by_deadline = False
     task: asyncio.Task[None] | None = None
     call: Stopper | None = None
-    cut: CancelReason | None = None
+    stop_reason: CancelReason | None = None
     lost = False
     waits = False
     awaited = False
@@ -72,7 +72,7 @@ class Run:
     def begin(self, now: float) -> None:
         """Start the clock of a run whose handler is about to be called."""
         self.started_at = now
-        if self.kind.timeout is not None and self.cut is None:
+        if self.kind.timeout is not None and self.stop_reason is None:
             self.count_from(now)
 
     def count_from(self, now: float) -> None:

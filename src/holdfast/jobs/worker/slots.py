@@ -127,17 +127,17 @@ class Slots:
 
     # -- stopping runs -------------------------------------------------------------------------
 
-    def cut(self, run: Run, reason: CancelReason) -> None:
+    def stop(self, run: Run, reason: CancelReason) -> None:
         """Ask a run to stop, with time to clean up. The first reason stays."""
-        if run.cut is not None or run not in self.running:
+        if run.stop_reason is not None or run not in self.running:
             return
-        run.cut = reason
+        run.stop_reason = reason
         run.context.request_cancel(reason)
         run.ends_at = self._clock.monotonic() + self._cleanup_seconds
         if run.ends_at < self._timer_at:
             self._set_timer(run.ends_at)
         if run.call is not None:
-            run.call.ask(reason)
+            run.call.request_stop(reason)
         elif run.in_loop and run.task is not None:
             run.task.cancel()
 
@@ -145,12 +145,12 @@ class Slots:
         """Ask the run of a cancelled job to stop, if this worker holds its lease."""
         run = self.held.get(job_id)
         if run is not None:
-            self.cut(run, CancelReason.REQUESTED)
+            self.stop(run, CancelReason.REQUESTED)
 
-    def cut_all(self, reason: CancelReason) -> None:
+    def stop_all(self, reason: CancelReason) -> None:
         """Ask all runs to stop."""
         for run in tuple(self.running):
-            self.cut(run, reason)
+            self.stop(run, reason)
 
     def abandon(self, run: Run) -> None:
         """Report a run that did not stop in time; its later answer is dropped."""
@@ -159,7 +159,7 @@ class Slots:
         self._conclude(run)
         self._settle(run)
         self._wake()
-        if run.cut is not CancelReason.SHUTDOWN:
+        if run.stop_reason is not CancelReason.SHUTDOWN:
             _log.warning("%r does not stop; its slot stays occupied until it ends", run)
         self._notify(AttemptAbandoned(run.kind.name, run.claim.job_id, run.claim.attempt))
 
@@ -175,12 +175,12 @@ class Slots:
         for run in changes.doubtful:
             self.lose(run, certain=False)
         for run in changes.cancelled:
-            self.cut(run, CancelReason.REQUESTED)
+            self.stop(run, CancelReason.REQUESTED)
 
     def lose(self, run: Run, *, certain: bool = True) -> None:
         """Stop a run whose lease is lost, or, if not `certain`, may be lost."""
         lease = run.claim.lease
-        if self.held.get(lease.job_id) is not run or (run.cut is not None and not certain):
+        if self.held.get(lease.job_id) is not run or (run.stop_reason is not None and not certain):
             return
         if run.report is not None:
             # Its own report may have ended the lease. If not, the store refuses that report.
@@ -190,7 +190,7 @@ class Slots:
             self._release(run)
         _log.warning("%r lost its lease%s", run, "" if certain else ", probably")
         self._notify(LeaseLost(run.kind.name, lease.job_id, lease.token, certain))
-        self.cut(run, CancelReason.LEASE_LOST)
+        self.stop(run, CancelReason.LEASE_LOST)
 
     # -- time limits ---------------------------------------------------------------------------
 
@@ -209,11 +209,11 @@ class Slots:
         for run in tuple(self.running):
             if run.ends_at is None or run.ends_at > now:
                 continue
-            if run.waits and not run.by_deadline and run.cut is None:
+            if run.waits and not run.by_deadline and run.stop_reason is None:
                 # Its time begins when its handler starts.
                 run.count_from(now)
-            elif run.cut is None:
-                self.cut(run, CancelReason.TIMEOUT)
+            elif run.stop_reason is None:
+                self.stop(run, CancelReason.TIMEOUT)
             else:
                 self.abandon(run)
         soonest = min((run.ends_at for run in self.running if run.ends_at), default=None)

@@ -39,10 +39,10 @@ class HandlerCall:
         self._value: Any = None
         self._error: BaseException | None = None
 
-    def ask(self, reason: object) -> None:
+    def request_stop(self, reason: object) -> None:
         """Do nothing: the handler's context says it already."""
 
-    def strike(self) -> None:
+    def kill(self) -> None:
         """Do nothing: a thread cannot be ended."""
 
     def run(self) -> None:

@@ -33,7 +33,7 @@ from holdfast.jobs.model import (
     Retry,
 )
 from holdfast.jobs.structs import Value
-from holdfast.jobs.worker.failure import Trouble
+from holdfast.jobs.worker.failure import Failure
 from holdfast.jobs.worker.retry_delay import retry_delay
 
 _AFTER_FAILED_TRIAL = 1.25
@@ -47,19 +47,19 @@ class Conclusion(Value, frozen=True):
     Args:
         outcome: what is reported about the job.
         verdict: what the call says about the downstream; None where there was no call.
-        trouble: the error behind the outcome, if there is one.
+        failure: the error behind the outcome, if there is one.
     """
 
     outcome: Outcome
     verdict: Verdict | None
-    trouble: Trouble | None = None
+    failure: Failure | None = None
 
 
-def needs_history(trouble: Trouble, claim: Claim, *, own: bool = False) -> bool:
+def needs_history(failure: Failure, claim: Claim, *, own: bool = False) -> bool:
     """Say whether `decide` has to know the earlier attempts of the job."""
-    if trouble.diagnosis.retry is not RetryRule.ONCE:
+    if failure.diagnosis.retry is not RetryRule.ONCE:
         return False
-    if failed_trial(trouble, claim) and not own:
+    if failed_trial(failure, claim) and not own:
         return False
     return 1 < claim.attempt < claim.max_attempts
 
@@ -81,9 +81,9 @@ def would_be_own(attempts: Sequence[Attempt], claim: Claim) -> bool:
     return well_at is not None and bool(failed) and failed[-1] < well_at
 
 
-def failed_trial(trouble: Trouble, claim: Claim) -> bool:
+def failed_trial(failure: Failure, claim: Claim) -> bool:
     """Say whether the attempt was a trial that found its downstream still down."""
-    return claim.admission is Admission.TRIAL and trouble.verdict is Verdict.FAILURE
+    return claim.admission is Admission.TRIAL and failure.verdict is Verdict.FAILURE
 
 
 def failed_before(attempts: Sequence[Attempt], claim: Claim, code: str) -> bool:
@@ -104,7 +104,7 @@ def failed_before(attempts: Sequence[Attempt], claim: Claim, code: str) -> bool:
 
 
 def decide(
-    trouble: Trouble,
+    failure: Failure,
     claim: Claim,
     kind: JobKind,
     rng: Random,
@@ -120,16 +120,16 @@ def decide(
         repeated: an earlier attempt failed with the same code, see `failed_before`.
         own: a failed trial is the job's own failure, see `would_be_own`.
     """
-    seen, error = trouble.diagnosis, trouble.error
+    seen, error = failure.diagnosis, failure.error
     if seen.retry is RetryRule.NEVER:
         return Failed(error, DeadLetterReason.PERMANENT)
     if seen.ambiguous and not kind.policy.idempotent:
         return Failed(error, DeadLetterReason.PERMANENT)
-    counted = own or not failed_trial(trouble, claim)
+    counted = own or not failed_trial(failure, claim)
     spent = claim.attempt >= claim.max_attempts or (seen.retry is RetryRule.ONCE and repeated)
     if spent and counted:
         return Failed(error, DeadLetterReason.ATTEMPTS_EXHAUSTED)
-    delay = retry_delay(trouble, claim, kind, rng)
+    delay = retry_delay(failure, claim, kind, rng)
     if claim.deadline_at is not None and (claim.started_at + duration + delay >= claim.deadline_at):
         return Failed(error, DeadLetterReason.DEADLINE)
     if not counted and kind.breaker is not None:

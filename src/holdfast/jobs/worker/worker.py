@@ -279,9 +279,9 @@ class Worker:
         started = min(len(claimed), most)
         for _ in range(started):
             run = claimed.popleft()
-            if self._stops and run.cut is None:
+            if self._stops and run.stop_reason is None:
                 # Claimed by a tick that was in flight when `stop` was called: released unstarted.
-                run.cut = CancelReason.SHUTDOWN
+                run.stop_reason = CancelReason.SHUTDOWN
             run.begin(now)
             run.task = self._loop.create_task(execute(run), name=run.claim.kind)
         if started:  # after those have run once, look again for jobs to start or to report
@@ -338,7 +338,7 @@ class Worker:
             if self._stops >= 2:
                 cut_at = end_at = min(now, end_at)
             if now >= cut_at and runs.running:
-                runs.cut_all(CancelReason.SHUTDOWN)
+                runs.stop_all(CancelReason.SHUTDOWN)
                 # Handlers that stop at once need not be abandoned.
                 await asyncio.wait({run.task for run in runs.running if run.task}, timeout=0.05)
             if now >= end_at:

@@ -14,7 +14,7 @@ from tests.support.workers import claim
 from holdfast.children import ChildLimits, FrameKind
 from holdfast.children.frames import pack, receive
 from holdfast.jobs.worker.isolation.attempts import Attempts
-from holdfast.jobs.worker.isolation.messages import dump_claim, load_trouble
+from holdfast.jobs.worker.isolation.messages import dump_claim, load_failure
 
 
 @contextmanager
@@ -55,13 +55,13 @@ def test_what_a_handler_raises_is_told(what, code):
     with serving(isolated.fail) as parent:
         ask(parent, json.dumps(what))
         kind, body = receive(parent)
-        assert (kind, load_trouble(body).diagnosis.code) == (FrameKind.ERROR, code)
+        assert (kind, load_failure(body).diagnosis.code) == (FrameKind.ERROR, code)
 
 
 def test_arguments_that_do_not_fit_are_told():
     with serving(isolated.shout) as parent:
         ask(parent, '"x"')
-        assert load_trouble(receive(parent)[1]).diagnosis.code == "VALIDATION_ERROR"
+        assert load_failure(receive(parent)[1]).diagnosis.code == "VALIDATION_ERROR"
 
 
 def test_an_answer_that_is_too_large_is_told():
@@ -69,7 +69,7 @@ def test_an_answer_that_is_too_large_is_told():
         ask(parent, "10")
         assert receive(parent) == (FrameKind.ANSWER, '"xxxxxxxxxx"')
         ask(parent, "100")
-        assert load_trouble(receive(parent)[1]).diagnosis.code == "TOO_LARGE"
+        assert load_failure(receive(parent)[1]).diagnosis.code == "TOO_LARGE"
 
 
 def test_want_of_memory_is_told(monkeypatch):
@@ -80,7 +80,7 @@ def test_want_of_memory_is_told(monkeypatch):
     monkeypatch.setattr(type(handler), "call", lambda self, context, arguments: hog(context))
     with serving(isolated.hog) as parent:
         ask(parent)
-        assert load_trouble(receive(parent)[1]).diagnosis.code == "MEMORY_ERROR"
+        assert load_failure(receive(parent)[1]).diagnosis.code == "MEMORY_ERROR"
 
 
 def test_progress_and_requests_to_stop_pass_while_a_handler_runs(tmp_path):

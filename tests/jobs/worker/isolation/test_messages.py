@@ -8,13 +8,13 @@ from tests.support.workers import claim
 from holdfast.children import BrokenFrame
 from holdfast.errors import ErrorCode, RetryLater
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.worker.failure import look, of_code
+from holdfast.jobs.worker.failure import of_code, summarize
 from holdfast.jobs.worker.isolation.messages import (
     dump_claim,
-    dump_trouble,
+    dump_failure,
     load_claim,
+    load_failure,
     load_progress,
-    load_trouble,
 )
 
 app = App("a")
@@ -30,18 +30,18 @@ def test_a_claim_comes_through_but_for_its_permit():
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "failure",
     [
         of_code(ErrorCode.MEMORY_ERROR),
-        look(RetryLater(7), work.kind, 0.0),
-        look(TimeoutError("slow"), work.kind, 0.0),
+        summarize(RetryLater(7), work.kind, 0.0),
+        summarize(TimeoutError("slow"), work.kind, 0.0),
     ],
 )
-def test_a_trouble_comes_through(trouble):
-    assert load_trouble(json.loads(json.dumps(dump_trouble(trouble)))) == trouble
+def test_a_trouble_comes_through(failure):
+    assert load_failure(json.loads(json.dumps(dump_failure(failure)))) == failure
 
 
-GOOD = dump_trouble(of_code(ErrorCode.UNKNOWN, "x"))
+GOOD = dump_failure(of_code(ErrorCode.UNKNOWN, "x"))
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ GOOD = dump_trouble(of_code(ErrorCode.UNKNOWN, "x"))
 )  # fmt: skip
 def test_a_trouble_that_makes_no_sense_is_refused(fields):
     with pytest.raises(BrokenFrame):
-        load_trouble(fields)
+        load_failure(fields)
 
 
 def test_what_a_trouble_says_is_cleaned():
-    read_back = load_trouble({**GOOD, "message": "a\nb\0" + "x" * 9999, "status": "503"})
+    read_back = load_failure({**GOOD, "message": "a\nb\0" + "x" * 9999, "status": "503"})
     assert read_back.message.startswith("a b")
     assert len(read_back.message) == 500
     assert read_back.diagnosis.status is None

@@ -22,13 +22,13 @@ from holdfast.errors import ErrorCode
 from holdfast.jobs.declare.context import CancelReason, JobContext
 from holdfast.jobs.declare.kinds import Hook, JobKind
 from holdfast.jobs.model import Claim
-from holdfast.jobs.worker.failure import of_code, trouble_of
+from holdfast.jobs.worker.failure import of_code, summarize
 from holdfast.jobs.worker.isolation.address import Address, load_kind
-from holdfast.jobs.worker.isolation.messages import dump_trouble, load_claim
+from holdfast.jobs.worker.isolation.messages import dump_failure, load_claim
 from holdfast.jobs.worker.threads import end_copy
 from holdfast.time_limit import RUNNING
 
-_NO_MEMORY = pack(FrameKind.ERROR, dump_trouble(of_code(ErrorCode.MEMORY_ERROR)))
+_NO_MEMORY = pack(FrameKind.ERROR, dump_failure(of_code(ErrorCode.MEMORY_ERROR)))
 """Made beforehand: when it is needed there is no memory to make it."""
 
 _PROGRESS_EVERY = 0.1
@@ -97,7 +97,7 @@ class Attempts:
                     self._context = None
             if len(text) > output_bytes or len(text.encode()) > output_bytes:
                 message = f"the result is larger than {output_bytes} bytes"
-                self._send(FrameKind.ERROR, dump_trouble(of_code(ErrorCode.TOO_LARGE, message)))
+                self._send(FrameKind.ERROR, dump_failure(of_code(ErrorCode.TOO_LARGE, message)))
             else:
                 self._send(FrameKind.ANSWER, text)
         except BaseException as error:
@@ -106,8 +106,8 @@ class Attempts:
     def _send_error(self, kind: JobKind, error: BaseException) -> None:
         if not isinstance(error, MemoryError):
             with contextlib.suppress(MemoryError):
-                trouble = trouble_of(error, kind, SYSTEM_CLOCK.wall())
-                self._send(FrameKind.ERROR, dump_trouble(trouble))
+                failure = summarize(error, kind, SYSTEM_CLOCK.wall())
+                self._send(FrameKind.ERROR, dump_failure(failure))
                 return
         # The traceback keeps alive what has filled the memory.
         error.__traceback__ = None

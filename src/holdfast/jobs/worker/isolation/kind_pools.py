@@ -20,10 +20,10 @@ from holdfast.errors import ErrorCode
 from holdfast.jobs.declare.context import CancelReason
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.error_text import clean
-from holdfast.jobs.worker.failure import Trouble, of_code
+from holdfast.jobs.worker.failure import Failure, of_code
 from holdfast.jobs.worker.isolation.address import address_of
 from holdfast.jobs.worker.isolation.child_options import ChildOptions
-from holdfast.jobs.worker.isolation.messages import dump_claim, load_progress, load_trouble
+from holdfast.jobs.worker.isolation.messages import dump_claim, load_failure, load_progress
 from holdfast.jobs.worker.run import Run
 
 _TARGET = "holdfast.jobs.worker.isolation.attempts:load"
@@ -54,19 +54,19 @@ class KindPools:
         for pool in self._pools.values():
             pool.warm()
 
-    async def execute(self, run: Run) -> str | Trouble:
+    async def execute(self, run: Run) -> str | Failure:
         """Run an attempt in a child; return its result as JSON text, or what went wrong."""
         stopper = _Stopper(run)
         run.call, run.waits = stopper, True
 
         def begin(child: ChildProcess) -> None:
             stopper.child, run.waits = child, False
-            if run.cut is None:
+            if run.stop_reason is None:
                 run.count_from(self._clock.monotonic())
 
-        def read(child: ChildProcess, kind: FrameKind, body: Any) -> str | Trouble:
-            answer: str | Trouble = body if kind is FrameKind.ANSWER else load_trouble(body)
-            if run.cut is not None or _is_out_of_memory(answer):
+        def read(child: ChildProcess, kind: FrameKind, body: Any) -> str | Failure:
+            answer: str | Failure = body if kind is FrameKind.ANSWER else load_failure(body)
+            if run.stop_reason is not None or _is_out_of_memory(answer):
                 child.retire()
             return answer
 
@@ -80,7 +80,7 @@ class KindPools:
         except ChildFailed as error:
             return of_code(ErrorCode.UNKNOWN, clean(str(error)))
         except ChildDied as error:
-            return self._trouble_of(error, run.kind.name)
+            return self._failure_of(error, run.kind.name)
         finally:
             run.call, run.waits = None, False
 
@@ -97,7 +97,7 @@ class KindPools:
             start_seconds=options.start_seconds,
         )
 
-    def _trouble_of(self, error: ChildDied, kind: str) -> Trouble:
+    def _failure_of(self, error: ChildDied, kind: str) -> Failure:
         death, detail = error.death, error.detail
         if death is Death.CPU_TIME:
             seconds = self._options.limits_of(kind).cpu_seconds or 0.0
@@ -115,8 +115,8 @@ class KindPools:
         return of_code(ErrorCode.UNKNOWN, clean(message))
 
 
-def _is_out_of_memory(answer: str | Trouble) -> bool:
-    return isinstance(answer, Trouble) and answer.diagnosis.code == ErrorCode.MEMORY_ERROR
+def _is_out_of_memory(answer: str | Failure) -> bool:
+    return isinstance(answer, Failure) and answer.diagnosis.code == ErrorCode.MEMORY_ERROR
 
 
 class _Stopper:
@@ -128,7 +128,7 @@ class _Stopper:
         self._run = run
         self.child: ChildProcess | None = None
 
-    def ask(self, reason: CancelReason) -> None:
+    def request_stop(self, reason: CancelReason) -> None:
         if self.child is None:
             self._cancel_task()
         elif reason in _KILLED_AT_ONCE:
@@ -136,7 +136,7 @@ class _Stopper:
         else:
             self.child.cancel(reason)
 
-    def strike(self) -> None:
+    def kill(self) -> None:
         if self.child is None:
             self._cancel_task()
         else:

@@ -12,7 +12,7 @@ from holdfast.errors import Category, error_code
 from holdfast.jobs.downstreams.record import Admission
 from holdfast.jobs.error_text import clean
 from holdfast.jobs.model import Claim, Lease
-from holdfast.jobs.worker.failure import Trouble
+from holdfast.jobs.worker.failure import Failure
 from holdfast.resilience.diagnosis import Diagnosis
 
 
@@ -35,18 +35,18 @@ _CLAIM_FIELDS = (
 )  # fmt: skip
 
 
-def dump_trouble(trouble: Trouble) -> dict[str, Any]:
+def dump_failure(failure: Failure) -> dict[str, Any]:
     """Return a failure as JSON values."""
-    seen = trouble.diagnosis
+    seen = failure.diagnosis
     return {
         "category": seen.category, "code": seen.code, "known": seen.known, "status": seen.status,
         "retry_after": seen.retry_after, "ambiguous": seen.ambiguous, "counts": seen.counts,
-        "message": trouble.message, "excluded": trouble.excluded, "after": trouble.after,
+        "message": failure.message, "excluded": failure.excluded, "after": failure.after,
     }  # fmt: skip
 
 
-def load_trouble(fields: object) -> Trouble:
-    """Read back what `dump_trouble` wrote, trusting nothing."""
+def load_failure(fields: object) -> Failure:
+    """Read back what `dump_failure` wrote, trusting nothing."""
     try:
         assert isinstance(fields, dict)
         status = fields["status"]
@@ -56,7 +56,7 @@ def load_trouble(fields: object) -> Trouble:
             fields["ambiguous"] is True, fields["counts"] is True,
         )  # fmt: skip
         message = clean(str(fields["message"]))
-        return Trouble(seen, message, fields["excluded"] is True, _seconds(fields["after"]))
+        return Failure(seen, message, fields["excluded"] is True, _seconds(fields["after"]))
     except (AssertionError, KeyError, ValueError):
         raise BrokenFrame("a failure that cannot be read") from None
 
