@@ -100,7 +100,7 @@ class DaemonThreads:
                 self.close()
 
 
-class _Call:
+class _TimedCall:
     """One operation on its way through a thread, and its outcome."""
 
     __slots__ = ("_context", "_operation", "done", "error", "value")
@@ -143,7 +143,7 @@ def call_within(seconds: float, operation: Callable[[], T]) -> T:
         raise ValueError(f"seconds must be a number, got {seconds!r}")
     if seconds <= 0:
         raise CallCutOff("cut off before it began: no time was left")
-    call = _Call(operation)
+    call = _TimedCall(operation)
     try:
         _THREADS.start(call)
         if not call.done.acquire(True, min(seconds, threading.TIMEOUT_MAX)):

@@ -27,7 +27,7 @@ class RunningAttempt(Protocol):
 
 
 RUNNING: ContextVar[RunningAttempt | None] = ContextVar("holdfast_running_attempt", default=None)
-"""The innermost attempt with a time limit, or job, that the current code runs in."""
+"""The innermost attempt, of a guarded call or of a job, that the current code runs in."""
 
 
 def remaining() -> float | None:
@@ -43,7 +43,7 @@ def cancelled() -> bool:
     """Return whether the running attempt should end: it is over its time, or was given up.
 
     True once its time limit has passed, its caller was interrupted or cancelled, or its job was
-    asked to stop. What the attempt returns then is dropped.
+    asked to stop. A guarded call drops what its attempt returns after its time.
     """
     attempt = RUNNING.get()
     return attempt is not None and (attempt.cancel_requested or attempt.remaining() == 0)

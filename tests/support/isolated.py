@@ -14,6 +14,7 @@ from holdfast.errors import Permanent, RetryLater
 from holdfast.jobs.declare.app import App
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import RetryPolicy
+from holdfast.time_limit import cancelled, remaining
 
 ONE = RetryPolicy(max_attempts=1)
 
@@ -27,6 +28,12 @@ def touch(path, text=""):
 @app.job(isolation="process")
 def pid(ctx) -> int:
     return os.getpid()
+
+
+@app.job(isolation="process", timeout=60)
+def time_left(ctx) -> bool:
+    left = remaining()
+    return left is not None and 0 < left <= 60 and not cancelled()
 
 
 @app.job(isolation="process", retry=RetryPolicy(max_attempts=2, backoff=Exponential(base=0.0)))

@@ -152,12 +152,12 @@ class RetryService:
     def _begin(
         self, operation: object, policy: RetryPolicy, name: str, blocking: bool
     ) -> ActiveCall:
-        """Return a new call."""
+        """Return a new call; an `ActiveCall` where its first attempt is a plain one."""
         try:
             guard = self._guards[name]
-            if guard.policy is not policy:
-                guard = self._guard_for(policy, name)
-        except (KeyError, TypeError):  # new, or not a name: `_guard_for` says so
+        except (KeyError, TypeError):  # new, or not even a name: `_guard_for` refuses that
+            guard = None
+        if guard is None or guard.policy is not policy:
             guard = self._guard_for(policy, name)
         outer = ACTIVE.get()
         if outer is not None and outer.guard is None:

@@ -48,6 +48,12 @@ def test_one_attempt_after_another_is_answered():
             assert receive(parent) == (FrameKind.ANSWER, f'"x {attempt} apart.echo:j1"')
 
 
+def test_a_handler_can_ask_for_its_time_without_its_context():
+    with serving(isolated.time_left) as parent:
+        ask(parent)
+        assert receive(parent) == (FrameKind.RESULT, "true")
+
+
 @pytest.mark.parametrize(
     "what, code", [("permanent", "PARSE_ERROR"), ("later", "GW_UNAVAILABLE"), ("exit", "UNKNOWN")]
 )
