@@ -2,9 +2,8 @@
 
 The API, the job record, the log and the pages read the library's codes from `ERRORS`, and those of
 an app from what it declares: `App("shop", errors=[ErrorInfo("CARD_DECLINED", "…")])`. A code is a
-plain string; `ErrorCode` names the library's own. A message says what happened and nothing that
-stops being true once the last attempt has failed; `ErrorInfo.waiting_message` adds the promise of
-another attempt for the time while one is scheduled.
+plain string; `ErrorCode` names the library's own. A message says what happened, and promises no
+further attempt.
 """
 
 import re
@@ -136,47 +135,44 @@ class ErrorInfo:
             return RetryRule.NEVER
         return RetryRule.ONCE if self.code in _ONCE else RetryRule.POLICY
 
-    @property
-    def waiting_message(self) -> str:
-        """Return the line to show while another attempt is scheduled."""
-        if self.retry is RetryRule.NEVER:
-            return self.message
-        return f"{self.message} It will be tried again automatically."
-
 
 def _table() -> Mapping[str, ErrorInfo]:
-    code, transient = ErrorCode, Category.TRANSIENT
-    rows = [
-        ErrorInfo(code.GW_4XX, "The service could not work with this request.", 422),
-        ErrorInfo(code.GW_5XX, "The service ran into a problem of its own.", 502, transient),
-        ErrorInfo(code.GW_TIMEOUT, "The service took too long to answer.", 504, transient),
-        ErrorInfo(
-            code.GW_UNAVAILABLE, "The service cannot be reached at the moment.", 503, transient
+    permanent, transient = Category.PERMANENT, Category.TRANSIENT
+    rows = {
+        ErrorCode.GW_4XX: (422, permanent, "The service could not work with this request."),
+        ErrorCode.GW_5XX: (502, transient, "The service ran into a problem of its own."),
+        ErrorCode.GW_TIMEOUT: (504, transient, "The service took too long to answer."),
+        ErrorCode.GW_UNAVAILABLE: (503, transient, "The service cannot be reached at the moment."),
+        ErrorCode.TOO_LARGE: (413, permanent, "This is larger than the limit allows."),
+        ErrorCode.IO_ERROR: (500, transient, "Data could not be read or stored."),
+        ErrorCode.MEMORY_ERROR: (500, permanent, "There was not enough memory for this."),
+        ErrorCode.PARSE_ERROR: (422, permanent, "The content could not be read."),
+        ErrorCode.VALIDATION_ERROR: (422, permanent, "The data is not in the form that is needed."),
+        ErrorCode.NOT_READY: (
+            409,
+            permanent,
+            "The result is not ready yet; please come back shortly.",
         ),
-        ErrorInfo(code.TOO_LARGE, "This is larger than the limit allows.", 413),
-        ErrorInfo(code.IO_ERROR, "Data could not be read or stored.", 500, transient),
-        ErrorInfo(code.MEMORY_ERROR, "There was not enough memory for this.", 500),
-        ErrorInfo(code.PARSE_ERROR, "The content could not be read.", 422),
-        ErrorInfo(code.VALIDATION_ERROR, "The data is not in the form that is needed.", 422),
-        ErrorInfo(code.NOT_READY, "The result is not ready yet; please come back shortly.", 409),
-        ErrorInfo(code.EXPIRED, "The result has been removed.", 404),
-        ErrorInfo(code.FORBIDDEN, "This is not yours to see or change.", 403),
-        ErrorInfo(code.INVALID_STATE, "This cannot be done in the present state.", 409),
-        ErrorInfo(code.TIMEOUT, "This took longer than the time allowed for it.", 504),
-        ErrorInfo(
-            code.CIRCUIT_OPEN,
-            "The service keeps failing, so calls to it are paused.",
+        ErrorCode.EXPIRED: (404, permanent, "The result has been removed."),
+        ErrorCode.FORBIDDEN: (403, permanent, "This is not yours to see or change."),
+        ErrorCode.INVALID_STATE: (409, permanent, "This cannot be done in the present state."),
+        ErrorCode.TIMEOUT: (504, permanent, "This took longer than the time allowed for it."),
+        ErrorCode.CIRCUIT_OPEN: (
             503,
             transient,
+            "The service keeps failing, so calls to it are paused.",
         ),
-        ErrorInfo(
-            code.RATE_LIMITED, "There were too many requests in a short time.", 429, transient
-        ),
-        ErrorInfo(code.LEASE_LOST, "The worker lost touch with this job.", 503, transient),
-        ErrorInfo(code.CANCELLED, "This was cancelled.", 409),
-        ErrorInfo(code.UNKNOWN, "Something unexpected went wrong.", 500, transient),
-    ]
-    return MappingProxyType({info.code: info for info in rows})
+        ErrorCode.RATE_LIMITED: (429, transient, "There were too many requests in a short time."),
+        ErrorCode.LEASE_LOST: (503, transient, "The worker lost touch with this job."),
+        ErrorCode.CANCELLED: (409, permanent, "This was cancelled."),
+        ErrorCode.UNKNOWN: (500, transient, "Something unexpected went wrong."),
+    }
+    return MappingProxyType(
+        {
+            code: ErrorInfo(code, message, status, category)
+            for code, (status, category, message) in rows.items()
+        }
+    )
 
 
 ERRORS: Mapping[str, ErrorInfo] = _table()

@@ -4,7 +4,7 @@
 walks through one. What people see in a browser is put together under `pages/`.
 """
 
-from holdfast.http.api_errors import ApiError, answer_error
+from holdfast.http.api_errors import ApiError
 from holdfast.http.app_factory import create_app
 from holdfast.http.plugins import (
     Download,
@@ -34,7 +34,6 @@ __all__ = [
     "ServedApp",
     "ServerState",
     "Sidecar",
-    "answer_error",
     "create_app",
     "meta_of",
     "state_of",

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
@@ -24,6 +24,8 @@ _log = logging.getLogger("holdfast.http")
 
 class ErrorDetail(BaseModel):
     """What went wrong."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     code: str
     message: str
@@ -65,17 +67,12 @@ def forbidden() -> ApiError:
     return ApiError(ErrorCode.FORBIDDEN)
 
 
-def answer_error(error: ApiError) -> JSONResponse:
-    """Return `error` as an answer."""
-    body = {"error": {"code": error.code, "message": str(error)}, **error.extra}
-    return JSONResponse(body, error.status, error.headers)
-
-
 def answer_refusal(request: Request, error: ApiError) -> Response:
     """Return `error` as an answer: a page where a browser asked for one, else JSON."""
     page = request.app.state.refusal_page
     if page is None or not _wants_page(request):
-        return answer_error(error)
+        body = {"error": {"code": error.code, "message": str(error)}, **error.extra}
+        return JSONResponse(body, error.status, error.headers)
     answer: Response = page(request, error)
     return answer
 

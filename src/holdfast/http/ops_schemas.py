@@ -1,15 +1,15 @@
 """What the ops routes take and answer with."""
 
-from datetime import datetime
+from dataclasses import asdict
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from holdfast.http.api_errors import ErrorDetail
-from holdfast.http.schemas import Model, Ordered, moment
+from holdfast.http.schemas import Model, Moment, Ordered
 from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.downstreams.record import DownstreamRecord
-from holdfast.jobs.views import DeadLetter, DeadLetterGroup, JobFilter, Stats
+from holdfast.jobs.views import DeadLetter, JobFilter
 
 
 class DownstreamOut(Model):
@@ -21,8 +21,8 @@ class DownstreamOut(Model):
     mode: str | None = None
     held_by_hand: bool | None = None
     failure_count: int | None = None
-    opened_at: datetime | None = None
-    open_until: datetime | None = None
+    opened_at: Moment | None = None
+    open_until: Moment | None = None
     trips: int | None = None
     open_seconds: float | None = None
     cause: str | None = None
@@ -31,21 +31,19 @@ class DownstreamOut(Model):
     def of(cls, record: DownstreamRecord, now: float, *, whole: bool) -> "DownstreamOut":
         """Return `record` as of `now`, epoch seconds of the store."""
         circuit = record.circuit
-        brief = cls(name=record.name, state=record.state_at(now), held=record.holds_at(now))
-        if not whole:
-            return brief
-        return brief.model_copy(
-            update={
-                "mode": str(record.settings.mode),
+        fields = {"name": record.name, "state": record.state_at(now), "held": record.holds_at(now)}
+        if whole:
+            fields |= {
+                "mode": record.settings.mode,
                 "held_by_hand": circuit.held,
                 "failure_count": circuit.streak,
-                "opened_at": moment(circuit.opened_at),
-                "open_until": moment(circuit.open_until),
+                "opened_at": circuit.opened_at,
+                "open_until": circuit.open_until,
                 "trips": record.trips,
                 "open_seconds": record.open_seconds,
                 "cause": None if circuit.cause is None else circuit.cause.name,
             }
-        )
+        return cls.model_validate(fields)
 
 
 class DownstreamsAnswer(Model):
@@ -68,20 +66,14 @@ class DeadLetterOut(Model):
     reason: str
     attempts_made: int
     last_error: ErrorDetail
-    at: datetime | None
+    at: Moment | None
 
     @classmethod
     def of(cls, letter: DeadLetter) -> "DeadLetterOut":
         """Return `letter`."""
-        error = letter.last_error
-        return cls(
-            id=letter.job.id,
-            kind=letter.job.kind,
-            reason=letter.reason,
-            attempts_made=letter.attempts_made,
-            last_error=ErrorDetail(code=error.code, message=error.message),
-            at=moment(letter.at),
-        )
+        own = {"id": letter.job.id, "kind": letter.job.kind}
+        stored = {name: getattr(letter, name) for name in cls.model_fields if name not in own}
+        return cls.model_validate({**stored, **own})
 
 
 class DeadLetterGroupOut(Model):
@@ -91,20 +83,8 @@ class DeadLetterGroupOut(Model):
     code: str
     message: str
     count: int
-    newest_at: datetime | None
+    newest_at: Moment | None
     example_id: str
-
-    @classmethod
-    def of(cls, group: DeadLetterGroup) -> "DeadLetterGroupOut":
-        """Return `group`."""
-        return cls(
-            kind=group.kind,
-            code=group.code,
-            message=group.message,
-            count=group.count,
-            newest_at=moment(group.newest_at),
-            example_id=group.example_id,
-        )
 
 
 class DeadLettersAnswer(Model):
@@ -175,13 +155,7 @@ class RequeueAnswer(Model):
     @classmethod
     def of(cls, so_far: Requeued, *, done: bool) -> "RequeueAnswer":
         """Return what was done."""
-        return cls(
-            matched=so_far.matched,
-            requeued=so_far.requeued,
-            skipped=dict(so_far.skipped),
-            dry_run=so_far.dry_run,
-            done=done,
-        )
+        return cls.model_validate({**asdict(so_far), "done": done})
 
 
 class DiscardAnswer(Model):
@@ -220,24 +194,5 @@ class StatsAnswer(Model):
     lanes: list[LaneOut]
     outcomes: list[OutcomeOut]
     totals: dict[str, int]
-    oldest_ready_at: dict[str, datetime | None]
+    oldest_ready_at: dict[str, Moment | None]
     dead_letters: int
-
-    @classmethod
-    def of(cls, stats: Stats) -> "StatsAnswer":
-        """Return `stats`."""
-        names = LaneOut.model_fields
-        return cls(
-            lanes=[
-                LaneOut(**{name: getattr(lane, name) for name in names}) for lane in stats.lanes
-            ],
-            outcomes=[
-                OutcomeOut(
-                    kind=each.kind, status=each.status, attempts=each.attempts, count=each.count
-                )
-                for each in stats.outcomes
-            ],
-            totals=dict(stats.totals),
-            oldest_ready_at={queue: moment(at) for queue, at in stats.oldest_ready_at.items()},
-            dead_letters=stats.dead_letters,
-        )

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from holdfast.http.api_errors import ErrorDetail
@@ -16,7 +16,7 @@ from holdfast.jobs.model import Attempt, Job, JobEvent, JobStatus
 class Model(BaseModel):
     """Fields in snake_case here, in camelCase in JSON."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, from_attributes=True)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it goes over the wire."""
@@ -32,9 +32,13 @@ class Ordered(Model):
     model_config = ConfigDict(extra="forbid")
 
 
-def moment(seconds: float | None) -> datetime | None:
+def moment(seconds: float) -> datetime:
     """Return epoch seconds as a time in UTC."""
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+Moment = Annotated[datetime, BeforeValidator(moment)]
+"""A field that takes epoch seconds, and is a time in UTC in the JSON."""
 
 
 class JobOut(Model):
@@ -47,19 +51,19 @@ class JobOut(Model):
     status: JobStatus
     attempt_count: int
     max_attempts: int
-    retry_after: datetime | None
-    last_attempt_at: datetime | None
+    retry_after: Moment | None
+    last_attempt_at: Moment | None
     is_dead_letter: bool
     error: ErrorDetail | None
     can_download: bool
     can_retry: bool
     can_cancel: bool
-    created_at: datetime
-    queued_at: datetime | None
-    started_at: datetime | None
-    completed_at: datetime | None
-    failed_at: datetime | None
-    deadline_at: datetime | None
+    created_at: Moment
+    queued_at: Moment | None
+    started_at: Moment | None
+    completed_at: Moment | None
+    failed_at: Moment | None
+    deadline_at: Moment | None
     progress: float | None
     manual_retry_count: int
     held: bool
@@ -68,34 +72,13 @@ class JobOut(Model):
     @classmethod
     def of(cls, job: Job, facts: JobFacts) -> "JobOut":
         """Return `job` with what its app knows of it."""
-        error = job.error
-        created = moment(job.created_at)
-        assert created is not None
-        return cls(
-            id=job.id,
-            kind=job.kind,
-            status=job.status,
-            attempt_count=job.attempt_count,
-            max_attempts=job.max_attempts,
-            retry_after=moment(job.retry_after),
-            last_attempt_at=moment(job.last_attempt_at),
-            is_dead_letter=job.is_dead_letter,
-            error=None if error is None else ErrorDetail(code=error.code, message=error.message),
-            can_download=facts.can_download,
-            can_retry=facts.can_retry,
-            can_cancel=not job.status.finished and not job.cancel_requested,
-            created_at=created,
-            queued_at=moment(job.queued_at),
-            started_at=moment(job.started_at),
-            completed_at=moment(job.completed_at),
-            failed_at=moment(job.failed_at),
-            deadline_at=moment(job.deadline_at),
-            progress=job.progress,
-            manual_retry_count=job.manual_retry_count,
-            held=job.held,
-            cancel_requested=job.cancel_requested,
-            **facts.values,
-        )
+        own = {
+            "can_download": facts.can_download,
+            "can_retry": facts.can_retry,
+            "can_cancel": not job.status.finished and not job.cancel_requested,
+        }
+        stored = {name: getattr(job, name) for name in cls.model_fields if name not in own}
+        return cls.model_validate({**stored, **own, **facts.values})
 
 
 class ErrorOut(BaseModel):
@@ -139,7 +122,7 @@ class EventOut(Model):
 
     sequence: int
     name: str
-    at: datetime
+    at: Moment
     attempt: int
     duration_ms: float | None
     error_code: str | None
@@ -148,25 +131,16 @@ class EventOut(Model):
     @classmethod
     def of(cls, event: JobEvent, shown: MetaView) -> "EventOut":
         """Return `event`; `shown` says how its app shows `meta`."""
-        at = moment(event.at)
-        assert at is not None
-        return cls(
-            sequence=event.sequence,
-            name=event.name,
-            at=at,
-            attempt=event.attempt,
-            duration_ms=event.duration_ms,
-            error_code=event.error_code,
-            meta=_object(event.meta, shown),
-        )
+        stored = {name: getattr(event, name) for name in cls.model_fields}
+        return cls.model_validate(stored | {"meta": _object(event.meta, shown)})
 
 
 class AttemptOut(Model):
     """One run of a job; `retryAfterMs` is the delay that followed it."""
 
     number: int
-    started_at: datetime | None
-    finished_at: datetime | None
+    started_at: Moment | None
+    finished_at: Moment | None
     duration_ms: float | None
     outcome: str | None
     error: ErrorDetail | None
@@ -176,17 +150,13 @@ class AttemptOut(Model):
     @classmethod
     def of(cls, attempt: Attempt, shown: MetaView) -> "AttemptOut":
         """Return `attempt`; `shown` says how its app shows `meta`."""
-        error = attempt.error
-        return cls(
-            number=attempt.number,
-            started_at=moment(attempt.started_at),
-            finished_at=moment(attempt.finished_at),
-            duration_ms=_milliseconds(attempt.duration),
-            outcome=attempt.outcome,
-            error=None if error is None else ErrorDetail(code=error.code, message=error.message),
-            retry_after_ms=_milliseconds(attempt.retry_after),
-            meta=_object(attempt.meta, shown),
-        )
+        own = {
+            "duration_ms": _milliseconds(attempt.duration),
+            "retry_after_ms": _milliseconds(attempt.retry_after),
+            "meta": _object(attempt.meta, shown),
+        }
+        stored = {name: getattr(attempt, name) for name in cls.model_fields if name not in own}
+        return cls.model_validate({**stored, **own})
 
 
 class HistoryAnswer(Model):

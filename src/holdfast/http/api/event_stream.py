@@ -104,9 +104,8 @@ async def _job_messages(state: ServerState, events: tuple[JobEvent, ...]) -> Asy
 def _message(
     state: ServerState, name: str, data: dict[str, Any], sequence: int | None = None
 ) -> bytes:
-    now = moment(state.clock.wall())
-    assert now is not None
-    text = json.dumps({**data, "now": now.isoformat()}, separators=(",", ":"))
+    now = moment(state.clock.wall()).isoformat()
+    text = json.dumps({**data, "now": now}, separators=(",", ":"))
     mark = "" if sequence is None else f"id: {sequence}\n"
     return f"{mark}event: {name}\ndata: {text}\n\n".encode()
 

@@ -74,7 +74,7 @@ async def list_dead_letters(
         raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such cursor.") from None
     return DeadLettersAnswer(
         dead_letters=[DeadLetterOut.of(letter) for letter in letters],
-        groups=[DeadLetterGroupOut.of(group) for group in await dead.groups()],
+        groups=[DeadLetterGroupOut.model_validate(group) for group in await dead.groups()],
         next_cursor=following,
     )
 
@@ -127,7 +127,7 @@ async def discard_dead_letter(request: Request, job_id: str) -> DiscardAnswer:
 @router.get("/stats", dependencies=_ADMIN)
 async def stats(request: Request) -> StatsAnswer:
     """Show the store's counters."""
-    return StatsAnswer.of(await state_of(request).engine.stats())
+    return StatsAnswer.model_validate(await state_of(request).engine.stats())
 
 
 def _progress(run: PacedRequeue) -> RequeueAnswer:
