@@ -51,7 +51,7 @@ def test_one_attempt_after_another_is_answered():
 def test_a_handler_can_ask_for_its_time_without_its_context():
     with serving(isolated.time_left) as parent:
         ask(parent)
-        assert receive(parent) == (FrameKind.RESULT, "true")
+        assert receive(parent) == (FrameKind.ANSWER, "true")
 
 
 @pytest.mark.parametrize(
