@@ -15,6 +15,7 @@ from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.store_port import Store, StoreUnusable
+from holdfast.store.migrations import Migratable, Missing
 
 _SQLITE = ("sqlite",)
 _POSTGRES = ("postgresql", "postgres")
@@ -58,8 +59,8 @@ class Engine(StoreEngine):
         )
 
 
-class TransactionalStore(Store, TransactionalEnqueue, Protocol):
-    """A store that also enqueues in the caller's transaction."""
+class TransactionalStore(Store, TransactionalEnqueue, Migratable, Protocol):
+    """A store that also enqueues in the caller\'s transaction, and says what its schema lacks."""
 
 
 async def migrate(url: str) -> int:
@@ -71,6 +72,25 @@ async def migrate(url: str) -> int:
     """
     async with open_store(url, migrate=True) as store:
         return await store.schema_version()
+
+
+async def missing_migrations(url: str) -> Missing:
+    """Return what the schema of the store at `url` lacks, changing nothing.
+
+    Raises:
+        StoreUnusable: the address or the database cannot be used.
+        StoreUnavailable: the database does not answer.
+    """
+    return await open_store(url).missing()
+
+
+async def migration_script(url: str) -> str:
+    """Return the SQL that `migrate` would run on the store at `url`, changing nothing.
+
+    Raises:
+        StoreUnusable, StoreUnavailable: as `missing_migrations` does.
+    """
+    return await open_store(url).migration_script()
 
 
 def load_app(reference: str) -> App:

@@ -92,6 +92,13 @@ def _add_migrate(commands: Commands) -> None:
         ),
     )
     _add_database(migrate)
+    by_hand = migrate.add_mutually_exclusive_group()
+    by_hand.add_argument(
+        "--check", action="store_true", help="only say what is missing; exit code 1 if anything is"
+    )
+    by_hand.add_argument(
+        "--sql", action="store_true", help="only print the SQL that would be applied"
+    )
     migrate.set_defaults(command=_migrate)
 
 
@@ -162,7 +169,7 @@ def _tour(asked: argparse.Namespace) -> int:
 def _migrate(asked: argparse.Namespace) -> int:
     from holdfast.cli import jobs
 
-    return _explain_errors(lambda: jobs.migrate(asked.database))
+    return _explain_errors(lambda: jobs.migrate(asked.database, check=asked.check, sql=asked.sql))
 
 
 def _worker(asked: argparse.Namespace) -> int:

@@ -18,9 +18,16 @@ if TYPE_CHECKING:
     from holdfast.http import ServedApp
 
 
-def migrate(database: str | None = None) -> int:
-    """Bring the schema of `database` up to date, and say its version."""
+def migrate(database: str | None = None, *, check: bool = False, sql: bool = False) -> int:
+    """Bring the schema of `database` up to date, or say what is missing, or print it as SQL."""
     url = database_address(Settings.load(Environment(os.environ)), database)
+    if sql:
+        print(asyncio.run(bootstrap.migration_script(url)), end="")
+        return 0
+    if check:
+        missing = asyncio.run(bootstrap.missing_migrations(url))
+        print(f"missing: {missing}" if missing else "the schema is up to date")
+        return 1 if missing else 0
     version = asyncio.run(bootstrap.migrate(url))
     print(f"the schema is up to date at version {version}")
     return 0

@@ -9,7 +9,7 @@ while a fleet is updated; it never puts its own functions back into the newer sc
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from holdfast.jobs.store_port import StoreUnusable
 from holdfast.store.sql_files import sql_files
@@ -109,7 +109,6 @@ class Schema:
             )
 
 
-@runtime_checkable
 class Migratable(Protocol):
     """A store that says what its database lacks, for those who migrate by hand."""
 

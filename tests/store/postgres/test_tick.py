@@ -124,9 +124,9 @@ def test_reports_of_several_workers_keep_their_names(play):
 
 
 def test_a_server_that_is_too_old_is_refused():
-    check_server((13, 0))
-    with pytest.raises(StoreUnusable, match="PostgreSQL 12; 13 or newer is needed"):
-        check_server((12, 9))
+    check_server((14, 0))
+    with pytest.raises(StoreUnusable, match="PostgreSQL 13; 14 or newer is needed"):
+        check_server((13, 9))
 
 
 def test_records_that_another_tick_forgets_meanwhile_are_none_that_are_known():

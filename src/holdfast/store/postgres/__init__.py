@@ -22,6 +22,6 @@ History in pages
     line the page of the one before it.
 
 Changes without gaps
-    See `holdfast.announce` in the migrations: an event is shown only once no transaction under way
-    can still commit one with a lower sequence. So a number is announced before it is taken.
+    See `holdfast.announce` in functions/history.sql: an event is shown only once no open
+    transaction can still commit one with a lower sequence.
 """

@@ -58,7 +58,7 @@ SETTINGS = {
     "application_name": "holdfast",
 }
 
-MINIMUM_VERSION = (13,)
+MINIMUM_VERSION = (14,)
 """Older ones lack what our statements use, and have no support any more."""
 
 _HOST_ENDS = re.compile(r"[/?#]")

@@ -1,101 +1,81 @@
-"""Bring a database to the schema of this version of Holdfast."""
+"""Bring a database to the schema of this release."""
 
-from dataclasses import dataclass
-from functools import cache
+from holdfast.store.migrations import FUNCTIONS, Missing, Recorded, Schema, checksum, load_schema
+from holdfast.store.postgres.connection import Connection, Database, check_server
 
-from holdfast.jobs.store_port import StoreUnusable
-from holdfast.store.postgres.connection import Connection, Database
-from holdfast.store.sql_files import sql_files
+SCHEMA = load_schema("holdfast.store.postgres")
 
-# "HF" and "migrate" in ASCII; nobody else's lock.
-_LOCK = 0x4846_6D69_6772_6174
+# An advisory lock of our own: "HFmigrat" in ASCII.
+_LOCK = "SELECT pg_advisory_xact_lock(5207970318575100276)"
+_CREATE = """
+CREATE SCHEMA IF NOT EXISTS holdfast;
+-- What was applied, with the SHA-256 of its text. Version 0 is the functions, replaced as a whole.
+CREATE TABLE holdfast.migrations (
+    version    integer PRIMARY KEY,
+    name       text NOT NULL,
+    checksum   text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now()
+);
+"""
+# A migration that must wait for a lock makes every statement behind it wait: give up soon.
+_GIVE_UP_SOON = "SET LOCAL lock_timeout = '10s';"
+# Functions call each other, so they are not checked until all of them are there.
+_CHECK_LATER = "SET LOCAL check_function_bodies = off;"
+_RECORD = """
+INSERT INTO holdfast.migrations (version, name, checksum) VALUES ({}, '{}', '{}')
+"""
+_RECORD_AGAIN = """ON CONFLICT (version) DO UPDATE SET
+    checksum = excluded.checksum, applied_at = excluded.applied_at
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One step of the schema: `0001_jobs.sql` is version 1, named jobs."""
-
-    version: int
-    name: str
-    sql: str
-
-
-@cache
-def known_migrations() -> tuple[Migration, ...]:
-    """Return all migrations in their order."""
-    migrations = []
-    for file in sql_files("holdfast.store.postgres", "migrations"):
-        number, _, name = file.name.removesuffix(".sql").partition("_")
-        migrations.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
-    return tuple(migrations)
-
-
-async def migrate(database: Database) -> tuple[int, ...]:
+async def migrate(database: Database, schema: Schema = SCHEMA) -> tuple[int, ...]:
     """Apply what is missing, all in one transaction, and return the versions applied.
 
-    Safe to run from any number of processes at once: one of them does it, the others find it done.
+    Safe to run from any number of processes at once: one of them does it while the others wait.
 
     Raises:
-        StoreUnusable: the database was written by a newer version of Holdfast.
+        StoreUnusable: the database has a schema that this release cannot migrate.
     """
-    return await database.transaction(_apply_missing)
+
+    async def apply(connection: Connection) -> tuple[int, ...]:
+        await connection.execute(_LOCK)
+        missing = schema.missing_from(await recorded(connection))
+        if missing:
+            await connection.execute(_statements(schema, missing))
+        return tuple(migration.version for migration in missing.migrations)
+
+    return await database.transaction(apply)
 
 
-async def _apply_missing(connection: Connection) -> tuple[int, ...]:
-    await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
-    current = await schema_version(connection)
-    check_not_newer(current)
-    if current == 0:
-        await connection.execute("CREATE SCHEMA IF NOT EXISTS holdfast")
-        await connection.execute(
-            "CREATE TABLE IF NOT EXISTS holdfast.schema_migrations (version integer PRIMARY KEY, "
-            "name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
-        )
-    applied = []
-    for migration in known_migrations():
-        if migration.version > current:
-            await connection.execute(migration.sql)
-            await connection.execute(
-                "INSERT INTO holdfast.schema_migrations (version, name) VALUES ($1, $2)",
-                migration.version,
-                migration.name,
-            )
-            applied.append(migration.version)
-    return tuple(applied)
-
-
-async def schema_version(connection: Connection) -> int:
-    """Return the newest version applied, 0 where there is none."""
-    if await connection.fetchval("SELECT to_regclass('holdfast.schema_migrations')") is None:
-        return 0
-    query = "SELECT coalesce(max(version), 0) FROM holdfast.schema_migrations"
-    return int(await connection.fetchval(query))
-
-
-def check_not_newer(current: int) -> None:
-    """Refuse a schema that this version does not know.
+async def recorded(connection: Connection) -> Recorded:
+    """Return what the database says was applied.
 
     Raises:
-        StoreUnusable: it is newer.
+        StoreUnusable: the server is too old.
     """
-    newest = known_migrations()[-1].version
-    if current > newest:
-        raise StoreUnusable(
-            f"the database has schema version {current}, this Holdfast knows {newest}: "
-            "upgrade Holdfast, or use the database of this version"
-        )
+    check_server(connection.get_server_version())
+    if await connection.fetchval("SELECT to_regclass('holdfast.migrations')") is None:
+        return {}
+    found = await connection.fetch("SELECT version, checksum FROM holdfast.migrations")
+    return {row["version"]: row["checksum"] for row in found}
 
 
-def check_current(current: int) -> None:
-    """Refuse a schema that is not the one this version works with.
+def script(schema: Schema, missing: Missing) -> str:
+    """Return what `migrate` would run, for a person to run with psql; "" where nothing is missing.
 
-    Raises:
-        StoreUnusable: it is newer, older or missing; the message says what to do.
+    Run a second time it fails and changes nothing.
     """
-    check_not_newer(current)
-    newest = known_migrations()[-1].version
-    if current < newest:
-        found = f"has schema version {current}" if current else "has no Holdfast schema"
-        raise StoreUnusable(
-            f"the database {found}, this Holdfast needs {newest}: run: holdfast migrate"
-        )
+    return f"BEGIN;\n{_LOCK};\n{_statements(schema, missing)}\nCOMMIT;\n" if missing else ""
+
+
+def _statements(schema: Schema, missing: Missing) -> str:
+    parts = [_GIVE_UP_SOON]
+    if missing.migrations[:1] == schema.migrations[:1]:
+        parts.append(_CREATE)
+    for each in missing.migrations:
+        parts += [each.sql, _RECORD.format(each.version, each.name, each.checksum) + ";"]
+    if missing.functions:
+        record = _RECORD.format(FUNCTIONS, "functions", checksum(schema.functions))
+        parts += [_CHECK_LATER, schema.functions, record + _RECORD_AGAIN + ";"]
+    return "\n".join(parts)

@@ -1,7 +1,7 @@
 """The store on PostgreSQL: every port, each method a few lines onto the work it stands for."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -30,6 +30,7 @@ from holdfast.jobs.store_port import (
     TickResult,
 )
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
+from holdfast.store.migrations import Missing, newest
 from holdfast.store.postgres import (
     control,
     downstreams,
@@ -39,7 +40,7 @@ from holdfast.store.postgres import (
     migrations,
     reading,
 )
-from holdfast.store.postgres.connection import Database, check_server
+from holdfast.store.postgres.connection import Database
 from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lanes import Lanes
@@ -87,11 +88,10 @@ class PostgresStore:
         """Connect, and see that the schema is the one this version works with."""
         await self._database.open()
         try:
-            async with self._database.connection() as connection:
-                check_server(connection.get_server_version())
             if self._migrates:
                 await migrations.migrate(self._database)
-            migrations.check_current(await self.schema_version())
+            async with self._database.connection() as connection:
+                migrations.SCHEMA.check_usable(await migrations.recorded(connection))
         except BaseException:
             await self._database.close()
             raise
@@ -117,9 +117,23 @@ class PostgresStore:
 
         The store need not be open; this is what `holdfast migrate` runs.
         """
+        async with self._connected():
+            return await migrations.migrate(self._database)
+
+    async def missing(self) -> Missing:
+        """Return what the schema lacks; the store need not be open."""
+        async with self._connected(), self._database.connection() as connection:
+            return migrations.SCHEMA.missing_from(await migrations.recorded(connection))
+
+    async def migration_script(self) -> str:
+        """Return the SQL that `migrate` would run, as one transaction; "" for none."""
+        return migrations.script(migrations.SCHEMA, await self.missing())
+
+    @contextlib.asynccontextmanager
+    async def _connected(self) -> AsyncIterator[None]:
         await self._database.open()
         try:
-            return await migrations.migrate(self._database)
+            yield
         finally:
             await self._database.close()
 
@@ -142,7 +156,7 @@ class PostgresStore:
     async def schema_version(self) -> int:
         """Return the number of the last migration that was applied."""
         async with self._database.connection() as connection:
-            return await migrations.schema_version(connection)
+            return newest(await migrations.recorded(connection))
 
     async def enqueue(
         self, jobs: Sequence[NewJob], *, now: float | None = None

@@ -1,4 +1,4 @@
--- What people and handlers ask for. The functions are in the migrations.
+-- What people and handlers ask for. The functions are in functions/.
 
 -- name: control_submit
 SELECT holdfast.leave_uploaded(:id, 'queued', NULL, :now);

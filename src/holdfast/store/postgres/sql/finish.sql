@@ -1,4 +1,4 @@
--- A worker's tick, in one round trip. The functions are in the migrations.
+-- A worker's tick, in one round trip. The functions are in functions/.
 
 -- name: tick
 SELECT *

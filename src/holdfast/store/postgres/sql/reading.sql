@@ -231,8 +231,5 @@ FROM heads
 JOIN holdfast.lanes ON lanes.id = heads.lane
 GROUP BY lanes.queue;
 
--- name: read_schema_version
-SELECT coalesce(max(version), 0) FROM holdfast.schema_migrations;
-
 -- name: read_clock
 SELECT extract(epoch FROM clock_timestamp())::double precision;

@@ -1,8 +1,8 @@
--- A worker's tick, the second half: promote what is due, find the lanes where jobs wait, take from
--- them in turn.
+-- The second half of a worker's tick: promote jobs that are due, find the lanes with ready jobs,
+-- claim from them in turn.
 
 -- Let jobs that are due become ready; return when the next one is.
-CREATE FUNCTION holdfast.promote(t double precision) RETURNS double precision
+CREATE OR REPLACE FUNCTION holdfast.promote(t double precision) RETURNS double precision
 LANGUAGE plpgsql AS $$
 DECLARE
     due double precision;
@@ -36,7 +36,7 @@ $$;
 -- next in the index, so that it matters how many lanes there are and not how many jobs. It leaps
 -- backwards: at its end a lane has jobs, at its beginning what was taken and is not swept yet.
 -- stance: free, to be taken from at once; held, not now; care, a limit or a breaker must be asked.
-CREATE FUNCTION holdfast.waiting_lanes(p_queues text[], p_kinds text[], t double precision)
+CREATE OR REPLACE FUNCTION holdfast.waiting_lanes(p_queues text[], p_kinds text[], t double precision)
 RETURNS TABLE (
     lane integer, queue text, downstream text, kind text, generation bigint,
     open_until double precision, stance text
@@ -84,7 +84,7 @@ $$;
 -- Share out `p_limit` jobs among lanes: every (queue, downstream) an equal share, within it by
 -- priority and time over all its kinds, beginning after the lane `p_after` that was served last.
 -- Looks at no more jobs of a lane than its share; call it again for what some leave over.
-CREATE FUNCTION holdfast.share_out(p_lanes integer[], p_limit integer, p_after integer)
+CREATE OR REPLACE FUNCTION holdfast.share_out(p_lanes integer[], p_limit integer, p_after integer)
 RETURNS TABLE (lane integer, quota integer)
 LANGUAGE sql STABLE AS $$
     WITH wanted AS MATERIALIZED (
@@ -119,7 +119,7 @@ $$;
 
 -- Take up to `quota` ready jobs of each lane, whose permits are of `generation`; no more in all than
 -- a page of history has lines.
-CREATE FUNCTION holdfast.take(
+CREATE OR REPLACE FUNCTION holdfast.take(
     p_worker text,
     p_lanes integer[],
     p_quotas integer[],
@@ -196,48 +196,8 @@ BEGIN
 END
 $$;
 
--- Fail ready jobs of some lanes that are past their deadline, so that no claim meets them.
-CREATE FUNCTION holdfast.time_out_ready(p_lanes integer[], p_timeout text[], t double precision)
-RETURNS SETOF holdfast.tick_line
-LANGUAGE plpgsql AS $$
-DECLARE
-    line holdfast.tick_line;
-BEGIN
-    PERFORM FROM holdfast.jobs WHERE expires_at < t LIMIT 1;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-    line.what := 'timed_out';
-    FOR line.id IN
-        SELECT holdfast.time_out(array_agg(late.seq), p_timeout, t)
-        FROM (
-            SELECT seq
-            FROM holdfast.jobs
-            WHERE expires_at < t AND ready AND lane = ANY (p_lanes)
-            ORDER BY expires_at
-            LIMIT 500
-            FOR UPDATE SKIP LOCKED
-        ) AS late
-    LOOP
-        RETURN NEXT line;
-    END LOOP;
-END
-$$;
-
--- What a worker asks for: up to `most` jobs of some queues and kinds, `limited` being those kinds
--- that have a limit of their own, under leases of so many seconds, beginning after the lane that was
--- served last.
-CREATE TYPE holdfast.request AS (
-    queues  text[],
-    kinds   text[],
-    limited text[],
-    most    integer,
-    lease   double precision,
-    after   integer
-);
-
 -- Claim what is asked for, where every lane with something to give is free.
-CREATE FUNCTION holdfast.claim(
+CREATE OR REPLACE FUNCTION holdfast.claim(
     p_worker text, p_request holdfast.request, p_timeout text[], t double precision
 ) RETURNS SETOF holdfast.tick_line
 LANGUAGE plpgsql AS $$
@@ -298,58 +258,5 @@ BEGIN
         remaining := remaining - cardinality(line.seqs);
         EXIT WHEN cardinality(free) = 1 AND cardinality(line.seqs) < quotas[1];
     END LOOP;
-END
-$$;
-
--- One tick. Reports may be empty; nothing is claimed where `most` of the request is NULL. `p_names`
--- and `p_versions` are the downstreams whose reports were found to change nothing at that version.
-CREATE FUNCTION holdfast.tick(
-    p_names text[],
-    p_versions bigint[],
-    p_reports holdfast.reports,
-    p_worker text,
-    p_request holdfast.request,
-    p_timeout text[],
-    p_now double precision
-) RETURNS SETOF holdfast.tick_line
-LANGUAGE plpgsql AS $$
-DECLARE
-    line holdfast.tick_line;
-    t double precision := holdfast.time_of(p_now);
-    done bigint[];
-    claims bigint[];
-    lanes integer[];
-BEGIN
-    line.what := 'now';
-    line.at := t;
-    RETURN NEXT line;
-    IF p_names <> '{}' THEN
-        PERFORM FROM unnest(p_names, p_versions) AS known (name, version)
-        LEFT JOIN holdfast.downstreams ON downstreams.name = known.name
-        WHERE downstreams.version IS DISTINCT FROM known.version;
-        IF FOUND THEN
-            line.what := 'outdated';
-            RETURN NEXT line;
-            RETURN;
-        END IF;
-    END IF;
-    IF p_reports.seqs <> '{}' THEN
-        IF array_position(p_reports.seqs, NULL) IS NOT NULL THEN
-            SELECT array_agg(coalesce(seq, holdfast.job_of(id)) ORDER BY number)
-            INTO p_reports.seqs
-            FROM unnest(p_reports.seqs, p_reports.ids)
-                WITH ORDINALITY AS given (seq, id, number);
-        END IF;
-        SELECT * INTO done, claims, lanes FROM holdfast.complete(p_reports, t);
-        IF cardinality(done) < cardinality(p_reports.seqs) THEN
-            RETURN QUERY
-            SELECT * FROM holdfast.finish_others(p_reports, done, claims, lanes, p_timeout, t);
-        ELSE
-            PERFORM holdfast.leave_leases(claims, lanes);
-        END IF;
-    END IF;
-    IF p_request.most IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM holdfast.claim(p_worker, p_request, p_timeout, t);
-    END IF;
 END
 $$;

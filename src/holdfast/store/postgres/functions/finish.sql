@@ -1,58 +1,9 @@
--- A worker's tick, the first half: what it finished.
-
--- One line of a tick's answer. `what` says which fields mean something:
---   claims     jobs to run: a column an array, those of what may be missing NULL where all miss it
---   stale      the report `number` was refused: the job is no longer its worker's
---   late       the report `number` was refused: its result is kept as a late one
---   failed     the job of report `number` went there instead of where the report says
---   cancelled  the same
---   timed_out  the job `id` failed at its deadline
---   care       jobs wait in lanes that need a closer look; nothing was claimed
---   wake       something becomes claimable `at`
---   outdated   a downstream is at another version than given; nothing was done
---   now        the time that all this was judged by
-CREATE TYPE holdfast.tick_line AS (
-    what         text,
-    number       bigint,
-    at           double precision,
-    id           text,
-    seqs         bigint[],
-    ids          text[],
-    tokens       bigint[],
-    lanes        integer[],
-    attempts     integer[],
-    max_attempts integer[],
-    created_ats  double precision[],
-    deadlines    double precision[],
-    generations  bigint[],
-    owners       text[],
-    metas        text[],
-    arguments    text[]
-);
-
--- What a worker reports, a column an array. A job may be given by its seq, which spares looking up
--- its id. Those of tokens, workers and outcomes may hold one value for all reports, and those of what
--- may be missing may be NULL. An outcome is that of an attempt, or `uncounted`: a retry that gives back.
-CREATE TYPE holdfast.reports AS (
-    seqs      bigint[],
-    ids       text[],
-    tokens    bigint[],
-    workers   text[],
-    outcomes  text[],
-    results   text[],
-    codes     text[],
-    messages  text[],
-    groups    text[],
-    reasons   text[],
-    afters    double precision[],
-    durations double precision[],
-    metas     text[]
-);
+-- The first half of a worker's tick: record the attempts that have ended.
 
 -- Record what most reports are: complete, in time, of a job that is processing under their token.
 -- Returns the positions of those that it took, and the claims and lanes of their jobs, whose leases
 -- are left to the caller.
-CREATE FUNCTION holdfast.complete(
+CREATE OR REPLACE FUNCTION holdfast.complete(
     p_reports holdfast.reports,
     t double precision,
     OUT done bigint[],
@@ -185,7 +136,7 @@ END
 $$;
 
 -- Refuse the reports whose positions are not in `done`; a result after TIMEOUT is kept.
-CREATE FUNCTION holdfast.refuse_reports(
+CREATE OR REPLACE FUNCTION holdfast.refuse_reports(
     p_reports holdfast.reports, done bigint[], t double precision
 ) RETURNS SETOF holdfast.tick_line
 LANGUAGE plpgsql AS $$
@@ -221,7 +172,7 @@ $$;
 -- Record the other reports, those whose positions are not in `done`. One is accepted where its job is
 -- processing under its token. A passed deadline goes before what it says, and so does a request to
 -- cancel before another try. The rest is refused. `p_pages` and `p_lanes` are those of holdfast.move.
-CREATE FUNCTION holdfast.finish_others(
+CREATE OR REPLACE FUNCTION holdfast.finish_others(
     p_reports holdfast.reports,
     done bigint[],
     p_pages bigint[],

@@ -286,3 +286,148 @@ CREATE TABLE holdfast.counter_deltas (
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0
 );
+
+-- For people: jobs and attempts with real timestamps, under the names of the Python model.
+CREATE VIEW holdfast.jobs_readable AS
+SELECT
+    jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downstream, jobs.status,
+    jobs.status = 'queued' AND to_timestamp(jobs.ready_at) <= now() AND EXISTS (
+        SELECT FROM holdfast.downstreams
+        WHERE downstreams.name = lanes.downstream
+            AND downstreams.state = 'OPEN'
+            AND (
+                downstreams.open_until IS NULL
+                OR (downstreams.holds AND to_timestamp(downstreams.open_until) > now())
+            )
+    ) AS held,
+    jobs.priority, jobs.attempt_count, jobs.max_attempts, jobs.manual_retry_count,
+    to_timestamp(jobs.created_at) AS created_at, to_timestamp(jobs.queued_at) AS queued_at,
+    to_timestamp(jobs.ready_at) AS ready_at, to_timestamp(jobs.started_at) AS started_at,
+    to_timestamp(jobs.last_attempt_at) AS last_attempt_at,
+    to_timestamp(jobs.finished_at) AS finished_at, to_timestamp(jobs.deadline_at) AS deadline_at,
+    jobs.worker_id, to_timestamp(jobs.lease_expires_at) AS lease_expires_at,
+    jobs.cancel_requested, jobs.progress, jobs.progress_note, jobs.owner, jobs.dedup_key,
+    jobs.error_code, jobs.error_message, jobs.dead_letter, jobs.meta, jobs.arguments, jobs.result
+FROM holdfast.jobs
+JOIN holdfast.lanes ON lanes.id = jobs.lane;
+
+CREATE VIEW holdfast.attempts_readable AS
+SELECT
+    jobs.id AS job_id, events.attempt AS number, events.worker_id,
+    to_timestamp(events.started_at) AS started_at, to_timestamp(events.at) AS finished_at,
+    events.duration, events.outcome, events.error_code, events.error_message, events.retry_after,
+    events.meta
+FROM holdfast.events
+JOIN holdfast.jobs ON jobs.seq = events.job
+WHERE events.outcome IS NOT NULL
+UNION ALL
+SELECT
+    jobs.id, jobs.attempt_count, jobs.worker_id, to_timestamp(jobs.last_attempt_at), NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL
+FROM holdfast.jobs
+WHERE jobs.status = 'processing';
+
+-- The types that functions take and return. Workers call functions by name, so neither a signature
+-- nor one of these types is ever changed: see docs/explanation/stores.md.
+
+-- Jobs to be created, a column an array. One of what no job can miss may hold one value for all of
+-- them, but for the ids; one of what a job can miss may be NULL. Where there are dedup keys the jobs
+-- come in their order, so that two calls that share some never wait for each other in a ring, and
+-- `numbers` are the places, from 1, that they were given in. `in_a_row` says that their ids need no
+-- row each, see holdfast.stems.
+CREATE TYPE holdfast.new_jobs AS (
+    ids          text[],
+    in_a_row     boolean,
+    numbers      integer[],
+    lanes        integer[],
+    kinds        text[],
+    statuses     holdfast.status[],
+    arguments    text[],
+    priorities   smallint[],
+    max_attempts integer[],
+    run_ats      double precision[],
+    deadlines    double precision[],
+    dedup_keys   text[],
+    owners       text[],
+    metas        text[]
+);
+
+-- One job's move. `outcome` is how its attempt ended, NULL where nobody runs it. `ready_at` is of
+-- those that go back to the queue, NULL where they keep their place; `gives_back` says that the
+-- attempt is not to be counted. `duration` is NULL where it is to be measured.
+CREATE TYPE holdfast.move AS (
+    job         bigint,
+    target      holdfast.status,
+    name        text,
+    outcome     holdfast.outcome,
+    code        text,
+    message     text,
+    error_group text,
+    dead_letter text,
+    ready_at    double precision,
+    retry_after double precision,
+    gives_back  boolean,
+    duration    double precision,
+    meta        text
+);
+
+-- One line of a tick's answer. `what` says which fields mean something:
+--   claims     jobs to run: a column an array, those of what may be missing NULL where all miss it
+--   stale      the report `number` was refused: the job is no longer its worker's
+--   late       the report `number` was refused: its result is kept as a late one
+--   failed     the job of report `number` went there instead of where the report says
+--   cancelled  the same
+--   timed_out  the job `id` failed at its deadline
+--   care       jobs wait in lanes that need a closer look; nothing was claimed
+--   wake       something becomes claimable `at`
+--   outdated   a downstream is at another version than given; nothing was done
+--   now        the time that all this was judged by
+CREATE TYPE holdfast.tick_line AS (
+    what         text,
+    number       bigint,
+    at           double precision,
+    id           text,
+    seqs         bigint[],
+    ids          text[],
+    tokens       bigint[],
+    lanes        integer[],
+    attempts     integer[],
+    max_attempts integer[],
+    created_ats  double precision[],
+    deadlines    double precision[],
+    generations  bigint[],
+    owners       text[],
+    metas        text[],
+    arguments    text[]
+);
+
+-- What a worker reports, a column an array. A job may be given by its seq, which spares looking up
+-- its id. Those of tokens, workers and outcomes may hold one value for all reports, and those of what
+-- may be missing may be NULL. An outcome is that of an attempt, or `uncounted`: a retry that gives back.
+CREATE TYPE holdfast.reports AS (
+    seqs      bigint[],
+    ids       text[],
+    tokens    bigint[],
+    workers   text[],
+    outcomes  text[],
+    results   text[],
+    codes     text[],
+    messages  text[],
+    groups    text[],
+    reasons   text[],
+    afters    double precision[],
+    durations double precision[],
+    metas     text[]
+);
+
+-- What a worker asks for: up to `most` jobs of some queues and kinds, `limited` being those kinds
+-- that have a limit of their own, under leases of so many seconds, beginning after the lane that was
+-- served last.
+CREATE TYPE holdfast.request AS (
+    queues  text[],
+    kinds   text[],
+    limited text[],
+    most    integer,
+    lease   double precision,
+    after   integer
+);

@@ -1,14 +1,7 @@
--- What people, handlers and maintenance ask for. Each locks its jobs first, then moves them, writes
--- their history and counts.
-
--- Lock a job by its id.
-CREATE FUNCTION holdfast.lock_job(p_id text) RETURNS holdfast.jobs
-LANGUAGE sql VOLATILE AS $$
-    SELECT * FROM holdfast.jobs WHERE seq = holdfast.job_of(p_id) FOR UPDATE
-$$;
+-- What people, handlers and maintenance ask for. Each locks its jobs first.
 
 -- Let an uploaded job go: to the queue, or to failed, where `p_error` is code, message and group.
-CREATE FUNCTION holdfast.leave_uploaded(
+CREATE OR REPLACE FUNCTION holdfast.leave_uploaded(
     p_id text, p_target holdfast.status, p_error text[], p_now double precision
 ) RETURNS text
 LANGUAGE plpgsql AS $$
@@ -34,7 +27,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION holdfast.cancel(p_id text, p_now double precision) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast.cancel(p_id text, p_now double precision) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
@@ -63,7 +56,7 @@ END
 $$;
 
 -- Let a queued job that waits for its time start at once; one that is due stays in its place.
-CREATE FUNCTION holdfast.expedite(p_id text, p_now double precision) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast.expedite(p_id text, p_now double precision) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
@@ -83,7 +76,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION holdfast.retry_one(p_id text, t double precision) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast.retry_one(p_id text, t double precision) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     job holdfast.jobs := holdfast.lock_job(p_id);
@@ -120,7 +113,7 @@ END
 $$;
 
 -- Answers in the order of the ids; the jobs are locked in the order of their own.
-CREATE FUNCTION holdfast.retry(p_ids text[], p_now double precision) RETURNS text[]
+CREATE OR REPLACE FUNCTION holdfast.retry(p_ids text[], p_now double precision) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
@@ -138,7 +131,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION holdfast.discard(p_ids text[], p_now double precision) RETURNS integer
+CREATE OR REPLACE FUNCTION holdfast.discard(p_ids text[], p_now double precision) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
@@ -159,35 +152,7 @@ BEGIN
 END
 $$;
 
--- The lines of some jobs' histories, along their chains.
-CREATE FUNCTION holdfast.history_of(p_jobs bigint[]) RETURNS SETOF holdfast.events
-LANGUAGE sql STABLE AS $$
-    WITH RECURSIVE chain AS (
-        SELECT events.*
-        FROM unnest(p_jobs) AS given (job)
-        JOIN holdfast.jobs ON jobs.seq = given.job
-        JOIN holdfast.events ON events.page = jobs.last_event AND events.job = jobs.seq
-        UNION ALL
-        SELECT events.*
-        FROM chain
-        JOIN holdfast.events ON events.page = chain.previous AND events.job = chain.job
-    )
-    SELECT * FROM chain
-$$;
-
--- Count the writes of zombies among leases that hold no more: those whose attempt somebody else has
--- ended. One that the worker's own report has just ended is no zombie's.
-CREATE FUNCTION holdfast.count_zombies(p_ids text[], p_tokens bigint[]) RETURNS void
-LANGUAGE sql VOLATILE AS $$
-    INSERT INTO holdfast.counter_deltas (delta, family, a)
-    SELECT count(*), 'total', 'refused_writes'
-    FROM unnest(p_ids, p_tokens) AS given (id, token)
-    CROSS JOIN LATERAL holdfast.history_of(ARRAY[holdfast.job_of(given.id)]) AS line
-    WHERE line.token = given.token AND line.outcome IN ('lease_lost', 'timeout')
-    HAVING count(*) > 0
-$$;
-
-CREATE FUNCTION holdfast.progress(
+CREATE OR REPLACE FUNCTION holdfast.progress(
     p_id text,
     p_token bigint,
     p_progress double precision,
@@ -210,47 +175,5 @@ BEGIN
         PERFORM holdfast.tell(moved, 'progress', p_meta, holdfast.time_of(p_now));
     END IF;
     RETURN true;
-END
-$$;
-
--- Let leases last longer, and return those that hold still. A job that somebody else is just writing
--- is not waited for: its lease is extended by the next beat.
-CREATE FUNCTION holdfast.extend(
-    p_ids text[], p_tokens bigint[], p_lease double precision, p_now double precision
-) RETURNS TABLE (id text, token bigint, cancel_requested boolean)
-LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-    t double precision := holdfast.time_of(p_now);
-    seqs bigint[] := ARRAY(SELECT holdfast.job_of(given.id) FROM unnest(p_ids) AS given (id));
-    holding bigint;
-BEGIN
-    RETURN QUERY
-    WITH held AS MATERIALIZED (
-        SELECT given.id, jobs.seq, jobs.token, jobs.cancel_requested
-        FROM unnest(p_ids, p_tokens, seqs) AS given (id, token, seq)
-        JOIN holdfast.jobs ON jobs.seq = given.seq
-        WHERE jobs.token = given.token AND jobs.status = 'processing'
-    ), locked AS MATERIALIZED (
-        SELECT jobs.seq
-        FROM held
-        JOIN holdfast.jobs ON jobs.seq = held.seq
-        WHERE jobs.token = held.token AND jobs.status = 'processing'
-        FOR UPDATE OF jobs SKIP LOCKED
-    ), extended AS (
-        UPDATE holdfast.jobs SET lease_expires_at = t + p_lease
-        FROM locked
-        WHERE jobs.seq = locked.seq
-        RETURNING jobs.claimed_in
-    ), shortened AS (
-        UPDATE holdfast.leases SET expires_at = t + p_lease
-        FROM (SELECT DISTINCT claimed_in FROM extended) AS claims
-        WHERE leases.page = claims.claimed_in AND leases.expires_at > t + p_lease
-    )
-    SELECT held.id, held.token, held.cancel_requested FROM held;
-    GET DIAGNOSTICS holding = ROW_COUNT;
-    IF holding < cardinality(p_ids) THEN
-        PERFORM holdfast.count_zombies(p_ids, p_tokens);
-    END IF;
 END
 $$;

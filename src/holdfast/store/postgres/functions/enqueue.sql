@@ -1,71 +1,10 @@
--- Taking jobs in, in one round trip. Each statement of a function sees what was committed before
+-- Creating jobs in one round trip. Each statement of a function sees what was committed before
 -- that statement began (READ COMMITTED).
-
-CREATE FUNCTION holdfast.time_of(p_now double precision) RETURNS double precision
-LANGUAGE sql VOLATILE AS $$
-    SELECT coalesce(p_now, extract(epoch FROM clock_timestamp())::double precision)
-$$;
-
--- Where its lane counts a job.
-CREATE FUNCTION holdfast.place_of(p_status holdfast.status, p_ready boolean) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE
-        WHEN p_ready THEN 'ready' WHEN p_status = 'queued' THEN 'scheduled' ELSE p_status::text
-    END
-$$;
-
--- Whether an id can have its place in a row, see holdfast.stems. (A regular expression costs as much
--- as to write the job.)
-CREATE FUNCTION holdfast.has_a_stem(p_id text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT length(p_id) = 32 AND translate(substr(p_id, 23, 4), '0123456789', '') = ''
-$$;
-
--- The job that has an id; NULL where none has.
-CREATE FUNCTION holdfast.job_of(p_id text) RETURNS bigint
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    place bigint;
-BEGIN
-    IF holdfast.has_a_stem(p_id) THEN
-        SELECT job + substr(p_id, 23, 4)::integer INTO place
-        FROM holdfast.stems
-        WHERE stem = left(p_id, 22);
-        PERFORM FROM holdfast.jobs WHERE seq = place AND id = p_id;
-        IF FOUND THEN
-            RETURN place;
-        END IF;
-    END IF;
-    RETURN (SELECT job FROM holdfast.ids WHERE id = p_id);
-END
-$$;
-
--- Jobs to be created, a column an array. One of what no job can miss may hold one value for all of
--- them, but for the ids; one of what a job can miss may be NULL. Where there are dedup keys the jobs
--- come in their order, so that two calls that share some never wait for each other in a ring, and
--- `numbers` are the places, from 1, that they were given in. `in_a_row` says that their ids need no
--- row each, see holdfast.stems.
-CREATE TYPE holdfast.new_jobs AS (
-    ids          text[],
-    in_a_row     boolean,
-    numbers      integer[],
-    lanes        integer[],
-    kinds        text[],
-    statuses     holdfast.status[],
-    arguments    text[],
-    priorities   smallint[],
-    max_attempts integer[],
-    run_ats      double precision[],
-    deadlines    double precision[],
-    dedup_keys   text[],
-    owners       text[],
-    metas        text[]
-);
 
 -- Enter the ids of jobs that are about to be created, and fail where one is taken. `p_first` is the
 -- job before the first. An id that can have its place in a row is entered by its stem in any case:
 -- so whoever enters it in another way waits for this, and sees it after that.
-CREATE FUNCTION holdfast.enter_ids(
+CREATE OR REPLACE FUNCTION holdfast.enter_ids(
     p_jobs holdfast.new_jobs, wanted integer[], p_first bigint
 ) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -113,7 +52,7 @@ $$;
 -- Create the jobs whose numbers are `wanted`; NULL means all. Fails where an id is taken or a twin
 -- exists. Their numbers are those of the page that their history begins with; jobs of another
 -- status than the first have theirs on another page.
-CREATE FUNCTION holdfast.create_jobs(
+CREATE OR REPLACE FUNCTION holdfast.create_jobs(
     p_jobs holdfast.new_jobs, wanted integer[], t double precision
 ) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -186,7 +125,7 @@ $$;
 
 -- Create those jobs whose id is free and that have no twin, all or none. Returns a row for each
 -- that was not created: its number, and the id of the job that stands in its place.
-CREATE FUNCTION holdfast.create_missing_jobs(p_jobs holdfast.new_jobs, t double precision)
+CREATE OR REPLACE FUNCTION holdfast.create_missing_jobs(p_jobs holdfast.new_jobs, t double precision)
 RETURNS TABLE (number integer, twin text)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -281,7 +220,7 @@ $$;
 -- with the commit; `p_all_new` says that nothing is likely to stand in the way, and fails where
 -- something does. Whatever a planner thinks of our tables, on a caller's connection too their rows
 -- are found by index.
-CREATE FUNCTION holdfast.enqueue(
+CREATE OR REPLACE FUNCTION holdfast.enqueue(
     p_jobs holdfast.new_jobs, p_all_new boolean, p_notify boolean, p_now double precision
 ) RETURNS TABLE (number integer, twin text)
 LANGUAGE plpgsql

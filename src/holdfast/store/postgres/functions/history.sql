@@ -1,0 +1,103 @@
+-- Writing and reading the history of jobs.
+
+-- Transactions commit in another order than they number pages in. So whoever is about to take a
+-- number first says from where on: a shared advisory lock on the last number taken, held until it
+-- commits. The lowest such lock bounds what a reader may show, see holdfast.settled_sequence.
+-- Shared locks never wait for each other. 18502 is "HF".
+CREATE OR REPLACE FUNCTION holdfast.announce() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(
+        (18502::bigint << 48) | CASE WHEN is_called THEN last_value / 10000 ELSE 0 END
+    )
+    FROM holdfast.event_sequence;
+END
+$$;
+
+-- Take the number of a page that a statement is about to fill.
+CREATE OR REPLACE FUNCTION holdfast.next_page() RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.announce();
+    RETURN nextval('holdfast.event_sequence');
+END
+$$;
+
+-- Write one line of history about a job that stays where it is; the caller has locked it.
+CREATE OR REPLACE FUNCTION holdfast.tell(p_seq bigint, p_name text, p_meta text, t double precision)
+RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    WITH moved AS (
+        UPDATE holdfast.jobs SET
+            previous_event = last_event, last_event = nextval('holdfast.event_sequence')
+        WHERE seq = p_seq
+        RETURNING last_event, previous_event, attempt_count
+    )
+    INSERT INTO holdfast.history (sequence, at, name, metas, jobs, previous, attempts)
+    SELECT
+        last_event, t, p_name, ARRAY[p_meta], ARRAY[p_seq], ARRAY[previous_event],
+        ARRAY[attempt_count]
+    FROM moved
+$$;
+
+-- The lines of some jobs' histories, along their chains.
+CREATE OR REPLACE FUNCTION holdfast.history_of(p_jobs bigint[]) RETURNS SETOF holdfast.events
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE chain AS (
+        SELECT events.*
+        FROM unnest(p_jobs) AS given (job)
+        JOIN holdfast.jobs ON jobs.seq = given.job
+        JOIN holdfast.events ON events.page = jobs.last_event AND events.job = jobs.seq
+        UNION ALL
+        SELECT events.*
+        FROM chain
+        JOIN holdfast.events ON events.page = chain.previous AND events.job = chain.job
+    )
+    SELECT * FROM chain
+$$;
+
+-- The highest sequence below which every event is either there or can never be. The order of the
+-- three steps matters: whoever took a number up to the bound had announced itself before it was
+-- read, so it is either still among the locks, or has ended and is seen by the next statement.
+CREATE OR REPLACE FUNCTION holdfast.settled_sequence() RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    taken bigint;
+    announced bigint;
+BEGIN
+    SELECT CASE WHEN is_called THEN last_value ELSE 0 END INTO taken FROM holdfast.event_sequence;
+    SELECT 10000 * min(((classid::bigint & 65535) << 32) | objid::bigint) INTO announced
+    FROM pg_locks
+    WHERE locktype = 'advisory'
+        AND mode = 'ShareLock'
+        AND objsubid = 1
+        AND classid::bigint >> 16 = 18502
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
+    RETURN least(taken, announced);
+END
+$$;
+
+-- The events after `p_sequence` that may be shown. Each line of a page comes after those of the pages
+-- before it, which the database does not know: so it is told to sort by both.
+CREATE OR REPLACE FUNCTION holdfast.changes_since(p_sequence bigint, p_owner text, p_limit integer)
+RETURNS TABLE (
+    sequence bigint, id text, kind text, owner text, name text, at double precision,
+    attempt integer, duration double precision, error_code text, meta text
+)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    settled bigint := holdfast.settled_sequence();
+BEGIN
+    RETURN QUERY
+    SELECT
+        events.sequence, jobs.id, jobs.kind, jobs.owner, events.name, events.at,
+        events.attempt, events.duration, events.error_code, events.meta
+    FROM holdfast.events
+    JOIN holdfast.jobs ON jobs.seq = events.job
+    WHERE events.page > p_sequence
+        AND events.page <= settled
+        AND events.sequence > p_sequence
+        AND (p_owner IS NULL OR jobs.owner = p_owner)
+    ORDER BY events.page, events.place
+    LIMIT p_limit;
+END
+$$;

@@ -1,0 +1,82 @@
+-- Every change of status except the two most common ones: a claim (holdfast.take) and a completion
+-- (holdfast.complete).
+
+-- Move jobs that the caller has locked: the jobs, their history, their leases and what is counted.
+-- `p_pages` and `p_lanes` are of others that have just ended, see holdfast.leave_leases.
+CREATE OR REPLACE FUNCTION holdfast.move(
+    p_moves holdfast.move[],
+    t double precision,
+    p_pages bigint[] DEFAULT '{}',
+    p_lanes integer[] DEFAULT '{}'
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    WITH leaving AS MATERIALIZED (
+        SELECT
+            given.*, jobs.lane, jobs.kind, jobs.status AS origin, jobs.ready AS was_ready,
+            jobs.token, jobs.worker_id, jobs.attempt_count, jobs.last_attempt_at
+        FROM unnest(p_moves) AS given
+        JOIN holdfast.jobs ON jobs.seq = given.job
+    ), moved AS (
+        UPDATE holdfast.jobs SET
+            status = target,
+            waits = CASE WHEN target = 'queued' THEN true END,
+            ready = target = 'queued' AND coalesce(leaving.ready_at, jobs.ready_at) <= t,
+            ready_at = coalesce(leaving.ready_at, jobs.ready_at),
+            queued_at = CASE WHEN target = 'queued' THEN t ELSE queued_at END,
+            finished_at = CASE WHEN target <> 'queued' THEN t END,
+            ended_badly_at = CASE WHEN target <> 'queued' THEN t END,
+            expires_at = CASE WHEN target = 'queued' THEN deadline_at END,
+            attempt_count = jobs.attempt_count - CASE WHEN gives_back THEN 1 ELSE 0 END,
+            progress = CASE WHEN target <> 'queued' THEN progress END,
+            progress_note = CASE WHEN target <> 'queued' THEN progress_note END,
+            error_code = CASE WHEN target = 'failed' THEN code END,
+            error_message = CASE WHEN target = 'failed' THEN message END,
+            error_group = CASE WHEN target = 'failed' THEN leaving.error_group END,
+            dead_letter = CASE WHEN target = 'failed' THEN leaving.dead_letter END,
+            worker_id = NULL, lease_expires_at = NULL, permit_generation = NULL,
+            permit_trial = NULL, cancel_requested = false,
+            previous_event = last_event, last_event = nextval('holdfast.event_sequence')
+        FROM leaving
+        WHERE jobs.seq = leaving.job
+        RETURNING leaving.*, jobs.ready, jobs.last_event, jobs.previous_event
+    ), told AS (
+        INSERT INTO holdfast.history (
+            sequence, at, name, outcome, error_code, error_message, retry_after, metas, jobs,
+            previous, attempts, workers, tokens, started_ats, durations
+        )
+        SELECT
+            last_event, t, name, outcome, code, message, retry_after, ARRAY[meta], ARRAY[job],
+            ARRAY[previous_event], ARRAY[attempt_count],
+            CASE WHEN outcome IS NOT NULL THEN ARRAY[worker_id] END,
+            CASE WHEN outcome IS NOT NULL THEN ARRAY[token] END,
+            CASE WHEN outcome IS NOT NULL THEN ARRAY[last_attempt_at] END,
+            CASE WHEN outcome IS NOT NULL THEN
+                ARRAY[coalesce(duration, greatest(0, t - last_attempt_at))]
+            END
+        FROM moved
+    )
+    INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
+    SELECT sum(sign), family, a, b, c
+    FROM moved
+    CROSS JOIN LATERAL (
+        VALUES
+            (-1, 'lane', lane::text, holdfast.place_of(origin, was_ready), ''),
+            (1, 'lane', lane::text, holdfast.place_of(target, moved.ready), ''),
+            (CASE WHEN target <> 'queued' THEN 1 ELSE 0 END,
+                'outcome', kind, target::text, attempt_count::text),
+            (CASE WHEN target = 'failed' AND moved.dead_letter IS NOT NULL THEN 1 ELSE 0 END,
+                'dead', kind, coalesce(code, ''), coalesce(moved.error_group, ''))
+    ) AS counted (sign, family, a, b, c)
+    WHERE sign <> 0
+    GROUP BY family, a, b, c;
+    SELECT p_pages || array_agg(jobs.claimed_in), p_lanes || array_agg(jobs.lane)
+    INTO p_pages, p_lanes
+    FROM unnest(p_moves) AS given
+    JOIN holdfast.jobs ON jobs.seq = given.job
+    WHERE given.outcome IS NOT NULL;
+    IF p_pages <> '{}' THEN
+        PERFORM holdfast.leave_leases(p_pages, p_lanes);
+    END IF;
+END
+$$;

@@ -1,0 +1,130 @@
+-- Deleting finished jobs with their history.
+
+-- The jobs of one kind and status that finished first, locked.
+CREATE OR REPLACE FUNCTION holdfast.oldest_finished(p_kind text, p_status text, p_limit integer)
+RETURNS TABLE (seq bigint, finished_at double precision)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    IF p_status = 'complete' THEN
+        RETURN QUERY
+        SELECT jobs.seq, jobs.finished_at
+        FROM holdfast.completed
+        JOIN holdfast.events ON events.page = completed.page
+        JOIN holdfast.jobs ON jobs.seq = events.job AND jobs.kind = completed.kind
+        WHERE completed.kind = p_kind
+        ORDER BY completed.page, events.place
+        LIMIT p_limit
+        FOR UPDATE OF jobs SKIP LOCKED;
+    ELSE
+        RETURN QUERY
+        SELECT jobs.seq, jobs.finished_at
+        FROM holdfast.jobs
+        WHERE jobs.kind = p_kind
+            AND (jobs.error_code IS NULL) = (p_status = 'cancelled')
+            AND jobs.ended_badly_at IS NOT NULL
+        ORDER BY jobs.ended_badly_at, jobs.seq
+        LIMIT p_limit
+        FOR UPDATE SKIP LOCKED;
+    END IF;
+END
+$$;
+
+-- Delete finished jobs of one kind and status, oldest first, with all their history: those that
+-- finished `p_max_age` seconds ago, and all but the newest `p_max_count`. A page of history goes with
+-- the last of its jobs. One process at a time: two that count before either deletes would delete
+-- twice as many, and each would leave the pages that they share to the other.
+CREATE OR REPLACE FUNCTION holdfast.delete_finished(
+    p_kind text,
+    p_status text,
+    p_max_age double precision,
+    p_max_count bigint,
+    p_limit integer,
+    p_now double precision
+) RETURNS TABLE (id text, owner text, meta text, result text)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+    going bigint[];
+    touched bigint[];
+    named text[];
+    excess bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('holdfast retention', 0));
+    SELECT sum(counted.n) - p_max_count INTO excess
+    FROM holdfast.lanes
+    CROSS JOIN LATERAL (
+        SELECT count AS n FROM holdfast.counters
+        WHERE family = 'lane' AND a = lanes.id::text AND b = p_status
+        UNION ALL
+        SELECT delta FROM holdfast.counter_deltas
+        WHERE family = 'lane' AND a = lanes.id::text AND b = p_status
+    ) AS counted
+    WHERE lanes.kind = p_kind;
+    SELECT array_agg(seq) INTO going
+    FROM (
+        SELECT seq, finished_at, row_number() OVER (ORDER BY finished_at, seq) AS place
+        FROM holdfast.oldest_finished(p_kind, p_status, p_limit)
+    ) AS oldest
+    WHERE place <= excess OR finished_at <= t - p_max_age;
+    IF going IS NULL THEN
+        RETURN;
+    END IF;
+    DELETE FROM holdfast.late_results WHERE late_results.job = ANY (going);
+    WITH RECURSIVE pages (sequence) AS (
+        SELECT jobs.last_event FROM holdfast.jobs WHERE jobs.seq = ANY (going)
+        UNION
+        SELECT line.previous
+        FROM pages
+        JOIN holdfast.history ON history.sequence = pages.sequence
+        CROSS JOIN LATERAL unnest(history.jobs, history.previous) AS line (job, previous)
+        WHERE line.job = ANY (going) AND line.previous IS NOT NULL
+    )
+    SELECT array_agg(pages.sequence) INTO touched FROM pages;
+    SELECT array_agg(DISTINCT left(jobs.id, 22)) INTO named
+    FROM holdfast.jobs
+    WHERE jobs.seq = ANY (going) AND length(jobs.id) = 32;
+    RETURN QUERY
+    WITH gone AS (
+        DELETE FROM holdfast.jobs WHERE jobs.seq = ANY (going)
+        RETURNING jobs.*
+    ), counted AS (
+        INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
+        SELECT -count(*), 'lane', lane::text, p_status, '' FROM gone GROUP BY lane
+        UNION ALL
+        SELECT -count(*), 'dead', kind, error_code, error_group
+        FROM gone
+        WHERE dead_letter IS NOT NULL
+        GROUP BY kind, error_code, error_group
+        UNION ALL
+        SELECT count(*), 'total', 'deleted', '', '' FROM gone
+    ), unnamed AS (
+        DELETE FROM holdfast.ids USING gone WHERE ids.id = gone.id AND ids.job = gone.seq
+    )
+    SELECT gone.id, gone.owner, gone.meta, gone.result
+    FROM gone
+    ORDER BY gone.finished_at, gone.seq;
+    DELETE FROM holdfast.stems
+    WHERE stems.stem = ANY (named)
+        AND NOT EXISTS (
+            SELECT FROM holdfast.jobs
+            WHERE jobs.seq BETWEEN stems.job AND stems.job + 9999
+                AND starts_with(jobs.id, stems.stem)
+        );
+    DELETE FROM holdfast.history
+    WHERE history.sequence = ANY (touched)
+        AND NOT EXISTS (
+            SELECT FROM unnest(history.jobs) AS line (job)
+            JOIN holdfast.jobs ON jobs.seq = line.job
+        );
+    DELETE FROM holdfast.completed
+    WHERE completed.kind = p_kind
+        AND completed.page = ANY (touched)
+        AND NOT EXISTS (
+            SELECT FROM holdfast.events
+            JOIN holdfast.jobs ON jobs.seq = events.job AND jobs.kind = p_kind
+            WHERE events.page = completed.page
+        );
+END
+$$;

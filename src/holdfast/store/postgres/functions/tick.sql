@@ -1,0 +1,54 @@
+-- One tick of a worker in one round trip: record what finished, then claim.
+
+-- One tick. Reports may be empty; nothing is claimed where `most` of the request is NULL. `p_names`
+-- and `p_versions` are the downstreams whose reports were found to change nothing at that version.
+CREATE OR REPLACE FUNCTION holdfast.tick(
+    p_names text[],
+    p_versions bigint[],
+    p_reports holdfast.reports,
+    p_worker text,
+    p_request holdfast.request,
+    p_timeout text[],
+    p_now double precision
+) RETURNS SETOF holdfast.tick_line
+LANGUAGE plpgsql AS $$
+DECLARE
+    line holdfast.tick_line;
+    t double precision := holdfast.time_of(p_now);
+    done bigint[];
+    claims bigint[];
+    lanes integer[];
+BEGIN
+    line.what := 'now';
+    line.at := t;
+    RETURN NEXT line;
+    IF p_names <> '{}' THEN
+        PERFORM FROM unnest(p_names, p_versions) AS known (name, version)
+        LEFT JOIN holdfast.downstreams ON downstreams.name = known.name
+        WHERE downstreams.version IS DISTINCT FROM known.version;
+        IF FOUND THEN
+            line.what := 'outdated';
+            RETURN NEXT line;
+            RETURN;
+        END IF;
+    END IF;
+    IF p_reports.seqs <> '{}' THEN
+        IF array_position(p_reports.seqs, NULL) IS NOT NULL THEN
+            SELECT array_agg(coalesce(seq, holdfast.job_of(id)) ORDER BY number)
+            INTO p_reports.seqs
+            FROM unnest(p_reports.seqs, p_reports.ids)
+                WITH ORDINALITY AS given (seq, id, number);
+        END IF;
+        SELECT * INTO done, claims, lanes FROM holdfast.complete(p_reports, t);
+        IF cardinality(done) < cardinality(p_reports.seqs) THEN
+            RETURN QUERY
+            SELECT * FROM holdfast.finish_others(p_reports, done, claims, lanes, p_timeout, t);
+        ELSE
+            PERFORM holdfast.leave_leases(claims, lanes);
+        END IF;
+    END IF;
+    IF p_request.most IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM holdfast.claim(p_worker, p_request, p_timeout, t);
+    END IF;
+END
+$$;

@@ -1,0 +1,39 @@
+-- What the database refuses, and what it announces, on every write.
+
+CREATE OR REPLACE FUNCTION holdfast.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '%', TG_ARGV[0] USING ERRCODE = 'check_violation';
+END
+$$;
+
+-- The table of legal moves, the same as holdfast.jobs.model.MOVES. The conditions stand in the
+-- triggers, so that a legal move calls no function; AFTER, because a BEFORE trigger on an update
+-- locks every row a second time.
+CREATE OR REPLACE TRIGGER jobs_are_born BEFORE INSERT ON holdfast.jobs FOR EACH ROW
+WHEN (NEW.status NOT IN ('uploaded', 'queued'))
+EXECUTE FUNCTION holdfast.refuse('illegal move: a job is created uploaded or queued');
+
+CREATE OR REPLACE TRIGGER jobs_move AFTER UPDATE OF status, token ON holdfast.jobs FOR EACH ROW
+WHEN (NEW.token < OLD.token OR (NEW.status <> OLD.status AND NOT CASE OLD.status
+    WHEN 'queued' THEN NEW.status IN ('processing', 'failed', 'cancelled')
+    WHEN 'processing' THEN NEW.status IN ('complete', 'queued', 'failed', 'cancelled')
+    WHEN 'uploaded' THEN NEW.status IN ('queued', 'failed', 'cancelled')
+    WHEN 'failed' THEN NEW.status = 'queued'
+    ELSE false
+END))
+EXECUTE FUNCTION holdfast.refuse(
+    'illegal move: not in the table of legal moves, or the token falls'
+);
+
+CREATE OR REPLACE TRIGGER history_stands BEFORE UPDATE ON holdfast.history FOR EACH ROW
+EXECUTE FUNCTION holdfast.refuse('history is append-only');
+
+-- And for the statements that take a number a job.
+CREATE OR REPLACE FUNCTION holdfast.announce_events() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.announce();
+    RETURN NULL;
+END
+$$;
+CREATE OR REPLACE TRIGGER events_are_announced BEFORE UPDATE OF last_event ON holdfast.jobs
+FOR EACH STATEMENT EXECUTE FUNCTION holdfast.announce_events();

@@ -1,0 +1,5 @@
+"""What the tests of the command line share."""
+
+from tests.support.postgres import postgres_server  # a fixture is found by name
+
+__all__ = ["postgres_server"]
