@@ -60,7 +60,7 @@ class Engine(StoreEngine):
 
 
 class TransactionalStore(Store, TransactionalEnqueue, Migratable, Protocol):
-    """A store that also enqueues in the caller\'s transaction, and says what its schema lacks."""
+    """A store that also enqueues in the caller's transaction, and says what its schema lacks."""
 
 
 async def migrate(url: str) -> int:

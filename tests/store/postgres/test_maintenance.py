@@ -5,8 +5,7 @@ import asyncio
 import asyncpg
 from tests.store.postgres.conftest import jobs
 
-from holdfast.jobs.client.ids import new_ids
-from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
+from holdfast.jobs.model import Completed, Finished, JobStatus
 from holdfast.jobs.store_port import ClaimRequest, RetentionRule
 
 MANY = ClaimRequest(500, ("default",), {"work": None})
@@ -50,14 +49,13 @@ def test_retention_leaves_nothing_behind(bench):
     async def scenario():
         async with bench.stores(1) as (store,):
             await store.enqueue(jobs(20))
-            await store.enqueue([NewJob(one, "work") for one in new_ids(20, 0.0)])
             claims = (await store.tick("w", claim=MANY)).claims
             await store.tick("w", [Finished(claim.lease, Completed()) for claim in claims])
             rule = RetentionRule("work", JobStatus.COMPLETE, max_count=0)
             while await store.delete_finished(rule, limit=7):
                 pass
             connection = await asyncpg.connect(bench.url)
-            for table in ("jobs", "ids", "stems", "history", "late_results"):
+            for table in ("jobs", "ids", "history", "late_results"):
                 assert await connection.fetchval(f"SELECT count(*) FROM holdfast.{table}") == 0
             await connection.close()
 

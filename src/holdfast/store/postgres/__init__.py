@@ -11,10 +11,9 @@ Locks, in the order in which they are taken
     3. rows of `downstreams`, by name, where a report changes one or a limit must be counted for
     4. an advisory lock a kind, by name, where the kind has a limit
     Claims skip locked jobs, and heartbeats and chores do too. A rescue begins with the leases, and
-    skips what is locked of them and of their jobs. Whoever enqueues locks the rows of `stems` that
-    its ids need, by stem, before it creates the jobs; retention deletes such rows last. Counters
-    are appended as deltas and folded by one process at a time. A deadlock that happens in spite of
-    all this is tried again.
+    skips what is locked of them and of their jobs. Enqueueing enters dedup keys, then ids, each in
+    their order. Counters are appended as deltas and folded by one process at a time. A deadlock
+    that happens in spite of all this is tried again.
 
 History in pages
     All jobs that one statement moves alike share one row of `history`, an element of its arrays

@@ -5,7 +5,6 @@ from typing import Any
 
 import asyncpg
 
-from holdfast.jobs.client.ids import in_a_row
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.store_port import StoreError
 from holdfast.store.joining import join
@@ -99,12 +98,10 @@ async def _columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
         # Everybody enters keys in this order, so that nobody waits in a ring.
         keyed = sorted(enumerate(jobs, start=1), key=_dedup_order)
         numbers, jobs = [number for number, _ in keyed], [job for _, job in keyed]
-    ids, owners = [job.id for job in jobs], sparse([job.owner for job in jobs])
     places = [(job.queue, job.downstream or "", job.kind) for job in jobs]
     known = await lanes.ids(set(places))
     return {
-        "ids": ids,
-        "in_a_row": numbers is None and owners is None and in_a_row(ids),
+        "ids": [job.id for job in jobs],
         "numbers": numbers,
         "lanes": shared([known[place] for place in places]),
         "kinds": shared([job.kind for job in jobs]),
@@ -115,7 +112,7 @@ async def _columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
         "run_ats": sparse([job.run_at for job in jobs]),
         "deadlines": sparse([job.deadline_at for job in jobs]),
         "dedup_keys": sparse([job.dedup_key for job in jobs]),
-        "owners": owners,
+        "owners": sparse([job.owner for job in jobs]),
         "metas": sparse([job.meta for job in jobs]),
     }
 

@@ -84,19 +84,7 @@ async def the_same_id_again_is_the_same_job(world: World) -> None:
 
 
 @fact
-async def ids_that_were_made_together_are_each_found(world: World) -> None:
-    """And nothing that only looks like one of them."""
-    made = new_ids(5, world.now)
-    answers = await world.store.enqueue([NewJob(one, "work") for one in made], now=world.now)
-    assert [(answer.id, answer.created) for answer in answers] == [(one, True) for one in made]
-    assert [(await world.job(one)).id for one in made] == made
-    assert await world.store.get(made[1][:-6] + "x" * 6) is None
-    assert await world.store.get(new_ids(1, world.now)[0]) is None
-    assert ids(await world.claim()) == made
-
-
-@fact
-async def ids_that_were_made_together_again_are_the_same_jobs(world: World) -> None:
+async def ids_that_come_again_in_a_bulk_are_the_same_jobs(world: World) -> None:
     """However they come again: all of them, some among others, or one alone."""
     made = new_ids(5, world.now)
     for names, created in (
@@ -112,20 +100,6 @@ async def ids_that_were_made_together_again_are_the_same_jobs(world: World) -> N
             zip(names, created, strict=True)
         )
     assert (await world.lane()).ready == 7
-
-
-@fact
-async def ids_that_only_look_like_those_made_together_are_other_jobs(world: World) -> None:
-    """They differ from them at the end, and come as a bulk too, with keys and without."""
-    made = new_ids(3, world.now)
-    others = [one[:-6] + "others" for one in made]
-    again = [one[:-6] + "again!" for one in made]
-    for names in (made, others, again):
-        jobs = [NewJob(one, "work", dedup_key=one if names is again else None) for one in names]
-        answers = await world.store.enqueue(jobs, now=world.now)
-        assert [(answer.id, answer.created) for answer in answers] == [(one, True) for one in names]
-    assert ids(await world.claim()) == made + others + again
-    assert [(await world.job(one)).id for one in made + others + again] == made + others + again
 
 
 @fact

@@ -3,7 +3,6 @@
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.client.ids import new_ids
 from holdfast.jobs.model import (
     AttemptOutcome,
     Completed,
@@ -11,7 +10,6 @@ from holdfast.jobs.model import (
     EventName,
     Failed,
     JobStatus,
-    NewJob,
 )
 from holdfast.jobs.store_port import RetentionRule
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
@@ -213,23 +211,6 @@ async def a_deleted_id_and_key_can_be_used_again(world: World) -> None:
     )
     assert (await world.add("a", dedup_key="k")).created
     assert len(await world.store.events("a")) == 1
-
-
-@fact
-async def deleting_some_of_the_ids_made_together_leaves_the_others(world: World) -> None:
-    """Each is found until it is deleted, and can be used again after that."""
-    made = new_ids(3, world.now)
-    await world.store.enqueue([NewJob(one, "work") for one in made], now=world.now)
-    for claim in await world.claim():
-        await world.finish(claim, Completed())
-        world.pass_time(1)
-    rule = RetentionRule("work", JobStatus.COMPLETE, max_age=0)
-    for left in (made[1:], made[2:], []):
-        await world.store.delete_finished(rule, limit=1, now=world.now)
-        found = [one for one in made if await world.store.get(one) is not None]
-        assert found == left
-    answers = await world.store.enqueue([NewJob(one, "work") for one in made], now=world.now)
-    assert [answer.created for answer in answers] == [True] * 3
 
 
 @fact

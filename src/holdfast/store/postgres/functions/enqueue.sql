@@ -1,57 +1,9 @@
 -- Creating jobs in one round trip. Each statement of a function sees what was committed before
 -- that statement began (READ COMMITTED).
 
--- Enter the ids of jobs that are about to be created, and fail where one is taken. `p_first` is the
--- job before the first. An id that can have its place in a row is entered by its stem in any case:
--- so whoever enters it in another way waits for this, and sees it after that.
-CREATE OR REPLACE FUNCTION holdfast.enter_ids(
-    p_jobs holdfast.new_jobs, wanted integer[], p_first bigint
-) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-    common text := left(p_jobs.ids[1], 22);
-    formed text[];
-    taken boolean;
-BEGIN
-    IF p_jobs.in_a_row AND wanted IS NULL THEN
-        INSERT INTO holdfast.stems (stem, job) VALUES (common, p_first + 1);
-        taken := EXISTS (SELECT FROM holdfast.ids WHERE id > common AND id < common || ':');
-    ELSE
-        formed := ARRAY(
-            SELECT id
-            FROM unnest(p_jobs.ids, p_jobs.numbers) WITH ORDINALITY AS given (id, number, place)
-            WHERE holdfast.has_a_stem(id)
-                AND (wanted IS NULL OR coalesce(number, place) IN (SELECT unnest(wanted)))
-        );
-        WITH entered AS (
-            INSERT INTO holdfast.stems (stem, job)
-            SELECT DISTINCT left(id, 22) AS stem, p_first + 1
-            FROM unnest(formed) AS given (id)
-            ORDER BY stem
-            ON CONFLICT (stem) DO UPDATE SET job = stems.job
-            RETURNING job
-        )
-        SELECT bool_or(job <> p_first + 1) INTO taken FROM entered;
-        IF taken THEN
-            taken := EXISTS (
-                SELECT FROM unnest(formed) AS given (id) WHERE holdfast.job_of(id) IS NOT NULL
-            );
-        END IF;
-        INSERT INTO holdfast.ids (id, job, owner)
-        SELECT id, p_first + coalesce(number, place), owner
-        FROM unnest(p_jobs.ids, p_jobs.numbers, p_jobs.owners)
-            WITH ORDINALITY AS given (id, number, owner, place)
-        WHERE wanted IS NULL OR coalesce(number, place) IN (SELECT unnest(wanted));
-    END IF;
-    IF taken THEN
-        RAISE unique_violation USING MESSAGE = 'an id is taken';
-    END IF;
-END
-$$;
-
 -- Create the jobs whose numbers are `wanted`; NULL means all. Fails where an id is taken or a twin
--- exists. Their numbers are those of the page that their history begins with; jobs of another
--- status than the first have theirs on another page.
+-- exists. The jobs are numbered like the lines of the page of history that begins with them; jobs of
+-- another status than the first are on a page of their own.
 CREATE OR REPLACE FUNCTION holdfast.create_jobs(
     p_jobs holdfast.new_jobs, wanted integer[], t double precision
 ) RETURNS void
@@ -59,20 +11,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
     page bigint := holdfast.next_page();
     other bigint := CASE WHEN cardinality(p_jobs.statuses) > 1 THEN holdfast.next_page() END;
-    first bigint := page - cardinality(p_jobs.ids);
+    before_first bigint := page - cardinality(p_jobs.ids);
     usual holdfast.status := p_jobs.statuses[1];
 BEGIN
-    PERFORM holdfast.enter_ids(p_jobs, wanted, first);
-    INSERT INTO holdfast.jobs (
-        seq, last_event, id, lane, kind, status, waits, ready, priority, ready_at, max_attempts,
-        created_at, queued_at, deadline_at, expires_at, dedup_key, owner, meta, arguments
-    )
-    SELECT
-        first + number, CASE WHEN status = usual THEN page ELSE other END, id, lane, kind, status,
-        status = 'queued', status = 'queued' AND coalesce(run_at, 0) <= t, priority,
-        greatest(run_at, t), max_attempts, t, CASE WHEN status = 'queued' THEN t END,
-        deadline_at, deadline_at, dedup_key, owner, meta, arguments
-    FROM (
+    WITH given AS (
         SELECT
             id, coalesce(number, place) AS number, coalesce(lane, p_jobs.lanes[1]) AS lane,
             coalesce(kind, p_jobs.kinds[1]) AS kind, coalesce(given.status, usual) AS status,
@@ -89,37 +31,30 @@ BEGIN
             deadline_at, dedup_key, owner, meta, place
         )
         WHERE wanted IS NULL OR coalesce(number, place) IN (SELECT unnest(wanted))
-    ) AS fresh;
-    -- All alike, as most bulks are: then nobody needs to be counted.
-    IF wanted IS NULL AND p_jobs.run_ats IS NULL
-        AND cardinality(p_jobs.lanes) = 1 AND cardinality(p_jobs.statuses) = 1
-    THEN
-        INSERT INTO holdfast.history (sequence, at, name, jobs)
-        VALUES (page, t, usual, ARRAY(SELECT generate_series(first + 1, page)));
-        INSERT INTO holdfast.counter_deltas (delta, family, a, b)
-        VALUES (
-            page - first, 'lane', p_jobs.lanes[1], holdfast.place_of(usual, usual = 'queued')
-        );
-        RETURN;
-    END IF;
-    WITH fresh AS MATERIALIZED (
+    ), created AS (
+        INSERT INTO holdfast.jobs (
+            seq, last_event, id, lane, kind, status, waits, ready, priority, ready_at,
+            max_attempts, created_at, queued_at, deadline_at, expires_at, dedup_key, owner, meta,
+            arguments
+        )
         SELECT
-            coalesce(number, place) AS number, coalesce(lane, p_jobs.lanes[1]) AS lane,
-            coalesce(status, usual) AS status, coalesce(run_at, 0) <= t AS due
-        FROM unnest(p_jobs.ids, p_jobs.numbers, p_jobs.lanes, p_jobs.statuses, p_jobs.run_ats)
-            WITH ORDINALITY AS given (id, number, lane, status, run_at, place)
-        WHERE wanted IS NULL OR coalesce(number, place) IN (SELECT unnest(wanted))
+            before_first + number, CASE WHEN status = usual THEN page ELSE other END, id, lane,
+            kind, status, status = 'queued', status = 'queued' AND coalesce(run_at, 0) <= t,
+            priority, greatest(run_at, t), max_attempts, t, CASE WHEN status = 'queued' THEN t END,
+            deadline_at, deadline_at, dedup_key, owner, meta, arguments
+        FROM given
+        RETURNING seq, last_event, id, owner, lane, status, ready
+    ), named AS (
+        -- In order, so that two calls that share ids cannot deadlock.
+        INSERT INTO holdfast.ids (id, job, owner) SELECT id, seq, owner FROM created ORDER BY id
     ), told AS (
         INSERT INTO holdfast.history (sequence, at, name, jobs)
-        SELECT
-            CASE WHEN status = usual THEN page ELSE other END, t, status, array_agg(first + number)
-        FROM fresh
-        GROUP BY status
+        SELECT last_event, t, status, array_agg(seq) FROM created GROUP BY last_event, status
     )
     INSERT INTO holdfast.counter_deltas (delta, family, a, b)
-    SELECT count(*), 'lane', lane, holdfast.place_of(status, status = 'queued' AND due)
-    FROM fresh
-    GROUP BY lane, status, due;
+    SELECT count(*), 'lane', lane, holdfast.place_of(status, ready)
+    FROM created
+    GROUP BY lane, status, ready;
 END
 $$;
 
@@ -132,7 +67,6 @@ DECLARE
     wanted integer[];
     answered integer[] := '{}';
     refused integer := 0;
-    whole boolean;
     found record;
     places integer[] := '{}';
     twins text[] := '{}';
@@ -170,9 +104,7 @@ BEGIN
             );
         IF wanted IS NOT NULL THEN
             BEGIN
-                -- All of them, as if nothing were in the way; but their stem may be, see enter_ids.
-                whole := refused = 0 AND cardinality(wanted) = cardinality(p_jobs.ids);
-                PERFORM holdfast.create_jobs(p_jobs, CASE WHEN NOT whole THEN wanted END, t);
+                PERFORM holdfast.create_jobs(p_jobs, wanted, t);
                 answered := answered || wanted;
             EXCEPTION WHEN unique_violation THEN
                 -- Another caller was first; it has committed by now, so look again. A transaction

@@ -48,7 +48,6 @@ DECLARE
     t double precision := holdfast.time_of(p_now);
     going bigint[];
     touched bigint[];
-    named text[];
     excess bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('holdfast retention', 0));
@@ -82,9 +81,6 @@ BEGIN
         WHERE line.job = ANY (going) AND line.previous IS NOT NULL
     )
     SELECT array_agg(pages.sequence) INTO touched FROM pages;
-    SELECT array_agg(DISTINCT left(jobs.id, 22)) INTO named
-    FROM holdfast.jobs
-    WHERE jobs.seq = ANY (going) AND length(jobs.id) = 32;
     RETURN QUERY
     WITH gone AS (
         DELETE FROM holdfast.jobs WHERE jobs.seq = ANY (going)
@@ -105,13 +101,6 @@ BEGIN
     SELECT gone.id, gone.owner, gone.meta, gone.result
     FROM gone
     ORDER BY gone.finished_at, gone.seq;
-    DELETE FROM holdfast.stems
-    WHERE stems.stem = ANY (named)
-        AND NOT EXISTS (
-            SELECT FROM holdfast.jobs
-            WHERE jobs.seq BETWEEN stems.job AND stems.job + 9999
-                AND starts_with(jobs.id, stems.stem)
-        );
     DELETE FROM holdfast.history
     WHERE history.sequence = ANY (touched)
         AND NOT EXISTS (

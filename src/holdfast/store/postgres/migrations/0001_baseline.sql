@@ -25,14 +25,6 @@ CREATE TABLE holdfast.ids (
 );
 CREATE INDEX ids_owned ON holdfast.ids (owner, job) WHERE owner IS NOT NULL;
 
--- The same for jobs of nobody that were enqueued together under ids made in a row (holdfast.jobs.client.ids):
--- one row for all of them, and `job` is the one with the number 0000. Every other id of that form has
--- its stem here too, and a row above.
-CREATE TABLE holdfast.stems (
-    stem text   COLLATE "C" PRIMARY KEY,
-    job  bigint NOT NULL
-);
-
 -- The statuses of holdfast.jobs.model.JobStatus, those of a finished job last; and how an attempt
 -- can end.
 CREATE TYPE holdfast.status AS ENUM (
@@ -332,12 +324,10 @@ WHERE jobs.status = 'processing';
 
 -- Jobs to be created, a column an array. One of what no job can miss may hold one value for all of
 -- them, but for the ids; one of what a job can miss may be NULL. Where there are dedup keys the jobs
--- come in their order, so that two calls that share some never wait for each other in a ring, and
--- `numbers` are the places, from 1, that they were given in. `in_a_row` says that their ids need no
--- row each, see holdfast.stems.
+-- come in their order, so that two calls that share some cannot deadlock, and `numbers` are the
+-- places, from 1, that they were given in.
 CREATE TYPE holdfast.new_jobs AS (
     ids          text[],
-    in_a_row     boolean,
     numbers      integer[],
     lanes        integer[],
     kinds        text[],

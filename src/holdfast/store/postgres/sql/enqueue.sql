@@ -4,7 +4,7 @@
 SELECT number, twin
 FROM holdfast.enqueue(
     ROW(
-        CAST(:ids AS text[]), CAST(:in_a_row AS boolean), CAST(:numbers AS integer[]),
+        CAST(:ids AS text[]), CAST(:numbers AS integer[]),
         CAST(:lanes AS integer[]), CAST(:kinds AS text[]),
         CAST(CAST(:statuses AS text[]) AS holdfast.status[]),
         CAST(:arguments AS text[]), CAST(:priorities AS smallint[]),
