@@ -25,11 +25,7 @@ async def check(fact: Fact, url: str) -> None:
         others.append(store)
         return store
 
-    tampered = False
-
     async def set_columns(job_id, columns):
-        nonlocal tampered
-        tampered = True
         await postgres_rows.set_columns(url, job_id, columns)
 
     async with PostgresStore(url) as store:
@@ -38,7 +34,6 @@ async def check(fact: Fact, url: str) -> None:
         finally:
             for other in others:
                 await other.close()
-    assert tampered or not await postgres_rows.leases_astray(url)
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.__name__)

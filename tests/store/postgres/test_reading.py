@@ -229,8 +229,8 @@ WAYS = {
     JobFilter(): "jobs_pkey",
     JobFilter(owner="ann"): "ids_owned",
     JobFilter(id="a"): "jobs_pkey",
-    JobFilter(statuses=(JobStatus.FAILED,)): "jobs_ended_badly",
-    JobFilter(error_text="x"): "jobs_ended_badly",
+    JobFilter(statuses=(JobStatus.FAILED,)): "jobs_unsuccessful",
+    JobFilter(error_text="x"): "jobs_unsuccessful",
     JobFilter(statuses=(JobStatus.QUEUED,)): "jobs_waiting",
     JobFilter(statuses=(JobStatus.QUEUED, JobStatus.PROCESSING)): "jobs_waiting",
 }
@@ -272,8 +272,8 @@ def test_every_list_has_its_way_in(postgres_url, where, index):
     "query, parameters, index",
     [
         ("claim_heads", {"lanes": [1], "limit": 5}, "jobs_ready"),
-        ("claim_running", {"downstreams": ["a"], "kinds": ["b"]}, "leases_by_lane"),
-        ("claim_trial_leases", {"downstream": "a", "generation": 1}, "jobs_on_trial"),
+        ("claim_running", {"downstreams": ["a"], "kinds": ["b"]}, "jobs_running"),
+        ("claim_trial_leases", {"downstream": "a", "generation": 1}, "jobs_running"),
         ("claim_lanes", {"queues": ["a"], "kinds": ["b"], "now": 1.0}, "jobs_ready"),
         ("read_job", {"id": "a", "now": 1.0}, "jobs_pkey"),
         ("read_events", {"id": "a"}, "history_pkey"),

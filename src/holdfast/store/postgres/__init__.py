@@ -7,13 +7,11 @@ Round trips
 
 Locks, in the order in which they are taken
     1. rows of `jobs`, by `seq`: a worker's own; everybody else skips what is locked
-    2. rows of `leases`, by page and lane, once in a transaction: of the jobs that end with it
-    3. rows of `downstreams`, by name, where a report changes one or a limit must be counted for
-    4. an advisory lock a kind, by name, where the kind has a limit
-    Claims skip locked jobs, and heartbeats and chores do too. A rescue begins with the leases, and
-    skips what is locked of them and of their jobs. Enqueueing enters dedup keys, then ids, each in
-    their order. Counters are appended as deltas and folded by one process at a time. A deadlock
-    that happens in spite of all this is tried again.
+    2. rows of `downstreams`, by name, where a report changes one or a limit must be counted for
+    3. an advisory lock a kind, by name, where the kind has a limit
+    Claims, heartbeats and maintenance skip locked jobs. Enqueueing enters dedup keys, then ids,
+    each in their order. Counters are appended as deltas and folded by one process at a time. A
+    deadlock that happens in spite of all this is retried.
 
 History in pages
     All jobs that one statement moves alike share one row of `history`, an element of its arrays

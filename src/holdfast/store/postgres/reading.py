@@ -25,7 +25,7 @@ from holdfast.store.rows import (
     page_from,
 )
 
-_ENDED_BADLY = FINISHED - {JobStatus.COMPLETE}
+_UNSUCCESSFUL = FINISHED - {JobStatus.COMPLETE}
 _WAITING = frozenset({JobStatus.UPLOADED, JobStatus.QUEUED})
 
 
@@ -54,8 +54,8 @@ def _way_in(where: JobFilter) -> str:
     if where.owner is not None:
         return "read_jobs_of_owner"
     failed = where.error_code or where.error_text or where.error_group
-    if failed or (statuses and statuses <= _ENDED_BADLY):
-        return "read_jobs_ended_badly"
+    if failed or (statuses and statuses <= _UNSUCCESSFUL):
+        return "read_jobs_unsuccessful"
     if statuses and statuses <= _WAITING:
         return "read_jobs_waiting"
     if statuses and not statuses & FINISHED:

@@ -7,14 +7,14 @@ LANGUAGE plpgsql AS $$
 DECLARE
     due double precision;
 BEGIN
-    SELECT min(ready_at) INTO due FROM holdfast.jobs WHERE waits AND NOT ready;
+    SELECT min(ready_at) INTO due FROM holdfast.jobs WHERE status = 'queued' AND NOT ready;
     IF due IS NULL OR due > t THEN
         RETURN due;
     END IF;
     WITH picked AS MATERIALIZED (
         SELECT seq
         FROM holdfast.jobs
-        WHERE waits AND NOT ready AND ready_at <= t
+        WHERE status = 'queued' AND NOT ready AND ready_at <= t
         ORDER BY ready_at
         LIMIT 1000
         FOR UPDATE SKIP LOCKED
@@ -28,7 +28,7 @@ BEGIN
     SELECT place.sign * n, 'lane', lane, place.name
     FROM (SELECT lane, count(*) AS n FROM moved GROUP BY lane) AS by_lane
     CROSS JOIN (VALUES (-1, 'scheduled'), (1, 'ready')) AS place (sign, name);
-    RETURN (SELECT min(ready_at) FROM holdfast.jobs WHERE waits AND NOT ready);
+    RETURN (SELECT min(ready_at) FROM holdfast.jobs WHERE status = 'queued' AND NOT ready);
 END
 $$;
 
@@ -134,11 +134,11 @@ DECLARE
 BEGIN
     WITH started AS (
         UPDATE holdfast.jobs SET
-            status = 'processing', waits = NULL, ready = false, attempt_count = attempt_count + 1,
+            status = 'processing', ready = false, attempt_count = attempt_count + 1,
             token = token + 1, worker_id = p_worker, lease_expires_at = t + p_lease,
             started_at = coalesce(started_at, t), last_attempt_at = t,
             permit_generation = p_generations[array_position(p_lanes, lane)],
-            previous_event = last_event, last_event = page_number, claimed_in = page_number
+            previous_event = last_event, last_event = page_number
         WHERE ctid = ANY (ARRAY(
             SELECT job.place
             FROM unnest(p_lanes, p_quotas) AS wanted (lane, quota)
@@ -178,9 +178,6 @@ BEGIN
         WHERE sequence IS NOT NULL
     ), alike AS (
         SELECT lane, count(*) AS n FROM started GROUP BY lane
-    ), leased AS (
-        INSERT INTO holdfast.leases (page, lane, running, expires_at)
-        SELECT page_number, lane, n, t + p_lease FROM alike
     ), counted AS (
         INSERT INTO holdfast.counter_deltas (delta, family, a, b)
         SELECT sign * n, 'lane', lane, place

@@ -88,11 +88,10 @@ BEGIN
     END IF;
     BEGIN
         UPDATE holdfast.jobs SET
-            status = 'queued', waits = true, ready = true, ready_at = t, queued_at = t,
+            status = 'queued', ready = true, ready_at = t, queued_at = t,
             attempt_count = 0, manual_retry_count = manual_retry_count + 1, started_at = NULL,
-            last_attempt_at = NULL, finished_at = NULL, ended_badly_at = NULL,
+            last_attempt_at = NULL, finished_at = NULL,
             deadline_at = CASE WHEN deadline_at < t THEN NULL ELSE deadline_at END,
-            expires_at = CASE WHEN deadline_at < t THEN NULL ELSE deadline_at END,
             progress = NULL, progress_note = NULL, error_code = NULL, error_message = NULL,
             error_group = NULL, dead_letter = NULL
         WHERE seq = job.seq;

@@ -56,7 +56,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     line holdfast.tick_line;
 BEGIN
-    PERFORM FROM holdfast.jobs WHERE expires_at < t LIMIT 1;
+    PERFORM FROM holdfast.jobs WHERE deadline_at < t AND finished_at IS NULL LIMIT 1;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -66,8 +66,8 @@ BEGIN
         FROM (
             SELECT seq
             FROM holdfast.jobs
-            WHERE expires_at < t AND ready AND lane = ANY (p_lanes)
-            ORDER BY expires_at
+            WHERE deadline_at < t AND finished_at IS NULL AND ready AND lane = ANY (p_lanes)
+            ORDER BY deadline_at
             LIMIT 500
             FOR UPDATE SKIP LOCKED
         ) AS late
@@ -89,8 +89,8 @@ BEGIN
     FROM (
         SELECT seq
         FROM holdfast.jobs
-        WHERE expires_at < t
-        ORDER BY expires_at
+        WHERE deadline_at < t AND finished_at IS NULL
+        ORDER BY deadline_at
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     ) AS late;

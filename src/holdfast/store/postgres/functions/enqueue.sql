@@ -33,15 +33,14 @@ BEGIN
         WHERE wanted IS NULL OR coalesce(number, place) IN (SELECT unnest(wanted))
     ), created AS (
         INSERT INTO holdfast.jobs (
-            seq, last_event, id, lane, kind, status, waits, ready, priority, ready_at,
-            max_attempts, created_at, queued_at, deadline_at, expires_at, dedup_key, owner, meta,
-            arguments
+            seq, last_event, id, lane, kind, status, ready, priority, ready_at, max_attempts,
+            created_at, queued_at, deadline_at, dedup_key, owner, meta, arguments
         )
         SELECT
             before_first + number, CASE WHEN status = usual THEN page ELSE other END, id, lane,
-            kind, status, status = 'queued', status = 'queued' AND coalesce(run_at, 0) <= t,
-            priority, greatest(run_at, t), max_attempts, t, CASE WHEN status = 'queued' THEN t END,
-            deadline_at, deadline_at, dedup_key, owner, meta, arguments
+            kind, status, status = 'queued' AND coalesce(run_at, 0) <= t, priority,
+            greatest(run_at, t), max_attempts, t, CASE WHEN status = 'queued' THEN t END,
+            deadline_at, dedup_key, owner, meta, arguments
         FROM given
         RETURNING seq, last_event, id, owner, lane, status, ready
     ), named AS (
@@ -100,7 +99,7 @@ BEGIN
                 WHERE jobs.kind = named.kind
                     AND jobs.dedup_key = named.dedup_key
                     AND jobs.dedup_key IS NOT NULL
-                    AND jobs.ended_badly_at IS NULL
+                    AND jobs.status NOT IN ('failed', 'cancelled')
             );
         IF wanted IS NOT NULL THEN
             BEGIN
@@ -134,7 +133,7 @@ BEGIN
                 ON jobs.kind = given.kind
                 AND jobs.dedup_key = given.dedup_key
                 AND jobs.dedup_key IS NOT NULL
-                AND jobs.ended_badly_at IS NULL
+                AND jobs.status NOT IN ('failed', 'cancelled')
         ) AS stood
         WHERE stood.twin IS NOT NULL;
         places := places || found.places;

@@ -1,17 +1,15 @@
 -- The first half of a worker's tick: record the attempts that have ended.
 
 -- Record what most reports are: complete, in time, of a job that is processing under their token.
--- Returns the positions of those that it took, and the claims and lanes of their jobs, whose leases
--- are left to the caller.
+-- Returns the positions of those that it took.
 CREATE OR REPLACE FUNCTION holdfast.complete(
     p_reports holdfast.reports,
     t double precision,
-    OUT done bigint[],
-    OUT claims bigint[],
-    OUT lanes integer[]
+    OUT done bigint[]
 )
 LANGUAGE plpgsql AS $$
 DECLARE
+    lanes integer[];
     page holdfast.history;
     -- Where only the job and the duration differ, the jobs are found without looking at reports.
     uniform boolean := cardinality(p_reports.tokens) = 1
@@ -28,7 +26,7 @@ BEGIN
     IF uniform THEN
         WITH moved AS (
             UPDATE holdfast.jobs SET
-                status = 'complete', finished_at = t, expires_at = NULL, progress = NULL,
+                status = 'complete', finished_at = t, progress = NULL,
                 progress_note = NULL, worker_id = NULL, lease_expires_at = NULL,
                 permit_generation = NULL, permit_trial = NULL, cancel_requested = false,
                 previous_event = last_event, last_event = page.sequence
@@ -36,13 +34,12 @@ BEGIN
                 AND token = p_reports.tokens[1]
                 AND status = 'processing'
                 AND (t > deadline_at) IS NOT TRUE
-            RETURNING seq, token, attempt_count, last_attempt_at, previous_event, lane, claimed_in
+            RETURNING seq, token, attempt_count, last_attempt_at, previous_event, lane
         )
         SELECT
             array_agg(seq), array_agg(token), array_agg(attempt_count),
-            array_agg(last_attempt_at), array_agg(previous_event), array_agg(lane),
-            array_agg(claimed_in)
-        INTO page.jobs, page.tokens, page.attempts, page.started_ats, page.previous, lanes, claims
+            array_agg(last_attempt_at), array_agg(previous_event), array_agg(lane)
+        INTO page.jobs, page.tokens, page.attempts, page.started_ats, page.previous, lanes
         FROM moved;
         IF page.jobs = p_reports.seqs THEN
             page.durations := p_reports.durations;
@@ -68,7 +65,7 @@ BEGIN
     ELSE
         WITH moved AS (
             UPDATE holdfast.jobs SET
-                status = 'complete', result = given.result, finished_at = t, expires_at = NULL,
+                status = 'complete', result = given.result, finished_at = t,
                 progress = NULL, progress_note = NULL, worker_id = NULL, lease_expires_at = NULL,
                 permit_generation = NULL, permit_trial = NULL, cancel_requested = false,
                 previous_event = last_event, last_event = page.sequence
@@ -84,7 +81,7 @@ BEGIN
                 AND jobs.status = 'processing'
                 AND (t > jobs.deadline_at) IS NOT TRUE
             RETURNING
-                given.number, seq, lane, claimed_in, jobs.token, attempt_count, last_attempt_at,
+                given.number, seq, lane, jobs.token, attempt_count, last_attempt_at,
                 previous_event, given.meta,
                 coalesce(given.worker_id, p_reports.workers[1]) AS worker_id,
                 coalesce(given.duration, greatest(0, t - last_attempt_at)) AS duration
@@ -92,20 +89,18 @@ BEGIN
         SELECT
             array_agg(number), array_agg(seq), array_agg(token), array_agg(attempt_count),
             array_agg(last_attempt_at), array_agg(previous_event), array_agg(lane),
-            array_agg(claimed_in), array_agg(duration),
+            array_agg(duration),
             CASE WHEN cardinality(p_reports.workers) = 1
                 THEN p_reports.workers ELSE array_agg(worker_id)
             END,
             CASE WHEN p_reports.metas IS NOT NULL THEN array_agg(meta) END
         INTO
             done, page.jobs, page.tokens, page.attempts, page.started_ats, page.previous, lanes,
-            claims, page.durations, page.workers, page.metas
+            page.durations, page.workers, page.metas
         FROM moved;
     END IF;
     IF page.jobs IS NULL THEN
         done := '{}';
-        claims := '{}';
-        lanes := '{}';
         RETURN;
     END IF;
     page.at := t;
@@ -120,8 +115,6 @@ BEGIN
             GROUP BY given.lane, given.attempt_count
         ) AS counts
         JOIN holdfast.lanes ON lanes.id = counts.lane
-    ), kept AS (
-        INSERT INTO holdfast.completed (kind, page) SELECT DISTINCT kind, page.sequence FROM alike
     )
     INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
     SELECT sign * n, family, a, b, c
@@ -171,12 +164,10 @@ $$;
 
 -- Record the other reports, those whose positions are not in `done`. One is accepted where its job is
 -- processing under its token. A passed deadline goes before what it says, and so does a request to
--- cancel before another try. The rest is refused. `p_pages` and `p_lanes` are those of holdfast.move.
+-- cancel before another try. The rest is refused.
 CREATE OR REPLACE FUNCTION holdfast.finish_others(
     p_reports holdfast.reports,
     done bigint[],
-    p_pages bigint[],
-    p_lanes integer[],
     p_timeout text[],
     t double precision
 ) RETURNS SETOF holdfast.tick_line
@@ -268,7 +259,7 @@ BEGIN
             RETURN NEXT line;
         END IF;
     END LOOP;
-    PERFORM holdfast.move(moves, t, p_pages, p_lanes);
+    PERFORM holdfast.move(moves, t);
     IF timed_out > 0 THEN
         PERFORM holdfast.count_total('timed_out', timed_out);
     END IF;

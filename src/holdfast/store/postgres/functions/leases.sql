@@ -1,22 +1,5 @@
 -- Leases: extended by heartbeats, rescued when they have run out.
 
--- Note that jobs run no longer: a column of the claims that they were in, and one of their lanes.
--- Called once in a transaction, and after that it waits for no job: so nobody waits in a ring.
-CREATE OR REPLACE FUNCTION holdfast.leave_leases(p_pages bigint[], p_lanes integer[]) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE holdfast.leases SET running = running - ended.n
-    FROM (
-        SELECT page, lane, count(*) AS n
-        FROM unnest(p_pages, p_lanes) AS given (page, lane)
-        GROUP BY page, lane
-        ORDER BY page, lane
-    ) AS ended
-    WHERE leases.page = ended.page AND leases.lane = ended.lane;
-    DELETE FROM holdfast.leases WHERE page = ANY (p_pages) AND running = 0;
-END
-$$;
-
 -- Count the writes of zombies among leases that hold no more: those whose attempt somebody else has
 -- ended. One that the worker's own report has just ended is no zombie's.
 CREATE OR REPLACE FUNCTION holdfast.count_zombies(p_ids text[], p_tokens bigint[]) RETURNS void
@@ -57,11 +40,6 @@ BEGIN
         UPDATE holdfast.jobs SET lease_expires_at = t + p_lease
         FROM locked
         WHERE jobs.seq = locked.seq
-        RETURNING jobs.claimed_in
-    ), shortened AS (
-        UPDATE holdfast.leases SET expires_at = t + p_lease
-        FROM (SELECT DISTINCT claimed_in FROM extended) AS claims
-        WHERE leases.page = claims.claimed_in AND leases.expires_at > t + p_lease
     )
     SELECT held.id, held.token, held.cancel_requested FROM held;
     GET DIAGNOSTICS holding = ROW_COUNT;
@@ -71,84 +49,43 @@ BEGIN
 END
 $$;
 
--- Take back jobs whose leases have run out. `p_error` is code, message and group. A claim is looked at
--- when the first of its leases may have run out; where a heartbeat has let them last longer, or
--- there are more than `p_limit`, it is looked at again later.
-CREATE OR REPLACE FUNCTION holdfast.rescue(p_limit integer, p_error text[], p_now double precision)
-RETURNS TABLE (id text, target text)
+-- Take back jobs whose leases have run out. `p_error` is code, message and group.
+CREATE OR REPLACE FUNCTION holdfast.rescue(
+    p_limit integer, p_error text[], p_now double precision
+) RETURNS TABLE (id text, target text)
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     t double precision := holdfast.time_of(p_now);
-    pages bigint[];
-    lanes integer[];
-    seqs bigint[];
-    looked_at integer := 0;
-    soonest double precision;
-    lost record;
-    lost_ids text[] := '{}';
-    targets text[] := '{}';
-    moves holdfast.move[] := '{}';
+    ids text[];
+    targets text[];
+    moves holdfast.move[];
 BEGIN
-    -- Whoever reports has locked its job and may wait for a claim that is locked here; so no job is
-    -- waited for, and no claim is touched but those.
-    SELECT array_agg(page), array_agg(lane) INTO pages, lanes
-    FROM (
-        SELECT page, lane
-        FROM holdfast.leases
-        WHERE expires_at <= t
-        ORDER BY expires_at
-        LIMIT 500
+    WITH lost AS MATERIALIZED (
+        SELECT
+            jobs.seq, jobs.id,
+            CASE
+                WHEN jobs.cancel_requested THEN 'cancelled'
+                WHEN jobs.attempt_count >= jobs.max_attempts THEN 'failed'
+                ELSE 'queued'
+            END AS target
+        FROM holdfast.jobs
+        WHERE jobs.worker_id IS NOT NULL AND jobs.lease_expires_at <= t
+        ORDER BY jobs.seq
+        LIMIT p_limit
         FOR UPDATE SKIP LOCKED
-    ) AS due;
-    WHILE looked_at < coalesce(cardinality(pages), 0) AND cardinality(moves) < p_limit LOOP
-        looked_at := looked_at + 1;
-        SELECT jobs INTO seqs FROM holdfast.history WHERE sequence = pages[looked_at];
-        FOR lost IN
-            SELECT
-                jobs.seq, jobs.id,
-                CASE
-                    WHEN jobs.cancel_requested THEN 'cancelled'
-                    WHEN jobs.attempt_count >= jobs.max_attempts THEN 'failed'
-                    ELSE 'queued'
-                END AS target
-            FROM holdfast.jobs
-            WHERE jobs.seq = ANY (seqs)
-                AND jobs.claimed_in = pages[looked_at]
-                AND jobs.lane = lanes[looked_at]
-                AND jobs.lease_expires_at <= t
-            LIMIT p_limit - cardinality(moves)
-            FOR UPDATE SKIP LOCKED
-        LOOP
-            lost_ids := lost_ids || lost.id;
-            targets := targets || lost.target;
-            moves := moves || ROW(
-                lost.seq, lost.target,
-                CASE lost.target WHEN 'queued' THEN 'lease_lost' ELSE lost.target END,
-                'lease_lost', p_error[1], p_error[2], p_error[3], 'lease_lost',
-                CASE lost.target WHEN 'queued' THEN t END, NULL, false, NULL, NULL
-            )::holdfast.move;
-        END LOOP;
-    END LOOP;
-    IF moves <> '{}' THEN
+    )
+    SELECT array_agg(lost.id), array_agg(lost.target), array_agg(ROW(
+        lost.seq, lost.target,
+        CASE lost.target WHEN 'queued' THEN 'lease_lost' ELSE lost.target END,
+        'lease_lost', p_error[1], p_error[2], p_error[3], 'lease_lost',
+        CASE lost.target WHEN 'queued' THEN t END, NULL, false, NULL, NULL
+    )::holdfast.move)
+    INTO ids, targets, moves
+    FROM lost;
+    IF moves IS NOT NULL THEN
         PERFORM holdfast.move(moves, t);
         PERFORM holdfast.count_total('rescued', cardinality(moves));
     END IF;
-    FOR place IN 1..looked_at LOOP
-        SELECT jobs INTO seqs FROM holdfast.history WHERE sequence = pages[place];
-        SELECT min(jobs.lease_expires_at) INTO soonest
-        FROM holdfast.jobs
-        WHERE jobs.seq = ANY (seqs)
-            AND jobs.claimed_in = pages[place]
-            AND jobs.lane = lanes[place];
-        IF soonest IS NULL THEN
-            -- None of them runs, and if it is there still, somebody has moved its jobs by hand.
-            DELETE FROM holdfast.leases WHERE page = pages[place] AND lane = lanes[place];
-        ELSE
-            UPDATE holdfast.leases SET expires_at = soonest
-            WHERE page = pages[place] AND lane = lanes[place];
-        END IF;
-    END LOOP;
-    RETURN QUERY SELECT * FROM unnest(lost_ids, targets);
+    RETURN QUERY SELECT * FROM unnest(ids, targets);
 END
 $$;

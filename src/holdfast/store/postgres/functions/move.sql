@@ -1,14 +1,8 @@
 -- Every change of status except the two most common ones: a claim (holdfast.take) and a completion
 -- (holdfast.complete).
 
--- Move jobs that the caller has locked: the jobs, their history, their leases and what is counted.
--- `p_pages` and `p_lanes` are of others that have just ended, see holdfast.leave_leases.
-CREATE OR REPLACE FUNCTION holdfast.move(
-    p_moves holdfast.move[],
-    t double precision,
-    p_pages bigint[] DEFAULT '{}',
-    p_lanes integer[] DEFAULT '{}'
-) RETURNS void
+-- Move jobs that the caller has locked: the jobs, their history and the counters.
+CREATE OR REPLACE FUNCTION holdfast.move(p_moves holdfast.move[], t double precision) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     WITH leaving AS MATERIALIZED (
@@ -20,13 +14,10 @@ BEGIN
     ), moved AS (
         UPDATE holdfast.jobs SET
             status = target,
-            waits = CASE WHEN target = 'queued' THEN true END,
             ready = target = 'queued' AND coalesce(leaving.ready_at, jobs.ready_at) <= t,
             ready_at = coalesce(leaving.ready_at, jobs.ready_at),
             queued_at = CASE WHEN target = 'queued' THEN t ELSE queued_at END,
             finished_at = CASE WHEN target <> 'queued' THEN t END,
-            ended_badly_at = CASE WHEN target <> 'queued' THEN t END,
-            expires_at = CASE WHEN target = 'queued' THEN deadline_at END,
             attempt_count = jobs.attempt_count - CASE WHEN gives_back THEN 1 ELSE 0 END,
             progress = CASE WHEN target <> 'queued' THEN progress END,
             progress_note = CASE WHEN target <> 'queued' THEN progress_note END,
@@ -70,13 +61,5 @@ BEGIN
     ) AS counted (sign, family, a, b, c)
     WHERE sign <> 0
     GROUP BY family, a, b, c;
-    SELECT p_pages || array_agg(jobs.claimed_in), p_lanes || array_agg(jobs.lane)
-    INTO p_pages, p_lanes
-    FROM unnest(p_moves) AS given
-    JOIN holdfast.jobs ON jobs.seq = given.job
-    WHERE given.outcome IS NOT NULL;
-    IF p_pages <> '{}' THEN
-        PERFORM holdfast.leave_leases(p_pages, p_lanes);
-    END IF;
 END
 $$;

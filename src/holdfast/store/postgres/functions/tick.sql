@@ -16,8 +16,6 @@ DECLARE
     line holdfast.tick_line;
     t double precision := holdfast.time_of(p_now);
     done bigint[];
-    claims bigint[];
-    lanes integer[];
 BEGIN
     line.what := 'now';
     line.at := t;
@@ -39,12 +37,10 @@ BEGIN
             FROM unnest(p_reports.seqs, p_reports.ids)
                 WITH ORDINALITY AS given (seq, id, number);
         END IF;
-        SELECT * INTO done, claims, lanes FROM holdfast.complete(p_reports, t);
+        done := holdfast.complete(p_reports, t);
         IF cardinality(done) < cardinality(p_reports.seqs) THEN
             RETURN QUERY
-            SELECT * FROM holdfast.finish_others(p_reports, done, claims, lanes, p_timeout, t);
-        ELSE
-            PERFORM holdfast.leave_leases(claims, lanes);
+            SELECT * FROM holdfast.finish_others(p_reports, done, p_timeout, t);
         END IF;
     END IF;
     IF p_request.most IS NOT NULL THEN

@@ -56,18 +56,12 @@ CREATE TABLE holdfast.jobs (
     finished_at        double precision,
     deadline_at        double precision,
     previous_event     bigint,
-    claimed_in         bigint,
     queued_at          double precision,
     started_at         double precision,
     last_attempt_at    double precision,
     permit_generation  bigint,
     permit_trial       bigint,
     progress           double precision,
-    -- What indexes look at in place of the status and the times above. Nothing here changes when a
-    -- job without a deadline completes: its row stays where it is and no index is written to.
-    waits              boolean,
-    expires_at         double precision,
-    ended_badly_at     double precision,
     id                 text     NOT NULL,
     kind               text     COLLATE "C" NOT NULL,
     arguments          text     NOT NULL,
@@ -86,16 +80,13 @@ CREATE TABLE holdfast.jobs (
     CONSTRAINT columns_fit_the_status CHECK (
         num_nonnulls(worker_id, lease_expires_at) = CASE status WHEN 'processing' THEN 2 ELSE 0 END
         AND (permit_generation IS NULL OR worker_id IS NOT NULL)
-        AND (worker_id IS NULL OR (token >= 1 AND attempt_count >= 1 AND claimed_in IS NOT NULL))
+        AND (worker_id IS NULL OR (token >= 1 AND attempt_count >= 1))
         AND num_nonnulls(error_code, error_message, error_group)
             = CASE status WHEN 'failed' THEN 3 ELSE 0 END
         AND (dead_letter IS NULL OR error_code IS NOT NULL)
         AND (finished_at IS NOT NULL) = (status >= 'complete')
         AND (result IS NULL OR status = 'complete')
         AND (NOT ready OR status = 'queued')
-        AND waits IS NOT DISTINCT FROM CASE WHEN status <= 'queued' THEN status = 'queued' END
-        AND expires_at IS NOT DISTINCT FROM CASE WHEN finished_at IS NULL THEN deadline_at END
-        AND ended_badly_at IS NOT DISTINCT FROM CASE WHEN status >= 'failed' THEN finished_at END
     ),
     CONSTRAINT numbers_are_sound CHECK (
         token >= 0 AND max_attempts >= 1 AND attempt_count BETWEEN 0 AND max_attempts
@@ -113,23 +104,25 @@ CREATE TABLE holdfast.jobs (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- Hot, and small for as long as work flows: each holds only rows in that state.
+-- Partial indexes: each holds only the jobs in one state, so the size of the table does not matter.
 CREATE INDEX jobs_ready ON holdfast.jobs (lane, priority DESC, ready_at, seq) WHERE ready;
-CREATE INDEX jobs_due ON holdfast.jobs (ready_at) WHERE waits AND NOT ready;
-CREATE INDEX jobs_waiting ON holdfast.jobs (seq) WHERE waits IS NOT NULL;
-CREATE INDEX jobs_expiring ON holdfast.jobs (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX jobs_on_trial ON holdfast.jobs (lane) WHERE permit_trial IS NOT NULL;
--- Cold: written once when a job ends badly, read by retention and pages. For what ended well, which
--- nearly all jobs do, there is holdfast.completed.
-CREATE INDEX jobs_ended ON holdfast.jobs (kind, (error_code IS NULL), ended_badly_at, seq)
-    WHERE ended_badly_at IS NOT NULL;
-CREATE INDEX jobs_ended_badly ON holdfast.jobs (seq) WHERE ended_badly_at IS NOT NULL;
-CREATE INDEX jobs_dead ON holdfast.jobs (ended_badly_at, seq) WHERE dead_letter IS NOT NULL;
-CREATE INDEX jobs_dead_alike ON holdfast.jobs (kind, error_code, error_group, ended_badly_at, seq)
+CREATE INDEX jobs_scheduled ON holdfast.jobs (ready_at) WHERE status = 'queued' AND NOT ready;
+CREATE INDEX jobs_waiting ON holdfast.jobs (seq) WHERE status IN ('uploaded', 'queued');
+-- By worker_id and not by status: what looks for jobs by seq and status must not be planned by this.
+CREATE INDEX jobs_running ON holdfast.jobs (lane, seq) WHERE worker_id IS NOT NULL;
+CREATE INDEX jobs_deadline ON holdfast.jobs (deadline_at)
+    WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
+-- For retention. By lane and not by kind: a number is compared more quickly than a text.
+CREATE INDEX jobs_finished ON holdfast.jobs (lane, status, finished_at, seq)
+    WHERE finished_at IS NOT NULL;
+-- For lists.
+CREATE INDEX jobs_unsuccessful ON holdfast.jobs (seq) WHERE status IN ('failed', 'cancelled');
+CREATE INDEX jobs_dead ON holdfast.jobs (finished_at, seq) WHERE dead_letter IS NOT NULL;
+CREATE INDEX jobs_dead_alike ON holdfast.jobs (kind, error_code, error_group, finished_at, seq)
     WHERE dead_letter IS NOT NULL;
 -- A twin is a job with the same key that is unfinished or complete.
 CREATE UNIQUE INDEX jobs_dedup ON holdfast.jobs (kind, dedup_key)
-    WHERE dedup_key IS NOT NULL AND ended_badly_at IS NULL;
+    WHERE dedup_key IS NOT NULL AND status NOT IN ('failed', 'cancelled');
 
 -- History, append-only, a page for all jobs that one statement moved alike: a page is one row, and
 -- each of its lines one element of its arrays. `sequence` is the number of its last line, those
@@ -184,38 +177,6 @@ CROSS JOIN LATERAL unnest(
     history.started_ats, history.durations, history.metas
 ) WITH ORDINALITY AS line (
     job, previous, attempt, token, worker, started_at, duration, meta, place
-);
-
--- The jobs that run, by the page that tells of their claim (jobs.claimed_in) and by lane: how many of
--- its jobs run still, and a time before which no lease among them runs out. An index over the jobs
--- themselves would be written to once a job; this is once a claim.
-CREATE TABLE holdfast.leases (
-    page       bigint  NOT NULL,
-    lane       integer NOT NULL,
-    running    integer NOT NULL CHECK (running >= 0),
-    expires_at double precision NOT NULL,
-    PRIMARY KEY (page, lane)
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
-CREATE INDEX leases_by_lane ON holdfast.leases (lane);
-CREATE INDEX leases_by_time ON holdfast.leases (expires_at);
-
--- The jobs that run. By arrays: whatever a planner thinks of these tables, it finds them by index.
-CREATE VIEW holdfast.running AS
-SELECT jobs.*
-FROM holdfast.jobs
-WHERE jobs.seq = ANY (ARRAY(
-        SELECT unnest(history.jobs)
-        FROM holdfast.history
-        WHERE history.sequence = ANY (ARRAY(SELECT leases.page FROM holdfast.leases))
-    ))
-    AND jobs.status = 'processing';
-
--- Which pages tell of completed jobs of a kind, oldest first, for retention: one row a page, where
--- an index over the jobs themselves would have one a job.
-CREATE TABLE holdfast.completed (
-    kind text   COLLATE "C" NOT NULL,
-    page bigint NOT NULL,
-    PRIMARY KEY (kind, page)
 );
 
 CREATE TABLE holdfast.late_results (

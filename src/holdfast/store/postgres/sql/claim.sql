@@ -15,9 +15,9 @@ FROM unnest(CAST(:kinds AS text[])) WITH ORDINALITY AS given (kind, place)
 ORDER BY place;
 
 -- name: claim_running
-SELECT lanes.downstream, lanes.kind, sum(leases.running)
+SELECT lanes.downstream, lanes.kind, count(*)
 FROM holdfast.lanes
-JOIN holdfast.leases ON leases.lane = lanes.id
+JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.worker_id IS NOT NULL
 WHERE lanes.downstream = ANY (CAST(:downstreams AS text[]))
     OR lanes.kind = ANY (CAST(:kinds AS text[]))
 GROUP BY lanes.downstream, lanes.kind;
@@ -25,8 +25,10 @@ GROUP BY lanes.downstream, lanes.kind;
 -- name: claim_trial_leases
 SELECT jobs.permit_trial, jobs.lease_expires_at
 FROM holdfast.lanes
-JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.permit_trial IS NOT NULL
-WHERE lanes.downstream = :downstream AND jobs.permit_generation = :generation;
+JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.worker_id IS NOT NULL
+WHERE lanes.downstream = :downstream
+    AND jobs.permit_trial IS NOT NULL
+    AND jobs.permit_generation = :generation;
 
 -- name: claim_rate_spent
 SELECT width, bucket, spent FROM holdfast.rate_spent WHERE downstream = :downstream;

@@ -75,31 +75,28 @@ LIMIT :limit;
 SELECT {{job_columns}}
 FROM holdfast.jobs
 {{job_details}}
-WHERE jobs.waits IS NOT NULL AND jobs.seq < :before AND {{job_filter}}
+WHERE jobs.status IN ('uploaded', 'queued') AND jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
 -- The newest that wait and the newest that run. The latter are few, and all are looked at.
 -- name: read_jobs_unfinished
-WITH running AS MATERIALIZED (
-    SELECT * FROM holdfast.running
-)
 SELECT *
 FROM (
     (
         SELECT {{job_columns}}
         FROM holdfast.jobs
         {{job_details}}
-        WHERE jobs.waits IS NOT NULL AND jobs.seq < :before AND {{job_filter}}
+        WHERE jobs.status IN ('uploaded', 'queued') AND jobs.seq < :before AND {{job_filter}}
         ORDER BY jobs.seq DESC
         LIMIT :limit
     )
     UNION ALL
     (
         SELECT {{job_columns}}
-        FROM running AS jobs
+        FROM holdfast.jobs
         {{job_details}}
-        WHERE jobs.seq < :before AND {{job_filter}}
+        WHERE jobs.worker_id IS NOT NULL AND jobs.seq < :before AND {{job_filter}}
         ORDER BY jobs.seq DESC
         LIMIT :limit
     )
@@ -107,11 +104,11 @@ FROM (
 ORDER BY seq DESC
 LIMIT :limit;
 
--- name: read_jobs_ended_badly
+-- name: read_jobs_unsuccessful
 SELECT {{job_columns}}
 FROM holdfast.jobs
 {{job_details}}
-WHERE jobs.ended_badly_at IS NOT NULL AND jobs.seq < :before AND {{job_filter}}
+WHERE jobs.status IN ('failed', 'cancelled') AND jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
@@ -120,9 +117,9 @@ SELECT {{job_columns}}
 FROM holdfast.jobs
 {{job_details}}
 WHERE jobs.dead_letter IS NOT NULL
-    AND (jobs.ended_badly_at, jobs.seq) < (CAST(:before_at AS double precision), :before)
+    AND (jobs.finished_at, jobs.seq) < (CAST(:before_at AS double precision), :before)
     AND {{job_filter}}
-ORDER BY jobs.ended_badly_at DESC, jobs.seq DESC
+ORDER BY jobs.finished_at DESC, jobs.seq DESC
 LIMIT :limit;
 
 -- name: read_dead_letter_groups
@@ -144,7 +141,7 @@ CROSS JOIN LATERAL (
         AND jobs.error_code = groups.code
         AND jobs.error_group = groups.message
         AND jobs.dead_letter IS NOT NULL
-    ORDER BY jobs.ended_badly_at DESC, jobs.seq DESC
+    ORDER BY jobs.finished_at DESC, jobs.seq DESC
     LIMIT 1
 ) AS newest
 ORDER BY groups.count DESC, groups.kind COLLATE "C", groups.message COLLATE "C";
