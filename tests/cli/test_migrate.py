@@ -2,31 +2,44 @@
 
 import asyncio
 
+import apsw
 import asyncpg
 import pytest
 
 from holdfast.cli import main
 
 
-@pytest.fixture
-def url(postgres_server):
-    name = postgres_server.create_database()
-    yield postgres_server.url(name)
-    postgres_server.drop_database(name)
-
-
-async def execute(url, sql):
+async def execute_in_postgres(url, sql):
     connection = await asyncpg.connect(url)
     await connection.execute(sql)
     await connection.close()
 
 
-def test_check_says_what_is_missing_until_the_printed_sql_is_applied(url, capsys):
+def execute_in_sqlite(url, sql):
+    connection = apsw.Connection(url.removeprefix("sqlite:///"))
+    connection.execute(sql)
+    connection.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request, tmp_path):
+    """Return the address of an empty database, and what executes SQL there."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'work.db'}", execute_in_sqlite
+        return
+    server = request.getfixturevalue("postgres_server")
+    name = server.create_database()
+    yield server.url(name), lambda url, sql: asyncio.run(execute_in_postgres(url, sql))
+    server.drop_database(name)
+
+
+def test_check_says_what_is_missing_until_the_printed_sql_is_applied(database, capsys):
+    url, execute = database
     assert main(["migrate", "--check", "--database", url]) == 1
     assert "missing: migration 1 (baseline)" in capsys.readouterr().out
 
     assert main(["migrate", "--sql", "--database", url]) == 0
-    asyncio.run(execute(url, capsys.readouterr().out))
+    execute(url, capsys.readouterr().out)
 
     assert main(["migrate", "--check", "--database", url]) == 0
     assert "up to date" in capsys.readouterr().out
@@ -34,7 +47,8 @@ def test_check_says_what_is_missing_until_the_printed_sql_is_applied(url, capsys
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("flag", ["--check", "--sql"])
-def test_a_file_that_migrates_by_itself_has_no_script(tmp_path, flag, capsys):
-    assert main(["migrate", flag, "--database", f"sqlite:///{tmp_path}/work.db"]) == 1
-    assert "whenever it is opened" in capsys.readouterr().err
+def test_only_one_of_check_and_sql_can_be_asked_for(tmp_path, capsys):
+    with pytest.raises(SystemExit) as refused:
+        main(["migrate", "--check", "--sql", "--database", f"sqlite:///{tmp_path / 'work.db'}"])
+    assert refused.value.code == 2
+    assert "not allowed with" in capsys.readouterr().err

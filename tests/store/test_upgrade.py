@@ -4,31 +4,27 @@ import asyncio
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
+import apsw
+import pytest
+
 from holdfast import App, BreakerPolicy, Downstream, Engine, ErrorCode, JobContext, Permanent
 from holdfast.jobs.model import JobStatus
 from holdfast.store.migrations import Migration, Schema
+from holdfast.store.postgres import migrations as postgres
 from holdfast.store.postgres.connection import Database
-from holdfast.store.postgres.migrations import SCHEMA, migrate
+from holdfast.store.sqlite import migrations as sqlite
 
 PATIENCE = 60
 
 # A new column, an index over it, and an overload beside the function that this release calls.
-NEXT = Schema(
-    (
-        *SCHEMA.migrations,
-        Migration(
-            SCHEMA.version + 1,
-            "invented",
-            "ALTER TABLE holdfast.jobs ADD COLUMN colour text NOT NULL DEFAULT 'red';"
-            "CREATE INDEX jobs_by_colour ON holdfast.jobs (colour);",
-        ),
-    ),
-    SCHEMA.functions
-    + """
-    CREATE OR REPLACE FUNCTION holdfast.cancel(p_id text, p_colour text, p_now double precision)
-    RETURNS text LANGUAGE sql AS 'SELECT holdfast.cancel(p_id, p_now)';
-    """,
-)
+INVENTED = """
+ALTER TABLE {jobs} ADD COLUMN colour text NOT NULL DEFAULT 'red';
+CREATE INDEX jobs_by_colour ON {jobs} (colour);
+"""
+FUNCTION = """
+CREATE OR REPLACE FUNCTION holdfast.cancel(p_id text, p_colour text, p_now double precision)
+RETURNS text LANGUAGE sql AS 'SELECT holdfast.cancel(p_id, p_now)';
+"""
 
 app = App("upgrade")
 
@@ -74,13 +70,35 @@ async def unserved(ctx: JobContext, name: str) -> None:
     world.runs[name] += 1
 
 
-async def migrate_to_next(url):
+def next_release(schema, jobs, function=""):
+    invented = Migration(schema.version + 1, "invented", INVENTED.format(jobs=jobs))
+    return Schema((*schema.migrations, invented), schema.functions + function)
+
+
+async def migrate_postgres(url):
+    following = next_release(postgres.SCHEMA, "holdfast.jobs", FUNCTION)
     database = Database(url, connections=1, timeout=30)
     await database.open()
     try:
-        assert await migrate(database, NEXT) == (NEXT.version,)
+        assert await postgres.migrate(database, following) == (following.version,)
     finally:
         await database.close()
+
+
+async def migrate_sqlite(url):
+    following = next_release(sqlite.SCHEMA, "holdfast_jobs")
+    connection = apsw.Connection(url.removeprefix("sqlite:///"))
+    connection.set_busy_timeout(30_000)
+    assert sqlite.migrate(connection, following) == (following.version,)
+    connection.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request, tmp_path):
+    """Return the address of a new database, and what brings it to the next release's schema."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'work.db'}", migrate_sqlite
+    return request.getfixturevalue("postgres_url"), migrate_postgres
 
 
 async def enqueue_every_status(engine):
@@ -106,9 +124,11 @@ async def statuses(engine, jobs):
     return found
 
 
-def test_jobs_in_every_status_survive_the_next_migration(postgres_url):
+def test_jobs_in_every_status_survive_the_next_migration(database):
+    url, migrate_to_next = database
+
     async def scenario():
-        async with Engine(postgres_url, apps=[app]) as engine, asyncio.timeout(PATIENCE):
+        async with Engine(url, apps=[app]) as engine, asyncio.timeout(PATIENCE):
             world.begin()
             await engine.downstreams.hold("gateway")
             jobs = await enqueue_every_status(engine)
@@ -120,7 +140,7 @@ def test_jobs_in_every_status_survive_the_next_migration(postgres_url):
             expected = {name: name for name in jobs} | {"scheduled": "queued"}
             assert await statuses(engine, jobs) == expected
 
-            await migrate_to_next(postgres_url)
+            await migrate_to_next(url)
             assert await statuses(engine, jobs) == expected
 
             world.migrated.set()
@@ -128,7 +148,7 @@ def test_jobs_in_every_status_survive_the_next_migration(postgres_url):
             await engine.retry_now(jobs["scheduled"])
             await engine.retry(jobs["failed"])
             await engine.downstreams.release("gateway")
-            async with Engine(postgres_url, apps=[app]) as restarted:
+            async with Engine(url, apps=[app]) as restarted:
                 await restarted.work(until_idle=True)
             cancelled = jobs.pop("cancelled")
             for job in jobs.values():
