@@ -4,12 +4,13 @@ The pure functions of `holdfast.jobs.downstreams` decide; what they decide on is
 first, in the order that the package's docstring gives, so that limits hold in the whole fleet.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 
+from holdfast.jobs.claim_rules import share_out
 from holdfast.jobs.downstreams.claim_permits import RateSpent, grant, rate_slices
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord, judge
 from holdfast.jobs.store_port import ClaimRequest
@@ -214,33 +215,27 @@ class CarefulClaim:
 
     def _share_out(self, heads: Iterable[_Head], limit: int, rooms: dict[str, int]) -> Counter[int]:
         """Return how many jobs each lane may give: equal shares, within every limit."""
-        waiting: dict[tuple[str, str], list[_Head]] = {}
+        waiting: dict[tuple[str, str], deque[_Head]] = {}
         for head in sorted(heads, key=lambda head: head.order):
-            waiting.setdefault((head.lane.queue, head.lane.downstream), []).append(head)
+            waiting.setdefault((head.lane.queue, head.lane.downstream), deque()).append(head)
         groups = sorted(waiting.values(), key=self._turn)
         kind_rooms = dict(self._kind_rooms)
         quotas: Counter[int] = Counter()
-        remaining = limit
-        while groups and remaining > 0:
-            share = max(1, remaining // len(groups))
-            unfinished = []
-            for group in groups:
-                downstream = group[0].lane.downstream
-                wanted = min(share, remaining, rooms.get(downstream, remaining))
-                taken = 0
-                while group and taken < wanted:
-                    lane = group.pop(0).lane
-                    if kind_rooms.get(lane.kind, 1) > 0:
-                        if lane.kind in kind_rooms:
-                            kind_rooms[lane.kind] -= 1
-                        quotas[lane.id] += 1
-                        taken += 1
-                remaining -= taken
-                if downstream in rooms:
-                    rooms[downstream] -= taken
-                if group and rooms.get(downstream, 1) > 0:
-                    unfinished.append(group)
-            groups = unfinished
+
+        def take(group: deque[_Head], wanted: int) -> int:
+            taken = 0
+            while group and taken < wanted and rooms.get(group[0].lane.downstream, 1) > 0:
+                lane = group.popleft().lane
+                if kind_rooms.get(lane.kind, 1) <= 0:
+                    continue
+                for room, name in ((kind_rooms, lane.kind), (rooms, lane.downstream)):
+                    if name in room:
+                        room[name] -= 1
+                quotas[lane.id] += 1
+                taken += 1
+            return taken
+
+        share_out(groups, limit, take)
         return quotas
 
     def _turn(self, group: Sequence[_Head]) -> tuple[bool, int]:

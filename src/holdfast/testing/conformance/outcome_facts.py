@@ -2,6 +2,8 @@
 
 # ruff: noqa: D401 - the docstring of a fact states, it does not command
 
+from itertools import product
+
 from holdfast.errors import ErrorCode
 from holdfast.jobs.model import (
     AttemptOutcome,
@@ -16,6 +18,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
+from holdfast.jobs.report_rules import target_status
 from holdfast.jobs.store_port import Overruled, Refusal
 from holdfast.testing.conformance.world import BROKEN, World, fact
 
@@ -293,3 +296,32 @@ async def progress_is_stored_under_the_lease_and_cleared_at_the_end(world: World
     await world.finish(claim, Completed())
     assert (await world.job("a")).progress is None
     assert not await world.store.progress(claim.lease, 1.0, now=world.now)
+
+
+@fact
+async def a_report_moves_its_job_by_the_shared_rule(world: World) -> None:
+    """Every combination of outcome, deadline, request to cancel and attempts left."""
+    error = JobError(ErrorCode.GW_5XX, "x")
+    outcomes: tuple[Outcome, ...] = (
+        Completed(), Failed(error), Cancelled(), Released(), Retry(5, error),
+        Retry(5, error, counted=False),
+    )  # fmt: skip
+    for number, (outcome, late, cancelled, exhausted) in enumerate(
+        product(outcomes, (False, True), (False, True), (False, True))
+    ):
+        job_id = f"job-{number}"
+        await world.add(
+            job_id, max_attempts=1 if exhausted else 2, deadline_at=world.now + 10 if late else None
+        )
+        claim = await world.claim_one()
+        if cancelled:
+            await world.store.cancel(job_id, now=world.now)
+        world.pass_time(20)
+        await world.finish(claim, outcome)
+        expected = target_status(
+            outcome, past_deadline=late, cancel_requested=cancelled, attempts_left=not exhausted
+        )
+        found = (await world.job(job_id)).status
+        assert found == expected, (outcome, late, cancelled, exhausted)
+        if found is JobStatus.QUEUED:
+            await world.store.cancel(job_id, now=world.now)
