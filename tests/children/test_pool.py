@@ -46,7 +46,7 @@ async def until(condition):
 
 def test_children_are_kept_ready_and_used_again():
     async def go():
-        async with opened(ready=2, most=2) as pool:
+        async with opened(size=2) as pool:
             ready = pool.pids()
             assert (len(ready), pool.idle) == (2, 2)
             asked = [pool.call({"pid": 1}, text) for _ in range(6)]
@@ -58,7 +58,7 @@ def test_children_are_kept_ready_and_used_again():
 
 def test_a_child_that_is_gone_is_replaced_without_a_request_noticing():
     async def go():
-        async with opened(ready=1, most=1) as pool:
+        async with opened(size=1) as pool:
             (first,) = pool.pids()
             os.kill(first, signal.SIGKILL)
             assert await pool.call({"echo": "x"}, text) == "plain x"
@@ -70,7 +70,7 @@ def test_a_child_that_is_gone_is_replaced_without_a_request_noticing():
 def test_a_child_that_is_worn_or_retired_is_replaced():
     async def go():
         spec = replace(SPEC, limits=ChildLimits(requests=2))
-        async with opened(spec, ready=1, most=1) as pool:
+        async with opened(spec, size=1) as pool:
             worn = [await pool.call({"pid": 1}, text) for _ in range(3)]
             assert (worn[0] == worn[1], worn[1] == worn[2]) == (True, False)
 
@@ -87,14 +87,14 @@ def test_a_child_that_is_worn_or_retired_is_replaced():
 
 def test_a_request_waits_for_a_child_and_not_for_ever():
     async def go():
-        async with opened(ready=1, most=1, wait_seconds=0.2) as pool:
+        async with opened(size=1, wait_seconds=0.2) as pool:
             busy = asyncio.create_task(pool.call({"sleep": 600}, text))
             await until(lambda: pool.idle == 0)
             with pytest.raises(NoChildFree):
                 await pool.call({"echo": "x"}, text)
             busy.cancel()
             await asyncio.gather(busy, return_exceptions=True)
-        async with opened(ready=1, most=1, wait_seconds=SOON) as pool:
+        async with opened(size=1, wait_seconds=SOON) as pool:
             busy = asyncio.create_task(pool.call({"sleep": 0.2}, text))
             await until(lambda: pool.idle == 0)
             assert await pool.call({"echo": "x"}, text) == "plain x"
@@ -118,7 +118,7 @@ def test_an_answer_that_makes_no_sense_kills_the_child():
         raise BrokenFrame("not what was asked for")
 
     async def go():
-        async with opened(ready=1, most=1) as pool:
+        async with opened(size=1) as pool:
             (first,) = pool.pids()
             with pytest.raises(ChildDied) as died:
                 await pool.call({"echo": "x"}, strict)
@@ -131,7 +131,7 @@ def test_an_answer_that_makes_no_sense_kills_the_child():
 
 def test_a_pool_that_cannot_start_its_children_says_why_and_leaves_none():
     async def go():
-        pool = ChildPool(replace(SPEC, options="fail"), SYSTEM_CLOCK, ready=2)
+        pool = ChildPool(replace(SPEC, options="fail"), SYSTEM_CLOCK, size=2)
         with pytest.raises(ChildFailed, match="as asked"):
             await pool.open()
         assert pool.pids() == []
@@ -141,9 +141,9 @@ def test_a_pool_that_cannot_start_its_children_says_why_and_leaves_none():
 
 def test_whether_all_children_are_confined_is_known():
     async def go():
-        async with opened(replace(SPEC, confine=True), ready=2) as pool:
+        async with opened(replace(SPEC, confine=True), size=2) as pool:
             assert pool.confined
-        async with opened(ready=1) as pool:
+        async with opened(size=1) as pool:
             assert not pool.confined
 
     asyncio.run(go())

@@ -32,10 +32,10 @@ class ChildPool:
     Args:
         spec: what the children serve.
         clock: where time comes from.
-        ready: children that are kept started; `open` starts them.
-        most: children at once; a request waits for one that is free.
-        wait_seconds: how long it waits.
-        idle_seconds: how long children beyond `ready` are kept without a request; None is for ever.
+        size: so many children are kept started, and a request waits for one that is free; `open`
+            starts them. None starts one for each request that finds none idle.
+        wait_seconds: how long a request waits.
+        idle_seconds: how long a child is kept without a request; None is for ever.
     """
 
     def __init__(
@@ -43,15 +43,13 @@ class ChildPool:
         spec: ChildSpec,
         clock: Clock,
         *,
-        ready: int = 0,
-        most: int | None = None,
+        size: int | None = None,
         wait_seconds: float | None = None,
         idle_seconds: float | None = None,
     ) -> None:
         self._spec = spec
         self._clock = clock
-        self._ready = ready
-        self._most = most
+        self._size = size
         self._wait_seconds = wait_seconds
         self._idle_seconds = idle_seconds
         self._idle: list[tuple[ChildProcess, float]] = []
@@ -69,7 +67,7 @@ class ChildPool:
             ChildFailed: one of them could not be started.
         """
         # No start is cancelled for another's failure: it may be just ending its own child.
-        starts = (self._start_idle() for _ in range(self._ready))
+        starts = (self._start_idle() for _ in range(self._size or 0))
         for failure in await asyncio.gather(*starts, return_exceptions=True):
             if failure is not None:
                 await self.close()
@@ -114,22 +112,16 @@ class ChildPool:
         timeout: float | None = None,
         progress: Callable[[Any], object] | None = None,
     ) -> T:
-        """Return what `read` makes of a child's answer to `request`.
+        """Return what `read` makes of a child's answer to `request`; see `ChildProcess.call`.
 
         Args:
-            request: anything that JSON can say.
             read: gets the child, the kind of its frame and the frame's body. It may retire the
-                child, and raise `BrokenFrame` where the answer makes no sense.
-            files: open files to hand over, as descriptors.
-            begin: called with the child that gets the request, before it does.
-            timeout: seconds after which that child is killed.
-            progress: called with the body of each progress frame.
+                child, and raise `BrokenFrame` if the answer is invalid.
+            begin: called with the child before it gets the request.
 
         Raises:
             NoChildFree: all were busy for `wait_seconds`.
             ChildFailed: none could be started.
-            ChildDied: it died over the request.
-            TimeoutError: it took too long, and was killed.
         """
         lost = 0
         while True:
@@ -142,7 +134,7 @@ class ChildPool:
                     )
                 except ChildLost as error:
                     lost += 1
-                    if lost > _MOST_LOST + (self._most or 0):
+                    if lost > _MOST_LOST + (self._size or 0):
                         raise ChildFailed("one child process after the other was lost") from error
                     continue
                 try:
@@ -170,10 +162,14 @@ class ChildPool:
                 if child.usable:
                     return child
                 self._discard(child)
-            if self._most is None or len(self._all) + self._starting < self._most:
+            if self._size is None or self._missing > 0:
                 return await self._start()
             self._changed.clear()
             await self._changed.wait()
+
+    @property
+    def _missing(self) -> int:
+        return (self._size or 0) - len(self._all) - self._starting
 
     async def _start(self) -> ChildProcess:
         self._starting += 1
@@ -203,7 +199,7 @@ class ChildPool:
         await child.close()
         self._all.discard(child)
         self._changed.set()
-        while not self._closed and len(self._all) + self._starting < self._ready:
+        while not self._closed and self._missing > 0:
             try:
                 await self._start_idle()
             except (ChildFailed, OSError) as error:

@@ -60,9 +60,7 @@ class ReaderPool:
 
     def __init__(self, size: int, limits: Limits, clock: Clock) -> None:
         self._limits = limits
-        self.pool = ChildPool(
-            _spec(limits), clock, ready=size, most=size, wait_seconds=limits.wall_seconds
-        )
+        self.pool = ChildPool(_spec(limits), clock, size=size, wait_seconds=limits.wall_seconds)
         self.given = 0
         """How many files have been given to a child so far."""
 
