@@ -34,7 +34,7 @@ class Bug:
 
 
 _SQLITE, _SQL = "store/sqlite", "store/sqlite/sql"
-_POSTGRES = "store/postgres/migrations"
+_POSTGRES = "store/postgres/functions"
 
 BUGS = (
     Bug(
@@ -121,7 +121,7 @@ BUGS = (
     Bug(
         "finish does not check the token",
         "postgres",
-        f"{_POSTGRES}/0005_finish.sql",
+        f"{_POSTGRES}/finish.sql",
         "                AND token = p_reports.tokens[1]\n",
         "",
         also=(
@@ -135,37 +135,30 @@ BUGS = (
         ),
     ),
     Bug(
-        "a claim is forgotten with the first of its jobs",
-        "postgres",
-        f"{_POSTGRES}/0004_moves.sql",
-        "WHERE page = ANY (p_pages) AND running = 0;",
-        "WHERE page = ANY (p_pages);",
-    ),
-    Bug(
         "progress does not check the token",
         "postgres",
-        f"{_POSTGRES}/0007_control.sql",
+        f"{_POSTGRES}/control.sql",
         " AND token = p_token\n    RETURNING seq INTO moved",
         "\n    RETURNING seq INTO moved",
     ),
     Bug(
         "an attempt is not counted at the claim",
         "postgres",
-        f"{_POSTGRES}/0006_claim.sql",
+        f"{_POSTGRES}/claim.sql",
         "attempt_count = attempt_count + 1,",
         "",
     ),
     Bug(
         "rescue takes leases that have not run out",
         "postgres",
-        f"{_POSTGRES}/0008_maintenance.sql",
-        "                AND jobs.lease_expires_at <= t\n",
-        "                AND jobs.lease_expires_at IS NOT NULL\n",
+        f"{_POSTGRES}/leases.sql",
+        "jobs.worker_id IS NOT NULL AND jobs.lease_expires_at <= t",
+        "jobs.worker_id IS NOT NULL",
     ),
     Bug(
         "two claims may see the same job",
         "postgres",
-        f"{_POSTGRES}/0006_claim.sql",
+        f"{_POSTGRES}/claim.sql",
         "                LIMIT wanted.quota\n                FOR UPDATE SKIP LOCKED\n",
         "                LIMIT wanted.quota\n",
         ("kill", "kill"),
@@ -177,7 +170,7 @@ BUGS = (
     Bug(
         "a held lane is claimed from",
         "postgres",
-        f"{_POSTGRES}/0006_claim.sql",
+        f"{_POSTGRES}/claim.sql",
         ") THEN 'held'",
         ") THEN 'free'",
     ),
