@@ -76,7 +76,7 @@ def test_a_page_of_history_goes_with_the_last_of_its_jobs(bench):
             both = ClaimRequest(9, ("default",), {"work": None, "other": None})
             claims = (await store.tick("w", claim=both)).claims
             await store.tick("w", [Finished(claim.lease, Completed()) for claim in claims])
-            assert await count("history") == 3
+            assert (await count("history"), await count("completed")) == (3, 2)
             for kind, left in (("work", 3), ("other", 0)):
                 rule = RetentionRule(kind, JobStatus.COMPLETE, max_count=0)
                 deleted = []
@@ -84,6 +84,7 @@ def test_a_page_of_history_goes_with_the_last_of_its_jobs(bench):
                     deleted += some
                 assert {item.kind for item in deleted} == {kind}
                 assert await count("history") == left
+                assert await count("completed") == (left > 0)
                 events = await store.events("other-00000")
                 assert len(events) == left
             await connection.close()

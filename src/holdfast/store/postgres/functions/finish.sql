@@ -42,25 +42,11 @@ BEGIN
         INTO page.jobs, page.tokens, page.attempts, page.started_ats, page.previous, lanes
         FROM moved;
         IF page.jobs = p_reports.seqs THEN
-            page.durations := p_reports.durations;
             done := ARRAY(SELECT generate_series(1, cardinality(p_reports.seqs)));
+            page.durations := p_reports.durations;
         ELSE
-            SELECT
-                array_agg(number ORDER BY place),
-                array_agg(p_reports.durations[number] ORDER BY place)
-            INTO done, page.durations
-            FROM (
-                SELECT min(both_sides.number) AS number, min(both_sides.place) AS place
-                FROM (
-                    SELECT job, number, NULL::bigint AS place
-                    FROM unnest(p_reports.seqs) WITH ORDINALITY AS given (job, number)
-                    UNION ALL
-                    SELECT job, NULL, place
-                    FROM unnest(page.jobs) WITH ORDINALITY AS moved (job, place)
-                ) AS both_sides
-                GROUP BY both_sides.job
-            ) AS matched
-            WHERE place IS NOT NULL;
+            done := ARRAY(SELECT array_position(p_reports.seqs, job) FROM unnest(page.jobs) AS job);
+            page.durations := ARRAY(SELECT p_reports.durations[place] FROM unnest(done) AS place);
         END IF;
     ELSE
         WITH moved AS (
@@ -115,6 +101,8 @@ BEGIN
             GROUP BY given.lane, given.attempt_count
         ) AS counts
         JOIN holdfast.lanes ON lanes.id = counts.lane
+    ), listed AS (
+        INSERT INTO holdfast.completed (kind, page) SELECT DISTINCT kind, page.sequence FROM alike
     )
     INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
     SELECT sign * n, family, a, b, c

@@ -1,5 +1,35 @@
 -- Deleting finished jobs with their history.
 
+-- The jobs of one kind and status that finished first, locked.
+CREATE OR REPLACE FUNCTION holdfast.oldest_finished(p_kind text, p_status text, p_limit integer)
+RETURNS TABLE (seq bigint, finished_at double precision)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    IF p_status = 'complete' THEN
+        RETURN QUERY
+        SELECT jobs.seq, jobs.finished_at
+        FROM holdfast.completed
+        JOIN holdfast.events ON events.page = completed.page
+        JOIN holdfast.jobs ON jobs.seq = events.job AND jobs.kind = completed.kind
+        WHERE completed.kind = p_kind
+        ORDER BY completed.page, events.place
+        LIMIT p_limit
+        FOR UPDATE OF jobs SKIP LOCKED;
+    ELSE
+        RETURN QUERY
+        SELECT jobs.seq, jobs.finished_at
+        FROM holdfast.jobs
+        WHERE jobs.kind = p_kind
+            AND jobs.status = p_status::holdfast.status
+            AND jobs.status IN ('failed', 'cancelled')
+        ORDER BY jobs.finished_at, jobs.seq
+        LIMIT p_limit
+        FOR UPDATE SKIP LOCKED;
+    END IF;
+END
+$$;
+
 -- Delete finished jobs of one kind and status, oldest first, with all their history: those that
 -- finished `p_max_age` seconds ago, and all but the newest `p_max_count`. A page of history goes with
 -- the last of its jobs. One process at a time: two that count before either deletes would delete
@@ -34,29 +64,9 @@ BEGIN
     SELECT array_agg(seq) INTO going
     FROM (
         SELECT seq, finished_at, row_number() OVER (ORDER BY finished_at, seq) AS place
-        FROM holdfast.lanes
-        CROSS JOIN LATERAL (
-            SELECT jobs.seq, jobs.finished_at
-            FROM holdfast.jobs
-            WHERE jobs.lane = lanes.id
-                AND jobs.status = p_status::holdfast.status
-                AND jobs.finished_at IS NOT NULL
-            ORDER BY jobs.finished_at, jobs.seq
-            LIMIT p_limit
-        ) AS job
-        WHERE lanes.kind = p_kind
-        ORDER BY finished_at, seq
-        LIMIT p_limit
+        FROM holdfast.oldest_finished(p_kind, p_status, p_limit)
     ) AS oldest
     WHERE place <= excess OR finished_at <= t - p_max_age;
-    -- A failed job may be retried by a person at this moment.
-    SELECT array_agg(seq) INTO going
-    FROM (
-        SELECT seq
-        FROM holdfast.jobs
-        WHERE seq = ANY (going) AND status = p_status::holdfast.status
-        FOR UPDATE SKIP LOCKED
-    ) AS locked;
     IF going IS NULL THEN
         RETURN;
     END IF;
@@ -96,6 +106,14 @@ BEGIN
         AND NOT EXISTS (
             SELECT FROM unnest(history.jobs) AS line (job)
             JOIN holdfast.jobs ON jobs.seq = line.job
+        );
+    DELETE FROM holdfast.completed
+    WHERE completed.kind = p_kind
+        AND completed.page = ANY (touched)
+        AND NOT EXISTS (
+            SELECT FROM holdfast.events
+            JOIN holdfast.jobs ON jobs.seq = events.job AND jobs.kind = p_kind
+            WHERE events.page = completed.page
         );
 END
 $$;

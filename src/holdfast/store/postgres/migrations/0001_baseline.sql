@@ -37,8 +37,8 @@ CREATE TYPE holdfast.outcome AS ENUM (
 -- Where a job stands. `last_event` is the newest page of its history, see holdfast.history. What is
 -- never missing and never varies in length comes first: the rest of a row is found by walking it.
 CREATE TABLE holdfast.jobs (
-    -- A number of the page that its history begins with. A job is entered in this index when it
-    -- comes and when it is claimed.
+    -- The order of creation. The fillfactor leaves room for the entries of a claim and a completion
+    -- beside that of the new job.
     seq                bigint   PRIMARY KEY WITH (fillfactor = 40),
     last_event         bigint   NOT NULL,
     token              bigint   NOT NULL DEFAULT 0,
@@ -93,10 +93,9 @@ CREATE TABLE holdfast.jobs (
         AND progress BETWEEN 0 AND 1
     )
 ) WITH (
-    -- Room on the page for two more versions of each row: a claim and then a completion find it
-    -- there, where they would else spread over the table. Dead versions are swept before they slow
-    -- the claims.
-    fillfactor = 40,
+    -- Room for new versions of a row near the old one. Dead versions are vacuumed before they slow
+    -- the claims down.
+    fillfactor = 70,
     toast_tuple_target = 1024,
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 2000,
@@ -112,10 +111,10 @@ CREATE INDEX jobs_waiting ON holdfast.jobs (seq) WHERE status IN ('uploaded', 'q
 CREATE INDEX jobs_running ON holdfast.jobs (lane, seq) WHERE worker_id IS NOT NULL;
 CREATE INDEX jobs_deadline ON holdfast.jobs (deadline_at)
     WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
--- For retention. By lane and not by kind: a number is compared more quickly than a text.
-CREATE INDEX jobs_finished ON holdfast.jobs (lane, status, finished_at, seq)
-    WHERE finished_at IS NOT NULL;
--- For lists.
+-- Failed and cancelled jobs, for retention and for lists. Completed ones, which nearly all jobs
+-- become, are in no index but the primary key: see holdfast.completed.
+CREATE INDEX jobs_unsuccessful_by_kind ON holdfast.jobs (kind, status, finished_at, seq)
+    WHERE status IN ('failed', 'cancelled');
 CREATE INDEX jobs_unsuccessful ON holdfast.jobs (seq) WHERE status IN ('failed', 'cancelled');
 CREATE INDEX jobs_dead ON holdfast.jobs (finished_at, seq) WHERE dead_letter IS NOT NULL;
 CREATE INDEX jobs_dead_alike ON holdfast.jobs (kind, error_code, error_group, finished_at, seq)
@@ -177,6 +176,14 @@ CROSS JOIN LATERAL unnest(
     history.started_ats, history.durations, history.metas
 ) WITH ORDINALITY AS line (
     job, previous, attempt, token, worker, started_at, duration, meta, place
+);
+
+-- Which pages of history tell of completed jobs of a kind, for retention: one row per page, where an
+-- index of jobs would have one entry per job.
+CREATE TABLE holdfast.completed (
+    kind text   COLLATE "C" NOT NULL,
+    page bigint NOT NULL,
+    PRIMARY KEY (kind, page)
 );
 
 CREATE TABLE holdfast.late_results (
