@@ -261,7 +261,7 @@ def test_plans_do_not_depend_on_what_the_planner_believes(postgres_url):
         database = Database(postgres_url, connections=1, timeout=5)
         await database.open()
         async with database.connection() as connection:
-            for name in ("enable_seqscan", "enable_hashjoin", "jit", "plan_cache_mode"):
+            for name in ("enable_seqscan", "enable_bitmapscan", "jit", "plan_cache_mode"):
                 assert await connection.fetchval(f"SHOW {name}") == SETTINGS[name]
             limit = await connection.fetchval("SHOW idle_in_transaction_session_timeout")
             assert limit == "1min"

@@ -44,16 +44,14 @@ SQL: Mapping[str, str] = load_queries("holdfast.store.postgres")
 """Every named query of this dialect, with named parameters (`:name`)."""
 
 SETTINGS = {
-    # Our statements are few, and each has one good plan: by index, from a handful of given rows. A
-    # planner that met the tables while they were empty, or whose estimate is off, must not choose
-    # another; and no plan of ours is worth compiling.
+    # Our statements are few, and each has one good plan: a nested loop over index scans, from a few
+    # given rows. It is made once, often while the tables are empty, and must still be right when
+    # they are full. docs/explanation/stores.md says what each setting saves.
     "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
     "enable_bitmapscan": "off",
-    "jit": "off",
     "plan_cache_mode": "force_generic_plan",
-    # A process that stops inside a transaction must not keep the whole table from being swept.
+    "jit": "off",
+    # A process that stops inside a transaction must not keep tables from being vacuumed.
     "idle_in_transaction_session_timeout": "60s",
     "application_name": "holdfast",
 }
