@@ -13,27 +13,27 @@ from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
 from holdfast.jobs.store_port import ClaimRequest, RetentionRule, StoreUnavailable
 from holdfast.store.postgres import notify
-from holdfast.store.postgres.notify import Bell
+from holdfast.store.postgres.notify import Signal
 
 
-def test_a_bell_wakes_all_who_wait_and_remembers():
+def test_a_signal_wakes_all_waiting_tasks_and_is_remembered():
     async def scenario():
-        bell = Bell()
-        assert not await bell.wait(0, 0.001)
-        waiting = [asyncio.create_task(bell.wait(0, 10)) for _ in range(3)]
+        signal = Signal()
+        assert not await signal.wait(0, 0.001)
+        waiting = [asyncio.create_task(signal.wait(0, 10)) for _ in range(3)]
         await asyncio.sleep(0)
-        bell.ring()
+        signal.send()
         assert await asyncio.gather(*waiting) == [True] * 3
-        assert await bell.wait(0, 0)
-        assert not await bell.wait(1, 0)
+        assert await signal.wait(0, 0)
+        assert not await signal.wait(1, 0)
 
     asyncio.run(scenario())
 
 
 async def listening(store):
-    """Return once `store` hears what others say."""
+    """Return once `store` listens for notifications."""
     mark = (await store.tick("w", claim=ANY)).mark
-    assert await store.wait_for_work(mark, 20)  # the first wait begins to listen, then rings
+    assert await store.wait_for_work(mark, 20)  # the first wait begins to listen
 
 
 def test_a_job_of_another_process_is_started_soon(bench):

@@ -1,7 +1,7 @@
-"""Claim with care: where a breaker or a limit must be asked before a job may start.
+"""Claims from lanes where a limit, or a breaker that is not closed, must be checked first.
 
-The pure functions of `holdfast.jobs.downstreams` decide; what they decide on is locked
-first, in the order that the package's docstring gives, so that limits hold in the whole fleet.
+The pure functions of `holdfast.jobs.downstreams` decide; what they decide on is locked first, in
+the order that the package's docstring gives, so that limits hold in the whole fleet.
 """
 
 from collections import Counter, deque
@@ -16,36 +16,36 @@ from holdfast.jobs.downstreams.record import Admission, DownstreamRecord, judge
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.store.postgres import downstreams
+from holdfast.store.postgres.columns import TIMED_OUT
 from holdfast.store.postgres.connection import Connection, Row, rows
 from holdfast.store.postgres.downstreams import Reports
-from holdfast.store.postgres.values import TIMED_OUT
 
 _RATE_CHECK = 1.0
 _Grant = tuple[Admission, Permit]
 
-Leave = tuple[Admission, Permit | None]
-"""Under what a job may run."""
-_FREELY: Leave = (Admission.CALL, None)
+Admitted = tuple[Admission, Permit | None]
+"""How a job was admitted, and under which permit of a breaker."""
+_WITHOUT_BREAKER: Admitted = (Admission.CALL, None)
 
 
 class Started(NamedTuple):
-    """Jobs that were taken: their line of the answer, a column an array, and the leave of each."""
+    """Jobs that were claimed: one array per column, and how each was admitted."""
 
     line: Row
-    leaves: Iterable[Leave]
+    admitted: Iterable[Admitted]
 
 
-def freely(line: Row) -> Started:
-    """Return the jobs of `line` under leave to call: of a breaker where they have one."""
+def unchecked(line: Row) -> Started:
+    """Return the jobs of `line` as admitted by closed breakers, or without one."""
     generations = line["generations"]
     if generations is None:
-        return Started(line, repeat(_FREELY))
-    known = {number: _leave(number) for number in set(generations)}
+        return Started(line, repeat(_WITHOUT_BREAKER))
+    known = {number: _admitted(number) for number in set(generations)}
     return Started(line, [known[number] for number in generations])
 
 
-def _leave(generation: int | None) -> Leave:
-    return _FREELY if generation is None else (Admission.CALL, Permit(generation))
+def _admitted(generation: int | None) -> Admitted:
+    return _WITHOUT_BREAKER if generation is None else (Admission.CALL, Permit(generation))
 
 
 class _Lane(NamedTuple):
@@ -68,7 +68,7 @@ class _Head(NamedTuple):
 
 
 @dataclass(slots=True)
-class CarefulClaim:
+class CheckedClaim:
     """One claim inside a transaction; `request` is None where there are only reports to judge."""
 
     connection: Connection
@@ -80,7 +80,7 @@ class CarefulClaim:
     timed_out: list[str] = field(default_factory=list)
     moved: list[DownstreamRecord] = field(default_factory=list)
     wake_at: float | None = None
-    needs_care: bool = False
+    needs_check: bool = False
     _before: dict[str, DownstreamRecord] = field(default_factory=dict)
     _records: dict[str, DownstreamRecord] = field(default_factory=dict)
     _running: dict[str, int] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class CarefulClaim:
     async def run(self, reports: Reports) -> None:
         """Judge the accepted `reports`, then claim up to the request's limit."""
         lanes = await self._waiting_lanes()
-        names = {lane.downstream for lane in lanes if lane.stance == "care"} | set(reports)
+        names = {lane.downstream for lane in lanes if lane.stance == "check"} | set(reports)
         if names:
             self._before = await downstreams.lock(self.connection, names)
             self._records = {
@@ -116,8 +116,8 @@ class CarefulClaim:
             now=self.now,
         )
         lanes = [_Lane(*row) for row in found] if self.request.limit > 0 else []
-        self.needs_care = any(
-            lane.stance == "care" or self.request.kinds[lane.kind] is not None for lane in lanes
+        self.needs_check = any(
+            lane.stance == "check" or self.request.kinds[lane.kind] is not None for lane in lanes
         )
         return lanes
 
@@ -133,7 +133,7 @@ class CarefulClaim:
         return held
 
     async def _count(self, lanes: Sequence[_Lane]) -> None:
-        """Read what the limits of `lanes` are judged by, once nobody else can change it."""
+        """Read what the limits of `lanes` are judged by, once no other worker can change it."""
         assert self.request is not None
         limits = {
             lane.kind: limit
@@ -170,7 +170,7 @@ class CarefulClaim:
             self._trials[name] = dict(map(tuple, found))
 
     def _grant(self, name: str, wanted: int) -> tuple[DownstreamRecord, Sequence[_Grant]]:
-        leave = grant(
+        granted = grant(
             self._records[name],
             wanted,
             self.now,
@@ -178,9 +178,9 @@ class CarefulClaim:
             spent=self._spent.get(name, ()),
             trial_leases=self._trials.get(name),
         )
-        if len(leave.permits) < wanted and self._records[name].settings.rate is not None:
+        if len(granted.permits) < wanted and self._records[name].settings.rate is not None:
             self._wake(self.now + _RATE_CHECK)
-        return leave.record, leave.permits
+        return granted.record, granted.permits
 
     async def _claim(self, lanes: Sequence[_Lane], request: ClaimRequest) -> None:
         ids = [lane.id for lane in lanes]
@@ -188,14 +188,14 @@ class CarefulClaim:
             self.connection, "claim_time_out", lanes=ids, timeout=TIMED_OUT, now=self.now
         )
         self.timed_out = [row["id"] for row in expired]
-        leave = {
+        permits = {
             name: self._grant(name, request.limit)[1]
             for name in {lane.downstream for lane in lanes} & set(self._records)
         }
         by_id = {lane.id: lane for lane in lanes}
         found = await rows(self.connection, "claim_heads", lanes=ids, limit=request.limit)
         heads = [_Head(by_id[row[0]], (-row[1], row[2], row[3])) for row in found]
-        rooms = {name: len(permits) for name, permits in leave.items()}
+        rooms = {name: len(some) for name, some in permits.items()}
         quotas = self._share_out(heads, request.limit, rooms)
         if not quotas:
             return
@@ -206,7 +206,7 @@ class CarefulClaim:
             worker=self.worker_id,
             lanes=[lane.id for lane in taken],
             quotas=[quotas[lane.id] for lane in taken],
-            generations=[_generation(lane, leave) for lane in taken],
+            generations=[_generation(lane, permits) for lane in taken],
             lease=request.lease_seconds,
             now=self.now,
         )
@@ -253,15 +253,15 @@ class CarefulClaim:
             calls = sum(admission is not Admission.REFUSED for admission, _ in granted)
             await self._spend(self._records[name], calls)
             permits[name] = iter(granted)
-        free = freely(line).leaves
-        leaves: list[Leave] = [
-            next(permits[name]) if name in permits else leave
-            for name, leave in zip(names, free, strict=False)
+        without_check = unchecked(line).admitted
+        admitted: list[Admitted] = [
+            next(permits[name]) if name in permits else unchecked_one
+            for name, unchecked_one in zip(names, without_check, strict=False)
         ]
-        self.started.append(Started(line, leaves))
+        self.started.append(Started(line, admitted))
         trials = [
             (seq, permit.trial)
-            for seq, (_, permit) in zip(line["seqs"], leaves, strict=True)
+            for seq, (_, permit) in zip(line["seqs"], admitted, strict=True)
             if permit is not None and permit.trial is not None
         ]
         if trials:
@@ -279,7 +279,7 @@ class CarefulClaim:
             await rows(self.connection, "claim_forget_spent", **slot, bucket=oldest)
 
     async def _keep(self) -> None:
-        """Write the records that changed, and note whose breaker moved."""
+        """Write the records that changed, and note breakers that changed their state."""
         for name in sorted(self._records):
             before, after = self._before[name], self._records[name]
             if after is before:
@@ -291,6 +291,6 @@ class CarefulClaim:
                 self.moved.append(stored)
 
 
-def _generation(lane: _Lane, leave: dict[str, Sequence[_Grant]]) -> int | None:
-    permits = leave.get(lane.downstream)
+def _generation(lane: _Lane, granted: dict[str, Sequence[_Grant]]) -> int | None:
+    permits = granted.get(lane.downstream)
     return permits[0][1].generation if permits else lane.generation

@@ -94,7 +94,7 @@ _MISTAKEN_OPTION = (
 )
 _BROKEN = (asyncpg.InterfaceError, asyncpg.InternalClientError)
 DRIVER_ERRORS = (asyncpg.PostgresError, *_BROKEN, OSError, TimeoutError)
-"""Everything by which asyncpg says that something went wrong."""
+"""All errors that asyncpg raises."""
 _COLLISIONS = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 
@@ -123,7 +123,7 @@ class Database:
 
         Raises:
             StoreUnusable: the address or the account is wrong, or it is open already.
-            StoreUnavailable: nobody answers.
+            StoreUnavailable: the server does not answer.
         """
         check_address(self._url)
         if self._loop is not None and not self._loop.is_closed():
@@ -144,7 +144,7 @@ class Database:
         try:
             pool.release(await pool.acquire(), whole=True)
         except (ValueError, OverflowError, asyncpg.InterfaceError):
-            # Its words may repeat the address, and with it the password.
+            # The driver's message may repeat the address, and with it the password.
             raise StoreUnusable(
                 f"the address of {self.where} cannot be understood; it must look like "
                 "postgresql://user:password@host:5432/database, with a port of at most 65535 and "
@@ -174,7 +174,7 @@ class Database:
             raise store_error(error, self.where) from error
 
     async def close(self) -> None:
-        """Let what is under way finish, and disconnect."""
+        """Let running statements finish, and disconnect."""
         self._closed = True
         self._loop = None
         pool, self._pool = self._pool, None
@@ -318,6 +318,6 @@ def store_error(error: BaseException, where: str) -> StoreError:
     if isinstance(error, ValueError):
         return StoreError(f"{where}: {error}")
     if isinstance(error, _BROKEN):
-        # What asyncpg says of a connection that was closed under it.
+        # A connection that was closed during a statement.
         return StoreUnavailable(f"{where}: the connection is gone ({error})")
     return StoreError(f"{where}: {error}")

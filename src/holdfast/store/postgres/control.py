@@ -1,4 +1,4 @@
-"""Do what people, handlers and heartbeats ask for."""
+"""Change jobs on request of people, handlers and heartbeats."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ async def reject(database: Database, job_id: str, error: JobError, now: float | 
 
 
 async def cancel(database: Database, job_id: str, now: float | None) -> Change:
-    """Cancel a job that nobody runs, or ask its worker to."""
+    """Cancel a job that does not run, or ask its worker to."""
     return await _change(database, "control_cancel", id=job_id, now=now)
 
 

@@ -1,4 +1,4 @@
-"""Keep the durable records of downstreams: read them, lock them, write them, remember them."""
+"""The durable records of downstreams: read, lock, write and cache them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -54,7 +54,7 @@ def _columns(record: DownstreamRecord) -> dict[str, Any]:
         "record": stored.record,
         "ramp_until": ends,
         "holds": settings.breaker is not None and settings.mode is HoldMode.HOLD,
-        "needs_care": settings.concurrency is not None or settings.rate is not None,
+        "needs_check": settings.concurrency is not None or settings.rate is not None,
     }
 
 

@@ -1,4 +1,4 @@
-"""Take jobs in, on the store's own connection or inside a caller's transaction."""
+"""Create jobs, on the store's own connection or inside a caller's transaction."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +8,10 @@ import asyncpg
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.store_port import StoreError
 from holdfast.store.joining import join
+from holdfast.store.postgres.columns import PAGE, check_text, none_if_empty, one_if_equal
 from holdfast.store.postgres.connection import SQL, Connection, Database, rows
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lanes import Lanes
-from holdfast.store.postgres.values import PAGE, check_text, shared, sparse
 
 _TEXTS = ("id", "kind", "queue", "arguments", "downstream", "dedup_key", "owner", "meta")
 
@@ -22,7 +22,7 @@ _Page = tuple[Sequence[NewJob], dict[str, Any]]
 async def enqueue(
     database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
 ) -> tuple[Enqueued, ...]:
-    """Create `jobs` in a transaction of their own, in one round trip a page."""
+    """Create `jobs` in a transaction of their own, in one round trip per page of history."""
     pages = [(page, await _columns(lanes, page)) for page in _pages(jobs)]
     # Most jobs have no twin and an id of their own: then nothing needs to be looked up first.
     if all(columns["dedup_keys"] is None for _, columns in pages):
@@ -94,8 +94,8 @@ def check_texts(jobs: Sequence[NewJob]) -> None:
 async def _columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
     """Return `jobs` as the functions in the database take them."""
     numbers = None
-    if len(jobs) > 1 and sparse([job.dedup_key for job in jobs]) is not None:
-        # Everybody enters keys in this order, so that nobody waits in a ring.
+    if len(jobs) > 1 and none_if_empty([job.dedup_key for job in jobs]) is not None:
+        # All callers enter keys in this order, so that they cannot deadlock.
         keyed = sorted(enumerate(jobs, start=1), key=_dedup_order)
         numbers, jobs = [number for number, _ in keyed], [job for _, job in keyed]
     places = [(job.queue, job.downstream or "", job.kind) for job in jobs]
@@ -103,17 +103,17 @@ async def _columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
     return {
         "ids": [job.id for job in jobs],
         "numbers": numbers,
-        "lanes": shared([known[place] for place in places]),
-        "kinds": shared([job.kind for job in jobs]),
-        "statuses": shared([str(job.status) for job in jobs]),
-        "arguments": shared([job.arguments for job in jobs]),
-        "priorities": shared([job.priority for job in jobs]),
-        "max_attempts": shared([job.max_attempts for job in jobs]),
-        "run_ats": sparse([job.run_at for job in jobs]),
-        "deadlines": sparse([job.deadline_at for job in jobs]),
-        "dedup_keys": sparse([job.dedup_key for job in jobs]),
-        "owners": sparse([job.owner for job in jobs]),
-        "metas": sparse([job.meta for job in jobs]),
+        "lanes": one_if_equal([known[place] for place in places]),
+        "kinds": one_if_equal([job.kind for job in jobs]),
+        "statuses": one_if_equal([str(job.status) for job in jobs]),
+        "arguments": one_if_equal([job.arguments for job in jobs]),
+        "priorities": one_if_equal([job.priority for job in jobs]),
+        "max_attempts": one_if_equal([job.max_attempts for job in jobs]),
+        "run_ats": none_if_empty([job.run_at for job in jobs]),
+        "deadlines": none_if_empty([job.deadline_at for job in jobs]),
+        "dedup_keys": none_if_empty([job.dedup_key for job in jobs]),
+        "owners": none_if_empty([job.owner for job in jobs]),
+        "metas": none_if_empty([job.meta for job in jobs]),
     }
 
 

@@ -16,7 +16,7 @@ from holdfast.jobs.model import (
 )
 from holdfast.jobs.store_port import Refusal
 from holdfast.jobs.views import normalise_error
-from holdfast.store.postgres.values import shared, sparse
+from holdfast.store.postgres.columns import none_if_empty, one_if_equal
 from holdfast.store.text import clean, clean_or_none
 
 _Columns = tuple[str, str | None, str | None, str | None, str | None, str | None, float | None]
@@ -29,22 +29,24 @@ def report_columns(finished: Sequence[Finished], seqs: Mapping[str, int]) -> dic
     """Return the reports as the arrays that `tick` takes; `seqs` are known ones, by job id."""
     leases = [item.lease for item in finished]
     known = [seqs.get(lease.job_id) for lease in leases]
-    told = _told([item.outcome for item in finished])
-    outcomes, results, codes, messages, groups, reasons, afters = map(list, zip(*told, strict=True))
+    columns = _outcome_columns([item.outcome for item in finished])
+    outcomes, results, codes, messages, groups, reasons, afters = map(
+        list, zip(*columns, strict=True)
+    )
     return {
         "seqs": known,
         "ids": [lease.job_id for lease in leases] if None in known else None,
-        "tokens": shared([lease.token for lease in leases]),
-        "workers": shared([lease.worker_id for lease in leases]),
-        "outcomes": shared(outcomes),
-        "results": sparse(results),
-        "codes": sparse(codes),
-        "messages": sparse(messages),
-        "groups": sparse(groups),
-        "reasons": sparse(reasons),
-        "afters": sparse(afters),
-        "durations": sparse([item.duration for item in finished]),
-        "metas": sparse([clean_or_none(item.meta) for item in finished]),
+        "tokens": one_if_equal([lease.token for lease in leases]),
+        "workers": one_if_equal([lease.worker_id for lease in leases]),
+        "outcomes": one_if_equal(outcomes),
+        "results": none_if_empty(results),
+        "codes": none_if_empty(codes),
+        "messages": none_if_empty(messages),
+        "groups": none_if_empty(groups),
+        "reasons": none_if_empty(reasons),
+        "afters": none_if_empty(afters),
+        "durations": none_if_empty([item.duration for item in finished]),
+        "metas": none_if_empty([clean_or_none(item.meta) for item in finished]),
     }
 
 
@@ -66,9 +68,9 @@ NO_REPORTS: dict[str, Any] = {
 """The columns of no reports."""
 
 
-def _told(outcomes: Sequence[Outcome]) -> Sequence[_Columns]:
+def _outcome_columns(outcomes: Sequence[Outcome]) -> Sequence[_Columns]:
     if outcomes[0] == _PLAIN and outcomes.count(outcomes[0]) == len(outcomes):
-        return [_COMPLETED]  # as nearly all are: one value will do for all, see `shared`
+        return [_COMPLETED]  # one for all, see `one_if_equal`
     return [_columns(outcome) for outcome in outcomes]
 
 

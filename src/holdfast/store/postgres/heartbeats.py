@@ -32,7 +32,7 @@ class PostgresHeartbeats:
             raise store_error(error, self._database.where) from error
 
     async def close(self) -> None:
-        """Let go of the connection; from another event loop it is only cut."""
+        """Close the connection; from another event loop it is only cut."""
         connection, self._connection = self._connection, None
         if connection is None or self._loop is None:
             return

@@ -1,4 +1,4 @@
-"""Tell whether a caller's connection is one to the store's own database."""
+"""Check that a caller's connection is to the store's own database."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ _Id = tuple[Any, ...]
 
 
 class Identity:
-    """Which database the store is on: the cluster's own number, and the database's in it.
+    """Which database the store is on: the system identifier of the cluster, and the database's oid.
 
-    Neither goes with a dump or a copy, as anything kept in a table would.
+    Unlike anything kept in a table, neither is copied by a dump.
     """
 
     def __init__(self, database: Database) -> None:
@@ -19,12 +19,12 @@ class Identity:
         self._own: _Id | None = None
 
     async def check(self, joined: Joined) -> None:
-        """Refuse a transaction of another database: its jobs would be seen by nobody.
+        """Refuse a transaction of another database: no worker would see its jobs.
 
-        One more round trip on the caller's connection, and nothing there is spoilt by a refusal.
+        One more round trip on the caller's connection; a refusal leaves the transaction usable.
 
         Raises:
-            TypeError: it is one.
+            TypeError: it is of another database.
         """
         theirs = tuple((await joined.execute(SQL["identity"], {}))[0])
         if theirs == self._own:

@@ -1,4 +1,4 @@
-"""What is known of lanes: their ids never change, so a process remembers them."""
+"""A cache of lanes: their ids never change."""
 
 from collections.abc import Iterable
 

@@ -1,9 +1,9 @@
-"""The chores of maintenance, each on a bounded number of jobs."""
+"""Maintenance, each call on a bounded number of jobs."""
 
 from holdfast.jobs.store_port import Deleted, Leadership, Rescued, RetentionRule
 from holdfast.jobs.views import normalise_error
+from holdfast.store.postgres.columns import LEASE_LOST, TIMED_OUT
 from holdfast.store.postgres.connection import Database
-from holdfast.store.postgres.values import LEASE_LOST, TIMED_OUT
 from holdfast.store.text import clean_or_none
 
 _LOST = (str(LEASE_LOST.code), LEASE_LOST.message, normalise_error(LEASE_LOST.message))

@@ -1,9 +1,9 @@
 """Wake-ups between processes: LISTEN and NOTIFY, as hints only; polling alone is correct.
 
-A process that made something claimable rings its own bell at once and tells the others a moment
-later, at most every few milliseconds however much it writes: NOTIFY takes a lock on the whole
-server at commit. A process listens from the first time that somebody in it waits. After a
-reconnect it listens first and rings then, so that whoever waits looks for what was missed.
+A process that made a job claimable wakes its own waiting tasks at once and notifies the other
+processes at most every few milliseconds: NOTIFY takes a lock on the whole server at commit. A
+process listens from the first wait on. After a reconnect it listens first and then wakes its
+waiting tasks, so that they look for what was missed.
 """
 
 import asyncio
@@ -25,65 +25,65 @@ _FIRST_RECONNECT = 0.1
 _LAST_RECONNECT = 5.0
 
 
-class Bell:
-    """A counter that can be waited for on the store's event loop."""
+class Signal:
+    """A counter whose change can be waited for on the store's event loop."""
 
-    __slots__ = ("_rung", "rings")
+    __slots__ = ("_changed", "count")
 
     def __init__(self) -> None:
-        self.rings = 0
-        self._rung = asyncio.Event()
+        self.count = 0
+        self._changed = asyncio.Event()
 
-    def ring(self) -> None:
-        """Wake everybody who waits."""
-        self.rings += 1
-        self._rung.set()
-        self._rung = asyncio.Event()
+    def send(self) -> None:
+        """Wake all waiting tasks."""
+        self.count += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def renew(self) -> None:
         """Serve another event loop from now on."""
-        self._rung = asyncio.Event()
+        self._changed = asyncio.Event()
 
     async def wait(self, seen: int, timeout: float) -> bool:
-        """Wait until it rang more often than `seen`; False after `timeout` seconds."""
-        if self.rings != seen:
+        """Wait until the count is no longer `seen`; False after `timeout` seconds."""
+        if self.count != seen:
             return True
         try:
             async with asyncio.timeout(timeout):
-                await self._rung.wait()
+                await self._changed.wait()
         except TimeoutError:
             return False
         return True
 
 
 class Notifier:
-    """Rings the bells of this process, and through the database those of the others."""
+    """Wakes the tasks of this process, and through the database those of other processes."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        self.work = Bell()
-        self.changes = Bell()
+        self.work = Signal()
+        self.changes = Signal()
         self._database = database
         self._clock = clock
         self._name = secrets.token_hex(4)
         self._tasks: list[asyncio.Task[None]] = []
         self._listening = False
-        self._work_to_tell = asyncio.Event()
-        self._changes_to_tell = asyncio.Event()
+        self._work_pending = asyncio.Event()
+        self._changes_pending = asyncio.Event()
 
     def start(self) -> None:
-        """Begin to tell others."""
-        # Anew, for this may be another event loop than the last time.
-        self._work_to_tell, self._changes_to_tell = asyncio.Event(), asyncio.Event()
+        """Begin to notify other processes."""
+        # New objects: this may be another event loop than the last time.
+        self._work_pending, self._changes_pending = asyncio.Event(), asyncio.Event()
         self._tasks, self._listening = [], False
         self.work.renew()
         self.changes.renew()
         self._tasks += [
-            asyncio.create_task(self._tell(WORK, self._work_to_tell, _WORK_PAUSE)),
-            asyncio.create_task(self._tell(CHANGES, self._changes_to_tell, _CHANGES_PAUSE)),
+            asyncio.create_task(self._notify(WORK, self._work_pending, _WORK_PAUSE)),
+            asyncio.create_task(self._notify(CHANGES, self._changes_pending, _CHANGES_PAUSE)),
         ]
 
     async def close(self) -> None:
-        """Tell nobody any more, and stop listening."""
+        """Stop notifying and listening."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -94,32 +94,32 @@ class Notifier:
 
     def changed(self, *, work: bool) -> None:
         """Say that something was written; `work` says that it may be claimable."""
-        self.changes.ring()
-        self._changes_to_tell.set()
+        self.changes.send()
+        self._changes_pending.set()
         if work:
-            self.work.ring()
-            self._work_to_tell.set()
+            self.work.send()
+            self._work_pending.set()
 
     async def wait_for_work(self, mark: int, timeout: float) -> bool:
-        """Wait until there may be work since `mark` rings."""
-        self._listen_from_now_on()
+        """Wait until there may be work since the count was `mark`."""
+        self._start_listening()
         return await self.work.wait(mark, timeout)
 
     async def wait_for_changes(self, mark: int, timeout: float) -> bool:
-        """Wait until there may be events since `mark` rings."""
-        self._listen_from_now_on()
+        """Wait until there may be events since the count was `mark`."""
+        self._start_listening()
         return await self.changes.wait(mark, timeout)
 
-    def _listen_from_now_on(self) -> None:
+    def _start_listening(self) -> None:
         if not self._listening:
             self._listening = True
             self._tasks.append(asyncio.create_task(self._listen()))
 
-    async def _tell(self, what: str, to_tell: asyncio.Event, pause: float) -> None:
-        """Tell the others, once for all that happened during the last pause."""
+    async def _notify(self, what: str, pending: asyncio.Event, pause: float) -> None:
+        """Notify the other processes, once for all changes during the last pause."""
         while True:
-            await to_tell.wait()
-            to_tell.clear()
+            await pending.wait()
+            pending.clear()
             with contextlib.suppress(StoreError):
                 await self._database.rows("notify", payload=f"{what} {self._name}")
             await self._clock.sleep_async(pause)
@@ -142,15 +142,15 @@ class Notifier:
         """Listen until the connection is gone."""
         gone = asyncio.Event()
         connection.add_termination_listener(lambda _: gone.set())
-        await connection.add_listener(CHANNEL, self._heard)
-        self.work.ring()
-        self.changes.ring()
+        await connection.add_listener(CHANNEL, self._on_notification)
+        self.work.send()
+        self.changes.send()
         await gone.wait()
 
-    def _heard(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
+    def _on_notification(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
         what, _, sender = payload.partition(" ")
         if sender == self._name:
             return
-        self.changes.ring()
+        self.changes.send()
         if what == WORK:
-            self.work.ring()
+            self.work.send()

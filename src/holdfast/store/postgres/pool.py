@@ -1,8 +1,8 @@
-"""Lend connections: as many as are needed at once, up to a limit.
+"""A pool of connections, opened as they are needed, up to a limit.
 
-asyncpg's own pool costs more than a short statement does, for it makes a task of every return, and
-keeps its floor up by trying without end while the server is away. Here a connection just changes
-hands. One that was cut short is thrown away: what it was doing may not be over.
+asyncpg's own pool creates a task for every release, which costs more than a short statement, and
+reconnects without end while the server is away. A connection whose statement was cut short is
+closed: the statement may still be running.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 Connection: TypeAlias = Any
 
 _IDLE = 300.0
-"""Seconds after which an idle connection is not trusted: a firewall may have forgotten it."""
+"""Seconds after which an idle connection is not used again: a firewall may have dropped it."""
 
 
 class Pool:
@@ -72,7 +72,7 @@ class Pool:
                 return connection
 
     def release(self, connection: Connection, *, whole: bool) -> None:
-        """Give a connection back; `whole` says that it can be used again."""
+        """Return a connection to the pool; `whole` says that it can be used again."""
         self._lent.discard(connection)
         if not whole or connection.is_closed():
             self._drop(connection)
@@ -83,7 +83,7 @@ class Pool:
             self._all_back.set()
 
     async def close(self) -> None:
-        """Wait for what is lent, and disconnect."""
+        """Wait until all connections are returned, and disconnect."""
         self._closed = True
         while self._waiting:
             waiting = self._waiting.popleft()
@@ -97,7 +97,7 @@ class Pool:
             await connection.close()
 
     def terminate(self) -> None:
-        """Cut all connections, whoever uses them."""
+        """Cut all connections, also those in use."""
         self._closed = True
         for connection in (*self._lent, *(connection for _, connection in self._idle)):
             connection.terminate()
@@ -128,7 +128,7 @@ class Pool:
             return await waiting
         except asyncio.CancelledError:
             if waiting.done() and not waiting.cancelled():
-                # It came in the moment in which nobody wanted it any more.
+                # A connection arrived in the moment of the cancellation.
                 connection = waiting.result()
                 if connection is None:
                     self._hand_on(None)
@@ -137,7 +137,7 @@ class Pool:
             raise
 
     def _hand_on(self, connection: Connection | None) -> bool:
-        """Give a connection, or the room for one, to who has waited longest."""
+        """Pass a connection, or the room for one, to the caller that has waited longest."""
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():

@@ -38,7 +38,7 @@ from holdfast.store.postgres import (
     finish,
     maintenance,
     migrations,
-    reading,
+    queries,
 )
 from holdfast.store.postgres.connection import Database
 from holdfast.store.postgres.heartbeats import PostgresHeartbeats
@@ -99,7 +99,7 @@ class PostgresStore:
         self._notifier.start()
 
     async def close(self) -> None:
-        """Finish what was begun and let go."""
+        """Finish open statements and disconnect."""
         await self._notifier.close()
         for heartbeats in tuple(self._heartbeats):
             await heartbeats.close()
@@ -138,14 +138,14 @@ class PostgresStore:
             await self._database.close()
 
     async def _wrote(self, *, work: bool = False) -> None:
-        """Wake whoever waits, and fold the counters once in a while."""
+        """Wake what waits for changes, and fold the counters once in a while."""
         self._notifier.changed(work=work)
         self._written += 1
         if self._written % _FOLD_EVERY == 0:
             await self._fold()
 
     async def _fold(self) -> None:
-        """Fold the counters; what was written before stands, whatever becomes of this."""
+        """Fold the counters; a failure loses nothing, the deltas are counted too."""
         with contextlib.suppress(StoreError):
             await self._database.write("count_fold")
 
@@ -172,8 +172,8 @@ class PostgresStore:
     ) -> tuple[Enqueued, ...]:
         """Create `jobs` inside the transaction that `connection` is in, see `store.joining`.
 
-        Whoever owns it commits or rolls back, and the jobs with it; workers are woken by the
-        commit. A driver that blocks does so here too, for two statements.
+        The caller commits or rolls back, and the jobs with it; workers are woken by the commit. A
+        driver that blocks does so here too, for two statements.
 
         Raises:
             TypeError: it is no connection to this database, or of a driver that is not known.
@@ -202,7 +202,7 @@ class PostgresStore:
         now: float | None = None,
     ) -> TickResult:
         """Record what `finished` and claim what comes next."""
-        mark = self._notifier.work.rings
+        mark = self._notifier.work.count
         result = await self._ticker.tick(worker_id, finished, claim, now)
         if finished or result.claims or result.timed_out:
             moved = bool(result.moved)
@@ -262,7 +262,7 @@ class PostgresStore:
 
     async def get(self, job_id: str, *, now: float | None = None) -> Job | None:
         """Return one job with its arguments."""
-        return await reading.get(self._database, job_id, now)
+        return await queries.get(self._database, job_id, now)
 
     async def list_jobs(
         self,
@@ -273,36 +273,36 @@ class PostgresStore:
         now: float | None = None,
     ) -> Page:
         """Return jobs, newest first."""
-        return await reading.list_jobs(self._database, where, cursor, limit, now)
+        return await queries.list_jobs(self._database, where, cursor, limit, now)
 
     async def events(self, job_id: str) -> tuple[JobEvent, ...]:
         """Return a job's history."""
-        return await reading.events(self._database, job_id)
+        return await queries.events(self._database, job_id)
 
     async def attempts(self, job_id: str) -> tuple[Attempt, ...]:
         """Return a job's attempts."""
-        return await reading.attempts(self._database, job_id)
+        return await queries.attempts(self._database, job_id)
 
     async def late_results(self, job_id: str) -> tuple[LateResult, ...]:
         """Return what arrived after the deadline."""
-        return await reading.late_results(self._database, job_id)
+        return await queries.late_results(self._database, job_id)
 
     async def changes_since(
         self, sequence: int, *, owner: str | None = None, limit: int = 500
     ) -> tuple[JobEvent, ...]:
         """Return events after `sequence`."""
-        return await reading.changes_since(self._database, sequence, owner, limit)
+        return await queries.changes_since(self._database, sequence, owner, limit)
 
     async def last_sequence(self) -> int:
         """Return the sequence to start a stream of changes from."""
-        return await reading.last_sequence(self._database)
+        return await queries.last_sequence(self._database)
 
     async def wait_for_changes(self, sequence: int, timeout: float) -> bool:
         """Wait until there may be events after `sequence`."""
         ends_at = self._clock.monotonic() + timeout
         while True:
-            seen = self._notifier.changes.rings
-            if await reading.has_changes(self._database, sequence):
+            seen = self._notifier.changes.count
+            if await queries.has_changes(self._database, sequence):
                 return True
             remaining = ends_at - self._clock.monotonic()
             if not await self._notifier.wait_for_changes(seen, remaining):
@@ -312,15 +312,15 @@ class PostgresStore:
         self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[tuple[DeadLetter, ...], str | None]:
         """Return dead letters, newest failure first."""
-        return await reading.dead_letters(self._database, where, cursor, limit)
+        return await queries.dead_letters(self._database, where, cursor, limit)
 
     async def dead_letter_groups(self) -> tuple[DeadLetterGroup, ...]:
         """Return the dead letters by group."""
-        return await reading.dead_letter_groups(self._database)
+        return await queries.dead_letter_groups(self._database)
 
     async def stats(self) -> Stats:
         """Return the maintained counters."""
-        return await reading.stats(self._database)
+        return await queries.stats(self._database)
 
     async def declare_downstreams(
         self,

@@ -1,10 +1,9 @@
-"""One tick of a worker: record what finished, then claim what comes next.
+"""One tick of a worker: record what finished, then claim the next jobs.
 
-Where no breaker and no limit has a say it is one round trip, and one transaction with it. Where a
-report changes a breaker, or jobs wait in a lane that has a limit, an open breaker or a backlog to
-be let go gradually, it is a transaction of several statements. A worker finds out about such lanes
-by its claim; the first time, what it finished is committed by then and the claim follows in a
-transaction of its own.
+Usually that is one statement. Where a report changes a breaker, or jobs wait in a lane with a
+limit or with a breaker that is not simply closed, it is a transaction of several statements. The
+claim finds such lanes; the first time, the reports are committed by then, and a second transaction
+claims.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +15,12 @@ from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.model import Claim, Finished, Lease
 from holdfast.jobs.store_port import ClaimRequest, Overruled, Refused, StoreUnavailable, TickResult
 from holdfast.store.postgres import downstreams
-from holdfast.store.postgres.claim import CarefulClaim, Started, freely
+from holdfast.store.postgres.claim import CheckedClaim, Started, unchecked
+from holdfast.store.postgres.columns import PAGE, TIMED_OUT
 from holdfast.store.postgres.connection import Connection, Database, Row, rows
 from holdfast.store.postgres.downstreams import KnownDownstreams
 from holdfast.store.postgres.finish import NO_REPORTS, OVERRULINGS, REFUSALS, report_columns
 from holdfast.store.postgres.lanes import Lane, Lanes
-from holdfast.store.postgres.values import PAGE, TIMED_OUT
 
 _SEQS_KEPT = 100_000
 _NOTHING = repeat(None)
@@ -40,14 +39,14 @@ class TickWork:
     moved: list[DownstreamRecord] = field(default_factory=list)
     wake_at: float | None = None
     outdated: bool = False
-    needs_care: bool = False
+    needs_check: bool = False
 
     def read(self, finished: Sequence[Finished], lines: Sequence[Row]) -> None:
         """Take in the lines of an answer."""
         for line in lines:
             match line["what"]:
                 case "claims":
-                    self.started.append(freely(line))
+                    self.started.append(unchecked(line))
                 case "stale" | "late" as reason:
                     lease = finished[line["number"] - 1].lease
                     self.refused.append(Refused(lease, REFUSALS[reason]))
@@ -62,8 +61,8 @@ class TickWork:
                     self.now = line["at"]
                 case "outdated":
                     self.outdated = True
-                case "care":
-                    self.needs_care = True
+                case "check":
+                    self.needs_check = True
 
 
 class Ticker:
@@ -75,7 +74,7 @@ class Ticker:
         self._known = KnownDownstreams(database)
         self._seqs: dict[str, int] = {}
         self._served = 0
-        self._needs_care = False
+        self._needs_check = False
 
     async def tick(
         self,
@@ -85,23 +84,23 @@ class Ticker:
         now: float | None,
     ) -> TickResult:
         """Do one tick; its `mark` is for the caller to fill in."""
-        # In the order in which the database finds them, and everybody locks them.
+        # All workers lock jobs in this order, which is also that of the primary key.
         seqs = self._seqs
         finished = sorted(finished, key=lambda item: seqs.get(item.lease.job_id, 0))
         reports = downstreams.by_name(item.report for item in finished if item.report is not None)
         versions = await self._known.quiet_versions(reports) if reports else {}
-        needs_care = self._needs_care and request is not None and request.limit > 0
-        if versions is None or needs_care or len(finished) > PAGE:
-            work = await self._tick_carefully(worker_id, finished, request, now)
+        needs_check = self._needs_check and request is not None and request.limit > 0
+        if versions is None or needs_check or len(finished) > PAGE:
+            work = await self._tick_with_checks(worker_id, finished, request, now)
         else:
             work = await self._tick_at_once(worker_id, finished, request, now, versions)
             if work.outdated:
                 self._known.forget(reports)
-                work = await self._tick_carefully(worker_id, finished, request, now)
-            elif work.needs_care and request is not None:
+                work = await self._tick_with_checks(worker_id, finished, request, now)
+            elif work.needs_check and request is not None:
                 await self._claim_later(worker_id, request, now, work)
         if request is not None:
-            self._needs_care = work.needs_care
+            self._needs_check = work.needs_check
         forget = self._seqs.pop
         for item in finished:
             forget(item.lease.job_id, None)
@@ -144,7 +143,7 @@ class Ticker:
             "after": self._served,
         }
 
-    async def _tick_carefully(
+    async def _tick_with_checks(
         self,
         worker_id: str,
         finished: Sequence[Finished],
@@ -184,10 +183,10 @@ class Ticker:
     async def _claim_later(
         self, worker_id: str, request: ClaimRequest, now: float | None, work: TickWork
     ) -> None:
-        """Claim in a transaction of its own, after one that found lanes which need care.
+        """Claim in a second transaction, after one that found lanes to be checked.
 
-        What was finished is committed by then, and told even where this fails: an outage is for
-        the next tick to meet.
+        The reports are committed by then, and answered even where this fails: the next tick will
+        notice the outage.
         """
         moment = work.now if now is None else now
 
@@ -205,7 +204,7 @@ class Ticker:
         work.timed_out += later.timed_out
         work.moved += later.moved
         work.wake_at = later.wake_at
-        work.needs_care = later.needs_care
+        work.needs_check = later.needs_check
 
     async def _claim_in(
         self,
@@ -215,13 +214,13 @@ class Ticker:
         work: TickWork,
         reports: Sequence[Any],
     ) -> None:
-        claim = CarefulClaim(connection, worker_id, request, work.now, self._served)
+        claim = CheckedClaim(connection, worker_id, request, work.now, self._served)
         await claim.run(downstreams.by_name(reports))
         work.started += claim.started
         work.timed_out += claim.timed_out
         work.moved += claim.moved
         work.wake_at = claim.wake_at
-        work.needs_care = claim.needs_care
+        work.needs_check = claim.needs_check
 
     async def _result(
         self, worker_id: str, request: ClaimRequest | None, work: TickWork
@@ -235,10 +234,10 @@ class Ticker:
                 served.update(line["lanes"])
                 lanes = await self._lanes.by_id(served)
                 claims += _claims(started, lanes, worker_id, work.now, expires_at)
-                if len(self._seqs) > _SEQS_KEPT:  # workers that never reported
+                if len(self._seqs) > _SEQS_KEPT:  # of workers that never reported
                     self._seqs.clear()
                 self._seqs.update(zip(line["ids"], line["seqs"], strict=True))
-            # The lane that came last on the way round from the one served before.
+            # The last one in the round that began after the lane served before.
             self._served = max(served, key=lambda lane: (lane <= self._served, lane))
         return TickResult(
             claims=tuple(claims),
@@ -261,7 +260,7 @@ def _claims(
     ) = started.line  # fmt: skip
     columns = zip(
         ids, tokens, lane_ids, arguments, attempts, max_attempts, owners or _NOTHING, created_ats,
-        deadlines or _NOTHING, metas or _NOTHING, started.leaves, strict=False,
+        deadlines or _NOTHING, metas or _NOTHING, started.admitted, strict=False,
     )  # fmt: skip
     claims = []
     for (

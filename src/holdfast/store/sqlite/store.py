@@ -40,7 +40,7 @@ from holdfast.store.sqlite import (
     enqueue,
     maintenance,
     migrations,
-    reading,
+    queries,
     tick,
 )
 from holdfast.store.sqlite.connection import check_process, check_version
@@ -136,7 +136,7 @@ class SQLiteStore:
 
     async def ping(self) -> float:
         """Answer with the store's clock after reading from the file."""
-        await self._read(reading.last_sequence)
+        await self._read(queries.last_sequence)
         return self._clock.wall()
 
     async def missing(self) -> Missing:
@@ -149,7 +149,7 @@ class SQLiteStore:
 
     async def schema_version(self) -> int:
         """Return the number of the last migration that was applied."""
-        return await self._read(reading.schema_version)
+        return await self._read(queries.schema_version)
 
     async def enqueue(
         self, jobs: Sequence[NewJob], *, now: float | None = None
@@ -237,7 +237,7 @@ class SQLiteStore:
 
     async def get(self, job_id: str, *, now: float | None = None) -> Job | None:
         """Return one job with its arguments."""
-        return await self._read(lambda view: reading.get(view, job_id, self._now(now)))
+        return await self._read(lambda view: queries.get(view, job_id, self._now(now)))
 
     async def list_jobs(
         self,
@@ -249,30 +249,30 @@ class SQLiteStore:
     ) -> Page:
         """Return jobs, newest first."""
         return await self._read(
-            lambda view: reading.list_jobs(view, where, cursor, limit, self._now(now))
+            lambda view: queries.list_jobs(view, where, cursor, limit, self._now(now))
         )
 
     async def events(self, job_id: str) -> tuple[JobEvent, ...]:
         """Return a job's history."""
-        return await self._read(lambda view: reading.events(view, job_id))
+        return await self._read(lambda view: queries.events(view, job_id))
 
     async def attempts(self, job_id: str) -> tuple[Attempt, ...]:
         """Return a job's attempts."""
-        return await self._read(lambda view: reading.attempts(view, job_id))
+        return await self._read(lambda view: queries.attempts(view, job_id))
 
     async def late_results(self, job_id: str) -> tuple[LateResult, ...]:
         """Return what arrived after the deadline."""
-        return await self._read(lambda view: reading.late_results(view, job_id))
+        return await self._read(lambda view: queries.late_results(view, job_id))
 
     async def changes_since(
         self, sequence: int, *, owner: str | None = None, limit: int = 500
     ) -> tuple[JobEvent, ...]:
         """Return events after `sequence`."""
-        return await self._read(lambda view: reading.changes_since(view, sequence, owner, limit))
+        return await self._read(lambda view: queries.changes_since(view, sequence, owner, limit))
 
     async def last_sequence(self) -> int:
         """Return the sequence of the newest event."""
-        return await self._read(reading.last_sequence)
+        return await self._read(queries.last_sequence)
 
     async def wait_for_changes(self, sequence: int, timeout: float) -> bool:
         """Wait until there may be events after `sequence`."""
@@ -286,15 +286,15 @@ class SQLiteStore:
     ) -> tuple[tuple[DeadLetter, ...], str | None]:
         """Return dead letters, newest failure first."""
         now = self._clock.wall()
-        return await self._read(lambda view: reading.dead_letters(view, where, cursor, limit, now))
+        return await self._read(lambda view: queries.dead_letters(view, where, cursor, limit, now))
 
     async def dead_letter_groups(self) -> tuple[DeadLetterGroup, ...]:
         """Return the dead letters by group."""
-        return await self._read(reading.dead_letter_groups)
+        return await self._read(queries.dead_letter_groups)
 
     async def stats(self) -> Stats:
         """Return the maintained counters."""
-        return await self._read(reading.stats)
+        return await self._read(queries.stats)
 
     async def declare_downstreams(
         self, settings: Sequence[DownstreamSettings], *, now: float | None = None

@@ -32,17 +32,17 @@ BEGIN
 END
 $$;
 
--- The lanes of some queues and kinds where ready jobs wait, found by leaping from one lane to the
--- next in the index, so that it matters how many lanes there are and not how many jobs. It leaps
--- backwards: at its end a lane has jobs, at its beginning what was taken and is not swept yet.
--- stance: free, to be taken from at once; held, not now; care, a limit or a breaker must be asked.
+-- The lanes of some queues and kinds with ready jobs, by a loose index scan: its cost depends on the
+-- number of lanes, not of jobs. It runs backwards, because the entries at the front of a lane may be
+-- of claimed jobs that are not vacuumed yet.
+-- stance: free, may be claimed from at once; held, not now; check, a limit or a breaker decides.
 CREATE OR REPLACE FUNCTION holdfast.waiting_lanes(p_queues text[], p_kinds text[], t double precision)
 RETURNS TABLE (
     lane integer, queue text, downstream text, kind text, generation bigint,
     open_until double precision, stance text
 )
 LANGUAGE sql STABLE AS $$
-    WITH RECURSIVE leap (lane) AS (
+    WITH RECURSIVE lane_list (lane) AS (
         (
             SELECT jobs.lane
             FROM holdfast.jobs
@@ -54,12 +54,12 @@ LANGUAGE sql STABLE AS $$
         SELECT (
             SELECT jobs.lane
             FROM holdfast.jobs
-            WHERE jobs.ready AND jobs.lane < leap.lane
+            WHERE jobs.ready AND jobs.lane < lane_list.lane
             ORDER BY jobs.lane DESC, jobs.priority, jobs.ready_at DESC, jobs.seq DESC
             LIMIT 1
         )
-        FROM leap
-        WHERE leap.lane IS NOT NULL
+        FROM lane_list
+        WHERE lane_list.lane IS NOT NULL
     )
     SELECT
         lanes.id, lanes.queue, lanes.downstream, lanes.kind, downstreams.generation,
@@ -71,19 +71,19 @@ LANGUAGE sql STABLE AS $$
                 OR (downstreams.holds AND downstreams.open_until > t)
             ) THEN 'held'
             WHEN downstreams.state = 'CLOSED'
-                AND NOT downstreams.needs_care
+                AND NOT downstreams.needs_check
                 AND coalesce(downstreams.ramp_until, 0) <= t THEN 'free'
-            ELSE 'care'
+            ELSE 'check'
         END
-    FROM leap
-    JOIN holdfast.lanes ON lanes.id = leap.lane
+    FROM lane_list
+    JOIN holdfast.lanes ON lanes.id = lane_list.lane
     LEFT JOIN holdfast.downstreams ON downstreams.name = lanes.downstream
     WHERE lanes.queue = ANY (p_queues) AND lanes.kind = ANY (p_kinds)
 $$;
 
--- Share out `p_limit` jobs among lanes: every (queue, downstream) an equal share, within it by
+-- Share `p_limit` jobs among lanes: an equal share for every (queue, downstream), within it by
 -- priority and time over all its kinds, beginning after the lane `p_after` that was served last.
--- Looks at no more jobs of a lane than its share; call it again for what some leave over.
+-- Reads no more jobs of a lane than its share; call it again for what some lanes leave over.
 CREATE OR REPLACE FUNCTION holdfast.share_out(p_lanes integer[], p_limit integer, p_after integer)
 RETURNS TABLE (lane integer, quota integer)
 LANGUAGE sql STABLE AS $$
@@ -117,8 +117,8 @@ LANGUAGE sql STABLE AS $$
     SELECT chosen.id, count(*)::integer FROM chosen GROUP BY chosen.id
 $$;
 
--- Take up to `quota` ready jobs of each lane, whose permits are of `generation`; no more in all than
--- a page of history has lines.
+-- Claim up to `quota` ready jobs of each lane, with permits of `generation`; at most 10000 in all, for
+-- they share a page of history.
 CREATE OR REPLACE FUNCTION holdfast.take(
     p_worker text,
     p_lanes integer[],
@@ -193,7 +193,7 @@ BEGIN
 END
 $$;
 
--- Claim what is asked for, where every lane with something to give is free.
+-- Claim jobs, where no lane with ready jobs must be checked first.
 CREATE OR REPLACE FUNCTION holdfast.claim(
     p_worker text, p_request holdfast.request, p_timeout text[], t double precision
 ) RETURNS SETOF holdfast.tick_line
@@ -206,7 +206,7 @@ DECLARE
     quotas integer[];
     generations_taken bigint[];
     remaining integer := p_request.most;
-    needs_care boolean;
+    needs_check boolean;
     cools_at double precision;
 BEGIN
     line.what := 'wake';
@@ -214,9 +214,9 @@ BEGIN
     SELECT
         array_agg(lane ORDER BY lane) FILTER (WHERE stance = 'free'),
         array_agg(generation ORDER BY lane) FILTER (WHERE stance = 'free'),
-        bool_or(stance = 'care' OR (stance = 'free' AND kind = ANY (p_request.limited))),
+        bool_or(stance = 'check' OR (stance = 'free' AND kind = ANY (p_request.limited))),
         min(open_until) FILTER (WHERE stance = 'held')
-    INTO free, generations, needs_care, cools_at
+    INTO free, generations, needs_check, cools_at
     FROM holdfast.waiting_lanes(p_request.queues, p_request.kinds, t);
     line.at := least(line.at, cools_at);
     IF line.at IS NOT NULL THEN
@@ -225,9 +225,9 @@ BEGIN
     IF remaining <= 0 THEN
         RETURN;
     END IF;
-    IF needs_care THEN
+    IF needs_check THEN
         line := NULL;
-        line.what := 'care';
+        line.what := 'check';
         RETURN NEXT line;
         RETURN;
     END IF;

@@ -1,6 +1,6 @@
--- What people, handlers and maintenance ask for. Each locks its jobs first.
+-- Changes that people, handlers and maintenance ask for. Each function locks its jobs first.
 
--- Let an uploaded job go: to the queue, or to failed, where `p_error` is code, message and group.
+-- Move an uploaded job to queued, or to failed, where `p_error` is code, message and group.
 CREATE OR REPLACE FUNCTION holdfast.leave_uploaded(
     p_id text, p_target holdfast.status, p_error text[], p_now double precision
 ) RETURNS text
@@ -55,7 +55,7 @@ BEGIN
 END
 $$;
 
--- Let a queued job that waits for its time start at once; one that is due stays in its place.
+-- Make a queued job that waits for its time ready at once; one that is due keeps its place.
 CREATE OR REPLACE FUNCTION holdfast.expedite(p_id text, p_now double precision) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -111,7 +111,7 @@ BEGIN
 END
 $$;
 
--- Answers in the order of the ids; the jobs are locked in the order of their own.
+-- Retry failed jobs. Jobs are locked in the order of their ids; the answers are in the order given.
 CREATE OR REPLACE FUNCTION holdfast.retry(p_ids text[], p_now double precision) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -167,7 +167,7 @@ BEGIN
     WHERE seq = holdfast.job_of(p_id) AND status = 'processing' AND token = p_token
     RETURNING seq INTO moved;
     IF moved IS NULL THEN
-        PERFORM holdfast.count_zombies(ARRAY[p_id], ARRAY[p_token]);
+        PERFORM holdfast.count_refused_writes(ARRAY[p_id], ARRAY[p_token]);
         RETURN false;
     END IF;
     IF p_meta IS NOT NULL THEN

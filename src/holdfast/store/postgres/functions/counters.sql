@@ -1,6 +1,6 @@
 -- Counters are appended as deltas and folded now and then.
 
--- Where its lane counts a job.
+-- The counter of its lane that a job belongs to.
 CREATE OR REPLACE FUNCTION holdfast.place_of(p_status holdfast.status, p_ready boolean) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE
@@ -13,7 +13,7 @@ LANGUAGE sql VOLATILE AS $$
     INSERT INTO holdfast.counter_deltas (delta, family, a) VALUES (p_delta, 'total', p_name)
 $$;
 
--- Fold the deltas into the counters; one process at a time, the others leave it to that one.
+-- Fold the deltas into the counters, unless another process does it at this moment.
 CREATE OR REPLACE FUNCTION holdfast.fold_counters() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Jobs past their deadline fail with TIMEOUT; a result that comes later is kept beside them.
+-- Jobs past their deadline fail with TIMEOUT; a result that comes later is stored as late.
 
 -- Fail unfinished jobs, locked by the caller, with TIMEOUT, and return their ids. `p_timeout` is its
 -- message and group.
@@ -25,7 +25,7 @@ BEGIN
 END
 $$;
 
--- Keep a result that came after TIMEOUT, once a token; false where it is not late or was there.
+-- Store a result that came after TIMEOUT, once per token; false where it is not late or not new.
 CREATE OR REPLACE FUNCTION holdfast.keep_late_result(
     p_seq bigint, p_token bigint, p_result text, t double precision
 ) RETURNS boolean
@@ -49,9 +49,10 @@ BEGIN
 END
 $$;
 
--- Fail ready jobs of some lanes that are past their deadline, so that no claim meets them.
-CREATE OR REPLACE FUNCTION holdfast.time_out_ready(p_lanes integer[], p_timeout text[], t double precision)
-RETURNS SETOF holdfast.tick_line
+-- Fail ready jobs of some lanes that are past their deadline, so that no claim takes them.
+CREATE OR REPLACE FUNCTION holdfast.time_out_ready(
+    p_lanes integer[], p_timeout text[], t double precision
+) RETURNS SETOF holdfast.tick_line
 LANGUAGE plpgsql AS $$
 DECLARE
     line holdfast.tick_line;

@@ -2,8 +2,8 @@
 -- that statement began (READ COMMITTED).
 
 -- Create the jobs whose numbers are `wanted`; NULL means all. Fails where an id is taken or a twin
--- exists. The jobs are numbered like the lines of the page of history that begins with them; jobs of
--- another status than the first are on a page of their own.
+-- exists. A job's seq is the sequence of its first event, if all jobs have the same status; events of
+-- another status than the first have their own page.
 CREATE OR REPLACE FUNCTION holdfast.create_jobs(
     p_jobs holdfast.new_jobs, wanted integer[], t double precision
 ) RETURNS void
@@ -46,7 +46,7 @@ BEGIN
     ), named AS (
         -- In order, so that two calls that share ids cannot deadlock.
         INSERT INTO holdfast.ids (id, job, owner) SELECT id, seq, owner FROM created ORDER BY id
-    ), told AS (
+    ), recorded AS (
         INSERT INTO holdfast.history (sequence, at, name, jobs)
         SELECT last_event, t, status, array_agg(seq) FROM created GROUP BY last_event, status
     )
@@ -57,8 +57,8 @@ BEGIN
 END
 $$;
 
--- Create those jobs whose id is free and that have no twin, all or none. Returns a row for each
--- that was not created: its number, and the id of the job that stands in its place.
+-- Create the jobs whose id is free and that have no twin, all or none. Returns one row for each job
+-- that was not created: its number, and the id of the job that exists instead.
 CREATE OR REPLACE FUNCTION holdfast.create_missing_jobs(p_jobs holdfast.new_jobs, t double precision)
 RETURNS TABLE (number integer, twin text)
 LANGUAGE plpgsql AS $$
@@ -71,8 +71,7 @@ DECLARE
     twins text[] := '{}';
 BEGIN
     LOOP
-        -- First of its id, then first of its key among those whose id is free, and nothing stored
-        -- stands in its place.
+        -- The first job of each id, and of those the first of each key, where neither is stored.
         SELECT array_agg(named.number) INTO wanted
         FROM (
             SELECT
@@ -106,8 +105,8 @@ BEGIN
                 PERFORM holdfast.create_jobs(p_jobs, wanted, t);
                 answered := answered || wanted;
             EXCEPTION WHEN unique_violation THEN
-                -- Another caller was first; it has committed by now, so look again. A transaction
-                -- that cannot see what others commit would look in vain.
+                -- Another caller was first and has committed by now, so look again. A transaction
+                -- under REPEATABLE READ never sees that commit: give up.
                 refused := refused + 1;
                 IF refused = 5 THEN
                     RAISE;
@@ -139,18 +138,17 @@ BEGIN
         places := places || found.places;
         twins := twins || found.twins;
         answered := answered || found.places;
-        -- Who is without an answer: a twin has failed between the two looks, or the one before it
-        -- with the same id was not created. Then its place is free.
+        -- A job without an answer: its twin failed between the two statements, or the job before it
+        -- with the same id was not created. Try again.
         EXIT WHEN cardinality(answered) = cardinality(p_jobs.ids);
     END LOOP;
     RETURN QUERY SELECT * FROM unnest(places, twins);
 END
 $$;
 
--- Create jobs, all or none, at most as many as a page of history has lines. `p_notify` wakes workers
--- with the commit; `p_all_new` says that nothing is likely to stand in the way, and fails where
--- something does. Whatever a planner thinks of our tables, on a caller's connection too their rows
--- are found by index.
+-- Create jobs, all or none, at most 10000. `p_notify` wakes workers with the commit. `p_all_new` says
+-- that ids and keys are probably new; the call fails where one is not. The settings are for a
+-- caller's connection, which has none of ours.
 CREATE OR REPLACE FUNCTION holdfast.enqueue(
     p_jobs holdfast.new_jobs, p_all_new boolean, p_notify boolean, p_now double precision
 ) RETURNS TABLE (number integer, twin text)

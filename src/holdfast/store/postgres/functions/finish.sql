@@ -1,7 +1,7 @@
 -- The first half of a worker's tick: record the attempts that have ended.
 
--- Record what most reports are: complete, in time, of a job that is processing under their token.
--- Returns the positions of those that it took.
+-- Record the most common reports: complete, in time, of a job that is processing under their token.
+-- Returns the positions of the reports that were accepted.
 CREATE OR REPLACE FUNCTION holdfast.complete(
     p_reports holdfast.reports,
     t double precision,
@@ -11,7 +11,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     lanes integer[];
     page holdfast.history;
-    -- Where only the job and the duration differ, the jobs are found without looking at reports.
+    -- Where only the job and the duration differ, the jobs are updated without a join.
     uniform boolean := cardinality(p_reports.tokens) = 1
         AND cardinality(p_reports.workers) = 1
         AND p_reports.outcomes = '{complete}'
@@ -19,8 +19,8 @@ DECLARE
         AND array_position(p_reports.durations, NULL) IS NULL
         AND num_nonnulls(p_reports.results, p_reports.metas) = 0;
 BEGIN
-    -- One page for all. Not a subquery of an UPDATE: where a heartbeat has just written to a job,
-    -- its row is judged again, and a subquery with it, which would give it a page of its own.
+    -- Not a subquery of the UPDATE: where a heartbeat has just written to a job, PostgreSQL evaluates
+    -- the row again, and the subquery with it, which would give the job a page of its own.
     page.sequence := holdfast.next_page();
     page.workers := p_reports.workers;
     IF uniform THEN
@@ -116,7 +116,7 @@ BEGIN
 END
 $$;
 
--- Refuse the reports whose positions are not in `done`; a result after TIMEOUT is kept.
+-- Refuse the reports whose positions are not in `done`; a result after TIMEOUT is stored as late.
 CREATE OR REPLACE FUNCTION holdfast.refuse_reports(
     p_reports holdfast.reports, done bigint[], t double precision
 ) RETURNS SETOF holdfast.tick_line
@@ -150,9 +150,9 @@ BEGIN
 END
 $$;
 
--- Record the other reports, those whose positions are not in `done`. One is accepted where its job is
--- processing under its token. A passed deadline goes before what it says, and so does a request to
--- cancel before another try. The rest is refused.
+-- Record the other reports, those whose positions are not in `done`. A report is accepted if its job
+-- is processing under its token, else refused. A passed deadline overrules the report, and a request
+-- to cancel overrules a retry.
 CREATE OR REPLACE FUNCTION holdfast.finish_others(
     p_reports holdfast.reports,
     done bigint[],
@@ -205,15 +205,15 @@ BEGIN
                     WHEN outcome = 'retry' AND exhausted THEN 'failed'
                     ELSE 'queued'
                 END AS target,
-                CASE outcome WHEN 'uncounted' THEN 'retry' ELSE outcome END AS told_as
+                CASE outcome WHEN 'uncounted' THEN 'retry' ELSE outcome END AS event_name
             FROM found
             ORDER BY seq, number
         )
         SELECT
             number, outcome, target, past, ROW(
                 seq, target,
-                CASE target WHEN 'queued' THEN told_as ELSE target END,
-                CASE WHEN past THEN 'timeout' WHEN target = 'queued' THEN told_as ELSE target END,
+                CASE target WHEN 'queued' THEN event_name ELSE target END,
+                CASE WHEN past THEN 'timeout' WHEN target = 'queued' THEN event_name ELSE target END,
                 CASE WHEN past THEN 'TIMEOUT' WHEN target <> 'cancelled' THEN code END,
                 CASE WHEN past THEN p_timeout[1] WHEN target <> 'cancelled' THEN message END,
                 CASE WHEN past THEN p_timeout[2] ELSE error_group END,
@@ -222,11 +222,11 @@ BEGIN
                     WHEN outcome = 'retry' THEN 'attempts_exhausted'
                     ELSE reason
                 END,
-                -- What is handed back at once keeps its place.
+                -- A job that was released without delay keeps its place in the queue.
                 CASE WHEN target = 'queued' AND (outcome <> 'released' OR after > 0)
                     THEN t + greatest(after, 0)
                 END,
-                CASE WHEN target = 'queued' AND told_as = 'retry' THEN after END,
+                CASE WHEN target = 'queued' AND event_name = 'retry' THEN after END,
                 target = 'queued' AND outcome IN ('released', 'uncounted'),
                 duration, meta
             )::holdfast.move AS move

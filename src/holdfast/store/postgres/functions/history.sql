@@ -1,9 +1,9 @@
 -- Writing and reading the history of jobs.
 
--- Transactions commit in another order than they number pages in. So whoever is about to take a
--- number first says from where on: a shared advisory lock on the last number taken, held until it
--- commits. The lowest such lock bounds what a reader may show, see holdfast.settled_sequence.
--- Shared locks never wait for each other. 18502 is "HF".
+-- Transactions may commit in another order than they took page numbers. So before a transaction takes
+-- numbers it announces that by a shared advisory lock on the last number taken, held until it ends.
+-- Readers show only pages up to the lowest such lock, see holdfast.settled_sequence. Shared locks
+-- never wait for each other. 18502 is "HF".
 CREATE OR REPLACE FUNCTION holdfast.announce() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(
@@ -13,7 +13,7 @@ BEGIN
 END
 $$;
 
--- Take the number of a page that a statement is about to fill.
+-- Take the number of a page that a statement is about to write.
 CREATE OR REPLACE FUNCTION holdfast.next_page() RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM holdfast.announce();
@@ -21,7 +21,7 @@ BEGIN
 END
 $$;
 
--- Write one line of history about a job that stays where it is; the caller has locked it.
+-- Add an event to a job that keeps its status; the caller has locked it.
 CREATE OR REPLACE FUNCTION holdfast.tell(p_seq bigint, p_name text, p_meta text, t double precision)
 RETURNS void
 LANGUAGE sql VOLATILE AS $$
@@ -38,7 +38,7 @@ LANGUAGE sql VOLATILE AS $$
     FROM moved
 $$;
 
--- The lines of some jobs' histories, along their chains.
+-- The events of some jobs, along their chains.
 CREATE OR REPLACE FUNCTION holdfast.history_of(p_jobs bigint[]) RETURNS SETOF holdfast.events
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE chain AS (
@@ -54,9 +54,9 @@ LANGUAGE sql STABLE AS $$
     SELECT * FROM chain
 $$;
 
--- The highest sequence below which every event is either there or can never be. The order of the
--- three steps matters: whoever took a number up to the bound had announced itself before it was
--- read, so it is either still among the locks, or has ended and is seen by the next statement.
+-- The highest sequence up to which no open transaction can still commit an event. The order of the
+-- steps matters: a transaction that took a number up to `taken` had announced itself before `taken`
+-- was read, so either its lock is found, or it has ended and the caller's next statement sees it.
 CREATE OR REPLACE FUNCTION holdfast.settled_sequence() RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -75,8 +75,8 @@ BEGIN
 END
 $$;
 
--- The events after `p_sequence` that may be shown. Each line of a page comes after those of the pages
--- before it, which the database does not know: so it is told to sort by both.
+-- The events after `p_sequence` that may be shown. Sorted by page and place, which is the order of
+-- `sequence` and follows the primary key.
 CREATE OR REPLACE FUNCTION holdfast.changes_since(p_sequence bigint, p_owner text, p_limit integer)
 RETURNS TABLE (
     sequence bigint, id text, kind text, owner text, name text, at double precision,

@@ -1,8 +1,8 @@
 -- Leases: extended by heartbeats, rescued when they have run out.
 
--- Count the writes of zombies among leases that hold no more: those whose attempt somebody else has
--- ended. One that the worker's own report has just ended is no zombie's.
-CREATE OR REPLACE FUNCTION holdfast.count_zombies(p_ids text[], p_tokens bigint[]) RETURNS void
+-- Count refused writes: those under leases whose attempt was ended by a rescue or a deadline. A lease
+-- that the worker's own report has just ended is not counted.
+CREATE OR REPLACE FUNCTION holdfast.count_refused_writes(p_ids text[], p_tokens bigint[]) RETURNS void
 LANGUAGE sql VOLATILE AS $$
     INSERT INTO holdfast.counter_deltas (delta, family, a)
     SELECT count(*), 'total', 'refused_writes'
@@ -12,8 +12,8 @@ LANGUAGE sql VOLATILE AS $$
     HAVING count(*) > 0
 $$;
 
--- Let leases last longer, and return those that hold still. A job that somebody else is just writing
--- is not waited for: its lease is extended by the next beat.
+-- Extend leases, and return those that are still valid. A job that is locked at this moment is
+-- skipped: its lease is extended by the next heartbeat.
 CREATE OR REPLACE FUNCTION holdfast.extend(
     p_ids text[], p_tokens bigint[], p_lease double precision, p_now double precision
 ) RETURNS TABLE (id text, token bigint, cancel_requested boolean)
@@ -44,7 +44,7 @@ BEGIN
     SELECT held.id, held.token, held.cancel_requested FROM held;
     GET DIAGNOSTICS holding = ROW_COUNT;
     IF holding < cardinality(p_ids) THEN
-        PERFORM holdfast.count_zombies(p_ids, p_tokens);
+        PERFORM holdfast.count_refused_writes(p_ids, p_tokens);
     END IF;
 END
 $$;

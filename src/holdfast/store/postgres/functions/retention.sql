@@ -31,9 +31,9 @@ END
 $$;
 
 -- Delete finished jobs of one kind and status, oldest first, with all their history: those that
--- finished `p_max_age` seconds ago, and all but the newest `p_max_count`. A page of history goes with
--- the last of its jobs. One process at a time: two that count before either deletes would delete
--- twice as many, and each would leave the pages that they share to the other.
+-- finished `p_max_age` seconds ago, and all but the newest `p_max_count`. A page of history is
+-- deleted with the last of its jobs. One process at a time: two that count before either deletes would
+-- delete twice as many, and each would leave their common pages to the other.
 CREATE OR REPLACE FUNCTION holdfast.delete_finished(
     p_kind text,
     p_status text,

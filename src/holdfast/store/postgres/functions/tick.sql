@@ -1,7 +1,7 @@
 -- One tick of a worker in one round trip: record what finished, then claim.
 
--- One tick. Reports may be empty; nothing is claimed where `most` of the request is NULL. `p_names`
--- and `p_versions` are the downstreams whose reports were found to change nothing at that version.
+-- Reports may be empty; nothing is claimed where `most` of the request is NULL. `p_names` and
+-- `p_versions` are downstreams whose breakers the reports do not change at that version.
 CREATE OR REPLACE FUNCTION holdfast.tick(
     p_names text[],
     p_versions bigint[],

@@ -6,7 +6,7 @@ BEGIN
 END
 $$;
 
--- The table of legal moves, the same as holdfast.jobs.model.MOVES. The conditions stand in the
+-- The table of legal moves, the same as holdfast.jobs.model.MOVES. The conditions are in the
 -- triggers, so that a legal move calls no function; AFTER, because a BEFORE trigger on an update
 -- locks every row a second time.
 CREATE OR REPLACE TRIGGER jobs_are_born BEFORE INSERT ON holdfast.jobs FOR EACH ROW
@@ -28,7 +28,7 @@ EXECUTE FUNCTION holdfast.refuse(
 CREATE OR REPLACE TRIGGER history_stands BEFORE UPDATE ON holdfast.history FOR EACH ROW
 EXECUTE FUNCTION holdfast.refuse('history is append-only');
 
--- And for the statements that take a number a job.
+-- Announce statements that take one page number per job.
 CREATE OR REPLACE FUNCTION holdfast.announce_events() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM holdfast.announce();

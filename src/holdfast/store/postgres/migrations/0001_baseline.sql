@@ -1,11 +1,11 @@
--- The durable job engine: lanes, jobs, their history, downstreams, leadership, counters.
--- Times are epoch seconds of the database's clock; JSON is text, stored as it came. What an index
--- holds is compared byte by byte (COLLATE "C"): that is quicker than by any language's rules.
+-- Lanes, jobs, their history, downstreams, leadership, counters.
+-- Times are epoch seconds of the database's clock; JSON is stored as text, unchanged. Indexed text
+-- is compared byte by byte (COLLATE "C"), which is quicker than by the rules of a language.
 
--- One row a (queue, downstream, kind). A lane of the documentation is all rows of one (queue,
--- downstream); the kinds are kept apart so that one at its limit, or unknown to a worker, is passed
--- over without looking at its jobs. '' is "no downstream". Rows are never changed or deleted, so
--- processes may remember their ids.
+-- One row per (queue, downstream, kind). A lane of the documentation is all rows of one (queue,
+-- downstream); kinds have their own rows so that one at its limit, or unknown to a worker, is
+-- skipped without reading its jobs. '' means no downstream. Rows are never changed or deleted, so
+-- processes may cache them.
 CREATE TABLE holdfast.lanes (
     id         integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue      text COLLATE "C" NOT NULL,
@@ -16,8 +16,8 @@ CREATE TABLE holdfast.lanes (
 CREATE INDEX lanes_by_downstream ON holdfast.lanes (downstream);
 CREATE INDEX lanes_by_kind ON holdfast.lanes (kind);
 
--- Which job has which id and owner, written once. Apart from the jobs themselves: every move of a
--- job enters a new version of its row in all its indexes, and one over random ids costs the most.
+-- The id and owner of each job, written once. Not a unique index of holdfast.jobs: every change of
+-- status adds an entry for the new version of the row to each index.
 CREATE TABLE holdfast.ids (
     id    text   COLLATE "C" PRIMARY KEY,
     job   bigint NOT NULL,
@@ -25,8 +25,8 @@ CREATE TABLE holdfast.ids (
 );
 CREATE INDEX ids_owned ON holdfast.ids (owner, job) WHERE owner IS NOT NULL;
 
--- The statuses of holdfast.jobs.model.JobStatus, those of a finished job last; and how an attempt
--- can end.
+-- The statuses of holdfast.jobs.model.JobStatus, those of finished jobs last; and how an attempt can
+-- end.
 CREATE TYPE holdfast.status AS ENUM (
     'uploaded', 'queued', 'processing', 'complete', 'failed', 'cancelled'
 );
@@ -34,8 +34,8 @@ CREATE TYPE holdfast.outcome AS ENUM (
     'complete', 'retry', 'failed', 'released', 'cancelled', 'lease_lost', 'timeout'
 );
 
--- Where a job stands. `last_event` is the newest page of its history, see holdfast.history. What is
--- never missing and never varies in length comes first: the rest of a row is found by walking it.
+-- One row per job. `last_event` is the newest page of its history, see holdfast.history. Columns of
+-- fixed length that are never NULL come first: PostgreSQL reads those without parsing the row.
 CREATE TABLE holdfast.jobs (
     -- The order of creation. The fillfactor leaves room for the entries of a claim and a completion
     -- beside that of the new job.
@@ -75,8 +75,7 @@ CREATE TABLE holdfast.jobs (
     error_group        text     COLLATE "C",
     dead_letter        text,
     result             text,
-    -- One constraint for all that depends on the status, and a short one: every statement that
-    -- writes a job parses it anew.
+    -- One short constraint: every statement that writes jobs parses it again.
     CONSTRAINT columns_fit_the_status CHECK (
         num_nonnulls(worker_id, lease_expires_at) = CASE status WHEN 'processing' THEN 2 ELSE 0 END
         AND (permit_generation IS NULL OR worker_id IS NOT NULL)
@@ -123,14 +122,13 @@ CREATE INDEX jobs_dead_alike ON holdfast.jobs (kind, error_code, error_group, fi
 CREATE UNIQUE INDEX jobs_dedup ON holdfast.jobs (kind, dedup_key)
     WHERE dedup_key IS NOT NULL AND status NOT IN ('failed', 'cancelled');
 
--- History, append-only, a page for all jobs that one statement moved alike: a page is one row, and
--- each of its lines one element of its arrays. `sequence` is the number of its last line, those
--- before it count down to it; pages are numbered so far apart that there is room for all of them.
--- `previous` is the page with the line before it of the same job, so that a job's history is read
--- along that chain from jobs.last_event, and no index by job must be kept. A page that ends
--- attempts has an `outcome` and with it the rest of the attempts; the one under way is the job's
--- row. An array of workers or metas may be shorter than the others: one worker for all, no metas. An
--- error is alone on its page.
+-- History, append-only. One row is a page: the same event of all jobs that one statement moved, one
+-- array element per job. `sequence` is the number of the page's last event, and those before it count
+-- down from there; pages are numbered 10000 apart, so there is room for all of them. `previous` is
+-- the page with the job's event before this one: a job's history is read along that chain, beginning
+-- at jobs.last_event, and needs no index by job. Events that end attempts have an `outcome` and the
+-- rest of the attempt; a running attempt is in the job's row. The array of workers may have one
+-- element for all jobs, that of metas may be missing. An event with an error has a page of its own.
 CREATE SEQUENCE holdfast.event_sequence AS bigint INCREMENT 10000 MINVALUE 10000;
 CREATE TABLE holdfast.history (
     sequence      bigint PRIMARY KEY,
@@ -153,7 +151,7 @@ CREATE TABLE holdfast.history (
         AND (outcome IS NULL OR num_nulls(workers, tokens, started_ats, durations) = 0)
     )
 );
--- Numbers of many jobs are packed as they are: to compress them costs more than to write them.
+-- Not compressed: that costs more than writing them.
 ALTER TABLE holdfast.history
     ALTER jobs SET STORAGE EXTERNAL,
     ALTER previous SET STORAGE EXTERNAL,
@@ -162,7 +160,7 @@ ALTER TABLE holdfast.history
     ALTER started_ats SET STORAGE EXTERNAL,
     ALTER durations SET STORAGE EXTERNAL;
 
--- The same, a row a line.
+-- The same, one row per job and event.
 CREATE VIEW holdfast.events AS
 SELECT
     history.sequence - cardinality(history.jobs) + line.place AS sequence,
@@ -194,8 +192,8 @@ CREATE TABLE holdfast.late_results (
     PRIMARY KEY (job, token)
 );
 
--- `holds`: jobs wait while it is open. `needs_care`: it has limits that a claim must count for.
--- `ramp_until`: until then its backlog is let go gradually.
+-- `holds`: jobs wait while the breaker is open. `needs_check`: it has limits that a claim must check.
+-- `ramp_until`: until then its backlog is released gradually.
 CREATE TABLE holdfast.downstreams (
     name       text    COLLATE "C" PRIMARY KEY,
     version    bigint  NOT NULL,
@@ -203,7 +201,7 @@ CREATE TABLE holdfast.downstreams (
     open_until double precision,
     ramp_until double precision,
     holds      boolean NOT NULL,
-    needs_care boolean NOT NULL,
+    needs_check boolean NOT NULL,
     state      text    NOT NULL CHECK (state IN ('CLOSED', 'OPEN', 'HALF_OPEN')),
     settings   text    NOT NULL,
     record     text    NOT NULL
@@ -224,8 +222,8 @@ CREATE TABLE holdfast.leaders (
     expires_at double precision NOT NULL
 );
 
--- Counters: what happens is appended to counter_deltas in the transaction that does it, so that
--- no two workers ever wait for one row, and folded into counters now and then. A reader adds both.
+-- Counters: each transaction appends its changes to counter_deltas, so that no two workers wait for
+-- the same row; they are folded into counters now and then. A reader adds both.
 -- Families: lane (id, place), outcome (kind, status, attempts), dead (kind, code, group), total.
 CREATE TABLE holdfast.counters (
     family text   COLLATE "C" NOT NULL,
@@ -290,10 +288,10 @@ WHERE jobs.status = 'processing';
 -- The types that functions take and return. Workers call functions by name, so neither a signature
 -- nor one of these types is ever changed: see docs/explanation/stores.md.
 
--- Jobs to be created, a column an array. One of what no job can miss may hold one value for all of
--- them, but for the ids; one of what a job can miss may be NULL. Where there are dedup keys the jobs
--- come in their order, so that two calls that share some cannot deadlock, and `numbers` are the
--- places, from 1, that they were given in.
+-- Jobs to be created, one array per column. An array of a required column may hold one value for
+-- all jobs, except the ids; one of an optional column may be NULL. Jobs with dedup keys are sorted by
+-- key, so that two calls with common keys cannot deadlock; `numbers` are then their places in the
+-- call, from 1.
 CREATE TYPE holdfast.new_jobs AS (
     ids          text[],
     numbers      integer[],
@@ -310,9 +308,9 @@ CREATE TYPE holdfast.new_jobs AS (
     metas        text[]
 );
 
--- One job's move. `outcome` is how its attempt ended, NULL where nobody runs it. `ready_at` is of
--- those that go back to the queue, NULL where they keep their place; `gives_back` says that the
--- attempt is not to be counted. `duration` is NULL where it is to be measured.
+-- A change of one job's status. `outcome` is how its attempt ended, NULL where it was not running.
+-- `ready_at` is for jobs that return to the queue, NULL where they keep their place; `gives_back` says
+-- that the attempt is not counted. `duration` is NULL where it is to be computed.
 CREATE TYPE holdfast.move AS (
     job         bigint,
     target      holdfast.status,
@@ -329,17 +327,17 @@ CREATE TYPE holdfast.move AS (
     meta        text
 );
 
--- One line of a tick's answer. `what` says which fields mean something:
---   claims     jobs to run: a column an array, those of what may be missing NULL where all miss it
---   stale      the report `number` was refused: the job is no longer its worker's
---   late       the report `number` was refused: its result is kept as a late one
---   failed     the job of report `number` went there instead of where the report says
---   cancelled  the same
+-- One line of a tick's answer. `what` says which fields are used:
+--   claims     jobs to run, one array per column; NULL for an optional column without values
+--   stale      report `number` was refused: its worker no longer has the job
+--   late       report `number` was refused: its result is stored as a late one
+--   failed     report `number` was overruled: its job failed
+--   cancelled  report `number` was overruled: its job was cancelled
 --   timed_out  the job `id` failed at its deadline
---   care       jobs wait in lanes that need a closer look; nothing was claimed
---   wake       something becomes claimable `at`
---   outdated   a downstream is at another version than given; nothing was done
---   now        the time that all this was judged by
+--   check      jobs wait in lanes where a limit or a breaker must be checked; nothing was claimed
+--   wake       a job becomes claimable `at`
+--   outdated   a downstream has another version than given; nothing was done
+--   now        the time used for all of this
 CREATE TYPE holdfast.tick_line AS (
     what         text,
     number       bigint,
@@ -359,9 +357,10 @@ CREATE TYPE holdfast.tick_line AS (
     arguments    text[]
 );
 
--- What a worker reports, a column an array. A job may be given by its seq, which spares looking up
--- its id. Those of tokens, workers and outcomes may hold one value for all reports, and those of what
--- may be missing may be NULL. An outcome is that of an attempt, or `uncounted`: a retry that gives back.
+-- A worker's reports, one array per column. A job is named by its seq where the worker knows it, else
+-- by its id. The arrays of tokens, workers and outcomes may hold one value for all reports, those of
+-- optional columns may be NULL. An outcome is that of an attempt, or `uncounted`: a retry whose
+-- attempt is not counted.
 CREATE TYPE holdfast.reports AS (
     seqs      bigint[],
     ids       text[],
@@ -378,9 +377,8 @@ CREATE TYPE holdfast.reports AS (
     metas     text[]
 );
 
--- What a worker asks for: up to `most` jobs of some queues and kinds, `limited` being those kinds
--- that have a limit of their own, under leases of so many seconds, beginning after the lane that was
--- served last.
+-- A worker's claim: up to `most` jobs of some queues and kinds, under leases of so many seconds,
+-- beginning after the lane that was served last. `limited` are the kinds with a limit of their own.
 CREATE TYPE holdfast.request AS (
     queues  text[],
     kinds   text[],

@@ -1,4 +1,4 @@
--- Claiming with care, statement by statement in one transaction.
+-- Claiming where limits or breakers must be checked, statement by statement in one transaction.
 
 -- name: claim_promote
 SELECT holdfast.promote(:now);

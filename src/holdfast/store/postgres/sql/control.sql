@@ -1,4 +1,4 @@
--- What people and handlers ask for. The functions are in functions/.
+-- Changes that people and handlers ask for; see functions/control.sql.
 
 -- name: control_submit
 SELECT holdfast.leave_uploaded(:id, 'queued', NULL, :now);

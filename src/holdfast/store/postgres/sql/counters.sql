@@ -1,4 +1,4 @@
--- Counters: deltas are appended with what they count, folded now and then, and read together.
+-- Counters: deltas are appended, folded now and then, and read together.
 
 -- name: count_read
 SELECT family, a, b, c, sum(count)::bigint
@@ -9,6 +9,6 @@ FROM (
 ) AS counted
 GROUP BY family, a, b, c;
 
--- What a crash undoes here is folded again later, so the disk is not waited for.
+-- Does not wait for the disk: after a crash the deltas are folded again.
 -- name: count_fold
 SELECT set_config('synchronous_commit', 'off', true), holdfast.fold_counters();

@@ -1,4 +1,4 @@
--- Downstream records. What a claim must see in SQL has columns, the rest is JSON text.
+-- Downstream records. What claims read in SQL has columns, the rest is JSON text.
 
 -- fragment: downstream_columns
 name, version, state, generation, open_until, settings, record
@@ -14,7 +14,7 @@ WHERE name = ANY (CAST(:names AS text[]));
 -- name: downstream_list
 SELECT {{downstream_columns}} FROM holdfast.downstreams ORDER BY name COLLATE "C";
 
--- Everybody locks in the order of names, so that nobody waits in a ring.
+-- All workers lock in the order of names, so that they cannot deadlock.
 -- name: downstream_lock
 SELECT {{downstream_columns}}
 FROM holdfast.downstreams
@@ -24,11 +24,11 @@ FOR UPDATE;
 
 -- name: downstream_create
 INSERT INTO holdfast.downstreams (
-    name, version, state, generation, open_until, settings, record, ramp_until, holds, needs_care
+    name, version, state, generation, open_until, settings, record, ramp_until, holds, needs_check
 )
 VALUES (
     :name, :version, :state, :generation, :open_until, :settings, :record, :ramp_until, :holds,
-    :needs_care
+    :needs_check
 )
 ON CONFLICT (name) DO NOTHING;
 
@@ -42,6 +42,6 @@ UPDATE holdfast.downstreams SET
     record = :record,
     ramp_until = :ramp_until,
     holds = :holds,
-    needs_care = :needs_care
+    needs_check = :needs_check
 WHERE name = :name AND version = :version
 RETURNING version;

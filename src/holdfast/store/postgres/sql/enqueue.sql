@@ -1,4 +1,4 @@
--- Taking jobs in. The first runs on a caller's own connection too.
+-- Creating jobs. The first also runs on a caller's connection.
 
 -- name: enqueue
 SELECT number, twin
@@ -41,7 +41,7 @@ WHERE id = ANY (CAST(:ids AS integer[]));
 -- name: notify
 SELECT pg_notify('holdfast', :payload);
 
--- Which database a connection is one to. Nothing of our schema is touched, for there may be none.
+-- Which database a connection is to. It may have no Holdfast schema, so none of it is used.
 -- name: identity
 SELECT control.system_identifier, CAST(databases.oid AS bigint)
 FROM pg_control_system() AS control, pg_database AS databases

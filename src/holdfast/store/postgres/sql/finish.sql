@@ -1,4 +1,4 @@
--- A worker's tick, in one round trip. The functions are in functions/.
+-- A worker's tick, in one round trip; see functions/tick.sql.
 
 -- name: tick
 SELECT *

@@ -1,4 +1,4 @@
--- The chores. The functions are in functions/.
+-- Maintenance; the functions are in functions/.
 
 -- name: maintain_lead
 INSERT INTO holdfast.leaders AS present (name, holder, term, expires_at)

@@ -13,7 +13,7 @@ from holdfast.jobs.model import Completed, Failed, Finished, JobStatus, NewJob
 from holdfast.jobs.views import JobFilter
 from holdfast.store.joining import numbered
 from holdfast.store.postgres.connection import SETTINGS, SQL
-from holdfast.store.postgres.reading import _parameters, _way_in
+from holdfast.store.postgres.queries import _parameters, _query_for
 
 
 def test_an_event_waits_for_those_of_transactions_begun_before_it(bench):
@@ -261,9 +261,9 @@ async def explain(url, query, **parameters):
 
 
 @pytest.mark.parametrize("where, index", WAYS.items(), ids=lambda value: str(value)[:60])
-def test_every_list_has_its_way_in(postgres_url, where, index):
+def test_every_list_is_read_by_an_index(postgres_url, where, index):
     parameters = {**_parameters(where), "before": 10, "limit": 5, "now": 1.0}
-    plan = asyncio.run(explain(postgres_url, _way_in(where), **parameters))
+    plan = asyncio.run(explain(postgres_url, _query_for(where), **parameters))
     assert index in indexes(plan)
     assert scans(plan) == set()
 

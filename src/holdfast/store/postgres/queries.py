@@ -1,4 +1,4 @@
-"""Answer questions about jobs."""
+"""Read jobs, their history and the counters."""
 
 from collections import defaultdict
 from typing import Any
@@ -41,12 +41,12 @@ async def list_jobs(
     """Return jobs, newest first."""
     (before,) = cursors.decode(cursor, 1) if cursor is not None else (cursors.NEWEST,)
     rows = await database.rows(
-        _way_in(where), **_parameters(where), before=int(before), limit=limit + 1, now=now
+        _query_for(where), **_parameters(where), before=int(before), limit=limit + 1, now=now
     )
     return page_from(rows, limit)
 
 
-def _way_in(where: JobFilter) -> str:
+def _query_for(where: JobFilter) -> str:
     """Choose the index that leaves the least to look at."""
     statuses = set(where.statuses)
     if where.id is not None:

@@ -1,4 +1,4 @@
-"""Small things that several rooms of this store share."""
+"""Columns of rows, as arrays that functions in the database take; and texts they are given."""
 
 from typing import Any
 
@@ -17,21 +17,21 @@ TIMED_OUT = (_TIMED_OUT, normalise_error(_TIMED_OUT))
 """Message and group of `TIMEOUT`, as the functions in the database take them."""
 
 
-def shared(column: list[Any]) -> list[Any]:
-    """Return a column of one value where all are the same: the functions take it for all rows.
+def one_if_equal(column: list[Any]) -> list[Any]:
+    """Return one value where all are equal: the functions take it for all rows.
 
-    asyncpg looks at every element of an array, so the shortest is the best.
+    Encoding an array costs time per element on both sides, and most columns of a bulk are equal.
     """
     return column[:1] if column.count(column[0]) == len(column) else column
 
 
-def sparse(column: list[Any]) -> list[Any] | None:
+def none_if_empty(column: list[Any]) -> list[Any] | None:
     """Return None for a column without a value."""
     return None if column.count(None) == len(column) else column
 
 
 def check_text(what: str, text: str | None) -> None:
-    """Refuse what PostgreSQL's text cannot hold, in words.
+    """Refuse text that PostgreSQL cannot store.
 
     Raises:
         ValueError: it holds a NUL character or half of a surrogate pair.

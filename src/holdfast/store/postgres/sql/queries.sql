@@ -42,7 +42,7 @@ FROM holdfast.jobs
 {{job_details}}
 WHERE jobs.seq = holdfast.job_of(:id);
 
--- Ways into the same list: whichever index leaves the least to look at.
+-- The same list by different indexes; see holdfast.store.postgres.queries.
 -- name: read_jobs
 SELECT {{job_columns}}
 FROM holdfast.jobs
@@ -79,7 +79,7 @@ WHERE jobs.status IN ('uploaded', 'queued') AND jobs.seq < :before AND {{job_fil
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
--- The newest that wait and the newest that run. The latter are few, and all are looked at.
+-- The newest waiting and the newest running jobs. The latter are few, and all are read.
 -- name: read_jobs_unfinished
 SELECT *
 FROM (
@@ -187,7 +187,7 @@ ORDER BY late_results.token;
 -- name: read_lanes
 SELECT id, queue, downstream, kind FROM holdfast.lanes ORDER BY queue, downstream, kind;
 
--- The oldest of each priority that a lane has: one step of the index a priority.
+-- The oldest of each priority that a lane has: one index lookup per priority.
 -- name: read_oldest_ready
 WITH RECURSIVE heads (lane, priority) AS (
     (
