@@ -20,19 +20,19 @@ def test_a_workers_wrong_clock_changes_nothing(postgres_url, tmp_path, skew):
 
     async def go():
         async with fleet.open() as store:
+            # One leads, both work; they run before any time that a job has begins to count.
+            for _ in range(2):
+                fleet.start(skew=skew, lease_seconds=3.0)
             began = await store.ping()
-            run_at, deadline_at = began + 1.5, began + 2.0
+            run_at, deadline_at = began + 1.5, began + 4.0
             await store.enqueue(
                 [
-                    *new(faults.effect, "long", arguments=3.0),
+                    *new(faults.effect, "long", arguments=4.0),  # longer than its lease
                     *new(faults.quick, "planned", run_at=run_at, deadline_at=began + HOUR / 2),
                     *new(faults.later, "delayed", arguments=1.0),
                     *new(faults.slow, "overdue", arguments=60.0, deadline_at=deadline_at),
                 ]
             )
-            # One leads, both work: every lease is three times as short as the longest job.
-            for _ in range(2):
-                fleet.start(skew=skew)
             jobs = {
                 name: await until(lambda name=name: finished(store, name))
                 for name in ("long", "planned", "delayed", "overdue")
