@@ -61,10 +61,10 @@ def play(bench):
     return run
 
 
-async def somebody_waits(connection):
-    """Return once a session on the database of `connection` waits for a lock."""
+async def a_session_waits(connection, sessions=1):
+    """Return once so many sessions on the database of `connection` wait for a lock."""
     async with asyncio.timeout(20):
-        while not await connection.fetchval(
+        while sessions > await connection.fetchval(
             "SELECT count(*) FROM pg_stat_activity "
             "WHERE wait_event_type = 'Lock' AND datname = current_database()"
         ):

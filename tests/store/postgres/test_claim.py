@@ -212,8 +212,8 @@ def test_a_report_and_a_claim_that_need_care_go_together(play):
     play(scenario)
 
 
-def test_what_one_process_learnt_of_a_breaker_another_is_told(bench):
-    """A success that a stale memory takes for nothing still ends the streak."""
+def test_a_success_reported_by_a_process_with_a_stale_cache_ends_the_streak(bench):
+    """The cached record had no streak, so the success would have changed nothing there."""
     policy = BreakerPolicy(consecutive_failures=2, open_for=30)
 
     async def scenario():

@@ -47,7 +47,7 @@ def test_an_unknown_database_is_named(postgres_url):
     assert "name of the database" in told
 
 
-def test_nobody_at_the_address_is_an_outage_not_a_mistake():
+def test_an_address_without_a_server_is_an_outage_not_a_mistake():
     told = refusal(f"postgresql://holdfast:{SECRET[:6]}@127.0.0.1:1/db", StoreUnavailable)
     assert "127.0.0.1:1/db: cannot be reached" in told
     assert SECRET[:6] not in told
@@ -60,7 +60,7 @@ def test_a_host_that_does_not_exist_is_an_outage_too():
 
 
 @pytest.mark.parametrize("option", ["nonsense=1", "work_mem=abc", "server_version=9"])
-def test_an_option_that_the_server_does_not_take_is_told(postgres_url, option):
+def test_an_option_that_the_server_refuses_is_named(postgres_url, option):
     told = refusal(f"{postgres_url}?{option}", StoreUnusable)
     assert "options after the '?' of the address" in told
     assert f'"{option.partition("=")[0]}"' in told
@@ -68,14 +68,14 @@ def test_an_option_that_the_server_does_not_take_is_told(postgres_url, option):
 
 
 @pytest.mark.parametrize("port", [99999, -5])
-def test_a_port_that_cannot_be_one_is_told(port):
+def test_an_impossible_port_is_named(port):
     told = refusal(f"postgresql://holdfast:{SECRET[:6]}@127.0.0.1:{port}/db", StoreUnusable)
     assert "a port of at most 65535" in told
     assert SECRET[:6] not in told
 
 
 @pytest.mark.parametrize("password", ["s3cr3t@", "s3c@r3t"])
-def test_an_at_sign_in_the_password_is_told_how_to_write(password):
+def test_the_error_for_an_at_sign_in_the_password_says_how_to_write_it(password):
     told = refusal(f"postgresql://holdfast:{password}@127.0.0.1:1/db", StoreUnusable)
     assert "written %40" in told
     assert password not in told
@@ -89,7 +89,7 @@ def test_an_at_sign_in_the_password_is_told_how_to_write(password):
         ("postgresql+asyncpg://localhost/db", "not with postgresql+asyncpg://"),
     ],
 )
-def test_a_mistyped_scheme_is_told(url, words):
+def test_a_mistyped_scheme_is_named(url, words):
     assert words in refusal(url, StoreUnusable)
 
 
@@ -284,7 +284,7 @@ def test_a_statement_without_an_answer_is_an_outage(postgres_url):
     asyncio.run(scenario())
 
 
-def test_a_lost_race_is_run_again_and_a_lasting_one_is_told(postgres_url):
+def test_a_deadlock_is_retried_and_raised_if_it_lasts(postgres_url):
     async def scenario():
         database = Database(postgres_url, connections=2, timeout=5)
         await database.open()

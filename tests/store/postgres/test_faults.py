@@ -36,7 +36,7 @@ async def until_it_works(work):
 
 
 @pytest.mark.parametrize("way", ["stop", "kill"])
-def test_a_server_that_is_gone_is_told_at_once_and_found_again(own_server, way):
+def test_a_lost_server_raises_at_once_and_is_found_again(own_server, way):
     async def scenario():
         async with PostgresStore(own_server.url()) as store:
             await store.enqueue([NewJob("a", "work")])
@@ -63,7 +63,7 @@ def test_a_server_that_is_gone_is_told_at_once_and_found_again(own_server, way):
     asyncio.run(scenario())
 
 
-def test_an_outage_is_the_callers_to_tell_and_the_driver_says_nothing(own_server, caplog):
+def test_during_an_outage_the_driver_logs_nothing(own_server, caplog):
     """Whoever waits for the store says so once; hundreds of lines beneath would bury that."""
 
     async def scenario():

@@ -4,7 +4,7 @@ import asyncio
 
 import asyncpg
 import pytest
-from tests.store.postgres.conftest import ANY, BROKEN, jobs, somebody_waits
+from tests.store.postgres.conftest import ANY, BROKEN, a_session_waits, jobs
 
 from holdfast.jobs.model import (
     AttemptOutcome,
@@ -94,7 +94,7 @@ def test_a_report_may_come_through_another_process(bench):
     asyncio.run(scenario())
 
 
-def test_a_report_about_nobody_is_refused(play):
+def test_a_report_about_an_unknown_job_is_refused(play):
     async def scenario(store):
         await store.enqueue(jobs(1))
         (claim,) = (await store.tick("w", claim=ANY)).claims
@@ -177,7 +177,7 @@ def test_a_retry_that_is_not_counted_yields_to_a_request_to_cancel(play):
     assert again is None
 
 
-def test_counted_and_uncounted_retries_of_one_tick_are_told_apart(play):
+def test_counted_and_uncounted_retries_of_one_tick_are_distinguished(play):
     async def scenario(store):
         await store.enqueue(jobs(4))
         claims = (await store.tick("w", claim=ANY)).claims
@@ -239,7 +239,7 @@ def test_a_completion_that_waited_for_a_heartbeat_is_in_the_history(postgres_url
             )
             done = [Finished(claim.lease, Completed()) for claim in claims]
             ticking = asyncio.create_task(store.tick("w", done))
-            await somebody_waits(heartbeat)
+            await a_session_waits(heartbeat)
             await writing.commit()
             await heartbeat.close()
             assert (await ticking).refused == ()

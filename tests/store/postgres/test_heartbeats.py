@@ -1,4 +1,4 @@
-"""Heartbeats: on a connection of their own, waiting for nobody."""
+"""Heartbeats: on a connection of their own, and they wait for no lock."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from holdfast.jobs.store_port import Extended, StoreUnavailable
 from holdfast.store.postgres.store import PostgresStore
 
 
-def test_a_job_that_somebody_is_writing_is_not_waited_for(bench):
+def test_a_heartbeat_skips_a_locked_job(bench):
     async def scenario():
         async with bench.stores(1) as (store,):
             await store.enqueue(jobs(2))

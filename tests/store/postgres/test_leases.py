@@ -83,7 +83,7 @@ def test_more_lost_jobs_than_the_limit_are_rescued_by_the_next_calls(bench, play
     play(scenario)
 
 
-def test_durations_stay_with_their_jobs_in_whatever_order_and_company_they_are_reported(play):
+def test_each_duration_is_recorded_with_its_job_in_any_order_of_reports(play):
     async def scenario(store):
         await store.enqueue(jobs(5), now=10.0)
         claims = {claim.job_id: claim for claim in (await store.tick("w", claim=MANY)).claims}

@@ -125,7 +125,7 @@ def test_a_connection_that_breaks_before_it_listens_does_not_end_the_listening(b
     asyncio.run(scenario())
 
 
-def test_a_busy_process_tells_no_more_often_than_every_few_milliseconds(bench, monkeypatch):
+def test_a_busy_process_notifies_at_most_every_few_milliseconds(bench, monkeypatch):
     monkeypatch.setattr(notify, "_WORK_PAUSE", 0.2)
     monkeypatch.setattr(notify, "_CHANGES_PAUSE", 0.2)
 
@@ -158,7 +158,7 @@ def test_a_process_does_not_wake_itself_twice(bench):
     asyncio.run(scenario())
 
 
-def test_changes_of_another_process_are_heard(bench):
+def test_changes_of_another_process_wake_a_waiting_task(bench):
     async def scenario():
         async with bench.stores(2) as (page, worker):
             await listening(page)
@@ -213,7 +213,7 @@ def test_what_retention_deleted_does_not_wake_a_reader(bench):
     asyncio.run(scenario())
 
 
-def test_nobody_listens_before_somebody_waits(bench):
+def test_a_process_listens_from_the_first_wait_on(bench):
     async def scenario():
         async with bench.stores(1) as (store,):
             await store.enqueue([NewJob("a", "work")])
@@ -229,7 +229,7 @@ def test_nobody_listens_before_somebody_waits(bench):
 
 
 @pytest.mark.parametrize("clock", [SYSTEM_CLOCK])
-def test_a_server_that_is_gone_does_not_end_the_telling(bench, clock):
+def test_notifications_go_on_after_an_outage(bench, clock):
     async def scenario():
         async with bench.stores(1, clock=clock) as (store,):
             connection, heard = await asyncpg.connect(bench.url), []

@@ -44,7 +44,7 @@ def test_a_connection_that_came_back_is_lent_again(postgres_url):
     asyncio.run(scenario())
 
 
-def test_who_comes_when_all_are_lent_waits_in_line(postgres_url):
+def test_callers_wait_in_line_when_all_connections_are_in_use(postgres_url):
     async def scenario():
         async with lending(postgres_url, 1) as pool:
             only = await pool.acquire()
@@ -68,7 +68,7 @@ def test_who_comes_when_all_are_lent_waits_in_line(postgres_url):
     asyncio.run(scenario())
 
 
-def test_a_connection_thrown_away_makes_room_for_who_waits(postgres_url):
+def test_a_discarded_connection_makes_room_for_a_waiting_caller(postgres_url):
     async def scenario():
         async with lending(postgres_url, 1) as pool:
             first = await pool.acquire()
@@ -84,7 +84,7 @@ def test_a_connection_thrown_away_makes_room_for_who_waits(postgres_url):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_who_gives_up_waiting_takes_nothing_along(postgres_url, whole):
+def test_a_caller_that_stops_waiting_keeps_no_connection(postgres_url, whole):
     async def scenario():
         async with lending(postgres_url, 1) as pool:
             only = await pool.acquire()
@@ -135,7 +135,7 @@ def test_a_connection_that_the_server_cut_is_replaced(postgres_url):
     asyncio.run(scenario())
 
 
-def test_who_cannot_connect_leaves_its_place_to_the_next(postgres_url):
+def test_a_caller_that_cannot_connect_leaves_its_place_to_the_next(postgres_url):
     async def scenario():
         fails = asyncio.Event()
         tries = 0
@@ -159,7 +159,7 @@ def test_who_cannot_connect_leaves_its_place_to_the_next(postgres_url):
     asyncio.run(scenario())
 
 
-def test_closing_waits_for_what_is_lent_and_refuses_who_waits(postgres_url):
+def test_closing_waits_for_connections_in_use_and_refuses_waiting_callers(postgres_url):
     async def scenario():
         pool = Pool(lambda: asyncpg.connect(postgres_url), 1)
         only = await pool.acquire()
@@ -237,7 +237,7 @@ def test_a_statement_that_was_cancelled_costs_its_connection_and_no_other_statem
     asyncio.run(scenario())
 
 
-def test_waiting_for_a_connection_in_vain_is_an_outage(postgres_url):
+def test_waiting_too_long_for_a_connection_is_an_outage(postgres_url):
     async def scenario():
         database = Database(postgres_url, connections=1, timeout=0.2)
         await database.open()

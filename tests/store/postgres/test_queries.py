@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import asyncpg
 import pytest
-from tests.store.postgres.conftest import ANY, BROKEN, jobs, somebody_waits
+from tests.store.postgres.conftest import ANY, BROKEN, a_session_waits, jobs
 
 from holdfast.jobs.model import Completed, Failed, Finished, JobStatus, NewJob
 from holdfast.jobs.views import JobFilter
@@ -50,7 +50,7 @@ def test_a_stream_begun_during_a_tick_shows_what_the_tick_does(bench):
                 )
                 finished = [Finished(claim.lease, Completed()) for claim in claims]
                 ticking = asyncio.create_task(store.tick("w", finished, ANY))
-                await somebody_waits(other)
+                await a_session_waits(other)
                 start = await store.last_sequence()
             await ticking
             await other.close()
@@ -160,7 +160,7 @@ def test_what_one_statement_moved_alike_is_one_page(bench):
         "VALUES (1, 0, 'complete', 'complete', '{1}')",
     ],
 )
-def test_history_can_neither_be_rewritten_nor_be_half_told(bench, change):
+def test_history_can_neither_be_rewritten_nor_be_incomplete(bench, change):
     async def scenario():
         async with bench.stores(1) as (store,):
             await store.enqueue(jobs(1))

@@ -40,7 +40,7 @@ def test_counters_that_cannot_be_folded_cost_no_claim(play, monkeypatch):
     play(scenario)
 
 
-def test_an_outage_after_the_reports_are_written_leaves_them_told(play, monkeypatch):
+def test_an_outage_after_the_reports_are_committed_still_answers_them(play, monkeypatch):
     async def scenario(store):
         await store.enqueue(jobs(1))
         claims = (await store.tick("w", claim=ANY)).claims
