@@ -7,6 +7,8 @@ BENCH_VENV ?= .venv-bench
 
 PY := $(VENV)/bin/python
 BENCH_PY := $(BENCH_VENV)/bin/python
+# Without kept bytecode every process that the gate starts compiles all modules that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # What `make run` needs is installed first; what the gate needs comes on top of it.
 RUN_READY := $(VENV)/.ready-run
 READY := $(VENV)/.ready
@@ -51,7 +53,7 @@ check: $(READY) ## Lint, format, types and import directions
 test: check ## The gate: check, then every test under the coverage floor
 	@$(MAKE) --no-print-directory $(TEST_ASSETS) || true
 	@$(PY) -m tests.support.machine || true
-	@$(PY) -m pytest -n 2 --cov --cov-report=term
+	@$(PY) -m pytest -n 3 --cov --cov-report=term
 
 fmt: $(READY) ## Format, and mend what lint can mend by itself
 	$(PY) -m ruff check --fix-only .

@@ -4,6 +4,7 @@ The closing lines say what was not run, and why.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from sybil import Sybil
@@ -18,15 +19,29 @@ pytest_collect_file = Sybil(
 ).pytest()
 
 BROWSER = "tests/browser/"
-ONE_AT_A_TIME = ("tests/acceptance/", BROWSER, "tests/campaigns/", "tests/faults/")
-"""Whose tests start many processes: two of them at once would fight for the machine."""
+MANY_PROCESSES = ("tests/acceptance/", BROWSER, "tests/campaigns/", "tests/faults/")
+"""Whose tests start many processes, and wait for them about as long as they compute."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _unmeasured_processes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let processes that the tests of `MANY_PROCESSES` start run at their own speed.
+
+    Coverage would nearly double the time in which each of them starts. The tests of `cli/`,
+    `children/` and the apps start the same programs and are measured.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.nodeid.startswith(MANY_PROCESSES):
+            patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        yield
 
 
 class Sharing(LoadScopeScheduling):
-    """Where several processes test (`-n 2`), keep the tests of a file together.
+    """Where several processes test (`-n 3`), keep the tests of a file together.
 
-    While one process runs a file of `ONE_AT_A_TIME`, the others run other files as long as there
-    are any. The browser's files share one browser, so they stay together too.
+    The files of `MANY_PROCESSES` take longest and come first, but one process runs other files as
+    long as there are any: it computes while the others wait. The browser's files share one
+    browser, so they stay together too.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -34,15 +49,18 @@ class Sharing(LoadScopeScheduling):
         return BROWSER if file.startswith(BROWSER) else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        taken = any(
-            file.startswith(ONE_AT_A_TIME) and not all(done.values())
-            for other, work in self.assigned_work.items()
-            if other is not node
-            for file, done in work.items()
-        )
-        fitting = (file for file in self.workqueue if file.startswith(ONE_AT_A_TIME) != taken)
+        others = [work for other, work in self.assigned_work.items() if other is not node]
+        free = not all(_starts_many_processes(work) for work in others)
+        fitting = (file for file in self.workqueue if file.startswith(MANY_PROCESSES) == free)
         self.workqueue.move_to_end(next(fitting, next(iter(self.workqueue))), last=False)
         super()._assign_work_unit(node)
+
+
+def _starts_many_processes(work: dict[str, dict[str, bool]]) -> bool:
+    """Say whether a process still has tests of `MANY_PROCESSES` to run."""
+    return any(
+        file.startswith(MANY_PROCESSES) and not all(done.values()) for file, done in work.items()
+    )
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Sharing:

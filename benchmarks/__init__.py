@@ -1,1 +1,1 @@
-"""Holdfast beside its peers, in one run: `make bench`. Only ratios within one run mean anything."""
+"""Holdfast and its peers, measured in one run: `make bench`. Compare only ratios within one run."""

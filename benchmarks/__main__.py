@@ -8,19 +8,20 @@ from benchmarks.measure import Row, Scale, choose_scale
 from benchmarks.report import print_table, write_charts, write_results
 
 SUITES = {
-    "in_process": "guarded calls and breakers beside their peers",
-    "queues_sqlite": "durable jobs on SQLite beside Huey",
-    "queues_postgres": "durable jobs on PostgreSQL beside PGQueuer, Procrastinate and raw SQL",
-    "queues_memory": "durable jobs beside queues in memory: BullMQ, Dramatiq, Celery",
+    "in_process": "guarded calls and breakers, compared with other libraries",
+    "queues_sqlite": "durable jobs on SQLite, compared with Huey",
+    "queues_postgres": "durable jobs on PostgreSQL: also PGQueuer, Procrastinate and raw SQL",
+    "queues_memory": "durable jobs, compared with queues in memory: BullMQ, Dramatiq, Celery",
     "latency": "from enqueue to start on an idle worker",
-    "growth": "what a claim costs over millions of rows",
-    "leases": "what keeping 100 leases alive costs",
-    "uploads": "uploads beside a bare ASGI sink, and how soon a retry is answered",
+    "growth": "the time of a claim on tables of millions of rows",
+    "lanes": "thousands of hosts, each a downstream of its own",
+    "leases": "the CPU time of extending 100 leases",
+    "uploads": "uploads, compared with a bare ASGI app; the response time of a manual retry",
 }
 
 
 def main() -> int:
-    """Run the suites asked for; the exit code says whether every goal was met."""
+    """Run the chosen suites; return 0 if every goal was met, else 1."""
     listed = "\n".join(f"  {name:16s} {what}" for name, what in SUITES.items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
@@ -28,15 +29,19 @@ def main() -> int:
         epilog=f"suites:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("suite", nargs="*", choices=[[], *SUITES], help="default: all of them")
+    parser.add_argument(
+        "suite", nargs="*", choices=[[], *SUITES], metavar="suite", help="default: all suites"
+    )
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="only try it out; nothing is written")
+    size.add_argument(
+        "--quick", action="store_true", help="a trial run with few samples; writes no results"
+    )
     size.add_argument("--full", action="store_true", help="grow the tables to millions of rows")
-    asked = parser.parse_args()
-    scale = Scale.QUICK if asked.quick else Scale.FULL if asked.full else Scale.NORMAL
+    options = parser.parse_args()
+    scale = Scale.QUICK if options.quick else Scale.FULL if options.full else Scale.NORMAL
     choose_scale(scale)
     met = True
-    for suite in asked.suite or list(SUITES):
+    for suite in options.suite or list(SUITES):
         rows: list[Row] = import_module(f"benchmarks.{suite}").rows()
         print_table(rows)
         if scale is not Scale.QUICK:

@@ -1,9 +1,9 @@
-"""What a claim costs over a table that has grown, beside one that is all but empty.
+"""The time of a claim on a large store, relative to an almost empty one.
 
-The large store is filled through the same ports that workers use, so its indexes, counters and
-history are as grown as in real life: N jobs queued, N held by an open downstream, 5 N finished.
-Then both stores take turns: enqueue a batch, claim a batch (this is timed, its commit included),
-complete it. N is 200 000, and 1 000 000 with `--full`.
+The large store is filled through the store port, as workers do, so its indexes, counters and
+history are realistic: N jobs queued, N held, 5 N finished. Then each store in turn enqueues a
+batch, claims a batch (timed, including the commit) and completes it. N is 200 000, and 1 000 000
+with `--full`.
 """
 
 import asyncio
@@ -12,6 +12,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+
+from tests.support.postgres_server import PostgresMissing, PostgresServer
 
 from benchmarks.measure import Row, percentile, sized
 from holdfast.bootstrap import TransactionalStore, open_store
@@ -22,13 +24,12 @@ from holdfast.jobs.model import Claim, Completed, Finished, NewJob
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.store.postgres.store import PostgresStore
-from holdfast.testing.postgres import PostgresMissing, PostgresServer
 
 QUEUE, KIND = "default", "bench.claimed"
 DOWN, HELD_KIND = "down", "bench.held"
 WORKER = "bench"
 BATCH = 500
-"""What a worker claims at most in a tick; large enough that the disk is not all that is timed."""
+"""Jobs per claim, the default limit of a tick; so many that the commit is not the main cost."""
 FILLING = 2_000
 BOUND = 1.3
 _KINDS = {KIND: None, HELD_KIND: None}
@@ -79,7 +80,7 @@ async def _fill(store: TransactionalStore, sizes: Sizes) -> None:
 
 
 async def _one_claim(store: TransactionalStore) -> float:
-    """Return the seconds that claiming one batch took; as many are queued after it as before."""
+    """Return the seconds of claiming one batch; the number of queued jobs stays the same."""
     await _enqueue(store, BATCH)
     begin = time.perf_counter()
     claims = await _claim(store, BATCH)
@@ -89,12 +90,12 @@ async def _one_claim(store: TransactionalStore) -> float:
 
 
 async def _compare(empty: TransactionalStore, large: TransactionalStore) -> float:
-    """Return how many times longer a claim takes on `large`, medians of many in turn."""
+    """Return the median time of a claim on `large`, relative to `empty`, measured in turns."""
     seconds: dict[str, list[float]] = {"empty": [], "large": []}
     for number in range(sized(20, 200)):
         for name, store in (("empty", empty), ("large", large)):
             taken = await _one_claim(store)
-            if number >= 5:  # the first ones prepare statements and warm caches
+            if number >= 5:  # the first rounds prepare statements and warm up caches
                 seconds[name].append(taken)
     return percentile(seconds["large"], 0.5) / percentile(seconds["empty"], 0.5)
 
@@ -117,7 +118,7 @@ async def _on_sqlite(folder: str, sizes: Sizes) -> float:
     addresses = f"sqlite:///{folder}/empty.db", f"sqlite:///{folder}/large.db"
     async with _two(*addresses) as (_, large):
         await _fill(large, sizes)
-    # Opened anew: what filling left in caches and in the log is gone.
+    # Opened again, so that the caches and the log of the filling do not affect the result.
     async with _two(*addresses) as (empty, large):
         return await _compare(empty, large)
 
@@ -130,7 +131,7 @@ async def _on_postgres(server: PostgresServer, sizes: Sizes) -> float:
     async with _two(*addresses) as (_, large):
         await _fill(large, sizes)
     for name in names:
-        # What autovacuum does within a minute or so; here it must not come while we measure.
+        # Vacuum now, so that autovacuum does not run during the measurement.
         server.execute("VACUUM (ANALYZE)", name)
     server.execute("CHECKPOINT")
     async with _two(*addresses) as (empty, large):
@@ -151,7 +152,7 @@ def rows() -> list[Row]:
         print(f"left out, growth on PostgreSQL: {missing}")
     return [
         Row(
-            f"claim of {BATCH} with {sizes}, in times of an empty table",
+            f"claim of {BATCH} with {sizes}, relative to an empty table",
             counts=counts,
             at_most=dict.fromkeys(counts, BOUND),
         )

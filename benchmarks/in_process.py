@@ -1,4 +1,4 @@
-"""Guarded calls and breakers beside their peers: the first four rows of the goals."""
+"""Guarded calls and breakers, compared with other libraries."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ SLOW_SECONDS = 0.2
 
 
 class DownError(Exception):
-    """What the protected function raises while it is down."""
+    """Raised by the protected function while it is down."""
 
 
 def work() -> int:
@@ -101,7 +101,7 @@ def async_calls() -> Row:
 
 
 class Downstream:
-    """Fails until told to recover; then counts who comes in while nobody may leave."""
+    """Fails until `up` is set; then counts calls, each of which takes 20 ms."""
 
     def __init__(self) -> None:
         self.up = False
@@ -127,7 +127,7 @@ async def _count_through(guarded: Guarded, downstream: Downstream, cooldown: flo
 
 
 async def half_open_counts() -> dict[str, float]:
-    """Count how many of 50 simultaneous callers a half-open breaker lets through."""
+    """Count how many of 50 simultaneous calls a half-open breaker permits."""
     counts: dict[str, float] = {}
 
     async def run(name: str, protect: Callable[[Downstream], Guarded], cooldown: float) -> None:
@@ -175,7 +175,7 @@ async def half_open_counts() -> dict[str, float]:
 
 
 def half_open() -> Row:
-    """Measure what a half-open breaker lets through; the count is the result."""
+    """Count the calls that a half-open breaker permits."""
     counts = asyncio.run(half_open_counts())
     return Row(
         f"{CALLERS} callers at a half-open breaker of {TRIALS} trials: calls let through",

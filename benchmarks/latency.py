@@ -1,7 +1,7 @@
-"""From the call that enqueues to the first line of the handler, on a worker that is idle.
+"""The time from the enqueue call to the first line of the handler, on an idle worker.
 
-One job at a time, with pauses of uneven length so that no timer is met in step. On PostgreSQL the
-job comes from an engine of its own: the worker learns of it from the server alone.
+One job at a time, with random pauses so that no polling interval is hit regularly. On PostgreSQL
+the job is enqueued by a second engine, so the worker is notified only by the server.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ from huey import SqliteHuey
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.qm import QueueManager
 from pgqueuer.queries import Queries
+from tests.support.postgres_server import PostgresMissing, PostgresServer
 
+from benchmarks.holdfast_queue import OURS, fresh_database, working
 from benchmarks.measure import Row, percentile, ratios_to_ours, sized
-from benchmarks.ours import OURS, fresh_database, working
 from holdfast.bootstrap import Engine
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
-from holdfast.testing.postgres import PostgresMissing, PostgresServer
 
-HUEY = "Huey (as it comes, polling)"
+HUEY = "Huey (default polling)"
 HUEY_QUICK = "Huey (polling every 10 ms)"
 PGQUEUER = "PGQueuer (LISTEN/NOTIFY)"
 PROCRASTINATE = "Procrastinate (LISTEN/NOTIFY)"
@@ -46,13 +46,13 @@ async def note_start(_ctx: JobContext) -> None:
 
 
 def _note() -> None:
-    global _at  # noqa: PLW0603 - a handler has nowhere else to leave it
+    global _at  # noqa: PLW0603 - the handler has no other place for it
     _at = time.perf_counter()
     _started.set()
 
 
 async def _measure(enqueue: Callable[[], Awaitable[object]], samples: int) -> list[float]:
-    """Return the milliseconds of each of `samples` jobs, after some that warm up."""
+    """Return the milliseconds of each of `samples` jobs, after five warm-up jobs."""
     global _started  # noqa: PLW0603
     _started = asyncio.Event()
     rng, found = random.Random(1), []
@@ -166,7 +166,7 @@ def _row(work: str, found: dict[str, list[float]], bound: float) -> Row:
 
 
 def _in_turns(contenders: dict[str, Callable[[], list[float]]]) -> dict[str, list[float]]:
-    """Return the milliseconds of each contender, pooled over its turns."""
+    """Return the milliseconds of each contender, from all its turns."""
     found: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(sized(1, 3)):
         for name, run in contenders.items():
@@ -175,7 +175,7 @@ def _in_turns(contenders: dict[str, Callable[[], list[float]]]) -> dict[str, lis
 
 
 def embedded() -> Row:
-    """Measure it on SQLite, in one process."""
+    """Measure the latency on SQLite, in one process."""
 
     def in_folder(run: Callable[[str], list[float]]) -> list[float]:
         with tempfile.TemporaryDirectory() as folder:
@@ -192,7 +192,7 @@ def embedded() -> Row:
 
 
 def on_postgres(server: PostgresServer) -> Row:
-    """Measure it on PostgreSQL, where the job comes over another connection."""
+    """Measure the latency on PostgreSQL, with the job enqueued on another connection."""
 
     def on_server(name: str, run: Callable[[str, int], Coroutine[Any, Any, list[float]]]):
         with fresh_database(server, migrated=name == OURS) as url:

@@ -1,8 +1,9 @@
-"""What keeping leases alive costs: CPU of the worker's process, and of a server of our own.
+"""The CPU time of extending leases, in the worker's process and in a private database server.
 
 A worker extends all its leases in one statement, every 30 seconds by default. Here they are
-extended far more often, so that there is something to measure; the share is what one extension
-took, over those 30 seconds.
+extended far more often, to have enough to measure; the result is the time of one extension divided
+by 30 seconds. Twice a second the worker also checks that it is registered, and looks for requests
+to cancel; that is measured in the same way.
 """
 
 import asyncio
@@ -14,8 +15,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from tests.support.postgres_server import PostgresMissing, PostgresServer
+
+from benchmarks.holdfast_queue import fresh_database
 from benchmarks.measure import Row, sized
-from benchmarks.ours import fresh_database
 from holdfast.bootstrap import Engine
 from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
@@ -23,8 +26,8 @@ from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.model import JobStatus, Lease
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.jobs.views import JobFilter
+from holdfast.jobs.worker.heartbeat import CHECK_EVERY
 from holdfast.jobs.worker.options import WorkerOptions
-from holdfast.testing.postgres import PostgresMissing, PostgresServer
 
 LEASES = 100
 BOUND = 0.1
@@ -45,13 +48,13 @@ def _nothing() -> float:
 
 
 def _server_cpu(server: PostgresServer, database: str) -> Callable[[], float]:
-    """Return what tells the CPU seconds of the server's processes that serve `database`."""
-    question = f"SELECT pid FROM pg_stat_activity WHERE datname = '{database}'"
+    """Return a function that reads the CPU seconds of the server processes of `database`."""
+    query = f"SELECT pid FROM pg_stat_activity WHERE datname = '{database}'"
     ticks = os.sysconf("SC_CLK_TCK")
 
     def seconds() -> float:
         total = 0
-        for (pid,) in server.execute(question):
+        for (pid,) in server.execute(query):
             with suppress(OSError):
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 total += int(fields[11]) + int(fields[12])
@@ -60,13 +63,27 @@ def _server_cpu(server: PostgresServer, database: str) -> Callable[[], float]:
     return seconds if server.private else _nothing
 
 
-def _share(seconds: float, extensions: int) -> float:
-    """Return the percentage of one core that extending at the default pace takes."""
-    return round(100 * max(seconds, 0.0) / extensions / DEFAULTS.extend_every, 5)
+def _share(seconds: float, times: int, interval: float = DEFAULTS.extend_every) -> float:
+    """Return the percentage of one core that something takes which is done at each interval."""
+    return round(100 * max(seconds, 0.0) / times / interval, 5)
+
+
+async def _check(engine: Engine, server_cpu: Callable[[], float]) -> float:
+    """Check the registration and the requests to cancel repeatedly; return the percentage."""
+    heartbeats, checks = engine.store.heartbeats(), sized(100, 2000)
+    await heartbeats.register("bench")
+    await heartbeats.cancel_requests("bench")
+    before, begin = server_cpu(), time.process_time()
+    for _ in range(checks):
+        await heartbeats.register("bench")
+        await heartbeats.cancel_requests("bench")
+    taken = time.process_time() - begin + server_cpu() - before
+    await heartbeats.close()
+    return _share(taken, checks, CHECK_EVERY)
 
 
 async def _extension(engine: Engine, server_cpu: Callable[[], float]) -> float:
-    """Extend 100 leases again and again; return the share of all CPU that it takes."""
+    """Extend 100 leases repeatedly; return the percentage of one core, as `_share` defines it."""
     await engine.enqueue_many([JobRequest(wait, None) for _ in range(LEASES)])
     kinds = dict.fromkeys(engine.kinds)
     request = ClaimRequest(LEASES, tuple({kind.queue for kind in engine.kinds.values()}), kinds)
@@ -91,8 +108,8 @@ async def _extension(engine: Engine, server_cpu: Callable[[], float]) -> float:
 
 
 async def _worker_cpu(engine: Engine, options: WorkerOptions, seconds: float) -> float:
-    """Return the CPU seconds of a worker with 100 running jobs, once they run."""
-    global _running  # noqa: PLW0603 - a handler has nowhere else to say that it runs
+    """Return the CPU seconds of a worker with 100 running jobs, after all have started."""
+    global _running  # noqa: PLW0603 - the handler has no other place for it
     _running = asyncio.Semaphore(0)
     await engine.enqueue_many([JobRequest(wait, None) for _ in range(LEASES)])
     task = asyncio.create_task(engine.work(options=options))
@@ -104,14 +121,14 @@ async def _worker_cpu(engine: Engine, options: WorkerOptions, seconds: float) ->
     taken = time.process_time() - begin
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    handed_back = JobFilter(statuses=(JobStatus.QUEUED,))
-    for job in (await engine.list(handed_back, limit=LEASES)).jobs:
+    released = JobFilter(statuses=(JobStatus.QUEUED,))
+    for job in (await engine.list(released, limit=LEASES)).jobs:
         await engine.cancel(job.id)
     return taken
 
 
 async def _heartbeat(engine: Engine) -> float:
-    """Return the share of a whole heartbeat in a running worker: with its thread, less without."""
+    """Return the percentage of the whole heartbeat: a worker with it, less a worker without it."""
     seconds, every = sized(2, 20), 0.05
     quiet = replace(
         DEFAULTS, concurrency=LEASES, maintenance=None, poll_interval=60, shutdown_seconds=0
@@ -126,10 +143,12 @@ def _measure(url: Callable[[], str], cpu: Callable[[], float], store: str) -> di
         async with Engine(url(), apps=[app]) as engine:
             beat = await _heartbeat(engine)
             alone = await _extension(engine, cpu)
-        whose = "worker and server" if cpu is not _nothing else "worker"
+            checked = await _check(engine, cpu)
+        measured = "worker and server" if cpu is not _nothing else "worker"
         return {
-            f"{store}: extension alone, {whose}, %": alone,
+            f"{store}: extension alone, {measured}, %": alone,
             f"{store}: whole heartbeat in a worker, %": beat,
+            f"{store}: registration and requests to cancel, {measured}, %": checked,
         }
 
     return asyncio.run(run())
@@ -148,7 +167,7 @@ def rows() -> list[Row]:
         print(f"left out, leases on PostgreSQL: {missing}")
     return [
         Row(
-            f"CPU that keeping {LEASES} leases alive takes, share of one core",
+            f"CPU time of extending {LEASES} leases, share of one core",
             counts=counts,
             at_most=dict.fromkeys(counts, BOUND),
         )

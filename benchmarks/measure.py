@@ -1,4 +1,4 @@
-"""Timing that means something on a noisy machine: contenders take turns, the best round counts."""
+"""Timing on a noisy machine: contenders take turns, and the best round of each counts."""
 
 import asyncio
 import gc
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Scale(Enum):
-    """How much a run measures; what it finds is for the record from NORMAL on."""
+    """How much a run measures; QUICK runs are not recorded."""
 
     QUICK = 0
     NORMAL = 1
@@ -22,13 +22,13 @@ _chosen = Scale.NORMAL
 
 
 def choose_scale(scale: Scale) -> None:
-    """Let every later `sized` answer for `scale`."""
+    """Choose the scale that `sized` uses from now on."""
     global _chosen  # noqa: PLW0603 - one process measures at one scale
     _chosen = scale
 
 
 def sized(quick: int, normal: int, full: int | None = None) -> int:
-    """Return how many of something the chosen scale asks for; `full` is as `normal` by default."""
+    """Return the number for the chosen scale; `full` defaults to `normal`."""
     if _chosen is Scale.QUICK:
         return quick
     return full if _chosen is Scale.FULL and full is not None else normal
@@ -36,7 +36,7 @@ def sized(quick: int, normal: int, full: int | None = None) -> int:
 
 @dataclass(frozen=True)
 class Goal:
-    """What a row must reach: `ratio` of `peer` to ours at least `at_least`."""
+    """A goal of a row: its ratio for `peer` must be at least `at_least`."""
 
     peer: str
     at_least: float
@@ -44,11 +44,11 @@ class Goal:
 
 @dataclass
 class Row:
-    """One line of the table.
+    """One row of the table.
 
-    `ratios` says, for each peer, how many times better ours is than the peer in this run; for
-    `counts`, the numbers themselves are the result: `expected` ones must be met exactly, and none
-    may be above its `at_most`.
+    `ratios` holds for each peer how many times better Holdfast was in this run. `counts` are
+    absolute results: those in `expected` must match exactly, and those in `at_most` must not be
+    exceeded.
     """
 
     work: str
@@ -63,11 +63,11 @@ class Row:
     def met(self) -> bool:
         """Whether every goal was reached in this run."""
         ratios_met = all(self.ratios.get(goal.peer, 0.0) >= goal.at_least for goal in self.goals)
-        counts_met = all(self.counts.get(who) == count for who, count in self.expected.items())
-        bounds_kept = all(
-            self.counts.get(who, float("inf")) <= bound for who, bound in self.at_most.items()
+        counts_met = all(self.counts.get(name) == count for name, count in self.expected.items())
+        bounds_met = all(
+            self.counts.get(name, float("inf")) <= bound for name, bound in self.at_most.items()
         )
-        return ratios_met and counts_met and bounds_kept
+        return ratios_met and counts_met and bounds_met
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row for the results file."""
@@ -126,7 +126,7 @@ def best_rates(
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest of `values` that at least `share` (0 to 1) of them do not exceed."""
+    """Return the smallest value that at least `share` (0 to 1) of `values` do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
@@ -139,5 +139,5 @@ def ratios_to_ours(seconds: Mapping[str, float], ours: str) -> dict[str, float]:
 
 
 def rate_ratios(rates: Mapping[str, float], ours: str) -> dict[str, float]:
-    """Return how many times more per second `ours` does than each other contender."""
+    """Return how many times the rate of each other contender `ours` reaches."""
     return {name: round(rates[ours] / rate, 2) for name, rate in rates.items() if name != ours}

@@ -1,9 +1,9 @@
-"""Durable jobs beside queues that keep theirs in memory: BullMQ, Dramatiq and Celery.
+"""Durable jobs, compared with queues in memory: BullMQ, Dramatiq and Celery.
 
-Ours writes every job, attempt and event to disk with fsync, on SQLite and on PostgreSQL; Redis and
-Celery's queue write nothing, Dramatiq's messages on RabbitMQ are persistent, as it always sends
-them, but not waited for. The workers of Dramatiq and Celery are started by their own commands,
-in processes of their own as documented, one for each core; their start is not counted.
+Holdfast writes every job, attempt and event to disk with fsync, on SQLite and on PostgreSQL. Redis
+and Celery's queue write nothing to disk. Dramatiq's messages on RabbitMQ are persistent, but it
+does not wait for confirms. The workers of Dramatiq and Celery are started by their own commands,
+with one process per core; their start-up time is not counted.
 """
 
 import json
@@ -17,20 +17,21 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from benchmarks import services
-from benchmarks.measure import Goal, Row, best_rates, rate_ratios, sized
-from benchmarks.ours import BULK, OURS, added_and_drained, fresh_database
-from holdfast.testing.postgres import PostgresMissing, PostgresServer
+from tests.support.postgres_server import PostgresMissing, PostgresServer
 
-# Attempts at once at which BullMQ was quickest here, in one process; Redis has the other core.
+from benchmarks import services
+from benchmarks.holdfast_queue import BULK, OURS, added_and_drained, fresh_database
+from benchmarks.measure import Goal, Row, best_rates, rate_ratios, sized
+
+# The concurrency at which BullMQ was fastest here, in one process; Redis uses the other core.
 BULLMQ_CONCURRENCY = 100
 ROOT = Path(__file__).parent.parent
 BULLMQ = "BullMQ (Redis, in memory)"
 STORES = {"SQLite": f"{OURS} (SQLite)", "PostgreSQL": f"{OURS} (PostgreSQL)"}
-_PATIENCE = 300.0
+_TIMEOUT = 300.0
 
 Turn = Callable[[], tuple[float | None, float]]
-"""Returns the rates of bulk add, where it is compared, and of drain."""
+"""Returns the rates of bulk add (None if it is not compared) and of drain, in jobs per second."""
 
 
 def _bullmq(port: int, folder: Path) -> tuple[float, float]:
@@ -38,17 +39,17 @@ def _bullmq(port: int, folder: Path) -> tuple[float, float]:
     numbers = [str(number) for number in (port, jobs, BULK, BULLMQ_CONCURRENCY)]
     done = subprocess.run(
         ["node", "bench.js", *numbers], cwd=folder, capture_output=True, text=True, check=True,
-        timeout=_PATIENCE,
+        timeout=_TIMEOUT,
     )  # fmt: skip
     rates = json.loads(done.stdout)
     return rates["add"], rates["drain"]
 
 
 def _by_command(module: str, broker: str, command: list[str]) -> tuple[None, float]:
-    """Enqueue, start the workers, and time from a tenth of the jobs on to the last.
+    """Enqueue, start the workers, and measure the time for the last nine tenths of the jobs.
 
-    The first tenth stands for what is warming up. Time ends when the last job was run, before it
-    is acknowledged: to the peer's advantage.
+    The first tenth is the warm-up. The time ends when the last job has run, before it is
+    acknowledged, which favours the peer.
     """
     jobs = sized(1_000, 10_000)
     with tempfile.TemporaryDirectory() as name:
@@ -61,7 +62,7 @@ def _by_command(module: str, broker: str, command: list[str]) -> tuple[None, flo
         send = f"import {module} as peer; peer.send({jobs})"
         subprocess.run(
             [sys.executable, "-c", send], env={**os.environ, **environment}, check=True,
-            capture_output=True, timeout=_PATIENCE,
+            capture_output=True, timeout=_TIMEOUT,
         )  # fmt: skip
         with services.running(
             [sys.executable, "-m", *command], log=log, environment=environment, cwd=folder
@@ -74,8 +75,8 @@ def _by_command(module: str, broker: str, command: list[str]) -> tuple[None, flo
 
 
 def _when(counter: Path, jobs: int, log: Path) -> tuple[int, float]:
-    """Wait until at least `jobs` were counted; return how many and when."""
-    give_up = time.monotonic() + _PATIENCE
+    """Wait until at least `jobs` are counted; return the number and the time."""
+    give_up = time.monotonic() + _TIMEOUT
     while (counted := counter.stat().st_size) < jobs:
         if time.monotonic() > give_up:
             raise AssertionError(f"{counted} of {jobs} jobs: {log.read_text()[-1000:]}")
@@ -107,7 +108,7 @@ def _on_postgres(server: PostgresServer) -> tuple[float, float]:
 
 @contextmanager
 def _contenders() -> Iterator[tuple[dict[str, Turn], list[str]]]:
-    """Yield who can take part here, and what is missing for the others."""
+    """Yield the contenders that are available, and why others are missing."""
     turns: dict[str, Turn] = {STORES["SQLite"]: _on_sqlite}
     missing = []
     with ExitStack() as stack:
@@ -152,13 +153,13 @@ def rows() -> list[Row]:
         )
     note = "; ".join(f"left out, {line}" for line in missing)
     return [
-        *_beside("drain no-op jobs, beside queues in memory", drained, note),
-        *_beside(f"bulk add, {BULK} jobs a call, beside a queue in memory", added, note),
+        *_compare("drain no-op jobs, compared with queues in memory", drained, note),
+        *_compare(f"bulk add, {BULK} jobs per call, compared with a queue in memory", added, note),
     ]
 
 
-def _beside(work: str, rates: dict[str, float], note: str) -> list[Row]:
-    """Return a row for each store of ours: ahead of every peer is the goal."""
+def _compare(work: str, rates: dict[str, float], note: str) -> list[Row]:
+    """Return one row per store; the goal is to be at least as fast as every peer."""
     peers = {name: rate for name, rate in rates.items() if name not in STORES.values()}
     if not peers:
         return []

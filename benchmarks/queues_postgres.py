@@ -1,6 +1,6 @@
-"""Durable jobs on PostgreSQL beside PGQueuer, Procrastinate and a raw loop of batches.
+"""Durable jobs on PostgreSQL, compared with PGQueuer, Procrastinate and a raw SQL loop.
 
-One server for all, with fsync; a database of its own for each turn, after a checkpoint.
+All use one server, with fsync; each turn has a new database, after a checkpoint.
 """
 
 import asyncio
@@ -19,14 +19,21 @@ from pgqueuer.db import AsyncpgDriver
 from pgqueuer.qm import QueueManager
 from pgqueuer.queries import Queries
 from pgqueuer.types import QueueExecutionMode
+from tests.support.postgres_server import PostgresMissing, PostgresServer
 
+from benchmarks.holdfast_queue import (
+    BATCH,
+    BULK,
+    CONCURRENCY,
+    OURS,
+    added_and_drained,
+    fresh_database,
+)
 from benchmarks.measure import Goal, Row, best_rates, rate_ratios, sized
-from benchmarks.ours import BATCH, BULK, CONCURRENCY, OURS, added_and_drained, fresh_database
-from holdfast.testing.postgres import PostgresMissing, PostgresServer
 
-# As it comes, 10 jobs a batch, and with the batch at which it was quickest here; both on uvloop,
-# which its own command runs on. Ours and the raw loop run on asyncio's. The goal is judged by the
-# latter: a default says what somebody chose, not what the design can do.
+# PGQueuer with its default of 10 jobs per batch, and with the batch size at which it was fastest
+# here; both on uvloop, as its own command. Holdfast and the raw loop use asyncio's loop. The goal
+# refers to PGQueuer's best batch size, not to its default.
 DEFAULT_BATCH, BEST_BATCH = 10, 500
 PGQUEUER = f"PGQueuer (batches of {BEST_BATCH})"
 PGQUEUER_DEFAULT = f"PGQueuer (batches of {DEFAULT_BATCH}, its default)"
@@ -34,7 +41,7 @@ PROCRASTINATE = "Procrastinate"
 RAW = "raw asyncpg, SKIP LOCKED and UNNEST"
 RAW_INSERT = "raw asyncpg, INSERT of UNNEST"
 
-# No more than a queue must have: no attempts, events, leases, limits, counters or checks.
+# The minimum of a queue: no attempts, events, leases, limits, counters or checks.
 _RAW_SCHEMA = """
 CREATE TABLE jobs (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -44,7 +51,7 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_waiting ON jobs (id) WHERE status = 'queued';
 """
 _RAW_INSERT = "INSERT INTO jobs (kind, arguments) SELECT * FROM unnest($1::text[], $2::text[])"
-# An array and no IN: that would be planned as a scan of the whole table.
+# ANY of an array, because IN is planned as a scan of the whole table.
 _RAW_CLAIM = """
 UPDATE jobs SET status = 'processing', started_at = now()
 WHERE id = ANY (ARRAY(
@@ -62,7 +69,7 @@ Rates = tuple[float, float]
 
 
 class Countdown:
-    """Notes when the last of `jobs` was run."""
+    """Records when the last of `jobs` has run."""
 
     def __init__(self, jobs: int, on_last: Callable[[], None] = lambda: None) -> None:
         self._left = jobs
@@ -77,7 +84,7 @@ class Countdown:
 
 
 async def raw(url: str, jobs: int) -> Rates:
-    """Enqueue; then complete a batch and claim the next, as large as ours, in one commit."""
+    """Enqueue; then complete a batch and claim the next of the same size, in one commit."""
     connection = await asyncpg.connect(url)
     try:
         await connection.execute(_RAW_SCHEMA)
@@ -101,7 +108,7 @@ async def raw(url: str, jobs: int) -> Rates:
 
 
 async def pgqueuer(url: str, jobs: int, batch: int) -> Rates:
-    """Enqueue by lists and drain; its time ends with the last handler, before the last log."""
+    """Enqueue lists and drain; the time ends with the last handler, before its last log write."""
     connection = await asyncpg.connect(url)
     try:
         queries = Queries(AsyncpgDriver(connection))
@@ -127,8 +134,8 @@ async def pgqueuer(url: str, jobs: int, batch: int) -> Rates:
     return jobs / (added - begin), jobs / (countdown.ended - added)
 
 
-async def procrastinates(url: str, jobs: int) -> Rates:
-    """Defer in bulk and drain; it fetches jobs one by one, and 10 at once was its best here."""
+async def procrastinate_queue(url: str, jobs: int) -> Rates:
+    """Defer in bulk and drain; it fetches jobs one by one, and a concurrency of 10 was fastest."""
     app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url))
     countdown = Countdown(jobs)
 
@@ -150,7 +157,7 @@ async def procrastinates(url: str, jobs: int) -> Rates:
 
 @dataclass(frozen=True)
 class Contender:
-    """What is measured by one turn: `run` returns the rates of adding and of draining."""
+    """A queue to measure: `run` returns the rates of adding and of draining."""
 
     jobs: int
     run: Callable[[str, int], Rates]
@@ -174,7 +181,7 @@ def _contenders() -> dict[str, Contender]:
         OURS: Contender(many, added_and_drained, migrated=True),
         PGQUEUER: Contender(sized(2_000, 20_000), on_uvloop(BEST_BATCH)),
         PGQUEUER_DEFAULT: Contender(sized(1_000, 10_000), on_uvloop(DEFAULT_BATCH)),
-        PROCRASTINATE: Contender(sized(1_000, 4_000), on_asyncio(procrastinates)),
+        PROCRASTINATE: Contender(sized(1_000, 4_000), on_asyncio(procrastinate_queue)),
         RAW: Contender(many, on_asyncio(raw)),
     }
 
@@ -199,15 +206,15 @@ def both(server: PostgresServer) -> list[Row]:
             "PostgreSQL: drain no-op jobs, attempts and events recorded",
             ratios=rate_ratios(drained, OURS),
             goals=[Goal(PGQUEUER, 2.5), Goal(RAW, 0.5)],
-            note=f"{drained[OURS]:.0f} jobs a second in this run, up to {CONCURRENCY} at once; the "
-            f"goal is judged beside PGQueuer at its best, {BEST_BATCH} a batch, not at its default",
+            note=f"{drained[OURS]:.0f} jobs per second in this run, up to {CONCURRENCY} at once; "
+            f"the goal refers to PGQueuer with {BEST_BATCH} jobs per batch, not with its default",
         ),
-        # PGQueuer is the quickest queue; the others are shown and are no goals.
+        # The goal is PGQueuer, the fastest queue; the others are shown for comparison.
         Row(
-            f"PostgreSQL: bulk enqueue, {BULK} jobs a call",
+            f"PostgreSQL: bulk enqueue, {BULK} jobs per call",
             ratios=rate_ratios(adds, OURS),
             goals=[Goal("PGQueuer", 1)],
-            note=f"{adds[OURS]:.0f} jobs a second in this run",
+            note=f"{adds[OURS]:.0f} jobs per second in this run",
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""Durable jobs on SQLite beside Huey: every commit reaches the disk, on both sides."""
+"""Durable jobs on SQLite, compared with Huey: both sync every commit to disk."""
 
 import logging
 import tempfile
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from huey import SqliteHuey
 
+from benchmarks.holdfast_queue import OURS, added_and_drained
 from benchmarks.measure import Goal, Row, best_rates, rate_ratios, sized
-from benchmarks.ours import OURS, added_and_drained
 
 HUEY = {1: "Huey (SQLite, fsync, 1 thread)", 2: "Huey (SQLite, fsync, 2 threads)"}
-"""One thread is its default and mostly its best here: two contend for the file's lock."""
+"""One thread is the default and usually the fastest here: two compete for the file lock."""
 CONCURRENCY = 500
-"""Our best here: as many as one tick takes, so that the fewest commits are waited for."""
+"""The fastest setting here: one full claim per tick, so there are the fewest commits."""
 WANTED = 15_000
 
 
@@ -26,10 +26,10 @@ def _ours(jobs: int) -> float:
 
 
 def _huey(jobs: int, workers: int) -> float:
-    """Drain with one consumer of `workers` threads, in this process as ours is.
+    """Drain with one consumer of `workers` threads, in this process.
 
-    Its worker processes are slower still. Results are not stored and an empty queue is asked again
-    after a millisecond: both are to Huey's advantage. It keeps no attempts and no events.
+    Huey's worker processes are slower. Results are not stored, and an empty queue is polled every
+    millisecond; both favour Huey. It records no attempts and no events.
     """
     with tempfile.TemporaryDirectory() as folder:
         huey = SqliteHuey("bench", filename=str(Path(folder) / "h.db"), fsync=True, results=False)
@@ -55,8 +55,8 @@ def _huey(jobs: int, workers: int) -> float:
 
 
 def drain() -> Row:
-    """Measure how fast waiting no-op jobs are worked off."""
-    # Short turns and many of them: each side meets the machine at its quietest.
+    """Measure how fast waiting no-op jobs are run."""
+    # Many short turns, so that each side gets a turn while the machine is otherwise idle.
     ours, huey = sized(2_000, 10_000), sized(300, 1_000)
     contenders: dict[str, Callable[[], float]] = {OURS: lambda: _ours(ours)}
     for workers, name in HUEY.items():
@@ -67,7 +67,7 @@ def drain() -> Row:
         "SQLite, fsync full: drain no-op jobs, attempts and events recorded",
         ratios=rate_ratios(rates, OURS),
         goals=[Goal(name, 10) for name in HUEY.values()],
-        note=f"{WANTED} jobs a second {reached} in this run: {rates[OURS]:.0f}",
+        note=f"{WANTED} jobs per second {reached} in this run: {rates[OURS]:.0f}",
     )
 
 

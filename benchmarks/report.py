@@ -1,4 +1,4 @@
-"""Show rows as a table, a results file and a chart."""
+"""Output of rows: a table, the results file and charts."""
 
 import json
 import platform
@@ -13,14 +13,14 @@ _BAR, _LEFT, _WIDTH = 20, 250, 760
 
 
 def print_table(rows: Sequence[Row]) -> None:
-    """Print what each row found; the better side is said, so that no ratio needs explaining."""
+    """Print each row; ratios are printed as "slower" or "faster" than Holdfast."""
     for row in rows:
         print(f"\n{row.work}")
         for peer, ratio in row.ratios.items():
-            said = f"{ratio:g}x slower" if ratio >= 1 else f"{1 / ratio:.3g}x quicker"
-            print(f"  {peer:34s} {said} than ours{_goal_of(row, peer)}")
-        for who, count in row.counts.items():
-            print(f"  {who:34s} {count:g}{_bound_of(row, who)}")
+            comparison = f"{ratio:g}x slower" if ratio >= 1 else f"{1 / ratio:.3g}x faster"
+            print(f"  {peer:34s} {comparison} than Holdfast{_goal_of(row, peer)}")
+        for name, count in row.counts.items():
+            print(f"  {name:34s} {count:g}{_bound_of(row, name)}")
         if row.note:
             print(f"  {row.note}")
         if row.goals or row.expected or row.at_most:
@@ -32,17 +32,17 @@ def _goal_of(row: Row, peer: str) -> str:
     if not goals:
         return ""
     goal = goals[0]
-    return f"   (goal {goal:g}x)" if goal >= 1 else f"   (goal: at most {1 / goal:.3g}x quicker)"
+    return f"   (goal {goal:g}x)" if goal >= 1 else f"   (goal: at most {1 / goal:.3g}x faster)"
 
 
-def _bound_of(row: Row, who: str) -> str:
-    if who in row.expected:
-        return f"   (must be {row.expected[who]:g})"
-    return f"   (at most {row.at_most[who]:g})" if who in row.at_most else ""
+def _bound_of(row: Row, name: str) -> str:
+    if name in row.expected:
+        return f"   (must be {row.expected[name]:g})"
+    return f"   (at most {row.at_most[name]:g})" if name in row.at_most else ""
 
 
 def write_results(rows: Sequence[Row], suite: str) -> Path:
-    """Put the rows into latest.json, keeping what other suites wrote there."""
+    """Write the rows to latest.json, and keep the rows of other suites."""
     path = RESULTS / "latest.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     known[suite] = {
@@ -54,7 +54,7 @@ def write_results(rows: Sequence[Row], suite: str) -> Path:
 
 
 def write_charts(rows: Sequence[Row], suite: str) -> list[Path]:
-    """Draw one SVG a row with ratios: how many times longer each peer takes than ours."""
+    """Draw one SVG per row with ratios: the time of each peer relative to Holdfast."""
     paths = []
     for number, row in enumerate(rows, start=1):
         if not row.ratios:

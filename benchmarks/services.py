@@ -1,8 +1,8 @@
-"""Private servers for peers: started on free ports of 127.0.0.1, deleted at the end.
+"""Private Redis and RabbitMQ servers: started on free ports of 127.0.0.1, deleted at the end.
 
-A program is taken from this machine, or from Debian's package where `apt-get` and root are there.
-Whatever is started ends with this process, however that one ends. For PostgreSQL there is
-`holdfast.testing.postgres`.
+A missing program is installed from its Debian package if `apt-get` and root rights are available.
+Every server ends with this process, even if this process is killed. For PostgreSQL use
+`tests.support.postgres_server`.
 """
 
 import os
@@ -17,33 +17,33 @@ from pathlib import Path
 
 _STARTING = 60.0
 _STOPPING = 20.0
-# The shell outlives this process only until it sees its standard input closed.
+# The shell ends its child when its standard input is closed, so also when this process dies.
 _WATCH = '"$@" & child=$!; cat >/dev/null; kill $child 2>/dev/null; wait $child'
 
 
 class Missing(RuntimeError):
-    """Something cannot be had on this machine; the message says what and how to get it."""
+    """A program is not available on this machine; the message says how to install it."""
 
 
 def find(program: str, package: str, places: Sequence[str] = ()) -> str:
-    """Return the path of `program`, installing Debian's `package` where that can be done.
+    """Return the path of `program`; install the Debian `package` if it is missing.
 
     Raises:
-        Missing: it cannot be had.
+        Missing: it is not installed and cannot be.
     """
-    path = _look(program, places)
+    path = _locate(program, places)
     if path is None and os.geteuid() == 0 and shutil.which("apt-get"):
         command = ["apt-get", "install", "--yes", "--no-install-recommends", package]
         # The package must not start a server of its own.
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
         subprocess.run(command, env=environment, capture_output=True, check=False, timeout=600)
-        path = _look(program, places)
+        path = _locate(program, places)
     if path is None:
         raise Missing(f"no {program}: install it (Debian: {package})")
     return path
 
 
-def _look(program: str, places: Sequence[str]) -> str | None:
+def _locate(program: str, places: Sequence[str]) -> str | None:
     for place in places:
         if Path(place).exists():
             return place
@@ -51,7 +51,7 @@ def _look(program: str, places: Sequence[str]) -> str | None:
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody listens on."""
+    """Return a free port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -66,7 +66,7 @@ def running(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `command` beside this process; it is asked to end, and waited for, at the end."""
+    """Run `command` while the block runs; then terminate it and wait for its end."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", _WATCH, "sh", *command], stdin=subprocess.PIPE, stdout=output,
@@ -86,10 +86,10 @@ def running(
 
 
 def wait_until(ready: Callable[[], bool], what: str, log: Path) -> None:
-    """Return once `ready` says so.
+    """Wait until `ready()` is true.
 
     Raises:
-        Missing: it does not within a minute.
+        Missing: it is not within a minute.
     """
     give_up = time.monotonic() + _STARTING
     while not ready():
@@ -98,10 +98,10 @@ def wait_until(ready: Callable[[], bool], what: str, log: Path) -> None:
         time.sleep(0.05)
 
 
-def _answers(port: int, question: bytes, answer: bytes) -> bool:
+def _answers(port: int, request: bytes, answer: bytes) -> bool:
     try:
         with closing(socket.create_connection(("127.0.0.1", port), timeout=1)) as connection:
-            connection.sendall(question)
+            connection.sendall(request)
             return connection.recv(64).startswith(answer)
     except OSError:
         return False
@@ -109,10 +109,10 @@ def _answers(port: int, question: bytes, answer: bytes) -> bool:
 
 @contextmanager
 def redis() -> Iterator[int]:
-    """Yield the port of a Redis that keeps everything in memory and writes nothing to disk.
+    """Yield the port of a Redis server without persistence.
 
     Raises:
-        Missing: there is no Redis, or it does not start.
+        Missing: Redis is not installed, or does not start.
     """
     program = find("redis-server", "redis-server")
     with tempfile.TemporaryDirectory() as folder:
@@ -128,12 +128,12 @@ def redis() -> Iterator[int]:
 
 @contextmanager
 def rabbitmq() -> Iterator[int]:
-    """Yield the AMQP port of a RabbitMQ of one node, guest/guest.
+    """Yield the AMQP port of a single-node RabbitMQ (user and password: guest).
 
     Raises:
-        Missing: there is no RabbitMQ, or it does not start.
+        Missing: RabbitMQ is not installed, or does not start.
     """
-    # Debian's wrapper in the PATH insists on the machine's own node and its user.
+    # Debian's wrapper in the PATH works only for the system's own node and user.
     program = find("rabbitmq-server", "rabbitmq-server", ["/usr/lib/rabbitmq/bin/rabbitmq-server"])
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         home, log = Path(folder), Path(folder) / "log"
@@ -153,7 +153,7 @@ def rabbitmq() -> Iterator[int]:
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
         }
         (home / "plugins").write_text("[].\n")
-        # Started here, for the node would leave one of its own behind.
+        # Started explicitly: an epmd that the node starts would outlive it.
         epmd = [find("epmd", "erlang-base"), "-port", str(names), "-address", "127.0.0.1"]
         stack.enter_context(running(epmd, log=log))
         stack.enter_context(running([program], log=log, environment=environment))
@@ -162,10 +162,10 @@ def rabbitmq() -> Iterator[int]:
 
 
 def bullmq() -> Path:
-    """Return the folder with BullMQ installed beside its benchmark.
+    """Return the folder of the BullMQ benchmark, with BullMQ installed.
 
     Raises:
-        Missing: there is no node or npm, or the package cannot be installed.
+        Missing: node or npm is not installed, or the package cannot be installed.
     """
     folder = Path(__file__).parent / "bullmq"
     find("node", "nodejs")

@@ -1,8 +1,8 @@
-"""Uploads to the conversion service beside bare ASGI apps on the same web server, and its answers.
+"""Uploads to the conversion service, compared with bare ASGI apps; its memory and response time.
 
-The peer that counts streams the body into a file and makes it durable, as ours does, and nothing
-else: no form is parsed, nothing is hashed, no job is recorded. The one that drops what comes is
-what the web server itself can take in.
+The peer of the goal streams the body into a file and syncs it, as the service does, and nothing
+else: it parses no form, computes no hash and records no job. The peer that discards the body shows
+the limit of the web server itself.
 """
 
 import http.client
@@ -27,12 +27,12 @@ from benchmarks.measure import Goal, Row, best_rates, percentile, rate_ratios, s
 from holdfast.testing.downstream import ScriptedDownstream, status
 
 OURS = "Holdfast's conversion service"
-STORES = "a bare ASGI sink that stores"
-DROPS = "a bare ASGI sink that drops"
+STORES = "a bare ASGI app that stores the body"
+DROPS = "a bare ASGI app that discards the body"
 
 MEBIBYTE = 1024 * 1024
 LARGE = 50 * MEBIBYTE - 64 * 1024
-"""As large as a file may be, less some room for the form."""
+"""The largest accepted file, less some room for the rest of the form."""
 AT_ONCE = 20
 BOUNDARY = "----WebKitFormBoundary7MA4YWxkTrZu0gW"
 
@@ -61,7 +61,7 @@ uvicorn.run(sink, port=int(sys.argv[2]), http="h11", lifespan="off", log_level="
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A process that takes uploads."""
+    """A server process that accepts uploads."""
 
     pid: int
     port: int
@@ -77,7 +77,7 @@ class Server:
         assert answer.status in {200, 201}, text
 
     def memory(self, name: str) -> int:
-        """Return VmRSS, or VmHWM, the most that it was; in bytes."""
+        """Return VmRSS (current) or VmHWM (peak memory), in bytes."""
         found = re.search(
             rf"^{name}:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text(), re.MULTILINE
         )
@@ -86,7 +86,7 @@ class Server:
 
 
 def form(size: int) -> bytes:
-    """Return a form with a file of noise that calls itself a PDF."""
+    """Return a form with a file of random bytes after a PDF header."""
     return (
         f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a.pdf"\r\n'
         "Content-Type: application/pdf\r\n\r\n%PDF-1.4\n"
@@ -110,13 +110,13 @@ def service(folder: Path, *options: str, gateway: str = "http://127.0.0.1:9") ->
 
 @contextmanager
 def sink(folder: Path, what: str) -> Iterator[Server]:
-    """Run a bare sink while the block runs."""
+    """Run a bare ASGI app while the block runs."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     command = [sys.executable, "-c", SINK, what, str(port), str(folder)]
     with started(command, dict(os.environ)) as process:
-        until_it_listens(port)
+        wait_for_port(port)
         yield Server(process.pid, port)
 
 
@@ -133,8 +133,8 @@ def started(command: list[str], environment: dict[str, str]) -> Iterator["subpro
         process.communicate()
 
 
-def until_it_listens(port: int) -> None:
-    """Wait until connections are taken."""
+def wait_for_port(port: int) -> None:
+    """Wait until the port accepts connections."""
     for _ in range(200):
         try:
             socket.create_connection(("127.0.0.1", port)).close()
@@ -142,11 +142,11 @@ def until_it_listens(port: int) -> None:
             time.sleep(0.05)
         else:
             return
-    raise RuntimeError(f"nobody listens on port {port}")
+    raise RuntimeError(f"port {port} does not accept connections")
 
 
 def throughput(folder: Path) -> Row:
-    """Measure how quickly one large file is taken in, in turns."""
+    """Measure the throughput of one large upload, in turns."""
 
     def rate(server: Server) -> float:
         body = form(LARGE)
@@ -165,7 +165,7 @@ def throughput(folder: Path) -> Row:
             rounds=sized(4, 20),
         )
     return Row(
-        "one upload of 50 MB, taken in and durable",
+        "one upload of 50 MB, stored durably",
         ratios=rate_ratios(rates, OURS),
         counts={"MB/s": round(rates[OURS])},
         goals=[Goal(STORES, 0.8)],
@@ -173,7 +173,7 @@ def throughput(folder: Path) -> Row:
 
 
 def memory(folder: Path) -> Row:
-    """Measure how much the server grows while large uploads run at once."""
+    """Measure the memory growth of the server during concurrent large uploads."""
     growth = []
     with service(folder, "--no-worker") as server, ThreadPoolExecutor(AT_ONCE) as pool:
         small = form(1000)
@@ -193,7 +193,7 @@ def memory(folder: Path) -> Row:
 
 
 def retries(folder: Path) -> Row:
-    """Measure how soon a person's retry is answered, while a worker takes the jobs up again."""
+    """Measure the response time of a manual retry while a worker runs the retried jobs."""
     samples: list[float] = []
     with (
         ScriptedDownstream(status(400)) as gateway,
@@ -202,7 +202,7 @@ def retries(folder: Path) -> Row:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         cookie = ""
 
-        def ask(method: str, path: str, body: bytes = b"", kind: str = "") -> tuple[int, dict]:
+        def request(method: str, path: str, body: bytes = b"", kind: str = "") -> tuple[int, dict]:
             nonlocal cookie
             connection.request(method, path, body, {"cookie": cookie, "content-type": kind})
             answer = connection.getresponse()
@@ -211,18 +211,18 @@ def retries(folder: Path) -> Row:
             return answer.status, json.loads(answer.read())
 
         kind = f"multipart/form-data; boundary={BOUNDARY}"
-        ids = [ask("POST", "/api/upload", form(1000), kind)[1]["job"]["id"] for _ in range(20)]
+        ids = [request("POST", "/api/upload", form(1000), kind)[1]["job"]["id"] for _ in range(20)]
         while len(samples) < sized(50, 500):
             for job_id in ids:
-                while ask("GET", f"/api/jobs/{job_id}")[1]["job"]["status"] != "failed":
+                while request("GET", f"/api/jobs/{job_id}")[1]["job"]["status"] != "failed":
                     time.sleep(0.01)
-                time.sleep(0.05)  # a person's pace: the allowance of writes is ten a second
+                time.sleep(0.05)  # stay below the rate limit of ten writes per second
                 begin = time.perf_counter()
-                code, _ = ask("POST", f"/api/jobs/{job_id}/retry")
+                code, _ = request("POST", f"/api/jobs/{job_id}/retry")
                 samples.append((time.perf_counter() - begin) * 1000)
                 assert code == 200
     return Row(
-        "manual retry, asked to answered",
+        "manual retry, response time",
         counts={
             "p50, ms": round(percentile(samples, 0.5), 2),
             "p99, ms": round(percentile(samples, 0.99), 2),

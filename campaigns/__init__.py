@@ -1,5 +1,5 @@
-"""Hold the durable engine to its promises while processes die, stop and lose their store.
+"""Fault injection campaigns for the durable job engine.
 
-`python -m campaigns` runs them all; `docs/explanation/proof.md` says what they prove and what not.
-Everything here is started by a campaign, speaks over the loopback only and ends with it.
+`python -m campaigns` runs all of them; `docs/explanation/proof.md` says what they show, and what
+they cannot. A campaign starts its own servers and processes, on loopback only, and ends them.
 """

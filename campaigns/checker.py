@@ -1,4 +1,4 @@
-"""Judge what the ledger and the store say of the same jobs. Pure: nothing here does I/O."""
+"""Compare the ledger with the store, job by job. Pure functions, no I/O."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,23 +11,23 @@ _BETWEEN = frozenset({"lease_lost", "retry", "released"})
 
 
 class Verdict(StrEnum):
-    """What became of a job."""
+    """The verdict on one job."""
 
     OK = "ok"
     LOST = "lost"
-    """Acknowledged, and gone or never finished."""
+    """Acknowledged, but missing or unfinished."""
     DUPLICATE = "duplicate"
     """More than one completion was accepted."""
     UNEXPECTED = "unexpected"
-    """Anything else that no promise allows."""
+    """Anything else that the guarantees exclude."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """A job as the store shows it at the end.
+class StoredJob:
+    """A job in the store at the end of a campaign.
 
-    `outcomes` are its attempts as (number, outcome), oldest first; `completions` counts the
-    events that say so; `result` is the token that its handler returned.
+    `outcomes` are its attempts as (number, outcome), oldest first; `completions` counts its
+    `complete` events; `result` is the token that its handler returned.
     """
 
     status: str
@@ -40,35 +40,35 @@ class Stored:
 
 @dataclass(slots=True)
 class Judgement:
-    """How many jobs stand where, and a line for each that is not well."""
+    """The number of jobs per verdict, and a finding for each job that is not OK."""
 
     counts: Counter[Verdict] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
 
     def add(self, verdict: Verdict, job: str, why: str = "") -> None:
-        """Count a job, and keep why it is not well."""
+        """Count a job, and record a finding unless it is OK."""
         self.counts[verdict] += 1
         if verdict is not Verdict.OK:
             self.findings.append(f"{verdict}: {job}: {why}")
 
     def figures(self) -> dict[str, int]:
-        """Return the counts by name."""
+        """Return the counts, by verdict."""
         return {str(verdict): self.counts[verdict] for verdict in Verdict}
 
 
 def judge(
     acknowledged: Collection[str],
     unknown: Collection[str],
-    stored: Mapping[str, Stored],
+    stored: Mapping[str, StoredJob],
     lines: Iterable[Line],
 ) -> Judgement:
-    """Sort every job.
+    """Give every job a verdict.
 
     Args:
-        acknowledged: ids whose enqueueing the store has confirmed.
-        unknown: ids whose client never heard: either outcome is right, both is not.
-        stored: what the store holds at the end, by id.
-        lines: what the ledger holds.
+        acknowledged: ids of jobs whose enqueueing the store confirmed.
+        unknown: ids of jobs whose client got no answer; they may exist or not.
+        stored: the jobs in the store at the end, by id.
+        lines: the lines of the ledger.
     """
     by_job: defaultdict[str, list[Line]] = defaultdict(list)
     for line in lines:
@@ -76,21 +76,21 @@ def judge(
             by_job[line.job].append(line)
     judgement = Judgement()
     for job in acknowledged:
-        judgement.add(*_one(job, stored.get(job), by_job.get(job, [])))
+        judgement.add(*_verdict(job, stored.get(job), by_job.get(job, [])))
     for job in unknown:
         if job in stored:
-            judgement.add(*_one(job, stored[job], by_job.get(job, [])))
+            judgement.add(*_verdict(job, stored[job], by_job.get(job, [])))
         elif by_job.get(job):
-            judgement.add(Verdict.UNEXPECTED, job, "it ran, and the store does not know it")
+            judgement.add(Verdict.UNEXPECTED, job, "it ran, but is not in the store")
     known = {*acknowledged, *unknown}
     for job in (stored.keys() | by_job.keys()) - known:
-        judgement.add(Verdict.UNEXPECTED, job, "nobody enqueued it")
+        judgement.add(Verdict.UNEXPECTED, job, "it was never enqueued")
     return judgement
 
 
-def _one(job: str, stored: Stored | None, lines: Sequence[Line]) -> tuple[Verdict, str, str]:
+def _verdict(job: str, stored: StoredJob | None, lines: Sequence[Line]) -> tuple[Verdict, str, str]:
     if stored is None:
-        return Verdict.LOST, job, "acknowledged, and the store does not know it"
+        return Verdict.LOST, job, "acknowledged, but not in the store"
     if stored.status not in {"complete", "failed", "cancelled"}:
         return Verdict.LOST, job, f"still {stored.status} at the end"
     accepted = [
@@ -102,12 +102,12 @@ def _one(job: str, stored: Stored | None, lines: Sequence[Line]) -> tuple[Verdic
         return Verdict.DUPLICATE, job, f"completions accepted under the tokens {accepted}"
     if stored.completions > 1:
         return Verdict.DUPLICATE, job, f"{stored.completions} completions in its history"
-    why = _oddity(stored, lines, accepted)
+    why = _violation(stored, lines, accepted)
     return (Verdict.UNEXPECTED, job, why) if why else (Verdict.OK, job, "")
 
 
-def _oddity(stored: Stored, lines: Sequence[Line], accepted: Sequence[int]) -> str:
-    """Return what no promise allows about a finished job; empty where there is nothing."""
+def _violation(stored: StoredJob, lines: Sequence[Line], accepted: Sequence[int]) -> str:
+    """Return which guarantee a finished job violates; empty if none."""
     if stored.status != "complete":
         return f"it ended {stored.status}: {stored.outcomes}"
     outcomes = [outcome for _, outcome in stored.outcomes]
@@ -115,46 +115,48 @@ def _oddity(stored: Stored, lines: Sequence[Line], accepted: Sequence[int]) -> s
         return f"complete after {stored.completions} completions and attempts {stored.outcomes}"
     if not set(outcomes[:-1]) <= _BETWEEN:
         return f"attempts {stored.outcomes}"
-    if "released" not in outcomes and not _counted_on(stored, lines):
-        return f"attempts were not counted on: {stored.outcomes}, token {stored.token}"
+    if "released" not in outcomes and not _numbers_continue(stored, lines):
+        return f"attempt numbers are not continuous: {stored.outcomes}, token {stored.token}"
     if accepted and accepted[0] != stored.token:
-        return f"token {accepted[0]} was told that it completed, {stored.token} is stored"
+        return f"the completion of token {accepted[0]} was accepted, but {stored.token} is stored"
     effects = {line.token for line in lines if line.what == "effect"}
     if stored.result != stored.token or stored.token not in effects:
-        return f"result of token {stored.result}, effects of {sorted(effects)}, {stored.token}"
+        return (
+            f"result of token {stored.result}, effects of {sorted(effects)}, stored {stored.token}"
+        )
     claims = Counter(line.token for line in lines if line.what == "claim")
     twice = [token for token, count in claims.items() if count > 1]
     if twice:
         return f"claimed twice under the same tokens: {twice}"
     if max(claims, default=0) > stored.token:
-        return f"claimed under token {max(claims)}, stored is {stored.token}"
+        return f"claimed under token {max(claims)}, but {stored.token} is stored"
     return ""
 
 
 @dataclass(slots=True)
 class Staleness:
-    """Writes that were asked for after another run of the job had been claimed."""
+    """Writes that began after a later claim of the same job was answered."""
 
     refused: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
 
 
 def stale_writes(lines: Sequence[Line]) -> Staleness:
-    """Find the writes of runs that had been succeeded, and which of them were accepted.
+    """Find the stale writes, and which of them were accepted.
 
-    A write counts as stale only where it was begun after the answer to the later claim had come,
-    so there is no doubt about which was first.
+    A write is stale if it began after a later claim of the same job was answered, so the order of
+    the two is certain.
     """
-    taken: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+    claims: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for line in lines:
         if line.what == "claim":
-            taken[line.job].append((line.token, line.ended))
+            claims[line.job].append((line.token, line.ended))
     staleness = Staleness()
     for line in lines:
         if line.what not in {"report", "progress", "extend"}:
             continue
         later = [
-            token for token, ended in taken[line.job] if token > line.token and ended < line.began
+            token for token, ended in claims[line.job] if token > line.token and ended < line.began
         ]
         if not later:
             continue
@@ -162,18 +164,18 @@ def stale_writes(lines: Sequence[Line]) -> Staleness:
         if line.accepted:
             staleness.findings.append(
                 f"stale write accepted: {name} of {line.job} under token {line.token}, "
-                f"which {max(later)} had been given before"
+                f"after the claim under token {max(later)}"
             )
         elif line.accepted is False:
             staleness.refused[name] += 1
     return staleness
 
 
-def _counted_on(stored: Stored, lines: Sequence[Line]) -> bool:
-    """Say whether attempts have their numbers: one after the other, but those given back again."""
-    given_back = {line.token for line in lines if line.detail == "uncounted" and line.accepted}
+def _numbers_continue(stored: StoredJob, lines: Sequence[Line]) -> bool:
+    """Return whether attempts are numbered 1, 2, 3, …; an uncounted trial's number is reused."""
+    uncounted = {line.token for line in lines if line.detail == "uncounted" and line.accepted}
     expected, number = [], 1
     for token in range(1, len(stored.outcomes) + 1):
         expected.append(number)
-        number += token not in given_back
+        number += token not in uncounted
     return [made for made, _ in stored.outcomes] == expected and stored.token == len(expected)

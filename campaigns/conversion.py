@@ -1,7 +1,8 @@
-"""Kill the whole conversion service with SIGKILL while PDFs are uploaded and converted.
+"""SIGKILL for the whole conversion service while PDFs are uploaded and converted.
 
-Server, worker and gateway, as `holdfast serve` starts them. Every upload that was answered 201 must
-end complete, with exactly one XML that holds its words; no file that nobody needs may stay.
+The service is server, worker and gateway, as `holdfast serve` starts them. Every upload that was
+answered 201 must end complete, with exactly one XML that contains its text; unused files must be
+deleted.
 """
 
 import contextlib
@@ -19,19 +20,19 @@ from typing import Any
 
 import httpx
 
-from campaigns.places import place
-from campaigns.plan import Outcome, Plan
+from campaigns.plan import CampaignOutcome, Plan
+from campaigns.temporary_store import temporary_store
 
 Job = dict[str, Any]
-"""A job as the API tells it."""
+"""A job in the JSON form of the API."""
 
 _LEASE_MS = 2000
 _START = 60.0
 _DRAIN = 180.0
-_CLEARED = 90.0
-"""Seconds in which files that nobody needs are gone: they are looked for once a minute."""
+_CLEANUP = 90.0
+"""Seconds until unused files must be deleted; the service looks for them once a minute."""
 _LEAST = 100
-"""Uploads that must have been answered, however early the kills came."""
+"""The least number of answered uploads; more are sent after the kills if necessary."""
 _THREADS = 3
 _PDF = """%PDF-1.4
 1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj
@@ -46,44 +47,44 @@ trailer<</Root 1 0 R>>
 """
 
 
-def run(plan: Plan) -> Outcome:
+def run(plan: Plan) -> CampaignOutcome:
     """Run the campaign."""
     kills = plan.pick(40, 5)
     with (
-        place(plan.store, plan.folder) as where,
-        _Service(plan.folder, where.url, kills) as service,
+        temporary_store(plan.store, plan.folder) as target,
+        _Service(plan.folder, target.url, kills) as service,
     ):
         return _run(plan, service, kills)
 
 
-def _run(plan: Plan, service: "_Service", kills: int) -> Outcome:
-    outcome, chance = Outcome(), plan.chance()
+def _run(plan: Plan, service: "_Service", kills: int) -> CampaignOutcome:
+    outcome, rng = CampaignOutcome(), plan.rng()
     uploads = _Uploads(service)
     for _ in range(kills):
-        with uploads.going_on():
-            time.sleep(chance.uniform(0.0, 2.0))
-            service.kill(chance)
+        with uploads.running():
+            time.sleep(rng.uniform(0.0, 2.0))
+            service.kill(rng)
         service.start()
     while len(uploads.answered) < _LEAST:
-        with uploads.going_on():
+        with uploads.running():
             time.sleep(0.5)
     answered = uploads.answered
     with service.client(uploads.cookie) as client:
         jobs = _finished(client, answered)
-        outcome.expect(jobs is not None, "not every job was finished in time")
+        outcome.expect(jobs is not None, "not every job finished in time")
         known = jobs or _all_jobs(client)
-        for job_id, words in answered.items():
-            _judge(outcome, client, job_id, words, known.get(job_id))
+        for job_id, text in answered.items():
+            _judge(outcome, client, job_id, text, known.get(job_id))
     outcome.expect(
-        _until(lambda: _one_each(service, known), _CLEARED),
+        _until(lambda: _one_each(service, known), _CLEANUP),
         f"{len(service.files('results'))} XML files for {len(known)} jobs",
     )
-    outcome.expect(service.files(".drafts") == [], "drafts were left behind")
+    outcome.expect(service.files(".drafts") == [], "draft files remained")
     outcome.figures |= {
         "kills": kills,
         "answered": len(answered),
         "unanswered": uploads.unanswered,
-        "known_jobs": len(known),
+        "stored_jobs": len(known),
         "run_again": sum(job["attemptCount"] > 1 for job in known.values()),
         "most_attempts": max((job["attemptCount"] for job in known.values()), default=0),
     }
@@ -91,29 +92,31 @@ def _run(plan: Plan, service: "_Service", kills: int) -> Outcome:
 
 
 def _judge(
-    outcome: Outcome, client: httpx.Client, job_id: str, words: str, job: Job | None
+    outcome: CampaignOutcome, client: httpx.Client, job_id: str, text: str, job: Job | None
 ) -> None:
     if job is None or job["status"] != "complete":
-        ended = "gone" if job is None else f"{job['status']}, {job['error']}"
+        ended = "missing" if job is None else f"{job['status']}, {job['error']}"
         outcome.findings.append(f"lost: {job_id}: {ended}")
         return
     answer = client.get(f"/api/jobs/{job_id}/download")
-    if answer.status_code != 200 or words not in answer.text:
-        outcome.findings.append(f"unexpected: {job_id}: its XML is {answer.status_code}")
+    if answer.status_code != 200 or text not in answer.text:
+        outcome.findings.append(
+            f"unexpected: {job_id}: download answered {answer.status_code}, or with other text"
+        )
 
 
 def _finished(client: httpx.Client, answered: dict[str, str]) -> dict[str, Job] | None:
-    """Return all jobs once none is under way, or None where that takes too long."""
+    """Return all jobs once all have finished; None after a timeout."""
     found: dict[str, Job] = {}
 
-    def all_are() -> bool:
+    def all_finished() -> bool:
         found.update(_all_jobs(client))
-        under_way = {"uploaded", "queued", "processing"}
+        unfinished = {"uploaded", "queued", "processing"}
         return answered.keys() <= found.keys() and not any(
-            job["status"] in under_way for job in found.values()
+            job["status"] in unfinished for job in found.values()
         )
 
-    return found if _until(all_are, _DRAIN) else None
+    return found if _until(all_finished, _DRAIN) else None
 
 
 def _all_jobs(client: httpx.Client) -> dict[str, Job]:
@@ -142,13 +145,13 @@ def _until(holds: Callable[[], bool], seconds: float) -> bool:
 
 
 class _Service:
-    """`holdfast serve`, killed and started again on the same folder."""
+    """`holdfast serve`, killed and restarted on the same folder."""
 
     def __init__(self, folder: Path, url: str, kills: int) -> None:
         self._folder = folder
         self._environment = {
             **os.environ,
-            # The app may stand beside the package and not be installed.
+            # Find the app even if it is not installed.
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "HOLDFAST_DATABASE_URL": url,
             "HOLDFAST_DATA_DIR": str(folder / "data"),
@@ -156,8 +159,7 @@ class _Service:
             "LEASE_MS": str(_LEASE_MS),
             "LEASE_EXTEND_MS": "400",
             "ARTIFACT_TTL_MS": "10000000",
-            # A job whose worker dies every time is given up in the end, as it must be. The default
-            # of 3 bears 2 kills.
+            # A job whose worker is killed in every attempt fails when its attempts are used up.
             "RETRY_MAX_ATTEMPTS": str(max(3, kills + 1)),
             "RETRY_BASE_DELAY": "50",
             "RETRY_MAX_DELAY": "200",
@@ -190,18 +192,18 @@ class _Service:
     def _read(self, process: "subprocess.Popen[str]", lines: "queue.Queue[str]") -> None:
         assert process.stdout is not None
         with (
-            process.stdout as told,
+            process.stdout as output,
             (self._folder / "service.log").open("a", encoding="utf-8") as log,
         ):
-            for line in told:
+            for line in output:
                 log.write(line)
                 lines.put(line)
 
-    def kill(self, chance: random.Random) -> None:
-        """Kill the server, and in half of the cases its gateway at the same moment."""
+    def kill(self, rng: random.Random) -> None:
+        """Kill the server and, in half of the cases, its child processes with it."""
         pid = self._process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        for each in [pid, *(map(int, children) if chance.random() < 0.5 else ())]:
+        for each in [pid, *(map(int, children) if rng.random() < 0.5 else ())]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)
         self._process.wait()
@@ -217,22 +219,22 @@ class _Service:
 
 
 class _Uploads:
-    """Upload from several threads, and know what was answered."""
+    """Uploads from several threads, and records the answers."""
 
     def __init__(self, service: _Service) -> None:
         self._service = service
         self._number = 0
         self._lock = threading.Lock()
         self.answered: dict[str, str] = {}
-        """The words of each PDF, by the id of its job."""
+        """The text of each PDF, by the id of its job."""
         self.unanswered = 0
         with httpx.Client(base_url=service.url, trust_env=False) as client:
             client.get("/api/jobs").raise_for_status()
             self.cookie = f"holdfast_session={client.cookies['holdfast_session']}"
 
     @contextlib.contextmanager
-    def going_on(self) -> Iterator[None]:
-        """Upload while the block runs."""
+    def running(self) -> Iterator[None]:
+        """Upload in the background while the block runs."""
         stop = threading.Event()
         threads = [threading.Thread(target=self._send, args=(stop,)) for _ in range(_THREADS)]
         for thread in threads:
@@ -249,22 +251,20 @@ class _Uploads:
             while not stop.is_set():
                 with self._lock:
                     self._number += 1
-                    words = f"number{self._number}"
+                    text = f"number{self._number}"
                 try:
-                    answer = client.post(
-                        "/api/upload", data={"mapping": "text"}, files=_form(words)
-                    )
+                    answer = client.post("/api/upload", data={"mapping": "text"}, files=_form(text))
                 except httpx.HTTPError:
-                    # Whoever got no answer knows nothing: the job may be there or not.
+                    # Without an answer the job may exist or not.
                     self.unanswered += 1
                     continue
                 if answer.status_code == 201:
-                    self.answered[answer.json()["job"]["id"]] = words
+                    self.answered[answer.json()["job"]["id"]] = text
                 elif answer.status_code == 429:
                     stop.wait(0.2)
 
 
-def _form(words: str) -> dict[str, tuple[str, bytes, str]]:
-    content = f"BT /F 12 Tf 72 700 Td ({words}) Tj ET"
+def _form(text: str) -> dict[str, tuple[str, bytes, str]]:
+    content = f"BT /F 12 Tf 72 700 Td ({text}) Tj ET"
     pdf = _PDF.format(length=len(content), content=content).encode()
-    return {"file": (f"{words}.pdf", pdf, "application/pdf")}
+    return {"file": (f"{text}.pdf", pdf, "application/pdf")}

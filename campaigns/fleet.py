@@ -1,4 +1,4 @@
-"""Worker processes of a campaign: started, killed, stopped and continued; gone when it ends."""
+"""The worker processes of a campaign."""
 
 import asyncio
 import json
@@ -12,23 +12,23 @@ from typing import Any, Self
 
 import holdfast
 from campaigns.ledger import ADDRESS, Ledger
-from campaigns.watched import CRASH
+from campaigns.recording_store import CRASH
 
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(holdfast.__file__).parents[1]
-"""Where the engine under test comes from: its children must run the same one."""
+"""The folder of the `holdfast` package under test; child processes import the same one."""
 
 _OPTIONS = {"lease_seconds": 2.0, "extend_every": 0.4, "concurrency": 8}
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the environment of a child that runs this very engine."""
+    """Return the environment for a child process that imports the same engine."""
     path = f"{SOURCE}{os.pathsep}{ROOT}"
     return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
 class WorkerProcess:
-    """One worker. `crash` is the point that it was told to die at."""
+    """One worker process. `crash` is the crash point that it was started with, or empty."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path, crash: str) -> None:
         self.process = process
@@ -50,7 +50,7 @@ class WorkerProcess:
         self.process.send_signal(number)
 
     async def ready(self) -> Self:
-        """Wait until it works."""
+        """Wait until it runs."""
         assert self.process.stdout is not None
         line = await asyncio.to_thread(self.process.stdout.readline)
         if line != b"running\n":
@@ -58,7 +58,7 @@ class WorkerProcess:
         return self
 
     def close(self) -> None:
-        """Kill it if it lives still, and let go of its pipes."""
+        """Kill it if it still runs, and close its pipes."""
         if not self.dead:
             self.process.kill()
         self.process.wait()
@@ -68,7 +68,7 @@ class WorkerProcess:
 
 
 class Fleet:
-    """The workers on one store. Use it as a context manager."""
+    """All workers on one store, as a context manager that ends them."""
 
     def __init__(self, url: str, ledger: Ledger, folder: Path, **options: Any) -> None:
         self.workers: list[WorkerProcess] = []
@@ -88,10 +88,10 @@ class Fleet:
     def start(self, crash: str = "", **options: Any) -> WorkerProcess:
         """Start a worker without waiting for it; `crash` is `point:n`."""
         log = self._folder / f"worker-{len(self.logs)}.log"
-        told = json.dumps({**self._options, **options})
+        encoded = json.dumps({**self._options, **options})
         with log.open("wb") as stderr:
-            process = subprocess.Popen(  # noqa: S603 - a child of our own
-                [sys.executable, "-m", "campaigns.worker_process", self._url, told],
+            process = subprocess.Popen(  # noqa: S603 - our own module
+                [sys.executable, "-m", "campaigns.worker_process", self._url, encoded],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -104,24 +104,24 @@ class Fleet:
         return worker
 
     async def start_ready(self, count: int, **options: Any) -> None:
-        """Start `count` workers and wait until all work."""
+        """Start `count` workers and wait until all run."""
         for worker in [self.start(**options) for _ in range(count)]:
             await worker.ready()
 
     def remove(self, worker: WorkerProcess) -> None:
-        """Kill a worker and forget it."""
+        """Kill a worker and remove it from the fleet."""
         worker.close()
         self.workers.remove(worker)
 
     async def stop_all(self, seconds: float = 15.0) -> list[int]:
-        """Stop all workers in order; return their exit statuses."""
+        """Stop all workers with SIGTERM; return their exit statuses."""
         for worker in self.workers:
             worker.signal(signal.SIGTERM)
         return [await asyncio.to_thread(worker.process.wait, seconds) for worker in self.workers]
 
 
 async def until(check: Callable[[], Awaitable[bool]], seconds: float, every: float = 0.05) -> bool:
-    """Ask until the answer is true; return whether it was within `seconds`."""
+    """Poll `check` until it is true; return whether that happened within `seconds`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while not await check():

@@ -1,7 +1,7 @@
-"""Hold a million jobs of one downstream: others must not feel it, and reopening must be gentle.
+"""A million held jobs of one downstream: claims stay fast, and the release starts with trials.
 
-A claim is timed beside the same claim on a store without held jobs, in turns, so that whatever else
-the machine does falls on both alike.
+Claims are timed alternately on this store and on one without held jobs, so that other load on the
+machine affects both equally.
 """
 
 import asyncio
@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from campaigns.fleet import until
-from campaigns.places import Place, count, place
-from campaigns.plan import Outcome, Plan, say
+from campaigns.plan import CampaignOutcome, Plan, echo
+from campaigns.temporary_store import TemporaryStore, count, temporary_store
 from holdfast.bootstrap import migrate, open_store
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.model import Claim, Completed, Finished, NewJob
 from holdfast.jobs.store_port import ClaimRequest, Store
 from holdfast.jobs.worker.options import WorkerOptions
@@ -36,11 +36,11 @@ ELSEWHERE = Downstream("elsewhere")
 
 
 class _Gate:
-    """How many calls are under way, and whether they may end."""
+    """Counts the calls in progress, and blocks them until it is opened."""
 
     def __init__(self) -> None:
         self.opened = asyncio.Event()
-        self.alive = 0
+        self.running = 0
         self.most = 0
 
 
@@ -48,13 +48,13 @@ _gate: list[_Gate] = []
 
 
 @app.job(downstream=GATEWAY)
-async def call(ctx: JobContext) -> None:  # noqa: ARG001 - what a handler is handed
-    """Wait at the gate."""
+async def call(ctx: JobContext) -> None:  # noqa: ARG001 - the signature of a handler
+    """Wait until the gate is opened."""
     gate = _gate[-1]
-    gate.alive += 1
-    gate.most = max(gate.most, gate.alive)
+    gate.running += 1
+    gate.most = max(gate.most, gate.running)
     await gate.opened.wait()
-    gate.alive -= 1
+    gate.running -= 1
 
 
 @app.job(downstream=ELSEWHERE)
@@ -62,49 +62,49 @@ async def other(ctx: JobContext) -> None:
     """Do nothing."""
 
 
-def run(plan: Plan) -> Outcome:
+def run(plan: Plan) -> CampaignOutcome:
     """Run the campaign."""
-    with place(plan.store, plan.folder) as where:
-        return asyncio.run(_run(plan, where))
+    with temporary_store(plan.store, plan.folder) as target:
+        return asyncio.run(_run(plan, target))
 
 
-async def _run(plan: Plan, where: Place) -> Outcome:
-    outcome, held = Outcome(), plan.pick(1_000_000, 50_000)
+async def _run(plan: Plan, target: TemporaryStore) -> CampaignOutcome:
+    outcome, held = CampaignOutcome(), plan.pick(1_000_000, 50_000)
     rounds = plan.pick(300, 100)
-    async with _two_stores(where, plan) as (store, empty):
+    async with _two_stores(target, plan) as (store, empty):
         for each in (store, empty):
             await each.declare_downstreams([GATEWAY.settings(), ELSEWHERE.settings()])
         await DownstreamControl(store).hold("gateway")
         began = time.monotonic()
         await _fill(store, "held.call", "gateway", held)
-        say(f"    {held} jobs held after {time.monotonic() - began:.0f} s")
+        echo(f"    {held} jobs held after {time.monotonic() - began:.0f} s")
         for each in (store, empty):
             await _fill(each, "held.other", "elsewhere", 10 * rounds + 500)
         with_held, without = await _time_claims(store, empty, rounds)
         ratio = with_held / without
-        outcome.expect(ratio <= RATIO, f"a claim costs {ratio:.2f} times as much beside held jobs")
-        await _others_flow(store, outcome, held)
+        outcome.expect(ratio <= RATIO, f"a claim takes {ratio:.2f} times as long with held jobs")
+        await _run_others(store, outcome, held)
         most = await _reopen(store, outcome)
         outcome.figures |= {
             "held": held,
             "claims_timed": rounds,
-            "claim_ms_beside_held": round(with_held, 3),
+            "claim_ms_with_held": round(with_held, 3),
             "claim_ms_without": round(without, 3),
             "ratio": round(ratio, 3),
-            "trials_alive_at_most": most,
+            "max_concurrent_trials": most,
             "trial_calls": TRIALS,
         }
     return outcome
 
 
 @asynccontextmanager
-async def _two_stores(where: Place, plan: Plan) -> AsyncIterator[tuple[Store, Store]]:
-    if where.server is None:
+async def _two_stores(target: TemporaryStore, plan: Plan) -> AsyncIterator[tuple[Store, Store]]:
+    if target.server is None:
         url = f"sqlite:///{plan.folder / 'empty.db'}"
     else:
-        url = where.server.url(where.server.create_database())
+        url = target.server.url(target.server.create_database())
     await migrate(url)
-    async with where.store() as store, open_store(url) as empty:
+    async with target.store() as store, open_store(url) as empty:
         yield store, empty
 
 
@@ -136,21 +136,23 @@ async def _time_claims(store: Store, empty: Store, rounds: int) -> tuple[float, 
     return statistics.median(times[id(store)]), statistics.median(times[id(empty)])
 
 
-async def _others_flow(store: Store, outcome: Outcome, held: int) -> None:
-    """Run what is left of the other downstream's jobs; those that are held stay untouched."""
+async def _run_others(store: Store, outcome: CampaignOutcome, held: int) -> None:
+    """Run the remaining jobs of the other downstream; held jobs must stay untouched."""
     kinds = {kind.name: kind for kind in app.kinds}
     async with asyncio.timeout(60):
         await Worker(store, kinds, WorkerOptions(concurrency=20)).run(until_idle=True)
     lanes = {lane.downstream: lane for lane in (await store.stats()).lanes}
-    outcome.expect(lanes["elsewhere"].ready == 0, f"others did not flow: {lanes['elsewhere']}")
-    outcome.expect(lanes["gateway"].ready == held, f"held jobs moved: {lanes['gateway']}")
+    outcome.expect(
+        lanes["elsewhere"].ready == 0, f"jobs of the other lane did not run: {lanes['elsewhere']}"
+    )
+    outcome.expect(lanes["gateway"].ready == held, f"held jobs were claimed: {lanes['gateway']}")
     sample = await store.get("held.call-0")
     assert sample is not None
-    outcome.expect(sample.held and sample.attempt_count == 0, f"a held job was tried: {sample}")
+    outcome.expect(sample.held and sample.attempt_count == 0, f"a held job was attempted: {sample}")
 
 
-async def _reopen(store: Store, outcome: Outcome) -> int:
-    """Release the downstream; return how many trials were alive at once until it closed."""
+async def _reopen(store: Store, outcome: CampaignOutcome) -> int:
+    """Release the downstream; return the most trials that ran at once before it closed."""
     gate = _Gate()
     _gate.append(gate)
     kinds = {kind.name: kind for kind in app.kinds}
@@ -163,18 +165,18 @@ async def _reopen(store: Store, outcome: Outcome) -> int:
     await control.release("gateway")
 
     async def trying() -> bool:
-        return gate.alive >= TRIALS
+        return gate.running >= TRIALS
 
     outcome.expect(await until(trying, 20), "no trial ran after the release")
     await asyncio.sleep(1.5)
     most = gate.most
-    outcome.expect(most == TRIALS, f"{most} trials were alive at once, {TRIALS} are allowed")
+    outcome.expect(most == TRIALS, f"{most} trials ran at once, {TRIALS} are allowed")
     gate.opened.set()
 
-    async def flowing() -> bool:
+    async def completing() -> bool:
         return await count(store, "complete") > before + 20
 
-    outcome.expect(await until(flowing, 30), "held jobs do not flow after the trials")
+    outcome.expect(await until(completing, 30), "released jobs do not complete after the trials")
     state = await control.state("gateway")
     outcome.expect(str(state) == "CLOSED", f"the circuit is {state} after its trials")
     for worker in workers:

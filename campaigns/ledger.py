@@ -1,9 +1,9 @@
-"""The effect ledger: a process of its own that writes down what really happened, and syncs it.
+"""The effect ledger: a separate process that records effects, claims and answers, with fsync.
 
-Workers tell it of every effect, claim and answer from the store over a loopback socket, and go on
-only when the line is on disk. Nothing in it comes from the store under test. Times are seconds of
+Workers send a line for every effect, claim and answer of the store over a loopback socket, and
+continue only when it is on disk. The ledger does not use the store under test. Times are seconds of
 CLOCK_MONOTONIC, which all processes of one machine share, so lines of different processes can be
-put in order.
+ordered.
 """
 
 import asyncio
@@ -19,25 +19,25 @@ from pathlib import Path
 from typing import Any, Self
 
 ADDRESS = "CAMPAIGN_LEDGER"
-"""The environment variable with the port that a worker's lines go to."""
+"""The environment variable with the ledger's port."""
 
 _ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that happened.
+    """One entry of the ledger.
 
     Args:
         what: `effect`, `claim`, `report`, `progress`, `extend`, `moved` or `worker`.
         job: the job's id; the downstream's name for `moved`.
         token: the attempt's token; the circuit's generation for `moved`.
         attempt: the attempt's number.
-        accepted: what the store answered; None where its answer never came.
-        began: when the store was asked, or when the effect happened.
-        ended: when it had answered.
-        worker: the process.
-        detail: the outcome reported, the state moved to, or the effect.
+        accepted: whether the store accepted it; None if no answer arrived.
+        began: when the request was sent, or when the effect happened.
+        ended: when the answer arrived.
+        worker: the process id of the worker.
+        detail: the reported outcome, the new state of the circuit, or the effect.
         permit: generation and trial number of a claim's permit.
     """
 
@@ -54,14 +54,14 @@ class Line:
 
 
 def decode(text: str) -> Line:
-    """Return the line that `text` holds."""
+    """Parse a line of the file."""
     fields: dict[str, Any] = dict(zip(Line.__slots__, json.loads(text), strict=True))
     permit = fields.pop("permit")
     return Line(**fields, permit=None if permit is None else (permit[0], permit[1]))
 
 
 class LedgerClient:
-    """Write to the ledger at `port`. Each thread has its own connection."""
+    """A client of the ledger at `port`, with one connection per thread."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -79,17 +79,17 @@ class LedgerClient:
         file.write(json.dumps([astuple(line) for line in lines]).encode() + b"\n")
         file.flush()
         if file.readline() != b"ok\n":
-            raise ConnectionError("the ledger has gone")
+            raise ConnectionError("the ledger closed the connection")
 
     def close(self) -> None:
-        """Let go of this thread's connection."""
+        """Close this thread's connection."""
         if hasattr(self._local, "file"):
             self._local.file.close()
             del self._local.file
 
 
 class Ledger:
-    """Start the ledger's process, and read what it wrote. Use it as a context manager."""
+    """The ledger's process and its file, as a context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -99,7 +99,7 @@ class Ledger:
         self._lines: list[Line] = []
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(  # noqa: S603 - a child of our own
+        self._process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-m", "campaigns.ledger", str(self.path)],
             cwd=_ROOT,
             stdin=subprocess.PIPE,
@@ -118,7 +118,7 @@ class Ledger:
         process.stdout.close()
 
     def lines(self) -> list[Line]:
-        """Return all lines that were acknowledged so far."""
+        """Return all lines written so far."""
         with self.path.open("rb") as file:
             file.seek(self._read)
             whole, newline, _ = file.read().rpartition(b"\n")
@@ -128,7 +128,7 @@ class Ledger:
 
 
 class _Server:
-    """Append what comes; whoever waits together shares one sync."""
+    """Appends lines to the file; lines that arrive together share one fsync."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -136,13 +136,13 @@ class _Server:
         self._arrived = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take the lines of one connection."""
+        """Serve one connection."""
         with contextlib.suppress(ConnectionError):
-            await self._take(reader, writer)
+            await self._read(reader, writer)
         writer.close()
 
-    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Half a message is the last word of one who was killed, and waits for no answer.
+    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A killed worker may leave half a message, which is dropped.
         while (message := await reader.readline()).endswith(b"\n"):
             text = "".join(json.dumps(line) + "\n" for line in json.loads(message))
             written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -152,7 +152,7 @@ class _Server:
             writer.write(b"ok\n")
 
     async def write(self) -> None:
-        """Write and sync what waits, for ever."""
+        """Write and sync waiting lines until the process ends."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
@@ -172,7 +172,7 @@ def end_with_parent() -> None:
     """End this process, from a thread, as soon as its standard input is closed."""
 
     def wait() -> None:
-        # Not through sys.stdin: its lock would be held at the end of the process.
+        # os.read, because a thread blocked in sys.stdin holds its lock at interpreter exit.
         while os.read(0, 1024):
             pass
         os._exit(0)

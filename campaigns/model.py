@@ -1,7 +1,7 @@
-"""Take random steps on a store and on the model in memory: every answer must be the same.
+"""Random operations on a store and on a model in memory: every answer must be the same.
 
-Both stores take the same steps under the same seed, so where both agree with the model they agree
-with each other. Time is given, whole seconds that pass now and then.
+With the same seed both stores get the same operations, so if both agree with the model they agree
+with each other. Every operation is given its time, in whole seconds.
 """
 
 import asyncio
@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from campaigns.oracle import LEASE, Known, Oracle
-from campaigns.places import place
-from campaigns.plan import Outcome, Plan
+from campaigns.oracle import LEASE, ModelJob, Oracle
+from campaigns.plan import CampaignOutcome, Plan
+from campaigns.temporary_store import temporary_store
 from holdfast.errors import ErrorCode
 from holdfast.jobs.model import (
     Cancelled,
@@ -32,32 +32,32 @@ from holdfast.jobs.store_port import ClaimRequest, Store
 
 _ERROR = JobError(ErrorCode.GW_5XX, "the gateway answered 502")
 _EPISODE = 400
-"""Steps after which all jobs are finished and forgotten, so that neither side grows slow."""
+"""Steps after which all jobs are finished and removed from the model, to keep it fast."""
 
 
 class Disagreement(Exception):
-    """The store answered otherwise than the model."""
+    """The store's answer differs from the model's."""
 
 
-def run(plan: Plan) -> Outcome:
+def run(plan: Plan) -> CampaignOutcome:
     """Run the campaign."""
-    with place(plan.store, plan.folder) as where:
-        return asyncio.run(_run(plan, where.store()))
+    with temporary_store(plan.store, plan.folder) as target:
+        return asyncio.run(_run(plan, target.store()))
 
 
-async def _run(plan: Plan, store: Store) -> Outcome:
-    outcome, steps = Outcome(), plan.pick(100_000, 1500)
+async def _run(plan: Plan, store: Store) -> CampaignOutcome:
+    outcome, steps = CampaignOutcome(), plan.pick(100_000, 1500)
     taken = 0
     async with store:
-        walk = Walk(store, plan.chance())
+        walk = Walk(store, plan.rng())
         try:
             while taken < steps:
                 await walk.step()
                 taken += 1
                 if taken % _EPISODE == 0:
-                    await walk.begin_anew(taken)
+                    await walk.start_episode(taken)
         except Disagreement as error:
-            outcome.findings.append(f"step {taken}: {error}; before it: {walk.trail[-8:]}")
+            outcome.findings.append(f"step {taken}: {error}; steps before: {walk.trail[-8:]}")
     outcome.figures |= {"steps": taken, "jobs": walk.created, "claims": walk.claimed}
     return outcome
 
@@ -67,7 +67,7 @@ class Walk:
     """A random walk over one store and the model."""
 
     store: Store
-    chance: random.Random
+    rng: random.Random
     oracle: Oracle = field(default_factory=Oracle)
     now: float = 1_800_000_000.0
     leases: list[Lease] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Walk:
     claimed: int = 0
 
     async def step(self) -> None:
-        """Take one step; raise `Disagreement` where the store does not follow."""
+        """Take one random step; raise `Disagreement` if the answers differ."""
         steps: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (6, self._enqueue),
             (8, self._tick),
@@ -93,7 +93,7 @@ class Walk:
             (3, self._pass_time),
             (3, self._compare),
         ]
-        (chosen,) = self.chance.choices([what for _, what in steps], [w for w, _ in steps])
+        (chosen,) = self.rng.choices([what for _, what in steps], [w for w, _ in steps])
         await chosen()
 
     def _agree(self, what: str, expected: Any, got: Any) -> None:
@@ -103,13 +103,13 @@ class Walk:
             raise Disagreement(f"{what}: expected {expected}, got {got}")
 
     def _some_id(self) -> str:
-        """Return the id of a job, or now and then of none."""
-        if not self.oracle.jobs or self.chance.random() < 0.05:
-            return "nobody"
-        return self.chance.choice([*self.oracle.jobs])
+        """Return the id of a job, or in 5 % of the calls an unknown id."""
+        if not self.oracle.jobs or self.rng.random() < 0.05:
+            return "unknown"
+        return self.rng.choice([*self.oracle.jobs])
 
     async def _enqueue(self) -> None:
-        jobs = [self._new_job() for _ in range(self.chance.randint(1, 3))]
+        jobs = [self._new_job() for _ in range(self.rng.randint(1, 3))]
         answers = await self.store.enqueue(jobs, now=self.now)
         expected = [self.oracle.enqueue(job, self.now) for job in jobs]
         self.created += sum(created for _, created in expected)
@@ -120,41 +120,41 @@ class Walk:
         )
 
     def _new_job(self) -> NewJob:
-        chance = self.chance
-        again = self.oracle.jobs and chance.random() < 0.05
+        rng = self.rng
+        again = self.oracle.jobs and rng.random() < 0.05
         number = len(self.oracle.jobs)
-        own = f"e{self.episode}-{number}-{chance.randrange(10**6)}"
+        own = f"e{self.episode}-{number}-{rng.randrange(10**6)}"
         return NewJob(
-            id=chance.choice([*self.oracle.jobs]) if again else own,
-            kind=chance.choice(["work", "other"]),
-            status=JobStatus.UPLOADED if chance.random() < 0.1 else JobStatus.QUEUED,
-            priority=chance.choice([0, 0, 0, 5, -5]),
-            max_attempts=chance.randint(1, 3),
-            run_at=self.now + chance.randint(1, 20) if chance.random() < 0.2 else None,
-            deadline_at=self.now + chance.randint(5, 40) + 0.5 if chance.random() < 0.3 else None,
-            dedup_key=f"e{self.episode}-{chance.choice('abc')}" if chance.random() < 0.2 else None,
+            id=rng.choice([*self.oracle.jobs]) if again else own,
+            kind=rng.choice(["work", "other"]),
+            status=JobStatus.UPLOADED if rng.random() < 0.1 else JobStatus.QUEUED,
+            priority=rng.choice([0, 0, 0, 5, -5]),
+            max_attempts=rng.randint(1, 3),
+            run_at=self.now + rng.randint(1, 20) if rng.random() < 0.2 else None,
+            deadline_at=self.now + rng.randint(5, 40) + 0.5 if rng.random() < 0.3 else None,
+            dedup_key=f"e{self.episode}-{rng.choice('abc')}" if rng.random() < 0.2 else None,
         )
 
     async def _tick(self) -> None:
-        # First the deadlines: when a claim itself fails what it meets is left to each store.
+        # Deadlines first: whether a claim also expires overdue jobs may differ between stores.
         await self._expire_deadlines()
-        chance = self.chance
-        some = chance.sample(self.leases, min(len(self.leases), chance.randint(0, 4)))
+        rng = self.rng
+        some = rng.sample(self.leases, min(len(self.leases), rng.randint(0, 4)))
         once = list({lease.job_id: lease for lease in some}.values())
         finished = [Finished(lease, self._outcome()) for lease in once]
-        worker = chance.choice(["w1", "w2"])
-        kinds = {"work": None, "other": chance.choice([None, None, 2])}
-        limit = chance.randint(0, 4)
+        worker = rng.choice(["w1", "w2"])
+        kinds = {"work": None, "other": rng.choice([None, None, 2])}
+        limit = rng.randint(0, 4)
         result = await self.store.tick(
             worker, finished, ClaimRequest(limit, ("default",), kinds, LEASE), now=self.now
         )
-        told = {item.lease: self.oracle.finish(item, self.now) for item in finished}
+        expected = {item.lease: self.oracle.finish(item, self.now) for item in finished}
         leases = self.oracle.claim(worker, limit, kinds, self.now)
         answers = {item.lease: "accepted" for item in finished}
         answers |= {item.lease: str(item.reason) for item in result.refused}
         answers |= {item.lease: str(item.status) for item in result.overruled}
         what = f"tick {[(item.lease.job_id, item.outcome) for item in finished]} claims {limit}"
-        self._agree(what, told, answers)
+        self._agree(what, expected, answers)
         self._agree(
             "claim",
             {_key(lease) for lease in leases},
@@ -164,24 +164,24 @@ class Walk:
         self.claimed += len(leases)
 
     def _outcome(self) -> Any:
-        chance = self.chance
-        return chance.choice(
+        rng = self.rng
+        return rng.choice(
             [
                 Completed('"done"'),
                 Completed('"done"'),
                 Cancelled(),
                 Released(),
-                Released(float(chance.randint(1, 5))),
+                Released(float(rng.randint(1, 5))),
                 Retry(0.0, _ERROR),
-                Retry(float(chance.randint(1, 10)), _ERROR),
-                Retry(float(chance.randint(0, 5)), _ERROR, counted=False),
+                Retry(float(rng.randint(1, 10)), _ERROR),
+                Retry(float(rng.randint(0, 5)), _ERROR, counted=False),
                 Failed(_ERROR, DeadLetterReason.PERMANENT),
                 Failed(_ERROR, None),
             ]
         )
 
     async def _extend(self) -> None:
-        some = self.chance.sample(self.leases, min(len(self.leases), 3))
+        some = self.rng.sample(self.leases, min(len(self.leases), 3))
         once = list({lease.job_id: lease for lease in some}.values())
         heartbeats = self.store.heartbeats()
         try:
@@ -198,7 +198,7 @@ class Walk:
     async def _progress(self) -> None:
         if not self.leases:
             return
-        lease, share = self.chance.choice(self.leases), self.chance.randint(0, 4) / 4
+        lease, share = self.rng.choice(self.leases), self.rng.randint(0, 4) / 4
         taken = await self.store.progress(lease, share, now=self.now)
         self._agree(f"progress {_key(lease)}", self.oracle.progress(lease, share), taken)
 
@@ -243,24 +243,26 @@ class Walk:
         self._agree("expire_deadlines", self.oracle.expire_deadlines(self.now), set(gone))
 
     async def _pass_time(self) -> None:
-        self.now += self.chance.choice([1, 1, 2, 5, 12])
+        self.now += self.rng.choice([1, 1, 2, 5, 12])
         self.trail.append(f"now {self.now:.0f}")
 
     async def _compare(self) -> None:
-        """Look at a few jobs in every detail, and at the counters."""
+        """Compare all fields of a few jobs."""
         for job_id in {self._some_id() for _ in range(3)} & self.oracle.jobs.keys():
             job = await self.store.get(job_id, now=self.now)
             assert job is not None
-            self._agree(f"get {job_id}", _expected(self.oracle.jobs[job_id]), _seen(job))
+            self._agree(
+                f"get {job_id}", _model_fields(self.oracle.jobs[job_id]), _stored_fields(job)
+            )
             late = await self.store.late_results(job_id)
             self._agree(f"late {job_id}", self.oracle.jobs[job_id].late > 0, len(late) > 0)
 
-    async def begin_anew(self, number: int) -> None:
-        """Compare everything, end everything, and forget it."""
+    async def start_episode(self, number: int) -> None:
+        """Compare all jobs, finish them, and start again with an empty model."""
         for job_id, known in self.oracle.jobs.items():
             job = await self.store.get(job_id, now=self.now)
             assert job is not None
-            self._agree(f"get {job_id}", _expected(known), _seen(job))
+            self._agree(f"get {job_id}", _model_fields(known), _stored_fields(job))
         for job_id in self.oracle.jobs:
             await self.store.cancel(job_id, now=self.now)
         self.now += 1000.0
@@ -272,7 +274,7 @@ def _key(lease: Lease) -> tuple[str, int]:
     return lease.job_id, lease.token
 
 
-def _expected(known: Known) -> dict[str, Any]:
+def _model_fields(known: ModelJob) -> dict[str, Any]:
     return {
         "status": known.status,
         "attempts": known.attempts,
@@ -289,7 +291,7 @@ def _expected(known: Known) -> dict[str, Any]:
     }
 
 
-def _seen(job: Job) -> dict[str, Any]:
+def _stored_fields(job: Job) -> dict[str, Any]:
     return {
         "status": str(job.status),
         "attempts": job.attempt_count,

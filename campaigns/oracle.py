@@ -1,6 +1,7 @@
-"""A store in memory, as simple as can be: what the real ones must agree with. Without downstreams.
+"""A simple model of a store in memory, without downstreams, for comparison with the real stores.
 
-Each method says what the port's method of the same name must answer. Times are those it is given.
+Each method returns what the method of the same name of the store port must answer. It uses only the
+times that it is given.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +19,12 @@ from holdfast.jobs.model import (
 )
 
 LEASE = 10.25
-"""Seconds that leases last. Never a whole number, as time here is: nothing happens on the dot."""
+"""Seconds of a lease. Not a whole number, so that no lease expires exactly at a step's time."""
 
 
 @dataclass(slots=True)
-class Known:
-    """A job as the model knows it."""
+class ModelJob:
+    """A job in the model."""
 
     new: NewJob
     order: int
@@ -45,14 +46,14 @@ class Known:
     def end(self, status: str, code: str | None = None, dead_letter: str | None = None) -> None:
         """Finish it."""
         self.status, self.code, self.dead_letter = status, code, dead_letter
-        self._let_go()
+        self._release()
 
-    def put_back(self, at: float) -> None:
+    def requeue(self, at: float) -> None:
         """Queue it again."""
         self.status, self.ready_at, self.progress = "queued", at, None
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self.worker, self.expires_at, self.cancel_requested = None, None, False
 
 
@@ -60,7 +61,7 @@ class Known:
 class Oracle:
     """All jobs, by id."""
 
-    jobs: dict[str, Known] = field(default_factory=dict)
+    jobs: dict[str, ModelJob] = field(default_factory=dict)
 
     def enqueue(self, new: NewJob, now: float) -> tuple[str, bool]:
         """Return the id, and whether it was created."""
@@ -70,7 +71,9 @@ class Oracle:
         if twin is not None:
             return twin, False
         ready_at = now if new.run_at is None else max(now, new.run_at)
-        self.jobs[new.id] = Known(new, len(self.jobs), str(new.status), ready_at, new.deadline_at)
+        self.jobs[new.id] = ModelJob(
+            new, len(self.jobs), str(new.status), ready_at, new.deadline_at
+        )
         return new.id, True
 
     def _twin(self, kind: str, key: str | None) -> str | None:
@@ -81,7 +84,7 @@ class Oracle:
         return None
 
     def finish(self, report: Finished, now: float) -> str:
-        """Return `accepted`, `stale`, `late`, or the status that it went to instead."""
+        """Return `accepted`, `stale`, `late`, or the status that replaced the reported one."""
         job = self.jobs[report.lease.job_id]
         outcome = report.outcome
         if job.status != "processing" or job.token != report.lease.token:
@@ -106,17 +109,17 @@ class Oracle:
                 return "failed"
             case Retry(after, _, counted):
                 job.attempts -= not counted
-                job.put_back(now + after)
+                job.requeue(now + after)
             case Released(after):
                 job.attempts -= 1
-                # Handed back at once it keeps its old place.
-                job.put_back(now + after if after > 0 else job.ready_at)
+                # Released without a delay it keeps its place in the queue.
+                job.requeue(now + after if after > 0 else job.ready_at)
         return "accepted"
 
     def claim(
         self, worker: str, limit: int, kinds: Mapping[str, int | None], now: float
     ) -> list[Lease]:
-        """Return the leases given, in any order."""
+        """Return the leases of the claimed jobs, in any order."""
         ready = [
             job for job in self.jobs.values() if job.status == "queued" and job.ready_at <= now
         ]
@@ -141,7 +144,7 @@ class Oracle:
         )
 
     def progress(self, lease: Lease, share: float) -> bool:
-        """Return whether it is taken."""
+        """Return whether it is accepted."""
         job = self.jobs[lease.job_id]
         if job.status != "processing" or job.token != lease.token:
             return False
@@ -149,8 +152,8 @@ class Oracle:
         return True
 
     def extend(self, leases: Sequence[Lease], now: float) -> tuple[set[str], set[str]]:
-        """Return the ids that are lost, and those asked to cancel."""
-        lost, asked = set(), set()
+        """Return the ids of lost leases, and of jobs whose cancellation is requested."""
+        lost, cancelling = set(), set()
         for lease in leases:
             job = self.jobs[lease.job_id]
             if job.status != "processing" or job.token != lease.token:
@@ -158,11 +161,11 @@ class Oracle:
                 continue
             job.expires_at = now + LEASE
             if job.cancel_requested:
-                asked.add(lease.job_id)
-        return lost, asked
+                cancelling.add(lease.job_id)
+        return lost, cancelling
 
     def cancel(self, job_id: str) -> str:
-        """Cancel or ask to."""
+        """Cancel the job, or request it if the job runs."""
         job = self.jobs.get(job_id)
         if job is None:
             return "missing"
@@ -175,7 +178,7 @@ class Oracle:
         return "done"
 
     def retry(self, job_id: str, now: float) -> str:
-        """Put a failed job back."""
+        """Requeue a failed job."""
         job = self.jobs.get(job_id)
         if job is None:
             return "missing"
@@ -183,7 +186,7 @@ class Oracle:
             return "refused"
         if self._twin(job.new.kind, job.new.dedup_key) is not None:
             return "twin"
-        job.put_back(now)
+        job.requeue(now)
         job.attempts, job.code, job.dead_letter = 0, None, None
         job.manual_retries += 1
         if job.deadline_at is not None and job.deadline_at < now:
@@ -191,7 +194,7 @@ class Oracle:
         return "done"
 
     def expedite(self, job_id: str, now: float) -> str:
-        """Let a waiting job go."""
+        """Make a scheduled job ready now."""
         job = self.jobs.get(job_id)
         if job is None:
             return "missing"
@@ -201,7 +204,7 @@ class Oracle:
         return "done"
 
     def discard(self, job_ids: Iterable[str]) -> int:
-        """Take them out of the dead letters."""
+        """Remove the jobs from the dead letters; return how many were there."""
         found = [self.jobs[job_id] for job_id in dict.fromkeys(job_ids) if job_id in self.jobs]
         dead = [job for job in found if job.dead_letter is not None]
         for job in dead:
@@ -215,7 +218,7 @@ class Oracle:
             return "missing"
         if job.status != "uploaded":
             return "refused"
-        job.put_back(max(now, job.ready_at))
+        job.requeue(max(now, job.ready_at))
         return "done"
 
     def reject(self, job_id: str, code: str) -> str:
@@ -229,7 +232,7 @@ class Oracle:
         return "done"
 
     def rescue(self, now: float) -> tuple[set[str], set[str], set[str]]:
-        """Return the ids put back, dead and cancelled."""
+        """Return the ids of requeued, dead and cancelled jobs."""
         back, dead, cancelled = set(), set(), set()
         for job_id, job in self.jobs.items():
             if job.expires_at is None or job.expires_at > now:
@@ -241,12 +244,12 @@ class Oracle:
                 job.end("failed", "LEASE_LOST", "lease_lost")
                 dead.add(job_id)
             else:
-                job.put_back(now)
+                job.requeue(now)
                 back.add(job_id)
         return back, dead, cancelled
 
     def expire_deadlines(self, now: float) -> set[str]:
-        """Return the ids failed."""
+        """Return the ids of the jobs that failed."""
         late = {
             job_id
             for job_id, job in self.jobs.items()

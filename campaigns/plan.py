@@ -1,4 +1,4 @@
-"""What a campaign is given and what it hands back."""
+"""The input and the outcome of a campaign."""
 
 import random
 import sys
@@ -16,9 +16,9 @@ class Plan:
     Args:
         campaign: its name.
         store: `sqlite` or `postgres`.
-        seed: decides every choice that the campaign makes; the scheduler makes others.
-        full: the form for a release; else the short one.
-        folder: an empty folder of its own.
+        seed: of every random choice of the campaign; scheduling stays random.
+        full: the full form, for a release; otherwise the short one.
+        folder: an empty folder for this run.
     """
 
     campaign: str
@@ -29,25 +29,25 @@ class Plan:
 
     @property
     def replay(self) -> str:
-        """The command that runs it again with the same choices."""
+        """The command that repeats this run with the same seed."""
         form = "--full" if self.full else "--short"
         return (
             f"{Path(sys.executable).name} -m campaigns {self.campaign} "
             f"--store {self.store} --seed {self.seed} {form}"
         )
 
-    def chance(self, purpose: str = "") -> random.Random:
-        """Return the source of choices for one purpose."""
+    def rng(self, purpose: str = "") -> random.Random:
+        """Return a random generator for one purpose."""
         return random.Random(f"{self.seed}:{self.campaign}:{purpose}")
 
     def pick(self, full: int, short: int) -> int:
-        """Return the size for this form."""
+        """Return `full` or `short`, by the form of this run."""
         return full if self.full else short
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What a campaign found. It passed where `findings` is empty and it was not skipped."""
+class CampaignOutcome:
+    """The outcome of a campaign: it passed if `findings` is empty and it was not skipped."""
 
     figures: dict[str, float | int | str] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
@@ -55,15 +55,15 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
 
     def expect(self, holds: bool, what: str) -> None:
-        """Note `what` as a finding unless it holds."""
+        """Add `what` to the findings unless `holds`."""
         if not holds:
             self.findings.append(what)
 
 
-Campaign = Callable[[Plan], Outcome]
+Campaign = Callable[[Plan], CampaignOutcome]
 
 
-def say(text: str) -> None:
-    """Speak to whoever runs the campaign."""
+def echo(text: str) -> None:
+    """Print a line of progress."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""Test the tests: plant known bugs in a copy of the engine, one by one; each must be caught.
+"""Mutation testing: known bugs are inserted one by one into a copy of the engine.
 
-A bug is caught by a fact of the conformance suite or by a finding of a short campaign. The copy
-without a bug must pass the suite, else nothing that is caught would mean anything.
+Each must be caught, by a fact of the conformance suite or by a finding of a short campaign. First
+the unchanged engine must pass the suite.
 """
 
 import shutil
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from campaigns.fleet import ROOT, SOURCE, environment
-from campaigns.plan import Outcome, Plan, say
+from campaigns.plan import CampaignOutcome, Plan, echo
 
-_PATIENCE = 300.0
+_TIMEOUT = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A bug to plant: in `file`, `old` becomes `new`.
+    """A bug to insert: in `file`, `old` is replaced by `new`.
 
-    `old` must be there exactly once, and so must what `also` replaces. `campaigns` are tried in
-    their order where the suite does not catch it.
+    `old`, and each text that `also` replaces, must occur exactly once. If the suite does not catch
+    the bug, `campaigns` run in order.
     """
 
     name: str
@@ -35,6 +35,8 @@ class Bug:
 
 _SQLITE, _SQL = "store/sqlite", "store/sqlite/sql"
 _POSTGRES = "store/postgres/functions"
+_LOCATION = "SELECT jobs.ctid AS location\n                FROM holdfast.jobs\n                "
+_SEQ = _LOCATION.replace("ctid", "seq")
 
 BUGS = (
     Bug(
@@ -43,14 +45,6 @@ BUGS = (
         f"{_SQLITE}/finish.py",
         "row.token != item.lease.token or ",
         "",
-    ),
-    Bug(
-        "a completion that is not looked up does not check the token",
-        "sqlite",
-        f"{_SQL}/finish.sql",
-        "AND status = 'processing' AND token = :token;",
-        "AND status = 'processing';",
-        ("stop", "kill"),
     ),
     Bug(
         "progress does not check the token",
@@ -81,14 +75,16 @@ BUGS = (
         "",
     ),
     Bug(
-        "rescue takes leases that have not run out",
+        "rescue takes leases that have not expired",
         "sqlite",
         f"{_SQL}/maintenance.sql",
-        "lease_expires_at IS NOT NULL AND lease_expires_at <= :now",
-        "lease_expires_at IS NOT NULL AND :now > 0",
+        "    AND jobs.lease_expires_at <= :now\n"
+        "    AND jobs.lease_expires_at"
+        " + max(0, coalesce(:offset - workers.clock_offset, 0)) <= :now",
+        "    AND coalesce(:offset - workers.clock_offset, 0) < :now",
     ),
     Bug(
-        "trials are not limited",
+        "trial calls are not limited",
         "sqlite",
         "jobs/downstreams/claim_permits.py",
         "    state = transitions.state_at(circuit, now)\n    policy = settings.breaker",
@@ -96,14 +92,14 @@ BUGS = (
         ("brownout",),
     ),
     Bug(
-        "a transaction begins as a reader",
+        "write transactions begin without the write lock",
         "sqlite",
         f"{_SQLITE}/writer.py",
         '"BEGIN IMMEDIATE"',
         '"BEGIN"',
     ),
     Bug(
-        "an answer comes before the commit, which may fail",
+        "writes are acknowledged before the commit",
         "sqlite",
         f"{_SQLITE}/writer.py",
         '                db.execute("COMMIT")\n',
@@ -127,10 +123,8 @@ BUGS = (
         also=(
             (
                 "                AND jobs.token = coalesce(given.token, p_reports.tokens[1])\n"
-                "                AND jobs.status = 'processing'\n"
-                "                AND (t > jobs.deadline_at)",
-                "                AND jobs.status = 'processing'\n"
-                "                AND (t > jobs.deadline_at)",
+                "                AND jobs.worker_id",
+                "                AND jobs.worker_id",
             ),
         ),
     ),
@@ -138,44 +132,46 @@ BUGS = (
         "progress does not check the token",
         "postgres",
         f"{_POSTGRES}/control.sql",
-        " AND token = p_token\n    RETURNING seq INTO moved",
-        "\n    RETURNING seq INTO moved",
+        "        AND token = p_token\n        AND (worker_id <> p_worker)",
+        "        AND (worker_id <> p_worker)",
     ),
     Bug(
         "an attempt is not counted at the claim",
         "postgres",
-        f"{_POSTGRES}/claim.sql",
+        f"{_POSTGRES}/take.sql",
         "attempt_count = attempt_count + 1,",
         "",
     ),
     Bug(
-        "rescue takes leases that have not run out",
+        "rescue takes leases that have not expired",
         "postgres",
         f"{_POSTGRES}/leases.sql",
-        "jobs.worker_id IS NOT NULL AND jobs.lease_expires_at <= t",
+        "jobs.lease_expires_at <= t OR jobs.worker_id = ANY (dead)",
         "jobs.worker_id IS NOT NULL",
     ),
     Bug(
-        "two claims may see the same job",
+        "two claims may take the same job",
         "postgres",
-        f"{_POSTGRES}/claim.sql",
-        "                LIMIT wanted.quota\n                FOR UPDATE SKIP LOCKED\n",
-        "                LIMIT wanted.quota\n",
+        f"{_POSTGRES}/take.sql",
+        "jobs.ready_at, jobs.seq\n                LIMIT strand.quota\n"
+        "                FOR UPDATE SKIP LOCKED\n",
+        "jobs.ready_at, jobs.seq\n                LIMIT strand.quota\n",
         ("kill", "kill"),
         (
-            ("SELECT jobs.ctid AS place", "SELECT jobs.seq AS place"),
+            (f"{_LOCATION}WHERE jobs.ready\n", f"{_SEQ}WHERE jobs.ready\n"),
+            (f"{_LOCATION}WHERE strand.priority", f"{_SEQ}WHERE strand.priority"),
             ("WHERE ctid = ANY (ARRAY(", "WHERE seq = ANY (ARRAY("),
         ),
     ),
     Bug(
         "a held lane is claimed from",
         "postgres",
-        f"{_POSTGRES}/claim.sql",
-        ") THEN 'held'",
-        ") THEN 'free'",
+        f"{_POSTGRES}/lanes.sql",
+        "CASE WHEN downstreams.held_until > t THEN downstreams.held_until END,",
+        "NULL::double precision,",
     ),
     Bug(
-        "a claim is judged by the worker's clock",
+        "a claim uses the worker's clock",
         "postgres",
         "store/postgres/store.py",
         "self._ticker.tick(worker_id, finished, claim, now)",
@@ -183,7 +179,7 @@ BUGS = (
         ("clock",),
     ),
     Bug(
-        "rescue is judged by the worker's clock",
+        "rescue uses the worker's clock",
         "postgres",
         "store/postgres/store.py",
         "maintenance.rescue(self._database, limit, now)",
@@ -199,25 +195,27 @@ BUGS = (
         ("clock",),
     ),
 )
-"""Every bug that is planted."""
+"""All bugs."""
 
 
-def run(plan: Plan) -> Outcome:
-    """Run the campaign: all bugs in full, every third one, chosen by the seed, in short."""
-    outcome = Outcome()
+def run(plan: Plan) -> CampaignOutcome:
+    """Run the campaign: in full all bugs, in short a random third of them."""
+    outcome = CampaignOutcome()
     bugs = [bug for bug in BUGS if bug.store == plan.store]
     if not plan.full:
-        bugs = plan.chance().sample(bugs, (len(bugs) + 2) // 3)
-    healthy = _facts(plan, SOURCE)
-    outcome.expect(not healthy, f"the engine as it is fails the suite: {healthy}")
+        bugs = plan.rng().sample(bugs, (len(bugs) + 2) // 3)
+    failure = _facts(plan, SOURCE)
+    outcome.expect(not failure, f"the unchanged engine fails the suite: {failure}")
     caught = 0
     for number, bug in enumerate(bugs):
         copy = plan.folder / f"bug-{number}"
         if not plant(bug, copy):
-            outcome.findings.append(f"{bug.name}: its place in {bug.file} is gone; plant it anew")
+            outcome.findings.append(
+                f"{bug.name}: the code to replace is not in {bug.file} any more; update BUGS"
+            )
             continue
         by = catch(plan, bug, copy)
-        say(f"    {bug.name}: {by or 'NOT CAUGHT'}")
+        echo(f"    {bug.name}: {by or 'NOT CAUGHT'}")
         outcome.expect(bool(by), f"not caught: {bug.name}")
         outcome.notes.append(f"{bug.name}: {by or 'not caught'}")
         caught += bool(by)
@@ -227,7 +225,7 @@ def run(plan: Plan) -> Outcome:
 
 
 def with_bug(bug: Bug) -> str | None:
-    """Return the text of the bug's file with the bug in it; None where its place is gone."""
+    """Return the file's text with the bug in it; None if the code to replace is not there."""
     text = (SOURCE / "holdfast" / bug.file).read_text("utf-8")
     for old, new in ((bug.old, bug.new), *bug.also):
         if text.count(old) != 1:
@@ -237,7 +235,7 @@ def with_bug(bug: Bug) -> str | None:
 
 
 def plant(bug: Bug, copy: Path) -> bool:
-    """Copy the engine with `bug` in it; return whether its place was found."""
+    """Copy the engine with `bug` in it; return False if the code to replace is not there."""
     text = with_bug(bug)
     if text is None:
         return False
@@ -248,7 +246,7 @@ def plant(bug: Bug, copy: Path) -> bool:
 
 
 def catch(plan: Plan, bug: Bug, source: Path) -> str:
-    """Return what caught the bug in `source`; empty where nothing did."""
+    """Return the fact or finding that caught the bug in `source`; empty if none did."""
     fact = _facts(plan, source)
     if fact:
         return f"fact {fact}"
@@ -260,15 +258,15 @@ def catch(plan: Plan, bug: Bug, source: Path) -> str:
 
 
 def _facts(plan: Plan, source: Path) -> str:
-    status, said = _run(source, "campaigns.conformance", plan.store)
+    status, output = _run(source, "campaigns.conformance", plan.store)
     if status not in {0, 1}:
-        raise RuntimeError(f"the suite did not run:\n{said[-2000:]}")
-    return said.strip() if status else ""
+        raise RuntimeError(f"the suite did not run:\n{output[-2000:]}")
+    return output.strip() if status else ""
 
 
 def _campaign(plan: Plan, campaign: str, source: Path) -> str:
     results = str(plan.folder / "planted.json")
-    status, said = _run(
+    status, output = _run(
         source,
         "campaigns",
         campaign,
@@ -280,25 +278,25 @@ def _campaign(plan: Plan, campaign: str, source: Path) -> str:
         "--results",
         results,
     )
-    found = [line.strip() for line in said.splitlines() if line.strip().startswith("FOUND")]
+    found = [line.strip() for line in output.splitlines() if line.strip().startswith("FOUND")]
     if status not in {0, 1} or (status and not found):
-        raise RuntimeError(f"the campaign did not run:\n{said[-2000:]}")
-    for line in said.splitlines():
-        if "kept for you:" in line:
+        raise RuntimeError(f"the campaign did not run:\n{output[-2000:]}")
+    for line in output.splitlines():
+        if "kept:" in line:
             shutil.rmtree(line.partition(": ")[2], ignore_errors=True)
     return found[0].removeprefix("FOUND ")[:120] if found else ""
 
 
 def _run(source: Path, module: str, *arguments: str) -> tuple[int, str]:
-    # A copy with a bug in it must not be counted among the sources that the tests cover.
+    # Coverage must not measure the copy with the bug.
     plain = {name: value for name, value in environment().items() if "COV" not in name}
-    done = subprocess.run(  # noqa: S603 - a child of our own
+    done = subprocess.run(  # noqa: S603 - our own module
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         env={**plain, "PYTHONPATH": f"{source}:{ROOT}"},
         capture_output=True,
         text=True,
         check=False,
-        timeout=_PATIENCE,
+        timeout=_TIMEOUT,
     )
     return done.returncode, done.stdout + (done.stderr if done.returncode not in {0, 1} else "")

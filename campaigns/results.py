@@ -1,19 +1,19 @@
-"""Keep what was run and what came of it, the last run of each campaign, store and form."""
+"""The results file: the last run of each campaign, store and form."""
 
 import json
 import platform
 from datetime import UTC, datetime
 from pathlib import Path
 
-from campaigns.plan import Outcome, Plan
+from campaigns.plan import CampaignOutcome, Plan
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 _SHOWN = 50
 
 
-def write(path: Path, plan: Plan, outcome: Outcome) -> None:
-    """Put one outcome into the file at `path`, in the place of an earlier one like it."""
+def write(path: Path, plan: Plan, outcome: CampaignOutcome) -> None:
+    """Write an outcome to the file at `path`, in place of the previous one of its kind."""
     kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
     name = f"{plan.campaign}/{plan.store}/{'full' if plan.full else 'short'}"
     verdict = "skipped" if outcome.skipped else "failed" if outcome.findings else "passed"

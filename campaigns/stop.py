@@ -1,41 +1,49 @@
-"""Stop workers (SIGSTOP) for longer than their leases, let others take over, and continue them.
+"""Workers are paused (SIGSTOP) for longer than their leases, and continue after a takeover.
 
-In half of the rounds the one that comes back has a completion, a failure, a retry, progress and a
-heartbeat to write about jobs that are another's by then; in the others it is stopped somewhere in
-the middle of its work. None of what it writes after a job was claimed again may be accepted.
+In half of the rounds the resumed worker writes a completion, a failure, a retry, progress and a
+heartbeat for jobs that another worker has claimed since; in the other half it is paused at a random
+moment. No write that begins after a later claim of the job may be accepted.
 """
 
 import asyncio
 import json
 import signal
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 
-from campaigns.checker import judge, stale_writes
+from campaigns.checker import Staleness, judge, stale_writes
 from campaigns.fleet import Fleet, WorkerProcess, until
 from campaigns.jobs import gated
 from campaigns.kill import new_jobs
 from campaigns.ledger import Ledger, Line
-from campaigns.places import count, place, read_all
-from campaigns.plan import Outcome, Plan
+from campaigns.plan import CampaignOutcome, Plan
+from campaigns.temporary_store import count, read_all, temporary_store
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import Store
 
 LEASE = 1.5
 _ENDINGS = ("complete", "retry", "failed", "progress")
-_SORTS = ("complete", "retry", "failed", "progress", "extend")
+_STALE_WRITES = ("complete", "retry", "failed", "progress", "extend")
 _TAKEN_OVER = 15.0
-"""Seconds in which others must have claimed what a stopped worker held."""
+"""Seconds in which other workers must claim the jobs of a paused one."""
+_GATED = 12
+"""Jobs per gate: enough that the worker with the most of them has one for each ending."""
+_EXTRA_ROUNDS = 10
+"""Further gated rounds, as long as some kind of stale write has not been tried.
+
+The heartbeat of a resumed worker may report the lost leases before the worker writes.
+"""
 _DRAIN = 60.0
 
 
-def run(plan: Plan) -> Outcome:
+def run(plan: Plan) -> CampaignOutcome:
     """Run the campaign."""
     with (
-        place(plan.store, plan.folder) as where,
+        temporary_store(plan.store, plan.folder) as target,
         Ledger(plan.folder / "ledger") as ledger,
         Fleet(
-            where.url,
+            target.url,
             ledger,
             plan.folder,
             concurrency=16,
@@ -44,42 +52,45 @@ def run(plan: Plan) -> Outcome:
             slow_extend=0.3,
         ) as fleet,
     ):
-        return asyncio.run(_Rounds(plan, where.store(), ledger, fleet).run())
+        return asyncio.run(_Rounds(plan, target.store(), ledger, fleet).run())
 
 
 class _Rounds:
-    """The rounds of one campaign, and the jobs they enqueued."""
+    """The rounds of one campaign, and their jobs."""
 
     def __init__(self, plan: Plan, store: Store, ledger: Ledger, fleet: Fleet) -> None:
         self.plan = plan
         self.store = store
         self.ledger = ledger
         self.fleet = fleet
-        self.chance = plan.chance()
+        self.rng = plan.rng()
         self.jobs: list[str] = []
-        self.outcome = Outcome()
+        self.outcome = CampaignOutcome()
+        self.rounds = 0
         self.stuck = 0
 
-    async def run(self) -> Outcome:
+    async def run(self) -> CampaignOutcome:
         outcome, rounds = self.outcome, self.plan.pick(24, 2)
         async with self.store:
             await self.fleet.start_ready(3)
             for number in range(rounds):
                 await self._gated_round(number)
                 await self._random_round(number)
+            for number in range(rounds, rounds + _EXTRA_ROUNDS):
+                if _untried(stale_writes(self.ledger.lines())):
+                    await self._gated_round(number)
 
             async def drained() -> bool:
                 return await count(self.store, "complete") == len(self.jobs)
 
-            outcome.expect(await until(drained, _DRAIN), "the jobs did not end in time")
+            outcome.expect(await until(drained, _DRAIN), "the jobs did not finish in time")
             await self.fleet.stop_all()
             stored = await read_all(self.store)
             refused = (await self.store.stats()).totals.get("refused_writes", 0)
         lines = self.ledger.lines()
         judgement, stale = judge(self.jobs, [], stored, lines), stale_writes(lines)
         outcome.findings += [*judgement.findings, *stale.findings]
-        for sort in _SORTS:
-            outcome.expect(stale.refused[sort] > 0, f"no stale {sort} was ever tried")
+        outcome.findings += [f"no stale {write} was ever tried" for write in _untried(stale)]
         finished_first = sum(
             line.what == "extend"
             and line.accepted is False
@@ -87,19 +98,20 @@ class _Rounds:
             for line in lines
         )
         outcome.figures |= {
-            "rounds": 2 * rounds,
+            "rounds": self.rounds,
             "jobs": len(self.jobs),
-            **{f"stale_{sort}_refused": stale.refused[sort] for sort in _SORTS},
+            **{f"stale_{write}_refused": stale.refused[write] for write in _STALE_WRITES},
             "stale_accepted": len(stale.findings),
             "refused_writes": refused,
-            "extensions_after_the_end": finished_first,
+            "extensions_after_completion": finished_first,
             "not_taken_over": self.stuck,
             **judgement.figures(),
         }
         return outcome
 
     async def _gated_round(self, number: int) -> None:
-        """Stop whoever holds most of some jobs that all wait at one gate."""
+        """Pause the worker that runs the most of the jobs waiting at one gate."""
+        self.rounds += 1
         gate = self.plan.folder / f"gate-{number}"
         jobs = _gated_jobs(number, gate)
         await self._enqueue(jobs)
@@ -119,7 +131,8 @@ class _Rounds:
         if not await until(taken_over, _TAKEN_OVER):
             self.stuck += 1
         named = gate.with_suffix(".named")
-        named.write_text(str(victim.pid))
+        endings = dict(zip(sorted(held), cycle(_ENDINGS), strict=False))
+        named.write_text(json.dumps({"process": victim.pid, "endings": endings}))
         named.rename(gate)
         victim.signal(signal.SIGCONT)
 
@@ -132,17 +145,18 @@ class _Rounds:
             return {job.id for job in jobs} <= done
 
         await until(all_done, _TAKEN_OVER)
-        # What it still has to say must have been said before the next round.
+        # The resumed worker must finish its writes before the next round.
         await asyncio.sleep(1.0)
 
     async def _random_round(self, number: int) -> None:
-        """Stop somebody in the middle of short jobs, for less or more than the lease."""
-        jobs = new_jobs(60, self.chance, 0.3, name=f"r{number}-")
+        """Pause a random worker during short jobs, for 0.2 to 2.5 lease times."""
+        self.rounds += 1
+        jobs = new_jobs(60, self.rng, 0.3, name=f"r{number}-")
         await self._enqueue(jobs)
-        await asyncio.sleep(self.chance.uniform(0.0, 0.4))
-        victim = self.chance.choice(self.fleet.workers)
+        await asyncio.sleep(self.rng.uniform(0.0, 0.4))
+        victim = self.rng.choice(self.fleet.workers)
         victim.signal(signal.SIGSTOP)
-        await asyncio.sleep(self.chance.uniform(0.2, 2.5) * LEASE)
+        await asyncio.sleep(self.rng.uniform(0.2, 2.5) * LEASE)
         victim.signal(signal.SIGCONT)
 
     async def _enqueue(self, jobs: list[NewJob]) -> None:
@@ -161,6 +175,11 @@ class _Rounds:
         return next(worker for worker in self.fleet.workers if worker.pid == pid)
 
 
+def _untried(stale: Staleness) -> list[str]:
+    """Return the kinds of stale write that no worker has tried yet."""
+    return [write for write in _STALE_WRITES if not stale.refused[write]]
+
+
 def _gated_jobs(number: int, gate: Path) -> list[NewJob]:
     kind = gated.kind
     return [
@@ -168,7 +187,7 @@ def _gated_jobs(number: int, gate: Path) -> list[NewJob]:
             f"g{number}-{n}",
             kind.name,
             max_attempts=kind.policy.max_attempts,
-            arguments=json.dumps({"gate": str(gate), "then": _ENDINGS[n % 4]}),
+            arguments=json.dumps(str(gate)),
         )
-        for n in range(8)
+        for n in range(_GATED)
     ]

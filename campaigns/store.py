@@ -1,8 +1,7 @@
-"""Take the store away under load and give it back: killed, restarted, locked, or out of room.
+"""Outages of the store under load: the server killed or restarted, the file locked, the disk full.
 
-A client goes on enqueueing all the while. What was acknowledged must be there and end complete;
-what the client never heard of may be there or not. Workers must come back by themselves, and say
-once for each outage that they wait.
+A client keeps enqueueing. Every acknowledged job must end complete; a job without an answer may
+exist or not. Workers must resume by themselves, and log each outage once.
 """
 
 import asyncio
@@ -19,37 +18,37 @@ from campaigns.checker import judge, stale_writes
 from campaigns.fleet import Fleet, environment, until
 from campaigns.kill import new_jobs
 from campaigns.ledger import Ledger
-from campaigns.places import Place, count, place, read_all
-from campaigns.plan import Outcome, Plan, say
+from campaigns.plan import CampaignOutcome, Plan, echo
+from campaigns.temporary_store import TemporaryStore, count, read_all, temporary_store
 from holdfast.jobs.store_port import Store, StoreUnavailable
 
 _BACK = 30.0
-"""Seconds after the store is back in which jobs must complete again."""
+"""Seconds after an outage in which a job must complete again."""
 _DRAIN = 90.0
 _DISK = "24m"
 _LINES_EACH = 12
-"""Lines that a worker may log for one outage, lost leases and refused reports apart."""
-_LEASE_TALK = ("lost its lease", "was refused", "reported again", "lost their workers")
+"""Lines that a worker may log per outage, apart from lost leases and refused reports."""
+_LEASE_MESSAGES = ("lost its lease", "was refused", "reported again", "lost their workers")
 
 Fault = Callable[[float], None]
-"""Take the store away for so many seconds; blocks."""
+"""Cause an outage of so many seconds; blocks until its end."""
 
 
-def run(plan: Plan) -> Outcome:
+def run(plan: Plan) -> CampaignOutcome:
     """Run the campaign."""
-    with place(plan.store, plan.folder) as where:
-        if where.server is not None and not where.server.private:
-            return Outcome(skipped="the server is not ours to kill")
-        outcome = _under(plan, where, plan.folder, _faults(where))
+    with temporary_store(plan.store, plan.folder) as target:
+        if target.server is not None and not target.server.private:
+            return CampaignOutcome(skipped="the server is shared and must not be killed")
+        outcome = _run_with(plan, target, plan.folder, _faults(target))
     if plan.store == "sqlite":
         _on_a_full_disk(plan, outcome)
     else:
-        outcome.notes.append("a full disk is tried on SQLite only")
+        outcome.notes.append("a full disk is tested on SQLite only")
     return outcome
 
 
-def _faults(where: Place) -> list[tuple[str, Fault]]:
-    server, path = where.server, where.path
+def _faults(target: TemporaryStore) -> list[tuple[str, Fault]]:
+    server, path = target.server, target.path
     if server is not None:
 
         def killed(seconds: float) -> None:
@@ -66,7 +65,7 @@ def _faults(where: Place) -> list[tuple[str, Fault]]:
     assert path is not None
 
     def locked(seconds: float) -> None:
-        # Longer than a store waits by itself.
+        # Longer than the store's busy timeout.
         _holder(path, seconds + 6.0).wait()
 
     def locker_killed(seconds: float) -> None:
@@ -75,16 +74,16 @@ def _faults(where: Place) -> list[tuple[str, Fault]]:
         holder.kill()
         holder.wait()
 
-    return [("locked", locked), ("locked by one that is killed", locker_killed)]
+    return [("locked", locked), ("locked by a process that is killed", locker_killed)]
 
 
 def _holder(path: Path, seconds: float) -> "subprocess.Popen[bytes]":
-    """Start a process that holds the write lock; return once it does."""
+    """Start a process that holds the write lock; return when it has the lock."""
     code = (
         "import apsw, sys, time; db = apsw.Connection(sys.argv[1]); db.set_busy_timeout(20000);"
         "db.execute('BEGIN IMMEDIATE'); print('held', flush=True); time.sleep(float(sys.argv[2]))"
     )
-    holder = subprocess.Popen(  # noqa: S603 - a child of our own
+    holder = subprocess.Popen(  # noqa: S603 - our own code
         [sys.executable, "-c", code, str(path), str(seconds)],
         stdout=subprocess.PIPE,
         env=environment(),
@@ -95,11 +94,13 @@ def _holder(path: Path, seconds: float) -> "subprocess.Popen[bytes]":
     return holder
 
 
-def _on_a_full_disk(plan: Plan, outcome: Outcome) -> None:
-    """Do the same on a small file system that is filled to the last byte."""
+def _on_a_full_disk(plan: Plan, outcome: CampaignOutcome) -> None:
+    """Run the campaign again on a small file system that fills up."""
     with _small_disk() as disk:
         if disk is None:
-            outcome.notes.append("a full disk was not tried: mounting a small one needs root")
+            outcome.notes.append(
+                "a full disk was not tested: mounting a small file system needs root"
+            )
             return
 
         def full(seconds: float) -> None:
@@ -113,8 +114,8 @@ def _on_a_full_disk(plan: Plan, outcome: Outcome) -> None:
             time.sleep(seconds + 1.0)
             filler.unlink()
 
-        with place("sqlite", disk) as where:
-            result = _under(plan, where, plan.folder / "disk", [("full", full)])
+        with temporary_store("sqlite", disk) as target:
+            result = _run_with(plan, target, plan.folder / "disk", [("full", full)])
     outcome.findings += [f"full disk: {finding}" for finding in result.findings]
     outcome.figures |= {f"disk_{name}": value for name, value in result.figures.items()}
 
@@ -132,15 +133,17 @@ def _small_disk() -> Iterator[Path | None]:
         folder.rmdir()
 
 
-def _under(plan: Plan, where: Place, folder: Path, faults: list[tuple[str, Fault]]) -> Outcome:
+def _run_with(
+    plan: Plan, target: TemporaryStore, folder: Path, faults: list[tuple[str, Fault]]
+) -> CampaignOutcome:
     folder.mkdir(exist_ok=True)
     with (
         Ledger(folder / "ledger") as ledger,
         Fleet(
-            where.url, ledger, folder, concurrency=4, lease_seconds=20.0, extend_every=2.0
+            target.url, ledger, folder, concurrency=4, lease_seconds=20.0, extend_every=2.0
         ) as fleet,
     ):
-        return asyncio.run(_Outages(plan, where.store(), ledger, fleet).run(faults))
+        return asyncio.run(_Outages(plan, target.store(), ledger, fleet).run(faults))
 
 
 class _Outages:
@@ -153,26 +156,26 @@ class _Outages:
         self.fleet = fleet
         self.acknowledged: list[str] = []
         self.unknown: list[str] = []
-        self.outcome = Outcome()
-        self._enough = False
+        self.outcome = CampaignOutcome()
+        self._stopping = False
 
-    async def run(self, faults: list[tuple[str, Fault]]) -> Outcome:
-        outcome, chance = self.outcome, self.plan.chance()
+    async def run(self, faults: list[tuple[str, Fault]]) -> CampaignOutcome:
+        outcome, rng = self.outcome, self.plan.rng()
         rounds = self.plan.pick(6, 1)
         slowest = 0.0
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.store)
             await self.fleet.start_ready(3)
-            client = asyncio.create_task(self._enqueue_on_and_on(chance))
+            client = asyncio.create_task(self._keep_enqueueing(rng))
             for _ in range(rounds):
                 for name, fault in faults:
-                    await asyncio.sleep(chance.uniform(0.5, 1.5))
-                    say(f"    {name}")
-                    await asyncio.to_thread(fault, chance.uniform(0.2, 2.0))
-                    slowest = max(slowest, await self._completing_again(name))
-            self._enough = True
+                    await asyncio.sleep(rng.uniform(0.5, 1.5))
+                    echo(f"    {name}")
+                    await asyncio.to_thread(fault, rng.uniform(0.2, 2.0))
+                    slowest = max(slowest, await self._recovery_seconds(name))
+            self._stopping = True
             await client
-            outcome.expect(await until(self._drained, _DRAIN, 0.2), "not all jobs ended in time")
+            outcome.expect(await until(self._drained, _DRAIN, 0.2), "not all jobs finished in time")
             stored = await read_all(self.store)
             await self.fleet.stop_all()
         lines = self.ledger.lines()
@@ -184,16 +187,16 @@ class _Outages:
             "acknowledged": len(self.acknowledged),
             "unknown": len(self.unknown),
             "unknown_and_stored": len(stored.keys() & set(self.unknown)),
-            "slowest_comeback_seconds": round(slowest, 1),
+            "slowest_recovery_seconds": round(slowest, 1),
             **self._logged(outages),
             **judgement.figures(),
         }
         return outcome
 
-    async def _enqueue_on_and_on(self, chance: random.Random) -> None:
+    async def _keep_enqueueing(self, rng: random.Random) -> None:
         number = 0
-        while not self._enough:
-            jobs = new_jobs(3, chance, 0.05, name=f"j{number}-")
+        while not self._stopping:
+            jobs = new_jobs(3, rng, 0.05, name=f"j{number}-")
             number += 1
             names = [job.id for job in jobs]
             try:
@@ -205,8 +208,8 @@ class _Outages:
                 self.acknowledged += names
             await asyncio.sleep(0.05)
 
-    async def _completing_again(self, name: str) -> float:
-        """Return the seconds until a job that was claimed after the outage is complete."""
+    async def _recovery_seconds(self, name: str) -> float:
+        """Return the seconds from the end of the outage to the next accepted completion."""
         began = time.monotonic()
 
         async def completed() -> bool:
@@ -228,23 +231,25 @@ class _Outages:
         return waiting == 0 and await count(self.store, "complete") > 0
 
     def _logged(self, outages: int) -> dict[str, int]:
-        """Count what workers say of outages, and find those that say too much or too little."""
-        said, most, expect = 0, 0, self.outcome.expect
+        """Count the outages that workers logged; too many or too few are findings."""
+        logged, most, expect = 0, 0, self.outcome.expect
         for log in self.fleet.logs:
             lines = [
                 line
                 for line in log.read_text("utf-8", "replace").splitlines()
-                if not any(talk in line for talk in _LEASE_TALK)
+                if not any(message in line for message in _LEASE_MESSAGES)
             ]
             waits = sum("does not answer" in line for line in lines)
             backs = sum("answers again" in line for line in lines)
-            said, most = max(said, waits), max(most, len(lines))
-            # A server that comes up refuses, accepts and refuses again: two outages to a worker.
-            expect(waits <= 2 * outages, f"{log.name}: said {waits} times that it waits")
-            expect(waits == backs, f"{log.name}: waits {waits} times, back {backs} times")
+            logged, most = max(logged, waits), max(most, len(lines))
+            # A starting server may refuse, accept and refuse again: two outages for a worker.
+            expect(
+                waits <= 2 * outages, f"{log.name}: logged {waits} outages, there were {outages}"
+            )
+            expect(waits == backs, f"{log.name}: logged {waits} outages and {backs} recoveries")
             expect(
                 len(lines) <= _LINES_EACH * outages,
                 f"{log.name}: {len(lines)} lines for {outages} outages",
             )
-        expect(said > 0, "no worker noticed any outage")
-        return {"said_waiting_at_most": said, "log_lines_at_most": most}
+        expect(logged > 0, "no worker noticed any outage")
+        return {"outages_logged_at_most": logged, "log_lines_at_most": most}

@@ -1,8 +1,8 @@
 """A worker as a process: `python -m campaigns.worker_process URL OPTIONS`.
 
-OPTIONS is a JSON object: those of `WorkerOptions`, and `skew` (seconds that this process's clock is
-ahead) and `slow_extend` (seconds by which its heartbeats come late). It ends when its standard
-input is closed.
+OPTIONS is a JSON object with fields of `WorkerOptions`, and `skew` (seconds by which this process's
+clock is ahead) and `slow_extend` (delay of heartbeats in seconds). The process ends when its
+standard input is closed.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from campaigns import jobs
 from campaigns.ledger import end_with_parent
-from campaigns.watched import WatchedStore
+from campaigns.recording_store import RecordingStore
 from holdfast.bootstrap import open_store
 from holdfast.clock import SystemClock
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
@@ -23,35 +23,35 @@ from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.signals import stop_on_signals
 from holdfast.jobs.worker.worker import Worker
 
-_BRISK = MaintenanceOptions(
+_FREQUENT = MaintenanceOptions(
     lead_seconds=1.5, rescue_every=0.3, deadlines_every=1, retention_every=60, probes_every=60
 )
 
 
 class SkewedClock(SystemClock):
-    """A machine's clock that is `skew` seconds ahead."""
+    """A clock that is `skew` seconds ahead."""
 
     def __init__(self, skew: float) -> None:
         self._skew = skew
 
     def wall(self) -> float:
-        """Return a wrong time of day, in epoch seconds."""
+        """Return the shifted time of day, in epoch seconds."""
         return super().wall() + self._skew
 
 
 async def main(url: str, options: Mapping[str, Any]) -> None:
-    """Work until told to stop."""
+    """Run the worker until a signal stops it."""
     rest = dict(options)
     clock = SkewedClock(rest.pop("skew", 0.0))
     slow_extend = rest.pop("slow_extend", 0.0)
     crash = jobs.crash_point()
     chosen = WorkerOptions(
-        maintenance=_BRISK, poll_interval=0.2, cleanup_seconds=0.5, shutdown_seconds=5.0, **rest
+        maintenance=_FREQUENT, poll_interval=0.2, cleanup_seconds=0.5, shutdown_seconds=5.0, **rest
     )
     async with open_store(url, clock=clock) as store:
-        watched = WatchedStore(store, jobs.ledger(), crash, slow_extend)
+        recording = RecordingStore(store, jobs.ledger(), crash, slow_extend)
         kinds = {kind.name: kind for kind in jobs.app.kinds}
-        worker = Worker(cast(Store, watched), kinds, chosen, clock=clock)
+        worker = Worker(cast(Store, recording), kinds, chosen, clock=clock)
         with stop_on_signals(worker.stop):
             sys.stdout.write("running\n")
             sys.stdout.flush()

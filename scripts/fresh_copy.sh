@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Run the gate (or the make targets named) on a copy of the tree with an empty environment,
-# as a stranger's machine would: what is ignored by git is not copied.
+# Run the gate (or the given make targets) on a copy of the tree, without ignored files and with an
+# empty environment, as on a new machine.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 copy=$(mktemp -d)

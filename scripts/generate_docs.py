@@ -1,6 +1,6 @@
-"""Write what the docs draw from the code: parts of pages, and the pictures of the architecture.
+"""Generate parts of the docs from the code, and the pictures of the architecture.
 
-`--check` only says what is stale.
+`--check` only lists what is out of date.
 """
 
 import json
@@ -23,20 +23,20 @@ from scripts import draw_rooms  # noqa: E402 - found from the line above
 
 
 def breaker_diagram() -> str:
-    """Draw the breaker's table of moves as a Mermaid state diagram."""
+    """Return the breaker's transitions as a Mermaid state diagram."""
     moves = [f"    {before} --> {after} : {cause}" for (before, cause), after in MOVES.items()]
     return "\n".join(["```mermaid", "stateDiagram-v2", "    [*] --> CLOSED", *moves, "```"])
 
 
 def jobs_diagram() -> str:
-    """Draw the table of a job's moves as a Mermaid state diagram."""
-    born = [f"    [*] --> {status}" for status in sorted(INITIAL_STATUSES)]
+    """Return the transitions of a job as a Mermaid state diagram."""
+    initial = [f"    [*] --> {status}" for status in sorted(INITIAL_STATUSES)]
     moves = [f"    {origin} --> {target} : {why}" for (origin, target), why in JOB_MOVES.items()]
-    return "\n".join(["```mermaid", "stateDiagram-v2", *born, *moves, "```"])
+    return "\n".join(["```mermaid", "stateDiagram-v2", *initial, *moves, "```"])
 
 
 def errors_table() -> str:
-    """Lay out the table of error codes."""
+    """Return the table of error codes."""
     rows = [
         f"| `{info.code}` | {info.category.lower()} | {info.retry.lower()} "
         f"| {info.http_status} | {info.message} |"
@@ -47,7 +47,7 @@ def errors_table() -> str:
 
 
 def presets_table() -> str:
-    """Lay out the figures of every preset."""
+    """Return the table of presets."""
     head = [
         "| preset | attempts | first delays before jitter | jitter | cap | attempt limit | opens "
         "| open for | trials | rate |",
@@ -87,13 +87,13 @@ def _breaker(policy: RetryPolicy) -> str:
 def _rate(policy: RetryPolicy) -> str:
     if policy.rate is None:
         return "none"
-    return f"{policy.rate.per_minute} a minute, {policy.rate.per_day} a day"
+    return f"{policy.rate.per_minute} per minute, {policy.rate.per_day} per day"
 
 
 def benchmarks_table() -> str:
-    """Lay out the ratios of the last `make bench`."""
+    """Return the table of the last results of `make bench`."""
     known = json.loads((ROOT / "benchmarks/results/latest.json").read_text())
-    lines = ["| work | holdfast beside its peers, last run | goal |", "| --- | --- | --- |"]
+    lines = ["| benchmark | Holdfast and its peers, last run | goal |", "| --- | --- | --- |"]
     for suite in known.values():
         lines += [_benchmark_row(row) for row in suite["rows"]]
     return "\n".join(lines)
@@ -101,15 +101,15 @@ def benchmarks_table() -> str:
 
 def _benchmark_row(row: dict[str, Any]) -> str:
     better = [
-        f"{ratio:g}x quicker than {peer}" for peer, ratio in row["ratios"].items() if ratio > 1.05
+        f"{ratio:g}x faster than {peer}" for peer, ratio in row["ratios"].items() if ratio > 1.05
     ]
-    level = [f"level with {peer}" for peer, ratio in row["ratios"].items() if 0.95 <= ratio <= 1.05]
+    level = [f"as fast as {peer}" for peer, ratio in row["ratios"].items() if 0.95 <= ratio <= 1.05]
     worse = [
         f"{1 / ratio:.3g}x slower than {peer}"
         for peer, ratio in row["ratios"].items()
         if ratio < 0.95
     ]
-    counts = [f"{who}: {count:g}" for who, count in row["counts"].items()]
+    counts = [f"{name}: {count:g}" for name, count in row["counts"].items()]
     goal = "met" if row["met"] else "**missed**"
     return f"| {row['work']} | {'; '.join([*better, *level, *worse, *counts])} | {goal} |"
 
@@ -124,7 +124,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
 
 
 def stale(*, write: bool) -> list[str]:
-    """Return the files whose generated part differs from the code, mending them where `write`."""
+    """Return the files whose generated part differs from the code; update them if `write`."""
     found = []
     for name, fresh in chain(draw_rooms.pictures().items(), _pages()):
         path = ROOT / name

@@ -17,7 +17,7 @@ sys.path[:0] = [str(ROOT)]
 from playwright.sync_api import Page, expect  # noqa: E402
 from tests.apps.conversion.service import Service  # noqa: E402
 from tests.browser.conftest import gateway_of  # noqa: E402
-from tests.browser.seeing import Seen, pdf  # noqa: E402
+from tests.browser.page_session import PageSession, pdf  # noqa: E402
 from tests.support.browser import chromium  # noqa: E402
 
 FOLDER = ROOT / "docs" / "tutorial" / "images"
@@ -29,19 +29,19 @@ LATER = ("Minutes of 12 May.pdf", "Floor plan.pdf")
 
 
 def main() -> int:
-    """Take all of them; a picture that is too large for a repository is an error."""
+    """Take all pictures; one that is too large for the repository is an error."""
     FOLDER.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as folder,
         _service(Path(folder)) as service,
         chromium() as browser,
     ):
-        seen = Seen(browser, service, viewport=DESK, reduced_motion="reduce")
-        seen.page.goto(service.url)
-        _story(seen, service)
-        state = seen.context.storage_state()
+        session = PageSession(browser, service, viewport=DESK, reduced_motion="reduce")
+        session.page.goto(service.url)
+        _story(session, service)
+        state = session.context.storage_state()
         touch: dict[str, Any] = {"viewport": PHONE, "has_touch": True, "is_mobile": True}
-        phone = Seen(browser, service, color_scheme="dark", storage_state=state, **touch)
+        phone = PageSession(browser, service, color_scheme="dark", storage_state=state, **touch)
         _on_a_phone(phone, service)
     large = [path.name for path in FOLDER.glob("*.png") if path.stat().st_size > MOST_BYTES]
     for name in large:
@@ -51,7 +51,7 @@ def main() -> int:
 
 @contextmanager
 def _service(folder: Path) -> Iterator[Service]:
-    # The tutorial's own settings, but for the threshold: three files are enough for a picture.
+    # The tutorial's settings, with a lower threshold: three files are enough for a picture.
     settings = {
         "RETRY_BASE_DELAY": "12000",
         "RETRY_MAX_DELAY": "60000",
@@ -65,43 +65,43 @@ def _service(folder: Path) -> Iterator[Service]:
         yield service
 
 
-def _story(seen: Seen, service: Service) -> None:
-    page, gateway = seen.page, gateway_of(service)
+def _story(session: PageSession, service: Service) -> None:
+    page, gateway = session.page, gateway_of(service)
     expect(page.locator("#pause")).to_have_text("Live")
     _shoot(page, "empty")
-    seen.upload("Letter.pdf")
-    seen.expect_status("Letter.pdf", "Ready")
-    seen.slow_uploads(600_000)
-    seen.upload(*[(name, pdf(name, 2_600_000)) for name in NAMES])
+    session.upload("Letter.pdf")
+    session.expect_status("Letter.pdf", "Ready")
+    session.slow_uploads(600_000)
+    session.upload(*[(name, pdf(name, 2_600_000)) for name in NAMES])
     expect(page.locator("#uploads .status").last).to_have_text(re.compile(r"Uploading [3-6]\d %"))
     _shoot(page, "uploading")
     service.client.put(f"{gateway}/chaos", json={"mode": "fail"})
-    seen.slow_uploads()
+    session.slow_uploads()
     for name in NAMES:
-        seen.expect_status(name, "Waiting to retry")
+        session.expect_status(name, "Waiting to retry")
     expect(page.locator("#uploads > .row")).to_have_count(0)
     _shoot(page, "retry", part="#board")
-    seen.upload(LATER[0])
+    session.upload(LATER[0])
     expect(page.get_by_role("alert")).to_be_visible()
-    seen.upload(LATER[1])
-    seen.expect_status(LATER[1], "Paused")
-    seen.expect_status(NAMES[0], "Paused")
+    session.upload(LATER[1])
+    session.expect_status(LATER[1], "Paused")
+    session.expect_status(NAMES[0], "Paused")
     _shoot(page, "held", part="#board")
-    _on_the_way_back(seen, service, gateway)
+    _on_the_way_back(session, service, gateway)
 
 
-def _on_the_way_back(seen: Seen, service: Service, gateway: str) -> None:
-    page = seen.page
+def _on_the_way_back(session: PageSession, service: Service, gateway: str) -> None:
+    page = session.page
     service.client.delete(f"{gateway}/chaos")
     expect(page.locator("#rows .status", has_text="Ready")).to_have_count(6)
     expect(page.get_by_role("alert")).to_have_count(0)
     _shoot(page, "ready", part="#board")
-    seen.row(NAMES[0]).get_by_role("link", name=NAMES[0], exact=True).click()
+    session.row(NAMES[0]).get_by_role("link", name=NAMES[0], exact=True).click()
     expect(page.locator(".step")).to_have_count(2)
     _shoot(page, "job")
 
 
-def _on_a_phone(phone: Seen, service: Service) -> None:
+def _on_a_phone(phone: PageSession, service: Service) -> None:
     gateway = gateway_of(service)
     service.client.put(f"{gateway}/chaos", json={"mode": "fail"})
     phone.page.goto(service.url)
@@ -118,7 +118,7 @@ def _shoot(page: Page, name: str, part: str | None = None) -> None:
     if part is None:
         page.screenshot(path=path, full_page=True)
     else:
-        # A little of what is around it, for its shadows.
+        # With a margin for shadows.
         box = page.locator(part).bounding_box()
         assert box is not None
         page.screenshot(

@@ -1,4 +1,4 @@
-"""Addresses: which store they mean, and what is said of those that mean none."""
+"""Database URLs: which store they select, and the errors for invalid ones."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from tests.support.postgres import obtain
 
 from holdfast.bootstrap import Engine, open_store
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.validation import PayloadTooLarge
 from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.store_port import StoreUnusable
@@ -89,7 +89,7 @@ def test_postgresql_addresses_open_its_store(url):
     assert isinstance(open_store(url), PostgresStore)
 
 
-def test_an_engine_is_opened_by_address_with_everything_it_is_told(tmp_path):
+def test_an_engine_is_opened_by_url_with_all_its_options(tmp_path):
     app = App("invoices")
 
     @app.job(deadline=60)
@@ -111,7 +111,7 @@ def test_an_engine_is_opened_by_address_with_everything_it_is_told(tmp_path):
     asyncio.run(main())
 
 
-def test_a_folder_that_is_missing_is_said_so(tmp_path):
+def test_a_missing_folder_is_reported(tmp_path):
     async def main():
         async with Engine(f"sqlite:///{tmp_path}/no/such/work.db"):
             pass

@@ -15,7 +15,7 @@ def test_both_clocks_are_clocks():
     assert all(isinstance(clock.monotonic(), float) for clock in clocks)
 
 
-def test_the_system_clock_reads_the_machine_without_a_frame_of_its_own():
+def test_the_system_clock_reads_the_time_without_a_python_frame():
     assert SystemClock().monotonic is time.monotonic
     assert SystemClock().wall is time.time
 
@@ -42,7 +42,7 @@ def test_a_sleep_of_nothing_or_less_returns_at_once(seconds):
     asyncio.run(SYSTEM_CLOCK.sleep_async(seconds))
 
 
-def test_a_call_that_is_quick_enough_returns_its_value():
+def test_a_call_within_its_limit_returns_its_value():
     assert SYSTEM_CLOCK.call_within(5, lambda: "value") == "value"
 
 

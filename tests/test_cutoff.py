@@ -1,4 +1,4 @@
-"""Real threads and real time: `call_within` is the one place that cannot be tested without."""
+"""`call_within` with real threads and real time."""
 
 import contextvars
 import gc
@@ -45,7 +45,7 @@ class ThingError(Exception):
     pass
 
 
-def test_the_value_comes_back():
+def test_the_value_is_returned():
     assert call_within(LONG, lambda: 42) == 42
 
 
@@ -59,7 +59,7 @@ def test_an_idle_thread_is_used_again():
     assert len({call_within(LONG, threading.get_ident) for _ in range(50)}) == 1
 
 
-def test_an_error_comes_back_with_the_operations_traceback():
+def test_an_error_is_raised_with_the_operations_traceback():
     def guilty() -> None:
         raise ThingError("boom")
 
@@ -201,7 +201,7 @@ def test_an_interrupted_caller_abandons_its_call():
 
     def interrupt() -> None:
         started.wait(LONG)
-        # One signal may come just before the caller sleeps, and would wait there with it.
+        # A signal just before the caller sleeps would be handled only afterwards.
         while not interrupted.wait(0.01):
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
@@ -219,7 +219,7 @@ def test_an_interrupted_caller_abandons_its_call():
     assert ended.wait(LONG)
 
 
-def test_a_program_that_can_start_no_thread_says_so(monkeypatch):
+def test_a_program_that_cannot_start_a_thread_gets_a_clear_error(monkeypatch):
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -331,7 +331,7 @@ def test_calls_side_by_side_do_not_wait_for_each_other():
 
 
 def test_results_on_the_edge_of_the_limit_are_either_right_or_cut_off():
-    """A result and the end of the time race here; neither may spoil a later call."""
+    """A race between a result and the timeout; neither may affect a later call."""
     seen = {"right": 0, "cut": 0}
 
     def caller(first: int) -> None:

@@ -31,7 +31,7 @@ CODES = (
 )
 
 
-def test_the_librarys_codes_are_those_that_any_app_can_meet():
+def test_the_librarys_codes_are_not_specific_to_an_app():
     assert [code.value for code in ErrorCode] == CODES.split()
 
 
@@ -84,7 +84,7 @@ def test_a_code_is_permanent_exactly_where_it_is_never_retried():
 
 
 @pytest.mark.parametrize("code", ErrorCode)
-def test_a_message_is_one_short_line_for_people(code):
+def test_a_message_is_one_short_line(code):
     message = ERRORS[code].message
     assert re.fullmatch(r"[A-Z][^\n]{10,70}\.", message)
     assert "Traceback" not in message
@@ -97,7 +97,7 @@ def test_no_message_promises_another_attempt(code):
     assert "again" not in ERRORS[code].message
 
 
-def test_messages_tell_the_codes_apart():
+def test_every_code_has_a_different_message():
     assert len({info.message for info in ERRORS.values()}) == len(ErrorCode)
 
 
@@ -176,7 +176,7 @@ def test_a_subclass_with_a_constructor_of_its_own_survives_pickling():
         (RetryLater(2.5, "busy"), "GW_UNAVAILABLE", "busy"),
     ],
 )
-def test_our_errors_carry_their_code_and_say_what_happened(error, code, said):
+def test_our_errors_have_their_code_and_a_message(error, code, said):
     assert isinstance(error, HoldfastError)
     assert error.code == code
     assert said in str(error)
@@ -199,12 +199,12 @@ def test_a_cut_off_is_caught_as_a_timeout_without_an_errno(kind):
 
 
 @pytest.mark.parametrize("code", ["no_such", "9X", "A B", "A" * 101, "", None, 404])
-def test_permanent_refuses_what_is_not_written_like_a_code_and_names_it(code):
+def test_permanent_refuses_a_malformed_code_and_names_it(code):
     with pytest.raises(ValueError, match=re.escape(repr(code))):
         Permanent(code, "message")
 
 
-def test_a_code_of_the_library_is_its_enum_member_however_it_is_written():
+def test_a_code_of_the_library_given_as_text_is_its_enum_member():
     assert error_code("TIMEOUT") is ErrorCode.TIMEOUT
     assert stored_code("TIMEOUT") is ErrorCode.TIMEOUT
     assert Permanent("TIMEOUT").code is ErrorCode.TIMEOUT
@@ -225,7 +225,7 @@ def test_a_declared_code_that_cannot_be_used_is_refused(fields, wrong):
         ErrorInfo(**{"code": "CARD_DECLINED", "message": "Ask your bank.", **fields})
 
 
-def test_a_declared_code_is_permanent_and_422_unless_it_says_otherwise():
+def test_a_declared_code_is_permanent_and_422_by_default():
     plain = ErrorInfo("CARD_DECLINED", "Ask your bank.")
     busy = ErrorInfo("BANK_BUSY", "The bank is busy.", 503, Category.TRANSIENT)
 
@@ -233,18 +233,18 @@ def test_a_declared_code_is_permanent_and_422_unless_it_says_otherwise():
     assert (busy.http_status, busy.retry) == (503, RetryRule.POLICY)
 
 
-def test_no_message_of_the_library_speaks_of_files():
+def test_no_message_of_the_library_mentions_files():
     assert [info.code for info in ERRORS.values() if "file" in info.message.lower()] == []
 
 
 @pytest.mark.parametrize("after", [-1, -0.001, float("nan"), float("inf"), 10**400])
-def test_retry_later_refuses_what_is_no_wait(after):
+def test_retry_later_refuses_an_invalid_delay(after):
     with pytest.raises(ValueError, match="after must be finite and not negative"):
         RetryLater(after)
 
 
 @pytest.mark.parametrize("after", ["3", None, True])
-def test_retry_later_refuses_what_is_no_number(after):
+def test_retry_later_refuses_a_delay_that_is_not_a_number(after):
     with pytest.raises(TypeError, match=re.escape(repr(after))):
         RetryLater(after)
 

@@ -1,4 +1,4 @@
-"""Settings: read once, and a bad one is named in one line."""
+"""Settings: read once; an invalid one is named in one line."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from holdfast.settings import BadSetting, Environment, Settings, unknown_names
 
 
-def test_what_is_not_set_has_its_default():
+def test_an_unset_setting_has_its_default():
     assert Settings.load(Environment({})) == Settings()
 
 
@@ -29,7 +29,7 @@ def test_every_setting_is_read():
     assert read == Settings(Path("/srv/x"), "somewhere", "s" * 16, "t" * 16, 0, 3, 60.0, 5.0)
 
 
-def test_a_short_lease_is_extended_often_enough_by_itself():
+def test_a_short_lease_has_a_shorter_extension_interval():
     assert Settings.load(Environment({"LEASE_MS": "2000"})).extend_every == 0.5
 
 
@@ -70,7 +70,7 @@ def test_spaces_around_a_value_and_empty_values_do_not_count():
 
 
 @pytest.mark.parametrize("text", ["ftp://x", "localhost:8100", "http://", "http://x:99999", "x"])
-def test_what_is_no_address_is_refused_without_repeating_it(text):
+def test_an_invalid_database_url_is_refused_without_repeating_it(text):
     with pytest.raises(BadSetting) as refused:
         Environment({"GATEWAY_URL": text}).address("GATEWAY_URL")
 
@@ -106,7 +106,7 @@ def test_numbers_and_choices_are_read():
         read.choice("MODE", "a", ("a", "b"))
 
 
-def test_a_name_that_is_no_setting_is_warned_of_with_a_guess():
+def test_an_unknown_setting_is_a_warning_with_a_suggestion():
     lines = unknown_names({"HOLDFAST_DATABSE_URL": "x", "HOLDFAST_Q": "", "PATH": "/bin"})
 
     assert lines == [

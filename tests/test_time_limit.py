@@ -1,4 +1,4 @@
-"""What running code can ask: the time that its attempt has left, and whether it should end."""
+"""`remaining()` and `cancelled()` in running code."""
 
 import asyncio
 import threading
@@ -73,11 +73,11 @@ def _left_running(kind: type[BaseException] | None, seconds: float | None):
 
 @pytest.mark.parametrize("kind", FAILURES)
 @pytest.mark.parametrize("seconds", [None, 5])
-def test_what_a_failed_attempt_leaves_running_is_cancelled(kind, seconds):
+def test_tasks_left_by_a_failed_attempt_are_cancelled(kind, seconds):
     assert _left_running(kind, seconds) is True
 
 
-def test_what_a_successful_attempt_leaves_running_is_not_cancelled():
+def test_tasks_left_by_a_successful_attempt_are_not_cancelled():
     assert _left_running(None, None) is False
 
 
@@ -171,7 +171,7 @@ def test_a_blocking_operation_that_asks_ends_soon_after_it_was_abandoned():
 
     service = RetryService()
     policy = RetryPolicy(max_attempts=1, attempt_timeout=0.02)
-    while not started.is_set():  # on a busy machine its time may pass before it begins
+    while not started.is_set():  # on a busy machine its limit may pass before it begins
         service.execute_sync(operation, policy, "svc")
     assert ended.wait(30)
 

@@ -12,7 +12,7 @@ const begin = seconds();
 for (let start = 0; start < jobs; start += bulk) {
   const many = Math.min(bulk, jobs - start);
   await queue.addBulk(
-    // Finished jobs are deleted at once, which is the least work for it.
+    // Finished jobs are deleted at once, which is the fastest setting.
     Array.from({ length: many }, () => ({
       name: "nothing", data: null, opts: { removeOnComplete: true, attempts: 3 },
     })),
@@ -20,7 +20,7 @@ for (let start = 0; start < jobs; start += bulk) {
 }
 const added = seconds();
 
-// One process, as its documentation begins with; the other core is Redis's.
+// One process, as in its documentation; Redis uses the other core.
 let left = jobs;
 const worker = new Worker(queue.name, async () => null, { connection, concurrency, autorun: false });
 await worker.waitUntilReady();

@@ -1,1 +1,1 @@
-"""Peers that are run by their own commands, in processes of their own: one module each."""
+"""Peers that are run by their own commands, one module each."""

@@ -1,4 +1,4 @@
-"""Count jobs over processes: each appends one byte to the file that BENCH_COUNTER names."""
+"""Count jobs across processes: each job appends one byte to the file BENCH_COUNTER."""
 
 import os
 

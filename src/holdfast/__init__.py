@@ -45,14 +45,14 @@ if typing.TYPE_CHECKING:
     from holdfast.jobs.client.requests import JobHandle, JobRequest
     from holdfast.jobs.declare.app import App
     from holdfast.jobs.declare.context import JobContext
-    from holdfast.jobs.declare.downstream import Downstream
+    from holdfast.jobs.declare.declared_downstream import Downstream
     from holdfast.jobs.declare.retention import Retention
     from holdfast.jobs.model import Job, JobStatus
     from holdfast.jobs.worker.options import WorkerOptions
 
 _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
-    "Downstream": "holdfast.jobs.declare.downstream",
+    "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
     "Job": "holdfast.jobs.model",
     "JobContext": "holdfast.jobs.declare.context",

@@ -31,7 +31,7 @@ class Engine(StoreEngine):
         apps: the apps that declare the job kinds.
         clock: the source of time.
         listeners: receive the workers' events: claims, outcomes, refusals, outages.
-        payload_limit: most bytes of JSON in one job's arguments.
+        payload_limit: most bytes of JSON in one job's arguments, and in its result.
 
     Raises:
         StoreUnusable: the URL is invalid, or its extra is not installed.
@@ -75,35 +75,13 @@ async def migrate(url: str) -> int:
 
 
 async def missing_migrations(url: str) -> Missing:
-    """Return what the schema of the store at `url` lacks, changing nothing.
-
-    Raises:
-        StoreUnusable: the address or the database cannot be used.
-        StoreUnavailable: the database does not answer.
-    """
+    """Return what the schema of the store at `url` lacks, changing nothing; see `migrate`."""
     return await open_store(url).missing()
 
 
 async def migration_script(url: str) -> str:
-    """Return the SQL that `migrate` would run on the store at `url`, changing nothing.
-
-    Raises:
-        StoreUnusable, StoreUnavailable: as `missing_migrations` does.
-    """
+    """Return the SQL that `migrate` would run on the store at `url`, changing nothing."""
     return await open_store(url).migration_script()
-
-
-def load_app(reference: str) -> App:
-    """Return the app that `reference` names, `mypackage.jobs:app`.
-
-    Raises:
-        ValueError: there is no such module, it has no such name, or that is not an `App`.
-    """
-    app = load_reference(reference)
-    if not isinstance(app, App):
-        attribute = reference.partition(":")[2]
-        raise ValueError(f"app {reference!r}: {attribute!r} is not an App, got {app!r}")
-    return app
 
 
 def load_reference(reference: str) -> object:

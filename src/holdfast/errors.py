@@ -137,40 +137,36 @@ class ErrorInfo:
 
 
 def _table() -> Mapping[str, ErrorInfo]:
-    permanent, transient = Category.PERMANENT, Category.TRANSIENT
+    code, permanent, transient = ErrorCode, Category.PERMANENT, Category.TRANSIENT
     rows = {
-        ErrorCode.GW_4XX: (422, permanent, "The service could not work with this request."),
-        ErrorCode.GW_5XX: (502, transient, "The service ran into a problem of its own."),
-        ErrorCode.GW_TIMEOUT: (504, transient, "The service took too long to answer."),
-        ErrorCode.GW_UNAVAILABLE: (503, transient, "The service cannot be reached at the moment."),
-        ErrorCode.TOO_LARGE: (413, permanent, "This is larger than the limit allows."),
-        ErrorCode.IO_ERROR: (500, transient, "Data could not be read or stored."),
-        ErrorCode.MEMORY_ERROR: (500, permanent, "There was not enough memory for this."),
-        ErrorCode.PARSE_ERROR: (422, permanent, "The content could not be read."),
-        ErrorCode.VALIDATION_ERROR: (422, permanent, "The data is not in the form that is needed."),
-        ErrorCode.NOT_READY: (
-            409,
-            permanent,
-            "The result is not ready yet; please come back shortly.",
-        ),
-        ErrorCode.EXPIRED: (404, permanent, "The result has been removed."),
-        ErrorCode.FORBIDDEN: (403, permanent, "This is not yours to see or change."),
-        ErrorCode.INVALID_STATE: (409, permanent, "This cannot be done in the present state."),
-        ErrorCode.TIMEOUT: (504, permanent, "This took longer than the time allowed for it."),
-        ErrorCode.CIRCUIT_OPEN: (
+        code.GW_4XX: (422, permanent, "The service could not work with this request."),
+        code.GW_5XX: (502, transient, "The service ran into a problem of its own."),
+        code.GW_TIMEOUT: (504, transient, "The service took too long to answer."),
+        code.GW_UNAVAILABLE: (503, transient, "The service cannot be reached at the moment."),
+        code.TOO_LARGE: (413, permanent, "This is larger than the limit allows."),
+        code.IO_ERROR: (500, transient, "Data could not be read or stored."),
+        code.MEMORY_ERROR: (500, permanent, "There was not enough memory for this."),
+        code.PARSE_ERROR: (422, permanent, "The content could not be read."),
+        code.VALIDATION_ERROR: (422, permanent, "The data is not in the form that is needed."),
+        code.NOT_READY: (409, permanent, "The result is not ready yet; please come back shortly."),
+        code.EXPIRED: (404, permanent, "The result has been removed."),
+        code.FORBIDDEN: (403, permanent, "This is not yours to see or change."),
+        code.INVALID_STATE: (409, permanent, "This cannot be done in the present state."),
+        code.TIMEOUT: (504, permanent, "This took longer than the time allowed for it."),
+        code.CIRCUIT_OPEN: (
             503,
             transient,
             "The service keeps failing, so calls to it are paused.",
         ),
-        ErrorCode.RATE_LIMITED: (429, transient, "There were too many requests in a short time."),
-        ErrorCode.LEASE_LOST: (503, transient, "The worker lost touch with this job."),
-        ErrorCode.CANCELLED: (409, permanent, "This was cancelled."),
-        ErrorCode.UNKNOWN: (500, transient, "Something unexpected went wrong."),
+        code.RATE_LIMITED: (429, transient, "There were too many requests in a short time."),
+        code.LEASE_LOST: (503, transient, "The worker lost touch with this job."),
+        code.CANCELLED: (409, permanent, "This was cancelled."),
+        code.UNKNOWN: (500, transient, "Something unexpected went wrong."),
     }
     return MappingProxyType(
         {
-            code: ErrorInfo(code, message, status, category)
-            for code, (status, category, message) in rows.items()
+            name: ErrorInfo(name, message, status, category)
+            for name, (status, category, message) in rows.items()
         }
     )
 

@@ -33,7 +33,10 @@ class BadSetting(HoldfastError, ValueError):
 
 
 class Environment:
-    """Read settings by name; one that is not there or empty has its default."""
+    """Read settings by name; one that is not there or empty has its default.
+
+    A value that is not of the kind that was asked for, or out of bounds, is a `BadSetting`.
+    """
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = values
@@ -45,11 +48,7 @@ class Environment:
     def whole(
         self, name: str, default: int, *, at_least: int = 1, at_most: int | None = None
     ) -> int:
-        """Return a whole number.
-
-        Raises:
-            BadSetting: it is not a number, or out of bounds.
-        """
+        """Return a whole number."""
         text = self.text(name)
         if text is None:
             return default
@@ -65,11 +64,7 @@ class Environment:
     def number(
         self, name: str, default: float, *, at_least: float, at_most: float | None = None
     ) -> float:
-        """Return a number.
-
-        Raises:
-            BadSetting: it is not a number, or out of bounds.
-        """
+        """Return a number."""
         text = self.text(name)
         if text is None:
             return default
@@ -82,22 +77,14 @@ class Environment:
         return value
 
     def seconds(self, name: str, default: float, *, at_least_ms: int = 1) -> float:
-        """Return in seconds what is given in whole milliseconds; `default` is seconds.
-
-        Raises:
-            BadSetting: it is not a whole number of milliseconds, or too small.
-        """
+        """Return in seconds what is given in whole milliseconds; `default` is seconds."""
         text = self.text(name)
         if text is None:
             return default
         return self.whole(name, 0, at_least=at_least_ms, at_most=10**12) / 1000
 
     def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
-        """Return one of `choices`.
-
-        Raises:
-            BadSetting: it is none of them.
-        """
+        """Return one of `choices`."""
         text = self.text(name, default)
         assert text is not None
         if text not in choices:
@@ -107,8 +94,7 @@ class Environment:
     def address(self, name: str) -> str | None:
         """Return an http or https address without a slash at its end, or None.
 
-        Raises:
-            BadSetting: it is not one. The value is not repeated: it may hold a password.
+        The error for one that cannot be used does not repeat it: it may hold a password.
         """
         text = self.text(name)
         if text is None:
@@ -131,6 +117,7 @@ class Settings:
         concurrency: attempts that run at once.
         lease_seconds: how long a lease lasts unless it is extended.
         extend_every: between two extensions.
+        shutdown_seconds: how long a worker that was asked to stop lets its attempts go on.
     """
 
     data_dir: Path = Path(".holdfast")
@@ -141,6 +128,7 @@ class Settings:
     concurrency: int = 10
     lease_seconds: float = 300.0
     extend_every: float = 30.0
+    shutdown_seconds: float = 30.0
 
     @classmethod
     def load(cls, environment: Environment) -> "Settings":
@@ -165,6 +153,7 @@ class Settings:
             concurrency=environment.whole("WORKER_CONCURRENCY", cls().concurrency, at_most=1000),
             lease_seconds=lease,
             extend_every=extend,
+            shutdown_seconds=environment.seconds("WORKER_SHUTDOWN_MS", cls().shutdown_seconds),
         )
 
 

@@ -1,6 +1,6 @@
-"""What the fuzz is told of the service: half of its ids are real, and half of its files are PDFs.
+"""Schemathesis hooks: half of the generated ids are real, and half of the files are PDFs.
 
-Loaded by Schemathesis in its own process, see test_fuzz.py.
+Schemathesis loads this module in its own process, see test_fuzz.py.
 """
 
 import os
@@ -13,7 +13,7 @@ PDF = bytes.fromhex(os.environ["FUZZ_PDF"])
 
 
 def chosen(value: object) -> int:
-    """Return a number that is the same for the same value, in every run."""
+    """Return a hash that is the same in every run."""
     return zlib.crc32(repr(value).encode())
 
 

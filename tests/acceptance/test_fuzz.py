@@ -1,7 +1,7 @@
-"""Requests made from our own OpenAPI document: no 5xx, and no answer that it does not describe.
+"""Requests generated from our OpenAPI document: no 5xx, and no undocumented answer.
 
-Schemathesis runs in a process of its own, deterministically, so that a failure is one every time.
-To dig deeper: EXAMPLES=1000 in the environment.
+Schemathesis runs in its own process, deterministically, so that a failure is reproducible.
+Set EXAMPLES=1000 in the environment for a longer run.
 """
 
 import os
@@ -10,16 +10,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.acceptance.house import GOOD
-from tests.apps.conversion.running import environment
+from tests.acceptance.deployment import GOOD
+from tests.apps.conversion.gateway_process import environment
 from tests.apps.conversion.service import TOKEN, Service, pdf
 
 from holdfast.testing.downstream import ScriptedDownstream, status
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = int(os.environ.get("EXAMPLES", "15"))
-# A file that is no PDF, or a cursor of another's making, fits the document and is refused; that is
-# all that this check would find.
+# A file that is not a PDF, or an invalid cursor, matches the schema and is refused; this check
+# would report only that.
 LEFT_OUT = "positive_data_acceptance"
 STREAMS = "/api/events"
 
@@ -41,7 +41,7 @@ def test_no_request_gets_a_5xx_or_an_answer_outside_the_schema(service, tmp_path
     ids = some_jobs(service, client)
     headers = [f"Cookie: holdfast_session={client.cookies['holdfast_session']}"]
     headers += [f"Authorization: Bearer {TOKEN}"] if operator else []
-    # Who is no operator meets the same routes, most of which then answer alike.
+    # Other callers get the same refusal on most of these routes, so fewer examples are enough.
     examples = EXAMPLES if operator else max(1, EXAMPLES // 3)
     command = [
         *(sys.executable, "-m", "schemathesis.cli", "run", f"{service.url}/api/openapi.json"),
@@ -68,7 +68,7 @@ def test_no_request_gets_a_5xx_or_an_answer_outside_the_schema(service, tmp_path
 
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert "No tests were run" not in done.stdout
-    assert "Traceback" not in "\n".join(service.told)
+    assert "Traceback" not in "\n".join(service.output)
     assert service.client.get("/readyz").status_code == 200
 
 
@@ -94,7 +94,7 @@ def test_no_request_gets_a_5xx_or_an_answer_outside_the_schema(service, tmp_path
         ("POST", "/api/downstreams/%ff/hold", None),
     ],
 )
-def test_what_no_database_can_hold_is_refused(service, method, path, body):
+def test_text_that_no_database_can_store_is_refused(service, method, path, body):
     headers = {"content-type": "application/json"}
 
     answer = service.admin().request(method, path, content=body, headers=headers)

@@ -1,6 +1,6 @@
-"""Twenty large uploads at once, and a disk that is full: the server stays as it is.
+"""Twenty large uploads at once, and a full disk.
 
-What is uploaded is streamed to disk, so the server's memory must not grow with it.
+Uploads are streamed to disk, so the server's memory must not grow with them.
 """
 
 import os
@@ -18,7 +18,7 @@ MOST_GROWTH = 16 * MEBIBYTE
 
 
 def memory_of(pid, name):
-    """Return VmRSS, or VmHWM, the most that it was; in bytes."""
+    """Return VmRSS (current) or VmHWM (peak memory), in bytes."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
@@ -35,10 +35,10 @@ def test_memory_stays_flat_while_twenty_uploads_of_50_mb_run_at_once(tmp_path):
     with Service(tmp_path, "--no-worker", GATEWAY_URL="http://127.0.0.1:9") as service:
         pid = service.process.pid
         content = padded("large", LARGE)
-        # What is loaded when first needed is loaded now, threads that write included.
+        # Warm up: load lazily imported modules and start the writing threads.
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(lambda n: service.upload(pdf(f"small {n}")), range(3 * AT_ONCE)))
-        Path(f"/proc/{pid}/clear_refs").write_text("5")  # the most so far is what it is now
+        Path(f"/proc/{pid}/clear_refs").write_text("5")  # resets the peak to the current value
         before = memory_of(pid, "VmRSS")
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -60,7 +60,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_disk_that_is_full_is_said_so_and_nothing_is_left_on_it(small_disk):
+def test_a_full_disk_is_reported_and_no_file_is_left_on_it(small_disk):
     with Service(small_disk) as service:
         before = os.statvfs(small_disk).f_bfree
 
@@ -69,7 +69,7 @@ def test_a_disk_that_is_full_is_said_so_and_nothing_is_left_on_it(small_disk):
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "IO_ERROR")
         assert answer.json()["error"]["message"] == "There is no room left to store files."
         assert (service.files("uploads"), service.files(".drafts")) == ([], [])
-        # A page of the database or two may have been added for the record of it.
+        # The refusal's record may add a page or two to the database.
         service.until(lambda: before - os.statvfs(small_disk).f_bfree < 100)
         job_id = service.upload(pdf("small enough")).json()["job"]["id"]
         assert service.wait(job_id)["status"] == "complete"

@@ -1,4 +1,4 @@
-"""What the architecture tests look at: the repository's files, parsed once."""
+"""The repository's files, parsed once, for the architecture tests."""
 
 import ast
 import subprocess

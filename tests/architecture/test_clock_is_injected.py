@@ -1,4 +1,4 @@
-"""Time and chance are injected: only clock.py and testing/ may reach for them themselves."""
+"""Time and randomness are injected: only clock.py and testing/ may use them directly."""
 
 import ast
 
@@ -12,7 +12,7 @@ FORBIDDEN_EXACTLY = {
     "datetime.datetime.utcnow",
 }
 LOOPS = {"asyncio.get_event_loop", "asyncio.get_running_loop", "asyncio.new_event_loop"}
-# Classes to build an rng of one's own from; everything else in `random` is the shared generator.
+# Classes for a separate generator; everything else in `random` is the shared one.
 ALLOWED_FROM_RANDOM = {"random.Random", "random.SystemRandom"}
 
 
@@ -67,7 +67,7 @@ def test_the_check_lets_pass(source):
 
 
 def reaches(tree: ast.Module) -> list[str]:
-    """Name each forbidden thing that a module imports or mentions, with its line."""
+    """Return each forbidden name that a module imports or uses, with its line."""
     bound: dict[str, str] = {}
     found = []
     for node in ast.walk(tree):

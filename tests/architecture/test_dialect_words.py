@@ -1,4 +1,4 @@
-"""A database is named only where it is meant: in the stores and where they are chosen."""
+"""Databases are named only in the stores and where a store is chosen."""
 
 import re
 
@@ -7,7 +7,7 @@ CONFORMANCE = ("testing/",)  # runs every store, so it may name them
 WORDS = re.compile(r"sqlite|postgres", re.IGNORECASE)
 
 
-def test_the_words_sqlite_and_postgres_stand_only_where_a_store_is_chosen(root, shipped):
+def test_the_words_sqlite_and_postgres_occur_only_where_a_store_is_chosen(root, shipped):
     found = [
         f"{path}:{number}: {line.strip()}"
         for path in shipped

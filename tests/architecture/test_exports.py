@@ -1,4 +1,4 @@
-"""The public packages: what they export is reviewed here, name by name."""
+"""The exported names of the public packages, as a reviewed list."""
 
 import ast
 import importlib
@@ -53,7 +53,7 @@ def test_the_export_list_holds_no_name_twice_and_every_name_is_there(name):
 @pytest.mark.parametrize(
     "name", ["holdfast", "holdfast.children", "holdfast.files", "holdfast.http"]
 )
-def test_nothing_public_stands_beside_the_export_list_of_a_package(name):
+def test_a_package_has_no_public_name_outside_its_export_list(name):
     module = importlib.import_module(name)
 
     assert [

@@ -1,4 +1,4 @@
-"""The light core: importing holdfast is quick and pulls in nothing but the standard library."""
+"""Importing holdfast is fast and loads only the standard library."""
 
 import json
 import math
@@ -9,7 +9,7 @@ import sys
 import pytest
 
 LIMIT_MS = 100.0
-# Most of the import is asyncio's own. Where that alone is slow, the machine is, and not holdfast.
+# Most of the time is asyncio's import; if that alone is slow, the machine is slow.
 SLOW_MACHINE_FACTOR = 2.2
 MOST_RUNS = 15
 PROBE = """
@@ -30,7 +30,7 @@ def test_importing_holdfast_loads_only_the_standard_library(root, tmp_path):
 def test_importing_holdfast_takes_under_100_ms(root, tmp_path):
     probe(root / "src", "holdfast", tmp_path)  # compiles, as an installation does
     ours, asyncios = math.inf, math.inf
-    # The quickest of many says what an import costs; the others say how busy the machine is.
+    # The fastest of many runs is the cost of the import; the others show how busy the machine is.
     for _ in range(MOST_RUNS):
         ours = min(ours, probe(root / "src", "holdfast", tmp_path)["elapsed_ms"])
         asyncios = min(asyncios, probe(root / "src", "asyncio", tmp_path)["elapsed_ms"])
@@ -50,7 +50,7 @@ def test_the_probe_sees_a_slow_import_and_a_heavy_one(tmp_path):
 
 
 def probe(path, module, bytecode):
-    # The tracer of a coverage run would be measured with the import.
+    # Without coverage, whose tracer would be measured too.
     environment = {name: value for name, value in os.environ.items() if "COV" not in name}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONPYCACHEPREFIX"] = str(bytecode)

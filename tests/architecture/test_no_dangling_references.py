@@ -18,7 +18,7 @@ def test_every_document_that_is_named_is_in_the_repository(root, repository_file
     assert found == []
 
 
-# Spelled apart, so that this file does not hold what it looks for.
+# Split, so that this file does not contain the text that it searches for.
 @pytest.mark.parametrize("text", ["see NOTES" + ".md", "seed" + " 002", "Decision" + " 7"])
 def test_the_check_sees(text):
     assert documents(f"first line\n# {text}, below\n") != []

@@ -1,11 +1,11 @@
-"""Locks without hosts: no file says where a package was downloaded from."""
+"""No lock file records where a package was downloaded from."""
 
 import json
 import re
 
 import pytest
 
-# Spelled apart, so that this file does not hold what it looks for.
+# Split, so that this file does not contain the text that it searches for.
 HOSTS = ["pypi" + ".org", "pythonhosted" + ".org", "npmjs" + ".org", "yarnpkg" + ".com"]
 HOST = re.compile("|".join(map(re.escape, HOSTS)))
 INDEX_LINE = re.compile(
@@ -26,7 +26,7 @@ def test_no_file_names_a_registry_or_an_index(root, repository_files):
     assert found == []
 
 
-def test_no_lock_that_records_download_addresses_stands_in_the_tree(root, repository_files):
+def test_no_lock_file_with_download_addresses_is_in_the_tree(root, repository_files):
     assert [path for path in repository_files if path.name in RECORDING_LOCKS] == []
     assert not (root / "uv.lock").exists()
 

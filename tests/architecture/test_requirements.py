@@ -1,4 +1,4 @@
-"""What is declared is used, and `make run` installs what it runs and no more."""
+"""Declared dependencies are used, and `make run` installs only what it needs."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""What works in process needs no package: resilience and the leaves stand on Python alone."""
+"""`resilience` and the modules below it import only the standard library."""
 
 import ast
 import sys

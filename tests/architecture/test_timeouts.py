@@ -1,4 +1,4 @@
-"""What ends a test that hangs comes before what ends the whole process."""
+"""The timeout of a test is shorter than that of the whole process."""
 
 import re
 import tomllib

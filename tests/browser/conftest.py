@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 from tests.apps.conversion.service import Service
-from tests.browser.seeing import Seen
+from tests.browser.page_session import PageSession
 from tests.support.browser import chromium
 
 LONG = 40_000
-"""Milliseconds that a machine may take for what happens at once on a quick one."""
+"""Milliseconds; generous, for a busy machine."""
 expect.set_options(timeout=LONG)
 
 
@@ -23,7 +23,7 @@ CALM = {
     # The breaker has tests of its own.
     "CIRCUIT_THRESHOLD": "1000",
     "CIRCUIT_FAILURE_RATE": "1",
-    # A running job soon hears that it is to stop.
+    # A running job is notified of its cancellation at the next heartbeat.
     "LEASE_MS": "20000",
     "LEASE_EXTEND_MS": "300",
 }
@@ -42,7 +42,7 @@ def browser():
 
 @pytest.fixture(scope="package")
 def serve(tmp_path_factory):
-    """Start services."""
+    """A function that starts a service."""
     started = []
 
     def begin(**settings):
@@ -64,18 +64,18 @@ def service(serve):
 
 
 def gateway_of(service: Service) -> str:
-    """Return the address of the built-in gateway, as the service has told it."""
+    """Return the address of the built-in gateway, as the service printed it."""
     found = re.compile(r"gateway: listening on (http://\S+)")
     return str(
         service.until(
-            lambda: next((hit[1] for line in service.told if (hit := found.search(line))), None)
+            lambda: next((hit[1] for line in service.output if (hit := found.search(line))), None)
         )
     )
 
 
 @pytest.fixture
 def chaos(service):
-    """Ask the gateway for a fault, or for none; there is none when the test ends."""
+    """A function that sets or clears the gateway's fault; the fixture clears it at the end."""
 
     def ask(mode=None, **fault):
         url = f"{service.gateway}/chaos"
@@ -91,7 +91,7 @@ def chaos(service):
 
 @pytest.fixture
 def frozen(service):
-    """Let the gateway stand still, in the middle of whatever it does, until the block ends."""
+    """Pause the gateway process until the block ends."""
 
     @contextmanager
     def freeze():
@@ -112,23 +112,23 @@ def frozen(service):
 
 
 @pytest.fixture
-def see(browser, service):
+def open_session(browser, service):
     """Open the front page in a fresh session; console errors fail the test."""
     opened = []
 
-    def look(path="/", **options):
-        seen = Seen(browser, service, **options)
-        opened.append(seen)
-        seen.page.goto(service.url + path)
-        return seen
+    def build(path="/", **options):
+        session = PageSession(browser, service, **options)
+        opened.append(session)
+        session.page.goto(service.url + path)
+        return session
 
-    yield look
-    for seen in opened:
-        seen.context.close()
-    for seen in opened:
-        assert seen.complaints() == []
+    yield build
+    for session in opened:
+        session.context.close()
+    for session in opened:
+        assert session.complaints() == []
 
 
 @pytest.fixture
-def seen(see):
-    return see()
+def session(open_session):
+    return open_session()

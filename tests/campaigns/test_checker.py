@@ -1,14 +1,14 @@
-"""The checker tells what is well from every lie that it is there to find."""
+"""The checker accepts correct histories and finds each kind of violation."""
 
 from dataclasses import replace
 
 import pytest
 from campaigns.brownout import judge_permits
-from campaigns.checker import Stored, Verdict, judge, stale_writes
+from campaigns.checker import StoredJob, Verdict, judge, stale_writes
 from campaigns.ledger import Line
 
-ONCE = Stored("complete", 1, 1, 1, ((1, "complete"),), 1)
-TWICE = Stored("complete", 2, 2, 1, ((1, "lease_lost"), (2, "complete")), 2)
+ONCE = StoredJob("complete", 1, 1, 1, ((1, "complete"),), 1)
+TWICE = StoredJob("complete", 2, 2, 1, ((1, "lease_lost"), (2, "complete")), 2)
 
 
 def claim(token=1, at=1.0, job="a", permit=None):
@@ -28,34 +28,34 @@ RUN_AGAIN = (claim(), effect(), claim(2, 5.0), effect(2), report(2, 6.0))
 
 
 def verdict(stored, lines, acknowledged=("a",), unknown=()):
-    """Return the verdicts, by how often they were given."""
+    """Return the number of jobs per verdict."""
     judgement = judge(acknowledged, unknown, stored, lines)
     assert len(judgement.findings) == judgement.counts.total() - judgement.counts[Verdict.OK]
     return dict(judgement.counts)
 
 
-def test_a_job_that_ran_once_is_well():
+def test_a_job_that_ran_once_is_ok():
     assert verdict({"a": ONCE}, RUN) == {Verdict.OK: 1}
 
 
-def test_a_job_that_ran_again_after_a_crash_is_well():
+def test_a_job_that_ran_again_after_a_crash_is_ok():
     assert verdict({"a": TWICE}, RUN_AGAIN) == {Verdict.OK: 1}
 
 
-def test_a_completion_whose_answer_was_never_heard_is_well():
+def test_a_completion_whose_answer_did_not_arrive_is_ok():
     assert verdict({"a": ONCE}, (claim(), effect())) == {Verdict.OK: 1}
 
 
-def test_an_acknowledged_job_that_is_gone_is_lost():
+def test_an_acknowledged_job_that_is_missing_is_lost():
     assert verdict({}, ()) == {Verdict.LOST: 1}
 
 
 @pytest.mark.parametrize("status", ["queued", "processing", "uploaded"])
-def test_an_acknowledged_job_that_never_ended_is_lost(status):
+def test_an_acknowledged_job_that_is_unfinished_is_lost(status):
     assert verdict({"a": replace(ONCE, status=status)}, RUN) == {Verdict.LOST: 1}
 
 
-def test_two_accepted_completions_are_a_duplicate_whatever_the_store_says():
+def test_two_accepted_completions_are_a_duplicate_even_if_the_store_shows_one():
     assert verdict({"a": TWICE}, (*RUN_AGAIN, report(1, 7.0))) == {Verdict.DUPLICATE: 1}
 
 
@@ -63,15 +63,15 @@ def test_two_completions_in_the_history_are_a_duplicate():
     assert verdict({"a": replace(ONCE, completions=2)}, RUN) == {Verdict.DUPLICATE: 1}
 
 
-def test_a_refused_completion_is_no_duplicate():
+def test_a_refused_completion_is_not_a_duplicate():
     lines = (*RUN_AGAIN, report(1, 7.0, accepted=False))
     assert verdict({"a": TWICE}, lines) == {Verdict.OK: 1}
 
 
-def test_a_trial_that_failed_gives_its_number_back_and_no_other_attempt_does():
+def test_only_an_uncounted_trial_lets_the_next_attempt_reuse_its_number():
     after_a_trial = replace(TWICE, outcomes=((1, "retry"), (1, "complete")))
-    told = (*RUN_AGAIN, report(1, 2.0, detail="uncounted"))
-    assert verdict({"a": after_a_trial}, told) == {Verdict.OK: 1}
+    uncounted = (*RUN_AGAIN, report(1, 2.0, detail="uncounted"))
+    assert verdict({"a": after_a_trial}, uncounted) == {Verdict.OK: 1}
     counted = (*RUN_AGAIN, report(1, 2.0, detail="retry"))
     assert verdict({"a": after_a_trial}, counted) == {Verdict.UNEXPECTED: 1}
 
@@ -90,27 +90,27 @@ def test_a_trial_that_failed_gives_its_number_back_and_no_other_attempt_does():
         (TWICE, (claim(), effect(), effect(2), report(1))),
     ],
     ids=[
-        "failed", "complete without an effect", "a result of nobody", "one token for two workers",
-        "claimed after its end", "attempts that start anew", "two complete attempts",
-        "an attempt that ended oddly", "another token was told that it completed",
+        "failed", "complete without an effect", "a result of no token", "one token for two workers",
+        "claimed after it finished", "attempt numbers that restart", "two complete attempts",
+        "an attempt that timed out", "the completion of another token was accepted",
     ],
 )  # fmt: skip
-def test_what_no_promise_allows_is_unexpected(stored, lines):
+def test_a_history_that_the_guarantees_exclude_is_unexpected(stored, lines):
     assert verdict({"a": stored}, lines) == {Verdict.UNEXPECTED: 1}
 
 
-def test_a_job_that_nobody_enqueued_is_unexpected():
+def test_a_job_that_was_never_enqueued_is_unexpected():
     assert verdict({"a": ONCE}, RUN, acknowledged=()) == {Verdict.UNEXPECTED: 1}
 
 
-def test_what_a_client_never_heard_of_may_be_there_or_not_but_not_half():
+def test_a_job_whose_enqueueing_was_not_answered_may_exist_or_not_but_not_run_and_be_missing():
     assert verdict({}, (), (), ("a",)) == {}
     assert verdict({"a": ONCE}, RUN, (), ("a",)) == {Verdict.OK: 1}
     assert verdict({}, RUN, (), ("a",)) == {Verdict.UNEXPECTED: 1}
 
 
 @pytest.mark.parametrize("what", ["complete", "failed", "progress", "extend"])
-def test_a_stale_write_that_was_accepted_is_found(what):
+def test_an_accepted_stale_write_is_found(what):
     stale = (
         report(1, 7.0, detail=what)
         if what in {"complete", "failed"}
@@ -122,25 +122,25 @@ def test_a_stale_write_that_was_accepted_is_found(what):
     assert (refused.findings, dict(refused.refused)) == ([], {what: 1})
 
 
-def test_a_write_that_began_before_the_other_claim_was_answered_is_not_called_stale():
+def test_a_write_that_began_before_the_other_claim_was_answered_is_not_stale():
     early = report(1, 5.05)
     assert stale_writes([*RUN_AGAIN, early]).findings == []
 
 
-def test_too_many_trials_and_calls_in_a_generation_that_is_over_are_found():
+def test_too_many_trials_and_permits_of_an_ended_generation_are_found():
     trials = [claim(job=f"t{n}", at=1.0 + n / 100, permit=(3, n)) for n in range(1, 4)]
     ends = [report(job=f"t{n}", at=9.0) for n in range(1, 4)]
     assert judge_permits([*trials, *ends], 3) == (3, [])
     most, (finding,) = judge_permits([*trials, *ends], 2)
     assert most == 3
-    assert "3 trials were alive at once in generation 3" in finding
+    assert "3 trials ran at once in generation 3" in finding
     moved = Line("moved", "gateway", 4, began=1.5, ended=2.0, detail="OPEN")
     _, (finding,) = judge_permits([moved, claim(at=3.0, permit=(3, None))], 3)
-    assert "in generation 3, which is over" in finding
+    assert "in generation 3, which had ended" in finding
     assert judge_permits([moved, claim(at=1.9, permit=(3, None))], 3) == (0, [])
 
 
-def test_lines_survive_the_ledgers_process(tmp_path):
+def test_lines_are_read_back_from_the_ledgers_process(tmp_path):
     from campaigns.ledger import Ledger, LedgerClient
 
     lines = [claim(permit=(1, None)), effect(), report(accepted=None)]

@@ -1,4 +1,4 @@
-"""What the tests of the command line share."""
+"""Shared fixtures of the command line tests."""
 
 from tests.support.postgres import postgres_server  # a fixture is found by name
 

@@ -9,19 +9,19 @@ from holdfast.cli import extensions, main
 
 
 def greet(words):
-    """Be the command of an app; return how many words it was given."""
+    """The command of an app; return the number of its arguments."""
     return len(words)
 
 
 def add_options(parser):
-    """Be the options of an app."""
+    """The options of an app."""
     parser.add_argument("--loud", dest="GREETING_VOLUME", action="store_const", const="11")
     parser.add_argument("--name", dest="GREETING_NAME")
 
 
 @pytest.fixture
 def installed(monkeypatch):
-    """Let this module be installed as an app."""
+    """Register this module as an installed app."""
     entries = (
         EntryPoint("greet", f"{__name__}:greet", extensions.COMMANDS),
         EntryPoint("greeting", f"{__name__}:add_options", extensions.SERVE_OPTIONS),
@@ -34,7 +34,7 @@ def installed(monkeypatch):
     monkeypatch.setattr(EntryPoint, "load", lambda entry: globals()[entry.attr])
 
 
-def test_a_command_of_an_app_gets_the_words_after_its_name(installed):
+def test_a_command_of_an_app_gets_the_arguments_after_its_name(installed):
     assert main(["greet", "you", "--loud"]) == 2
     assert main(["greet"]) == 0
 

@@ -1,4 +1,4 @@
-"""uvicorn as it is run here."""
+"""uvicorn with our settings."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ def app_that_waits_for(event):
 
 
 async def talk(port, *pieces, then=b""):
-    """Send `pieces`, and `then` again and again; return what comes until the connection ends."""
+    """Send `pieces`, then `then` repeatedly; return all that is received until the end."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
     async def go_on():
@@ -51,7 +51,7 @@ async def talk(port, *pieces, then=b""):
     return found
 
 
-def test_who_does_not_send_a_whole_head_is_not_waited_for_for_good(monkeypatch):
+def test_an_incomplete_request_head_times_out(monkeypatch):
     monkeypatch.setattr(http_server, "HEADER_SECONDS", 2.0)
     monkeypatch.setattr(http_server, "IDLE_SECONDS", 2)
 
@@ -61,7 +61,7 @@ def test_who_does_not_send_a_whole_head_is_not_waited_for_for_good(monkeypatch):
 
         async def say_nothing():
             found = await talk(port)
-            # Whole heads have waited for their answer longer than a head may take to come.
+            # Complete requests have waited longer than the timeout for a request head.
             cut.set()
             return found
 
@@ -85,7 +85,7 @@ def test_who_does_not_send_a_whole_head_is_not_waited_for_for_good(monkeypatch):
     assert second.count(b"HTTP/1.1 200") == 1
 
 
-def test_the_next_head_on_a_connection_is_not_waited_for_for_good_either(monkeypatch):
+def test_the_next_incomplete_head_on_a_connection_times_out_too(monkeypatch):
     monkeypatch.setattr(http_server, "HEADER_SECONDS", 2.0)
 
     async def run():
@@ -115,7 +115,7 @@ def test_an_idle_connection_is_kept_longer_than_clients_keep_theirs():
     assert server.config.timeout_keep_alive > 2 * httpx.Limits().keepalive_expiry
 
 
-def test_only_while_stopping_is_a_request_cut_off_without_a_word():
+def test_a_cancelled_request_is_ignored_only_while_stopping():
     async def cut_off(scope, receive, send):
         raise asyncio.CancelledError
 

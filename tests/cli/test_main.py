@@ -1,4 +1,4 @@
-"""The command line as a person types it."""
+"""The command line."""
 
 import subprocess
 import sys
@@ -39,7 +39,7 @@ def test_a_bad_pace_is_refused_in_one_line(pace, capsys):
     assert pace in capsys.readouterr().err
 
 
-def test_no_command_says_what_there_is(capsys):
+def test_without_a_command_the_help_is_printed(capsys):
     with pytest.raises(SystemExit) as refused:
         main([])
 

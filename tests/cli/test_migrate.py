@@ -23,7 +23,7 @@ def execute_in_sqlite(url, sql):
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request, tmp_path):
-    """Return the address of an empty database, and what executes SQL there."""
+    """Return the URL of an empty database, and a function that executes SQL there."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'work.db'}", execute_in_sqlite
         return
@@ -33,7 +33,7 @@ def database(request, tmp_path):
     server.drop_database(name)
 
 
-def test_check_says_what_is_missing_until_the_printed_sql_is_applied(database, capsys):
+def test_check_lists_missing_migrations_until_the_printed_sql_is_applied(database, capsys):
     url, execute = database
     assert main(["migrate", "--check", "--database", url]) == 1
     assert "missing: migration 1 (baseline)" in capsys.readouterr().out

@@ -1,6 +1,7 @@
 """How the commands that run jobs work, from the settings."""
 
 import gc
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_leases_and_concurrency_are_the_settings():
     assert options(7, WORKER_CONCURRENCY="3").concurrency == 7
 
 
-@pytest.mark.parametrize("lease, lead, rescue", [("1000", 1, 0.5), ("8000", 8, 4)])
+@pytest.mark.parametrize("lease, lead, rescue", [("1000", 1, 0.5), ("8000", 8, 1)])
 def test_a_dead_leader_is_waited_for_no_longer_than_a_dead_workers_jobs(lease, lead, rescue):
     chores = options(LEASE_MS=lease).maintenance
 
@@ -45,13 +46,15 @@ def test_the_default_database_has_its_folder_made_and_another_has_not(tmp_path):
     assert settings.data_dir.is_dir()
 
 
-def test_what_is_no_folder_cannot_be_the_data_directory(tmp_path):
+def test_a_file_cannot_be_the_data_directory(tmp_path):
     plain = tmp_path / "plain"
     plain.write_text("a file")
     with pytest.raises(BadSetting, match=r"HOLDFAST_DATA_DIR .*plain' .*: it is not a folder"):
         prepare_data_dir(plain)
     with pytest.raises(BadSetting, match=r"HOLDFAST_DATA_DIR .*: Not a directory"):
         prepare_data_dir(plain / "below")
+    with pytest.raises(BadSetting, match=r"HOLDFAST_DATA_DIR '/proc/x' .*: No such file or dir"):
+        prepare_data_dir(Path("/proc/x"))
     (tmp_path / "files").symlink_to("nowhere")
     with pytest.raises(BadSetting, match=r"HOLDFAST_DATA_DIR .*: .*files is not a folder"):
         prepare_data_dir(tmp_path)
@@ -60,7 +63,7 @@ def test_what_is_no_folder_cannot_be_the_data_directory(tmp_path):
 def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch):
     (tmp_path / "files").mkdir()
     prepare_data_dir(tmp_path)
-    # Root may write everywhere, so that this cannot be had from the folder alone.
+    # Root may write everywhere, so permissions alone would not fail.
     monkeypatch.setattr("os.access", lambda path, mode: False)
 
     with pytest.raises(BadSetting, match="cannot be used: it cannot be written to"):

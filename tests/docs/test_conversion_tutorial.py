@@ -1,4 +1,4 @@
-"""The commands and pictures of the tutorial are what they are said to be."""
+"""The commands and pictures of the tutorial are correct."""
 
 import re
 import socket
@@ -40,7 +40,7 @@ def test_every_command_is_understood(command):
 
 
 @pytest.mark.parametrize("path", IMAGES, ids=lambda path: path.name)
-def test_every_picture_is_small_and_says_nothing_of_where_it_was_taken(path):
+def test_every_picture_is_small_and_has_no_metadata(path):
     data = path.read_bytes()
 
     assert len(data) < 150_000

@@ -1,4 +1,4 @@
-"""The docs say what the code does, and link to what exists."""
+"""Generated parts of the docs are current, and links are valid."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ def test_every_generated_part_is_current():
     assert generate_docs.stale(write=False) == [], "run: python scripts/generate_docs.py"
 
 
-def test_every_public_name_stands_in_the_reference():
+def test_every_public_name_is_in_the_reference():
     reference = "\n".join(path.read_text() for path in (ROOT / "docs/reference").glob("*.md"))
     missing = [name for name in holdfast.__all__ if not re.search(rf"\b{name}\b", reference)]
 

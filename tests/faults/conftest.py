@@ -1,4 +1,4 @@
-"""A store of each sort, and worker processes on it that are gone when the test is."""
+"""Each store in turn, and worker processes that end with the test."""
 
 import json
 import os
@@ -62,7 +62,7 @@ class Fleet:
         self.workers.remove(worker)
 
     def stop(self, worker):
-        """Stop a worker in order and return its exit status."""
+        """Stop a worker with SIGTERM and return its exit status."""
         worker.send_signal(signal.SIGTERM)
         status = worker.wait(20)
         worker.stdout.close()

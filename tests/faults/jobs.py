@@ -1,5 +1,6 @@
-"""Jobs that do harm, or have it done to them. A ledger keeps what they do, line by line."""
+"""Jobs for fault tests. A ledger file records what they do, one line each."""
 
+import asyncio
 import json
 import os
 import time
@@ -7,7 +8,7 @@ from pathlib import Path
 
 from holdfast.errors import Permanent, RetryLater
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 
@@ -23,7 +24,7 @@ def note(ctx, what):
 
 
 def write_line(words):
-    """Write a line to the ledger in one piece, whoever else writes."""
+    """Append a line to the ledger atomically, also with several writers."""
     line = json.dumps(words) + "\n"
     descriptor = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
@@ -49,9 +50,9 @@ def effect(ctx, args: float) -> int:
 
 @app.job(retry=RetryPolicy(max_attempts=5, backoff=NOW))
 def freeze(ctx, args: dict) -> str:
-    """Wait for a gate of its own; the first attempt then writes what it is told to, the next ends.
+    """Wait for the job's gate file; the first attempt ends as the file says, the next completes.
 
-    A first attempt that is told to write nothing itself waits until it is asked to stop.
+    A first attempt without an instruction waits until it is asked to stop.
     """
     note(ctx, "start")
     if ctx.attempt > 1:
@@ -94,9 +95,20 @@ async def failing(ctx):
 
 @app.job(retry=RetryPolicy(max_attempts=3))
 async def later(ctx, args: float):
-    """Ask for a delay, once."""
+    """Raise RetryLater once."""
     if ctx.attempt == 1:
         raise RetryLater(args)
+
+
+@app.job(retry=RetryPolicy(max_attempts=5, backoff=NOW))
+async def long(ctx, args: float):
+    """Run for so many seconds, unless it is cancelled."""
+    note(ctx, f"start {os.getpid()}")
+    try:
+        await asyncio.sleep(args)
+    except asyncio.CancelledError:
+        note(ctx, "cancelled")
+        raise
 
 
 @app.job()

@@ -1,4 +1,4 @@
-"""Workers whose clocks are an hour off: on a server all times are the server's."""
+"""Workers whose clocks are an hour off: on PostgreSQL all times are the server's."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import pytest
 from tests.faults import jobs as faults
 from tests.faults.conftest import Fleet
 from tests.faults.jobs import ledger
-from tests.faults.test_must_hold import finished, new
+from tests.faults.test_guarantees import finished, new
 from tests.support.waiting import until
 
 from holdfast.jobs.model import AttemptOutcome, JobStatus
@@ -20,7 +20,7 @@ def test_a_workers_wrong_clock_changes_nothing(postgres_url, tmp_path, skew):
 
     async def go():
         async with fleet.open() as store:
-            # One leads, both work; they run before any time that a job has begins to count.
+            # One leads, both work; both run before the first job's time begins.
             for _ in range(2):
                 fleet.start(skew=skew, lease_seconds=3.0)
             began = await store.ping()
@@ -39,7 +39,7 @@ def test_a_workers_wrong_clock_changes_nothing(postgres_url, tmp_path, skew):
             }
             ended = await store.ping()
 
-            # Nobody took a lease that was alive, and nobody waited for one that was not.
+            # No live lease was taken, and no expired one was waited for.
             assert (jobs["long"].status, jobs["long"].attempt_count) == (JobStatus.COMPLETE, 1)
             assert [line[3] for line in ledger(fleet.ledger) if line[0] == "long"] == [
                 "start",

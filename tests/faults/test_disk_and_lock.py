@@ -45,18 +45,18 @@ def output_of(command):
 
 
 @pytest.mark.parametrize(
-    ("trouble", "error"),
+    ("fault", "error"),
     [
         ("disk", "StoreFull"),
         # The kernel reports a file that may not grow differently from a full disk.
-        ("limit", "StoreUnavailable"),
+        ("limit", "StoreDiskError"),
         ("lock", "StoreBusy"),
         ("killed", "StoreBusy"),
     ],
 )
-def test_a_worker_waits_until_the_trouble_is_over_and_loses_nothing(tmp_path, trouble, error):
-    command = [sys.executable, "-m", "tests.faults.trouble", trouble, str(tmp_path)]
-    if trouble == "disk":
+def test_a_worker_waits_until_the_fault_is_over_and_loses_nothing(tmp_path, fault, error):
+    command = [sys.executable, "-m", "tests.faults.fault_process", fault, str(tmp_path)]
+    if fault == "disk":
         command = on_a_small_disk("24m", tmp_path, command)
     found = json.loads(output_of(command))
     assert found["acknowledged"] >= 100
@@ -64,18 +64,18 @@ def test_a_worker_waits_until_the_trouble_is_over_and_loses_nothing(tmp_path, tr
     assert found["errors"] == [error]
     assert found["refused_and_there"] == []
     assert found["integrity"] == "ok"
-    # A heartbeat may cross a report and log that: it has nothing to do with the trouble.
+    # A heartbeat that crosses a report logs a lost lease; that is unrelated to the fault.
     lines = [line for line in found["lines"] if "lost its lease" not in line]
     # On a full disk a small write may succeed now and then: two lines for each outage, and not one
     # for each refused write.
-    assert len(lines) == 2 or (trouble == "disk" and len(lines) <= 10)
+    assert len(lines) == 2 or (fault == "disk" and len(lines) <= 10)
     assert all("does not answer" in line for line in lines[::2])
     assert all("answers again" in line for line in lines[1::2])
     assert len(lines) % 2 == 0
 
 
 async def report_progress(path):
-    """Write over and over into the same few pages; return how often it was accepted."""
+    """Overwrite the same few pages repeatedly; return how many writes were accepted."""
     async with SQLiteStore(path) as store:
         await store.enqueue([NewJob("a", "work")])
         request = ClaimRequest(1, ("default",), {"work": None})

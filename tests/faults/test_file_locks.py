@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import apsw
-from tests.apps.conversion.running import environment
+from tests.apps.conversion.gateway_process import environment
 from tests.apps.conversion.service import Service, pdf
 
 from holdfast.jobs.model import NewJob
@@ -15,8 +15,8 @@ from holdfast.store.sqlite.store import SQLiteStore
 
 JOBS = 150
 
-# Each job with a row of the program's own, in one transaction: half of them by a connection that
-# is opened and closed for it beside the store's own connections, half by the store alone.
+# Each job is enqueued with a row of the program, in one transaction: half of them on a connection
+# that is opened and closed for it, half by the store alone.
 _WRITE = """
 import asyncio, sys
 import apsw
@@ -116,7 +116,7 @@ sys.addaudithook(record)
 
 
 def test_no_python_code_of_the_service_opens_the_database_file(tmp_path):
-    """Closing a descriptor of the file would release every lock that SQLite has on it."""
+    """Closing any descriptor of the file would release all locks of SQLite on it."""
     opened = tmp_path / "opened"
     opened.touch()
     hooks = tmp_path / "hooks"

@@ -1,4 +1,4 @@
-"""A forked child cannot use, and does not harm, what its parent has open on SQLite."""
+"""A forked child cannot use or harm its parent's SQLite store."""
 
 import asyncio
 import os
@@ -83,7 +83,7 @@ store = SQLiteStore(path)
 
 
 def play(path, script):
-    """Run `script` in a process of its own, after the prelude."""
+    """Run `script` in a new process, after the prelude."""
     command = [sys.executable, "-c", _PRELUDE + textwrap.dedent(script), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -171,7 +171,7 @@ def test_an_inherited_blocking_engine_is_refused_in_the_child_and_goes_on_in_the
 
 
 def test_a_child_that_exits_in_the_middle_of_the_parents_transaction_changes_nothing(tmp_path):
-    """The child clears away its objects, connections among them, as programs do at their end."""
+    """The child destroys its objects, connections included, as programs do at exit."""
     play(
         tmp_path / "a.db",
         """
@@ -220,7 +220,7 @@ def test_a_child_that_exits_in_the_middle_of_the_parents_transaction_changes_not
     )
 
 
-def test_a_child_cannot_open_a_file_that_its_parent_had_open(tmp_path):
+def test_a_child_cannot_open_a_file_that_its_parent_has_open(tmp_path):
     play(
         tmp_path / "a.db",
         """
@@ -238,7 +238,7 @@ def test_a_child_cannot_open_a_file_that_its_parent_had_open(tmp_path):
     )
 
 
-def test_a_child_opens_what_its_parent_had_closed(tmp_path):
+def test_a_child_can_open_a_file_that_its_parent_has_closed(tmp_path):
     play(
         tmp_path / "a.db",
         """

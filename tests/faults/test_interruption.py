@@ -1,4 +1,4 @@
-"""An exception thrown into a thread, wherever it strikes, loses no turn and wedges nothing."""
+"""An exception that interrupts a thread at any point loses no turn and blocks nothing."""
 
 import asyncio
 import dis
@@ -36,14 +36,14 @@ DOWN = ConnectionRefusedError("down")
 
 
 class Struck(BaseException):
-    """What is raised, as by Ctrl-C."""
+    """The interrupting exception, like KeyboardInterrupt."""
 
 
 class _Strike:
-    """Throw `Struck` at the `moment`-th point of our own code where CPython would, and catch it.
+    """Raise `Struck` at the `moment`-th point of our code where CPython handles signals; catch it.
 
-    An interruption is let in where a function begins and where a call has returned: the events of
-    a profiler. `came` says whether there were as many of them.
+    These points are the start of a function and the return of a call: the events of a profiler.
+    `came` is False if there are fewer such points.
     """
 
     def __init__(self, moment: int) -> None:
@@ -52,7 +52,7 @@ class _Strike:
 
     def __enter__(self):
         self._before = sys.getprofile(), sys.unraisablehook
-        sys.unraisablehook = lambda _: None  # struck in a destructor, it has nowhere to go
+        sys.unraisablehook = lambda _: None  # raised in a destructor, where it cannot propagate
         sys.setprofile(self._profile)
         return self
 
@@ -66,9 +66,9 @@ class _Strike:
         if event == "c_call" or not _is_ours(frame):
             return
         if event == "return" and code.co_code[frame.f_lasti] != RETURNS:
-            return  # it yields, or an error is on its way already
+            return  # it yields, or an error already propagates
         if event == "call" and code.co_flags & RESUMED:
-            return  # it may be resumed in the middle, where a profiler could not be caught
+            return  # it may be resumed in the middle, where the exception could not be caught
         self._left -= 1
         if self._left < 0:
             sys.setprofile(None)
@@ -83,14 +83,14 @@ def _is_ours(frame) -> bool:
 
 
 class _Holder:
-    """Somebody who has a turn or wants one."""
+    """A caller that has a turn or waits for one."""
 
 
 # -- the gate ----------------------------------------------------------------------------------
 
 
 def _line(size: int):
-    """Return a gate of one turn, its holder, those in line with their tickets, and the woken."""
+    """Return a gate for one caller, its holder, the waiting callers and the woken ones."""
     gate, first = ConcurrencyGate(ConcurrencyLimit(1)), _Holder()
     assert gate.try_enter(first)
     woken: list[int] = []
@@ -102,12 +102,12 @@ def _line(size: int):
     return gate, first, list(zip(holders, tickets, strict=True)), woken
 
 
-def test_wherever_whoever_leaves_is_struck_the_next_in_line_gets_the_turn():
+def test_an_interrupt_at_any_line_of_leaving_passes_the_turn_to_the_next():
     for moment in itertools.count():
         gate, first, holders, woken = _line(2)
         with _Strike(moment) as strike:
             gate.leave(first)
-        gate.leave(first)  # as the end of every call does once more
+        gate.leave(first)  # as the end of every call does again
         assert set(woken) == {0}, moment
         for number, (holder, ticket) in enumerate(holders):
             assert ticket.granted
@@ -133,7 +133,7 @@ def _wait(gate, holder, seconds, asynchronous):
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("free", [False, True])
-def test_wherever_whoever_waits_is_struck_nobody_stays_in_line(free, asynchronous):
+def test_an_interrupt_at_any_line_of_waiting_leaves_no_entry_in_the_queue(free, asynchronous):
     for moment in itertools.count():
         gate, first, _, _ = _line(0)
         if free:
@@ -181,7 +181,7 @@ ENDINGS = {
 
 
 def _call(service, policy, outcomes, moment, asynchronous):
-    """Make a call that is struck at `moment`; return its result, the strike and what is active."""
+    """Make a call that is interrupted at `moment`; return result, interruption, active calls."""
     script = iter(outcomes)
 
     def operation():
@@ -212,7 +212,7 @@ def _call(service, policy, outcomes, moment, asynchronous):
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("kind", POLICIES)
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_wherever_a_call_is_struck_the_next_one_is_as_free_as_ever(kind, ending, asynchronous):
+def test_an_interrupt_at_any_line_of_a_call_does_not_block_the_next_one(kind, ending, asynchronous):
     policy, clock = POLICIES[kind], VirtualClock()
     for moment in itertools.count():
         service = RetryService(clock=clock)
@@ -339,7 +339,7 @@ INTERRUPTED_IN_LINE = """
         pytest.param(INTERRUPTED_IN_LINE, id="interrupted_in_line"),
     ],
 )
-def test_whenever_an_interrupt_comes_no_turn_is_lost_and_no_call_stays_under_way(program):
+def test_an_interrupt_at_any_time_loses_no_turn_and_leaves_no_call_active(program):
     ended = _run(program)
     assert ended.stdout == "done\n", ended.stderr
 

@@ -1,4 +1,4 @@
-"""A job that takes all the memory there is: its child dies, the worker and the others live."""
+"""A job that uses all memory: its child dies, the worker and other jobs survive."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ ROOM = 64 * MEGABYTE
 
 @pytest.fixture
 def group():
-    """A control group with little memory; the kernel kills who takes more."""
+    """A control group with little memory; the kernel kills processes that use more."""
     old = GROUPS / "memory"
     limits = {"memory.limit_in_bytes": ROOM, "memory.memsw.limit_in_bytes": ROOM}
     if not old.is_dir():
@@ -42,7 +42,7 @@ def group():
 
 
 def grown(url, limits, args):
-    """Let one job grow beside another that does not; return both at their end."""
+    """Run a job that uses up memory and one that does not; return both when finished."""
     options = WorkerOptions(
         concurrency=2, poll_interval=0.05, maintenance=None, child=ChildOptions(limits=limits)
     )

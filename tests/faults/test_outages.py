@@ -1,4 +1,4 @@
-"""The store goes away and comes back: workers wait, lose nothing and say so once."""
+"""Outages of the store: workers wait, lose nothing and log each outage once."""
 
 import asyncio
 import logging
@@ -23,17 +23,17 @@ TOTAL = 400
 
 @asynccontextmanager
 async def loaded(store):
-    """Run a worker on many short jobs; yield what it tells, and check the end."""
-    told = EventLog()
+    """Run a worker on many short jobs; yield its events, and check that all jobs end."""
+    events = EventLog()
     worker = Worker(store, {kind.name: kind for kind in faults.app.kinds}, OPTIONS,
-                    listeners=[told])  # fmt: skip
+                    listeners=[events])  # fmt: skip
     kind = faults.effect.kind.name
     jobs = [NewJob(f"j{n}", kind, arguments="0.01", max_attempts=50) for n in range(TOTAL)]
     await store.enqueue(jobs)
     task = asyncio.create_task(worker.run())
-    await told.wait(JobClaimed, count=20)
-    yield told
-    await told.wait(StoreBack)
+    await events.wait(JobClaimed, count=20)
+    yield events
+    await events.wait(StoreBack)
     async with asyncio.timeout(2 * SOON):
         while sum(lane.complete for lane in (await store.stats()).lanes) < TOTAL:
             await asyncio.sleep(0.05)
@@ -54,11 +54,11 @@ def test_a_file_locked_by_another_process_is_waited_for(tmp_path, caplog):
     path = tmp_path / "jobs.db"
 
     async def go():
-        async with SQLiteStore(path, busy_timeout=0.1) as store, loaded(store) as told:
+        async with SQLiteStore(path, busy_timeout=0.1) as store, loaded(store) as events:
             other = apsw.Connection(str(path))
             other.set_busy_timeout(5000)
             await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")
-            await told.wait(StoreLost)
+            await events.wait(StoreLost)
             await Calls(store, "tick").more(3)
             other.execute("ROLLBACK")
             other.close()
@@ -76,9 +76,9 @@ def test_a_server_that_restarts_is_waited_for(caplog):
         async def go():
             store = open_store(url)
             await store.migrate()
-            async with store, loaded(store) as told:
+            async with store, loaded(store) as events:
                 await asyncio.to_thread(server.stop)
-                await told.wait(StoreLost)
+                await events.wait(StoreLost)
                 await asyncio.to_thread(server.start)
 
         with caplog.at_level(logging.INFO, "holdfast.worker"):

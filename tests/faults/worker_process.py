@@ -1,9 +1,10 @@
 """A worker as a process: `python -m tests.faults.worker_process URL OPTIONS`.
 
-OPTIONS is a JSON object of `WorkerOptions`, and beside them `maintains` (False: it leaves the
-chores to others), `believes` (True: its heartbeats extend nothing and hear of no loss) and `skew`
-(seconds that its clock is ahead). The first line it prints says that it runs; what the store
-refuses it, and leases it loses, it writes to the ledger.
+OPTIONS is a JSON object with fields of `WorkerOptions`, and `defaults` (True: the options are those
+of a worker without options, except `concurrency`), `maintains` (False: it does no maintenance),
+`believes` (True: its heartbeats extend nothing and report no lost lease) and `skew` (seconds by
+which its clock is ahead). It prints a line when it runs, and writes refused reports and lost leases
+to the ledger.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ BRISK = MaintenanceOptions(
 
 
 class SkewedClock(SystemClock):
-    """A machine's clock that is `skew` seconds ahead."""
+    """A clock that is `skew` seconds ahead."""
 
     def __init__(self, skew):
         self._skew = skew
@@ -37,16 +38,21 @@ class SkewedClock(SystemClock):
 
 
 class BelievingHeart:
-    """Heartbeats that ask nobody, and think that all is well."""
+    """Heartbeats that do not use the store and report success."""
 
     async def extend(self, leases, lease_seconds, *, now=None):
         return Extended()
+
+    async def register(self, worker_id): ...
+
+    async def cancel_requests(self, worker_id):
+        return ()
 
     async def close(self): ...
 
 
 def tell(event):
-    """Write down what was refused."""
+    """Records refused reports."""
     if isinstance(event, WriteRefused | LeaseLost):
         write_line([event.job_id, event.token, type(event).__name__])
 
@@ -55,9 +61,12 @@ async def main(url, options):
     clock = SkewedClock(options.pop("skew", 0.0))
     believes = options.pop("believes", False)
     maintenance = BRISK if options.pop("maintains", True) else None
-    chosen = WorkerOptions(
-        maintenance=maintenance, poll_interval=0.1, cleanup_seconds=0.5, **options
-    )
+    if options.pop("defaults", False):
+        chosen = WorkerOptions(concurrency=options["concurrency"])
+    else:
+        chosen = WorkerOptions(
+            maintenance=maintenance, poll_interval=0.1, cleanup_seconds=0.5, **options
+        )
     async with open_store(url, clock=clock) as store:
         if believes:
             store.heartbeats = BelievingHeart

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files are published atomically."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ def store(tmp_path):
 
 
 def holder(store, name=""):
-    """Start a process that holds a draft, published as `name` where one is given."""
+    """Start a process that holds a draft, published as `name` if given."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(store.root), name],
         stdin=subprocess.PIPE,
@@ -119,7 +119,7 @@ def test_names_that_could_leave_the_folder_are_refused(store, name):
         store.path(name)
 
 
-def test_deleting_says_whether_there_was_something(store):
+def test_deleting_returns_whether_the_file_existed(store):
     with store.draft() as draft:
         draft.publish("uploads/a.pdf")
 
@@ -128,7 +128,7 @@ def test_deleting_says_whether_there_was_something(store):
     assert store.find("uploads/a.pdf") is None
 
 
-def test_a_folder_is_listed_without_what_is_none_of_ours(store):
+def test_a_folder_is_listed_without_foreign_files(store):
     with store.draft() as draft:
         draft.publish("uploads/a.pdf")
     (store.root / "uploads" / ".stray").touch()
@@ -200,7 +200,7 @@ def test_drafts_of_the_dead_are_swept_and_those_of_the_living_are_not(store):
     assert drafts(store) == []
 
 
-def test_a_published_file_is_held_until_its_writer_lets_go_or_dies(store):
+def test_a_published_file_is_locked_until_its_writer_releases_it_or_dies(store):
     process = holder(store, "uploads/a.pdf")
     assert store.is_held("uploads/a.pdf") is True
     killed(process)
@@ -213,7 +213,7 @@ def test_a_published_file_is_held_until_its_writer_lets_go_or_dies(store):
     assert store.is_held("uploads/none.pdf") is False
 
 
-def test_a_folder_that_is_gone_is_made_again(store):
+def test_a_deleted_folder_is_created_again(store):
     (store.root / ".drafts").rmdir()
 
     with store.draft() as draft:
@@ -222,7 +222,7 @@ def test_a_folder_that_is_gone_is_made_again(store):
     assert names(store, "uploads") == ["uploads/a.pdf"]
 
 
-def test_no_draft_is_lost_to_one_who_sweeps_meanwhile(store):
+def test_a_concurrent_sweep_deletes_no_active_draft(store):
     stop = threading.Event()
 
     def sweep():

@@ -1,12 +1,12 @@
-"""Servers for the tests of the HTTP room."""
+"""Servers for the HTTP tests."""
 
 import pytest
-from tests.http.serving import Serving
+from tests.http.live_server import Serving
 
 
 @pytest.fixture
 def serve(tmp_path):
-    """Start servers; they end with the test."""
+    """A function that starts servers; they end with the test."""
     started = []
 
     def begin(**options):

@@ -1,7 +1,7 @@
-"""The way in for operators."""
+"""Authentication of operators."""
 
 import pytest
-from tests.http.serving import SECRET, TOKEN
+from tests.http.live_server import SECRET, TOKEN
 
 from holdfast.http.admin import AdminAccess
 from holdfast.testing import VirtualClock
@@ -23,7 +23,7 @@ def test_a_link_opens_once_and_leaves_a_cookie(serving):
 
 
 @pytest.mark.parametrize("token", ["", "x", "é", "%00"])
-def test_a_link_of_ones_own_making_opens_nothing(serving, token):
+def test_a_forged_link_opens_nothing(serving, token):
     assert serving.client.get(f"/admin/enter?token={token}").status_code == 403
 
 

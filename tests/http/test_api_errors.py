@@ -1,4 +1,4 @@
-"""Every error has the one form, and tells nothing that is not for people."""
+"""Every error has the same form, and reveals no internals."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from holdfast.jobs.store_port import StoreBusy
     "method, path, status",
     [("GET", "/nothing", 404), ("DELETE", "/api/jobs", 405), ("PUT", "/healthz", 405)],
 )
-def test_what_is_not_there_has_the_form(serving, method, path, status):
+def test_a_404_has_the_common_form(serving, method, path, status):
     answer = serving.client.request(method, path)
 
     assert answer.status_code == status
@@ -35,7 +35,7 @@ def test_a_bug_is_an_unknown_error_and_shows_no_trace(serving, caplog):
     assert "/secret/path" in caplog.text
 
 
-def test_a_store_that_is_away_asks_for_patience(serving):
+def test_an_unavailable_store_answers_with_retry_after(serving):
     answer = failing(serving, StoreBusy("locked by /some/file"))
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "IO_ERROR")
@@ -81,9 +81,7 @@ def test_a_code_of_an_app_has_the_status_and_the_line_that_it_declares(
         ("DELETE", "/api/jobs/x/retry", "POST"),
     ],
 )
-def test_what_cannot_be_asked_for_that_way_says_every_way_in_which_it_can(
-    serving, method, path, allowed
-):
+def test_a_405_lists_all_allowed_methods(serving, method, path, allowed):
     answer = serving.client.request(method, path)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (405, "VALIDATION_ERROR")

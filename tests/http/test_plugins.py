@@ -1,9 +1,9 @@
-"""What an app of one's own may add."""
+"""Extensions by an app."""
 
 import contextlib
 
 from fastapi import APIRouter, Request
-from tests.http.serving import Order, demo_app
+from tests.http.live_server import Order, demo_app
 
 from holdfast.errors import ErrorCode
 from holdfast.http import ApiError, HttpSettings, Owner, ServedApp, state_of
@@ -11,7 +11,7 @@ from holdfast.http.plugins import meta_of
 
 
 class Mill(ServedApp):
-    """An app with a route, a route that streams, and something open while it runs."""
+    """An app with a route, a streaming route, and a resource that is open while it runs."""
 
     def __init__(self, app):
         super().__init__(app)
@@ -46,7 +46,7 @@ class Mill(ServedApp):
         self.open = False
 
 
-def test_an_app_adds_routes_that_know_who_is_asking(serve):
+def test_routes_of_an_app_get_the_owner(serve):
     serving = serve(served=Mill(demo_app()))
 
     job_id = serving.client.post("/api/mill/orders").json()["id"]
@@ -63,7 +63,7 @@ def test_only_a_route_that_streams_takes_a_large_body(serve):
     assert serving.client.post("/api/mill/orders", content=b"x" * 5000).status_code == 413
 
 
-def test_an_error_of_an_app_has_the_form_and_what_it_adds(serve):
+def test_an_error_of_an_app_has_the_common_form_and_its_own_fields(serve):
     answer = serve(served=Mill(demo_app())).client.get("/api/mill/broken")
 
     assert answer.status_code == 409
@@ -74,7 +74,7 @@ def test_an_error_of_an_app_has_the_form_and_what_it_adds(serve):
 
 
 def test_what_an_app_opens_is_open_while_the_server_runs(tmp_path):
-    from tests.http.serving import Serving
+    from tests.http.live_server import Serving
 
     mill = Mill(demo_app())
     with Serving(tmp_path, served=mill):

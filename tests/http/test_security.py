@@ -1,4 +1,4 @@
-"""What holds for every request."""
+"""Checks that apply to every request."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ import socket
 
 import pytest
 from starlette.datastructures import Headers
-from tests.http.serving import SOON, TOKEN
+from tests.http.live_server import SOON, TOKEN
 
 from holdfast.http.security import Allowance, BodyLimits, SecurityMiddleware, is_from_here
 from holdfast.testing import VirtualClock
@@ -53,7 +53,7 @@ def test_a_write_from_another_site_changes_nothing(serving):
     assert serving.client.get(f"/api/jobs/{job_id}").json()["job"]["status"] == "queued"
 
 
-def test_too_many_writes_are_told_when_to_come_back(serve):
+def test_too_many_writes_get_a_retry_after(serve):
     serving = serve(writes_at_once=3, writes_per_second=0.5)
     serving.owner()
     answers = [serving.client.post("/api/jobs/x/cancel") for _ in range(5)]
@@ -95,7 +95,7 @@ def test_allowances_of_many_keys_do_not_pile_up():
     assert allowance.take("0") == 0
 
 
-def test_a_large_body_is_refused_whatever_it_declares(serve):
+def test_a_large_body_is_refused_even_if_it_declares_another_length(serve):
     serving = serve(body_bytes=1000)
     admin = serving.admin()
 
@@ -123,7 +123,7 @@ def answer_on(connection):
     return int(head.split()[1]), json.loads(body)["error"]
 
 
-def test_a_body_that_does_not_come_is_not_waited_for_for_good(serve):
+def test_a_body_that_does_not_arrive_times_out(serve):
     serving = serve(body_seconds=0.5)
 
     status, error = answer_on(half_a_body(serving))
@@ -149,7 +149,7 @@ def test_a_body_is_not_waited_for_while_the_server_stops(serving):
 
 
 def through_the_middleware(app, receive, send, *, stopping, clock=None):
-    """Let `app` answer a request with a body."""
+    """Send `app` a request with a body."""
     clock = clock or VirtualClock()
     limits = BodyLimits(100, SOON, frozenset(), stopping, clock)
     headers = [(b"content-length", b"5")]
@@ -177,8 +177,8 @@ def test_a_body_that_has_come_may_be_answered_late():
     assert seen == messages
 
 
-def test_who_was_answered_already_is_only_cut_off():
-    """An app may read on after its answer, to let it be seen; that ends when the server stops."""
+def test_a_client_that_has_its_answer_is_only_disconnected():
+    """An app may go on reading after its answer; this ends when the server stops."""
     stopping, seen = asyncio.Event(), []
 
     async def app(scope, receive, send):
@@ -196,7 +196,7 @@ def test_who_was_answered_already_is_only_cut_off():
     assert seen == [{"type": "http.disconnect"}] * 2
 
 
-def test_what_comes_after_a_body_is_handed_on_even_while_the_server_stops():
+def test_messages_after_a_body_are_passed_on_even_while_the_server_stops():
     stopping, seen = asyncio.Event(), []
     messages = [{"type": "http.request", "body": b"12345"}, {"type": "http.disconnect"}]
 

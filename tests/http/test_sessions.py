@@ -1,4 +1,4 @@
-"""Who is asking."""
+"""Session cookies."""
 
 import pytest
 
@@ -36,14 +36,14 @@ def test_a_cookie_names_its_owner(sessions):
         lambda cookie: None,
     ],
 )
-def test_a_cookie_that_we_did_not_sign_names_nobody(sessions, change):
+def test_a_cookie_with_another_signature_has_no_owner(sessions, change):
     session = sessions.read(change(sessions.cookie("me")))
 
     assert not session.known
     assert session.owner != "me"
 
 
-def test_a_cookie_of_another_key_or_purpose_names_nobody(sessions, clock):
+def test_a_cookie_of_another_key_or_purpose_has_no_owner(sessions, clock):
     assert not sessions.read(Sessions("other", clock, secure=False).cookie("me")).known
     assert not sessions.read(Signer("a key", "admin").sign("me.0")).known
 

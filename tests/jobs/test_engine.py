@@ -13,7 +13,7 @@ from holdfast.errors import ErrorCode, Permanent
 from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.validation import ValidationError
 from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.exceptions import InvalidState, JobFailed, UnknownJob, UnknownKind
@@ -336,9 +336,9 @@ def test_a_waiting_retry_that_is_made_ready_is_the_next_attempt(tmp_path):
 def test_an_unknown_job_cannot_be_changed(tmp_path):
     async def scenario(engine, jobs, seen):
         for change in (engine.cancel, engine.retry, engine.submit, engine.retry_now):
-            for nobody in ("nobody", "a\0b", "\ud800", "", "x" * 10_000):
+            for unknown in ("unknown", "a\0b", "\ud800", "", "x" * 10_000):
                 with pytest.raises(UnknownJob):
-                    await change(nobody)
+                    await change(unknown)
 
     use(tmp_path, scenario)
 
@@ -373,14 +373,14 @@ def test_every_method_refuses_other_types_with_a_type_error(tmp_path, wrong):
 
 
 def test_an_engine_notifies_its_listeners(tmp_path):
-    heard = []
+    events = []
 
     async def scenario(engine, jobs, seen):
         await engine.enqueue(jobs["send"], Order(1))
         await engine.work(until_idle=True)
 
-    use(tmp_path, scenario, listeners=[heard.append])
-    assert "AttemptFinished" in {type(event).__name__ for event in heard}
+    use(tmp_path, scenario, listeners=[events.append])
+    assert "AttemptFinished" in {type(event).__name__ for event in events}
 
 
 def test_leaving_the_engine_closes_its_store(tmp_path):

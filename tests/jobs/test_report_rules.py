@@ -1,4 +1,4 @@
-"""Which reason wins where several decide what becomes of a job."""
+"""Which reason wins if several apply to a job."""
 
 import pytest
 

@@ -32,11 +32,11 @@ def test_ids_and_numbers_do_not_distinguish_failures(one, other):
     "one, other",
     [("no memory", "no space"), ("facade is broken", "deface is broken"), ("a b", "a c")],
 )
-def test_words_distinguish_failures(one, other):
+def test_different_messages_are_different_failures(one, other):
     assert normalise_error(one) != normalise_error(other)
 
 
-def test_the_normalised_message_reads_well():
+def test_the_normalised_message_is_readable():
     message = "page 3 of 'a.pdf' at https://x.example/y"
     assert normalise_error(message) == "page <n> of <value> at <url>"
 

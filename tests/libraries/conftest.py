@@ -1,4 +1,4 @@
-"""A port of this machine that nobody listens on."""
+"""A port that refuses connections."""
 
 import socket
 

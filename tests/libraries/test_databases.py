@@ -156,7 +156,7 @@ def test_apsw_errors(database: str):
     assert told(error) == (TRANSIENT, "GW_TIMEOUT")
 
 
-def test_sqlalchemy_wraps_what_the_driver_said(database: str):
+def test_sqlalchemy_wraps_the_drivers_error(database: str):
     engine = sqlalchemy.create_engine(f"sqlite:///{database}", connect_args={"timeout": 0})
 
     def run(statement: str) -> None:
@@ -177,7 +177,7 @@ def test_sqlalchemy_wraps_what_the_driver_said(database: str):
     assert look(busy).ambiguous is False
 
 
-def test_sqlalchemy_without_a_cause_is_read_by_what_it_carries():
+def test_sqlalchemy_without_a_cause_is_read_by_its_original_error():
     deadlock = psycopg.errors.DeadlockDetected("x")
     error = sqlalchemy.exc.DBAPIError("SELECT", {}, deadlock)
     assert told(error) == (TRANSIENT, "GW_5XX")

@@ -1,4 +1,4 @@
-"""Errors of sockets, TLS, HTTP clients and brokers, met on loopback."""
+"""Errors of sockets, TLS, HTTP clients and brokers, on loopback."""
 
 import asyncio
 import errno
@@ -64,7 +64,7 @@ def test_a_refused_connection_has_sent_nothing(closed_port: int):
     assert (look(error).ambiguous, look(error).counts) == (False, True)
 
 
-def test_a_reset_connection_may_have_had_its_effect():
+def test_a_reset_connection_is_ambiguous():
     with listening(reset) as port, socket.create_connection(("127.0.0.1", port)) as client:
         client.sendall(b"xy")
         error = raised(lambda: client.recv(1))
@@ -73,7 +73,7 @@ def test_a_reset_connection_may_have_had_its_effect():
     assert look(error).ambiguous
 
 
-def test_a_socket_that_waits_in_vain_is_a_timeout():
+def test_a_socket_without_an_answer_is_a_timeout():
     with listening(hang) as port, socket.create_connection(("127.0.0.1", port)) as client:
         client.settimeout(0.01)
         error = raised(lambda: client.recv(1))
@@ -155,14 +155,14 @@ CLIENTS: dict[str, Callable[[int], object]] = {
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_an_untrusted_certificate_is_permanent_whoever_reports_it(client, self_signed):
+def test_an_untrusted_certificate_is_permanent_in_every_client(client, self_signed):
     with listening(shake_hands(self_signed)) as port:
         error = raised(functools.partial(CLIENTS[client], port))
     assert told(error) == (PERMANENT, "GW_UNAVAILABLE")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_bad_handshake_is_transient_whoever_reports_it(client):
+def test_a_bad_handshake_is_transient_in_every_client(client):
     def babble(connection: socket.socket) -> None:
         connection.recv(65536)
         connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")

@@ -9,7 +9,7 @@ import pytest
 from tests.support.errors import PERMANENT, TRANSIENT, look, raised, told
 
 with warnings.catch_warnings():
-    # Python reports an invalid escape in the package whenever it has to compile it anew.
+    # Python warns about an invalid escape in the package whenever it compiles it.
     warnings.simplefilter("ignore", DeprecationWarning)
     from google.genai import errors as genai_errors
 
@@ -54,7 +54,7 @@ def test_openai_statuses(status, kind, category, code):
     assert look(error).status == status
 
 
-def test_openai_asks_for_time():
+def test_openai_retry_after_is_read():
     assert look(openai_status(429, retry_after_ms="1500", retry_after="2")).retry_after == 1.5
 
 
@@ -67,7 +67,7 @@ def test_openai_asks_for_time():
         (httpx.ReadTimeout("slow"), openai.APITimeoutError, "GW_TIMEOUT", True),
     ],
 )
-def test_openai_connection_errors_are_told_apart_by_their_cause(cause, kind, code, ambiguous):
+def test_openai_connection_errors_are_distinguished_by_their_cause(cause, kind, code, ambiguous):
     def answer(request: httpx.Request) -> httpx.Response:
         raise cause
 
@@ -101,7 +101,7 @@ def test_gemini_statuses(status, word, kind, category, code):
     assert told(pickle.loads(pickle.dumps(error))) == (category, code)
 
 
-def test_gemini_without_a_number_is_judged_by_its_word():
+def test_gemini_without_a_number_is_categorized_by_its_status_name():
     error = genai_errors.APIError(0, {"error": {"status": "RESOURCE_EXHAUSTED"}})
     assert told(error) == (TRANSIENT, "RATE_LIMITED")
 

@@ -90,7 +90,7 @@ def test_a_power_beyond_any_float_is_the_cap():
     assert Exponential(base=1e9, multiplier=1e9, cap=60).nominal(35) == 60, "an infinite product"
 
 
-def test_a_base_of_zero_stays_zero_however_often_it_is_multiplied():
+def test_a_base_of_zero_stays_zero():
     assert Exponential(base=0, multiplier=10).nominal(100_000) == 0
 
 

@@ -1,4 +1,4 @@
-"""The decisions of one call, taken without doing anything: the steps are driven by hand."""
+"""The decisions of one call, without I/O: the test drives the steps."""
 
 import httpx
 import pytest
@@ -16,7 +16,7 @@ from holdfast.errors import (
 from holdfast.events import AttemptFailed, CallFinished, Event
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.breaker.transitions import CircuitState
-from holdfast.resilience.call import Attempt, Call, Outcome, Pause, Turn
+from holdfast.resilience.call import AttemptResult, AttemptStep, Call, Pause, Turn
 from holdfast.resilience.guard import Guard, Operation
 from holdfast.resilience.policy import (
     BreakerPolicy,
@@ -39,11 +39,11 @@ def _status(code: int) -> httpx.HTTPStatusError:
 
 
 class _Holder:
-    """Somebody else who has a turn."""
+    """Another caller that has a turn."""
 
 
 class _Hand:
-    """Drives the steps of one call and keeps what they asked for."""
+    """Drives the steps of one call and records them."""
 
     def __init__(self, listeners=(), clock=None, operation=None, deadline_at=None, **policy):
         self.clock = clock or VirtualClock(start=100.0)
@@ -67,18 +67,18 @@ class _Hand:
             return end.value
 
     def fail(self, error: Exception = DOWN):
-        return self.next(Outcome(error=error))
+        return self.next(AttemptResult(error=error))
 
     def cut(self, seconds: float):
         self.clock.advance(seconds)
-        return self.next(Outcome(cut=True))
+        return self.next(AttemptResult(cut=True))
 
 
 def test_a_success_ends_the_call():
     hand = _Hand()
-    assert hand.next() == Attempt(None)
+    assert hand.next() == AttemptStep(None)
     hand.clock.advance(0.25)
-    result = hand.next(Outcome("value"))
+    result = hand.next(AttemptResult("value"))
     assert (result.value, result.attempts, result.total_time) == ("value", 1, 0.25)
     assert result.stop_reason is StopReason.SUCCESS
 
@@ -88,7 +88,7 @@ def test_transient_errors_are_retried_with_doubling_delays_up_to_the_attempts():
     hand.next()
     for delay in (1.0, 2.0, 4.0):
         assert hand.fail() == Pause(delay)
-        assert hand.next() == Attempt(None)
+        assert hand.next() == AttemptStep(None)
     result = hand.fail()
     assert (result.stop_reason, result.attempts, result.error) == (StopReason.ATTEMPTS, 4, DOWN)
     assert [record.delay for record in result.history] == [1, 2, 4, 0]
@@ -107,7 +107,7 @@ def test_the_duration_of_each_failed_attempt_is_its_own():
     hand.fail()
     hand.clock.advance(2)
     hand.next()
-    result = hand.next(Outcome("late"))
+    result = hand.next(AttemptResult("late"))
     assert [record.duration for record in result.history] == [0.5, 0.25]
     assert result.total_time == 3.75
 
@@ -132,8 +132,8 @@ def test_a_first_attempt_made_outside_counts_as_the_first():
     hand = _Hand()
     steps = hand.call.steps_after(DOWN, hand.guard.breaker.permit)
     assert next(steps) == Pause(1)
-    assert steps.send(None) == Attempt(None)
-    assert steps.send(Outcome(error=DOWN)) == Pause(2)
+    assert steps.send(None) == AttemptStep(None)
+    assert steps.send(AttemptResult(error=DOWN)) == Pause(2)
 
 
 # -- the caller's own categories ---------------------------------------------------------------
@@ -171,7 +171,7 @@ def test_a_4xx_or_a_refusal_of_our_own_never_counts_even_if_it_is_called_transie
 
 
 @pytest.mark.parametrize("error", [_status(500), _status(503), AttemptTimeout("inner", 1), DOWN])
-def test_what_is_called_transient_and_is_the_downstreams_fault_counts(error):
+def test_a_transient_failure_of_the_downstream_counts(error):
     hand = _Hand(categorize=lambda error: Category.TRANSIENT, breaker=BreakerPolicy())
     hand.next()
     assert hand.fail(error) == Pause(1)
@@ -191,7 +191,7 @@ def test_the_policys_own_categorize_may_leave_it_to_the_default():
     assert hand.fail(Permanent("PARSE_ERROR")).stop_reason is StopReason.PERMANENT
 
 
-def test_an_answer_that_is_no_category_is_refused():
+def test_an_answer_that_is_not_a_category_is_refused():
     hand = _Hand(categorize=lambda error: "transient", concurrency=ConcurrencyLimit(1))
     hand.next()
     with pytest.raises(TypeError, match="what categorize returns must be a Category, got 'tran"):
@@ -260,7 +260,7 @@ def test_a_wait_of_exactly_the_cap_is_still_waited():
     assert hand.fail(RetryLater(60)) == Pause(60)
 
 
-def test_a_wait_above_the_cap_ends_the_call_and_says_when():
+def test_a_wait_above_the_cap_ends_the_call_with_the_retry_time():
     hand = _Hand()
     hand.next()
     error = RetryLater(60.5)
@@ -270,7 +270,7 @@ def test_a_wait_above_the_cap_ends_the_call_and_says_when():
     assert result.retry_at == hand.clock.wall() + 60.5
 
 
-def test_a_wait_that_the_deadline_does_not_leave_ends_the_call_and_says_when():
+def test_a_wait_beyond_the_deadline_ends_the_call_with_the_retry_time():
     hand = _Hand(deadline=5)
     hand.next()
     hand.clock.advance(1)
@@ -292,10 +292,10 @@ def test_after_the_last_attempt_the_result_has_the_wait_that_was_asked_for():
 
 def test_each_attempt_is_cut_by_the_attempt_timeout():
     hand = _Hand(attempt_timeout=3)
-    assert hand.next() == Attempt(3)
+    assert hand.next() == AttemptStep(3)
     assert hand.cut(3) == Pause(1)
-    assert hand.next() == Attempt(3)
-    result = hand.next(Outcome("value"))
+    assert hand.next() == AttemptStep(3)
+    result = hand.next(AttemptResult("value"))
     error = result.history[0].error
     assert isinstance(error, AttemptTimeout)
     assert (error.name, error.seconds) == ("svc", 3)
@@ -303,10 +303,10 @@ def test_each_attempt_is_cut_by_the_attempt_timeout():
 
 def test_an_attempt_is_given_no_more_than_the_deadline_leaves():
     hand = _Hand(attempt_timeout=3, deadline=4.5)
-    assert hand.next() == Attempt(3)
+    assert hand.next() == AttemptStep(3)
     assert hand.cut(3) == Pause(1)
     hand.clock.advance(1)
-    assert hand.next() == Attempt(0.5)
+    assert hand.next() == AttemptStep(0.5)
     result = hand.cut(0.5)
     assert result.stop_reason is StopReason.DEADLINE
     assert isinstance(result.error, DeadlineExceeded)
@@ -316,7 +316,7 @@ def test_an_attempt_is_given_no_more_than_the_deadline_leaves():
 
 def test_the_deadline_cuts_the_only_attempt():
     hand = _Hand(max_attempts=1, deadline=2)
-    assert hand.next() == Attempt(2)
+    assert hand.next() == AttemptStep(2)
     result = hand.cut(2)
     assert (result.stop_reason, result.attempts) == (StopReason.DEADLINE, 1)
     assert isinstance(result.error, DeadlineExceeded)
@@ -439,8 +439,8 @@ def test_a_retry_that_comes_after_the_open_time_is_the_trial():
     hand.next()
     assert hand.fail() == Pause(30)
     hand.clock.advance(30)
-    assert hand.next() == Attempt(None)
-    hand.next(Outcome("back"))
+    assert hand.next() == AttemptStep(None)
+    hand.next(AttemptResult("back"))
     assert hand.operation.breaker.state is CircuitState.CLOSED
 
 
@@ -491,7 +491,7 @@ def test_a_cancelled_trial_releases_its_place():
     hand = _Hand(breaker=TRIPPING)
     _open(hand.operation)
     hand.clock.advance(30)
-    assert hand.next() == Attempt(None)
+    assert hand.next() == AttemptStep(None)
     assert hand.operation.breaker.refuses()
     hand.steps.close()
     assert not hand.operation.breaker.refuses()
@@ -505,13 +505,13 @@ def test_every_attempt_is_charged_to_the_rate():
     hand.next()
     hand.fail()
     hand.clock.advance(1)
-    assert hand.next() == Attempt(None)
+    assert hand.next() == AttemptStep(None)
     hand.fail()
     hand.clock.advance(2)
     assert hand.next() == Pause(57)
 
 
-def test_a_wait_for_the_rate_above_the_cap_ends_the_call_and_says_when():
+def test_a_wait_for_the_rate_above_the_cap_ends_the_call_with_the_retry_time():
     hand = _Hand(rate=RateLimit(per_minute=1), backoff=Exponential(base=1, cap=8, jitter=0))
     hand.next()
     hand.fail()
@@ -521,7 +521,7 @@ def test_a_wait_for_the_rate_above_the_cap_ends_the_call_and_says_when():
     assert result.retry_at == hand.clock.wall() + 59
 
 
-def test_a_first_attempt_refused_by_the_rate_says_so():
+def test_a_first_attempt_refused_by_the_rate_is_a_rate_limited_error():
     first = _Hand(rate=RateLimit(per_minute=1), backoff=Exponential(cap=8))
     first.next()
     second = _Hand(
@@ -570,12 +570,12 @@ def test_a_start_that_waited_for_its_turn_is_charged_when_it_starts():
     second = _Hand(clock=first.clock, operation=first.operation, **shared)
     assert isinstance(second.next(), Turn)
     first.clock.advance(100)
-    first.next(Outcome("done"))
+    first.next(AttemptResult("done"))
     assert second.guard.gate is not None
     assert second.guard.gate.try_enter(second.call)
-    assert second.next(True) == Attempt(None)
+    assert second.next(True) == AttemptStep(None)
     third = _Hand(clock=first.clock, operation=first.operation, **shared)
-    second.next(Outcome("done"))
+    second.next(AttemptResult("done"))
     assert third.next() == Pause(60)
 
 
@@ -629,7 +629,7 @@ def test_the_turn_is_left_during_the_delay_between_attempts():
     assert gate.running == 0
     hand.next()
     assert gate.running == 1
-    hand.next(Outcome("value"))
+    hand.next(AttemptResult("value"))
     assert gate.running == 0
 
 
@@ -654,44 +654,44 @@ def _inside(hand: _Hand, **policy) -> Call[object]:
 
 def test_a_call_inside_its_own_name_shares_the_turn_and_does_not_end_it():
     hand = _Hand(concurrency=ConcurrencyLimit(1))
-    assert hand.next() == Attempt(None)
+    assert hand.next() == AttemptStep(None)
     gate = hand.guard.gate
     assert gate is not None
     steps = _inside(hand).steps()
-    assert next(steps) == Attempt(None)
+    assert next(steps) == AttemptStep(None)
     with pytest.raises(StopIteration):
-        steps.send(Outcome("inner"))
+        steps.send(AttemptResult("inner"))
     assert gate.running == 1, "the outer call still has its turn"
-    hand.next(Outcome("outer"))
+    hand.next(AttemptResult("outer"))
     assert gate.running == 0
 
 
-@pytest.mark.parametrize("inner", [Outcome("value"), Outcome(error=DOWN)])
-def test_a_call_inside_a_trial_of_its_own_name_is_let_through_and_decides_nothing(inner):
+@pytest.mark.parametrize("inner", [AttemptResult("value"), AttemptResult(error=DOWN)])
+def test_a_call_inside_a_trial_of_its_own_name_is_permitted_and_does_not_count(inner):
     hand = _Hand(breaker=TRIPPING)
     _open(hand.operation)
     hand.clock.advance(30)
-    assert hand.next() == Attempt(None)
+    assert hand.next() == AttemptStep(None)
     steps = _inside(hand, max_attempts=1).steps()
-    assert next(steps) == Attempt(None)
+    assert next(steps) == AttemptStep(None)
     with pytest.raises(StopIteration):
         steps.send(inner)
     assert hand.operation.breaker.state is CircuitState.HALF_OPEN
     assert hand.operation.breaker.refuses(), "the one trial is still under way"
-    hand.next(Outcome("back"))
+    hand.next(AttemptResult("back"))
     assert hand.operation.breaker.state is CircuitState.CLOSED
 
 
 def test_a_call_inside_its_own_name_is_charged_to_the_rate_like_any_other():
     hand = _Hand(rate=RateLimit(per_minute=1))
-    assert hand.next() == Attempt(None)
+    assert hand.next() == AttemptStep(None)
     assert next(_inside(hand).steps()) == Pause(60)
 
 
 # -- the budget --------------------------------------------------------------------------------
 
 
-def test_a_budget_that_is_used_up_ends_the_call_and_says_when_the_retry_would_have_come():
+def test_an_exhausted_budget_ends_the_call_with_the_retry_time():
     hand = _Hand(budget=RetryBudget(share=0, floor=1), max_attempts=5)
     hand.next()
     assert hand.fail() == Pause(1)
@@ -729,7 +729,9 @@ def test_listeners_get_failed_attempts_and_the_end_in_order():
     ]
 
 
-@pytest.mark.parametrize("ends_with", [Outcome("value"), Outcome(error=Permanent("PARSE_ERROR"))])
+@pytest.mark.parametrize(
+    "ends_with", [AttemptResult("value"), AttemptResult(error=Permanent("PARSE_ERROR"))]
+)
 def test_the_turn_is_free_before_a_listener_gets_the_end(ends_with):
     running: list[int] = []
     hand = _Hand(

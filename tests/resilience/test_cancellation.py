@@ -1,4 +1,4 @@
-"""Interruptions pass through at once, at every stage, and leave nothing behind."""
+"""Interruptions propagate at once, at every stage, and leave no state behind."""
 
 import asyncio
 import threading
@@ -31,7 +31,7 @@ async def _fail() -> None:
 
 
 async def _cancel_after(seconds: float, coroutine) -> None:
-    """Start a task, cancel it after `seconds`; it must end as cancelled, then and there."""
+    """Start a task, cancel it after `seconds`; it must end as cancelled at once."""
     task = asyncio.create_task(coroutine)
     await asyncio.sleep(seconds)
     began = asyncio.get_running_loop().time()
@@ -95,7 +95,7 @@ def test_a_task_cancelled_while_it_waits_for_its_turn_leaves_the_line():
     clock.run(main())
 
 
-def test_a_task_cancelled_in_the_instant_its_turn_comes_hands_it_on():
+def test_a_task_cancelled_as_it_gets_its_turn_passes_it_on():
     clock = VirtualClock()
     service = RetryService(clock=clock)
     policy = RetryPolicy(concurrency=ConcurrencyLimit(1))

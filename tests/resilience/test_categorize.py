@@ -46,7 +46,7 @@ def status_error(status: int, **headers: str) -> Exception:
         *("HTTP 500 Internal Server Error", "429 Too Many Requests"),
     ],
 )
-def test_the_transient_words_of_the_retry_strategy_are_retried(message):
+def test_the_transient_messages_of_the_retry_strategy_are_retried(message):
     found = look(Exception(message))
     assert (found.category, found.known) == (TRANSIENT, True)
 
@@ -62,7 +62,7 @@ def test_the_transient_words_of_the_retry_strategy_are_retried(message):
         "[GoogleGenerativeAI Error]: API key not valid. Please pass a valid API key.",
     ],
 )
-def test_the_permanent_words_of_the_retry_strategy_abort(message):
+def test_the_permanent_messages_of_the_retry_strategy_abort(message):
     found = look(Exception(message))
     assert (found.category, found.known) == (PERMANENT, True)
 
@@ -86,7 +86,7 @@ def test_the_error_numbers_of_the_retry_strategy_are_retried_as_number_and_as_na
 @pytest.mark.parametrize(
     "message", ["", "boom", "404 rows were left over", "item 503 of 900", "x" * 5000]
 )
-def test_what_nothing_is_known_of_is_transient_by_default(message):
+def test_an_unknown_error_is_transient_by_default(message):
     found = look(RuntimeError(message))
     assert (found.category, found.code, found.known) == (TRANSIENT, ErrorCode.UNKNOWN, False)
     assert (found.counts, found.ambiguous, found.status) == (True, False, None)
@@ -138,7 +138,9 @@ def test_the_message_of_a_wrapper_does_not_decide_over_its_cause():
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_our_own_errors_mean_what_they_say(error, category, counts, ambiguous, retry_after):
+def test_our_own_errors_have_their_declared_category(
+    error, category, counts, ambiguous, retry_after
+):
     found = look(error)
     assert (found.category, found.code, found.known) == (category, error.code, True)
     assert (found.counts, found.ambiguous, found.retry_after) == (counts, ambiguous, retry_after)
@@ -153,7 +155,7 @@ def test_our_error_around_a_foreign_one_keeps_its_verdict_and_shows_the_status()
     assert (found.category, found.code.value, found.status) == (PERMANENT, "GW_4XX", 503)
 
 
-def test_a_wish_to_come_back_counts_as_the_failure_that_caused_it():
+def test_retry_later_counts_as_the_failure_that_caused_it():
     for cause, counts, ambiguous in (
         (status_error(502), True, True),
         (status_error(429), False, False),
@@ -171,7 +173,7 @@ def test_a_rejection_of_ours_inside_a_wrapper_does_not_count():
     assert (found.code, found.counts, found.retry_after) == (ErrorCode.CIRCUIT_OPEN, False, 30.0)
 
 
-def test_a_rejection_was_never_sent_whatever_led_to_it():
+def test_a_rejection_was_never_sent_even_with_another_cause():
     error = CircuitOpenError("g")
     error.__cause__ = status_error(502)
     assert (look(error).ambiguous, look(error).counts) == (False, False)
@@ -225,7 +227,7 @@ def test_the_message_of_a_cause_counts_after_that_of_the_wrapper():
     assert categorize(wrapped(ValueError("invalid api key"), "timeout")) is TRANSIENT
 
 
-def test_what_was_handled_before_says_nothing():
+def test_an_earlier_handled_error_gives_no_diagnosis():
     def fail() -> None:
         try:
             raise TypeError("earlier")

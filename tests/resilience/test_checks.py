@@ -16,7 +16,7 @@ def test_a_finite_number_inside_the_bounds_passes(value):
 
 
 @pytest.mark.parametrize("value", ["1", None, True, False, 1j, Decimal(1), [1]])
-def test_what_is_no_number_is_refused_as_a_type_error(value):
+def test_a_value_that_is_not_a_number_is_a_type_error(value):
     with pytest.raises(TypeError) as refusal:
         checks.number("delay", value)
     assert "delay must be a number" in str(refusal.value)
@@ -76,7 +76,7 @@ def test_a_clock_needs_every_method_of_the_protocol():
     assert checks.clock("clock", SYSTEM_CLOCK) is SYSTEM_CLOCK
 
 
-def test_a_class_of_clocks_is_no_clock():
+def test_a_class_is_not_accepted_as_a_clock():
     with pytest.raises(TypeError) as refusal:
         checks.clock("clock", VirtualClock)
     assert str(refusal.value) == "clock must be a Clock, got the class VirtualClock; make one of it"
@@ -94,7 +94,7 @@ def test_what_lacks_a_method_of_a_clock_is_refused_with_its_name(method):
     assert str(refusal.value) == f"clock must be a Clock, got <partial>, which has no {method}"
 
 
-def test_what_cannot_be_hashed_is_refused():
+def test_an_unhashable_value_is_refused():
     checks.hashable("key", (1, "a"))
     with pytest.raises(TypeError) as refusal:
         checks.hashable("key", [1])
@@ -123,7 +123,7 @@ def test_a_label_is_a_string_that_is_not_empty():
         checks.label("name", "")
 
 
-def test_callables_come_back_as_a_tuple():
+def test_callables_are_returned_as_a_tuple():
     assert checks.callables("listeners", iter([print, len])) == (print, len)
     assert checks.callables("listeners", ()) == ()
 
@@ -164,3 +164,14 @@ def test_an_asynchronous_operation_must_return_an_awaitable():
     coroutine.close()
     with pytest.raises(TypeError, match="operation must return an awaitable, got 3"):
         checks.require_awaitable(3)
+
+
+def test_an_object_with_an_asynchronous_call_is_asynchronous_and_its_class_is_not():
+    class Sends:
+        async def __call__(self): ...
+
+        async def method(self): ...
+
+    assert checks.is_async(Sends())
+    assert checks.is_async(Sends().method)
+    assert not checks.is_async(Sends)

@@ -98,7 +98,7 @@ def test_the_code_of_a_grpc_error_is_a_method(word, category, code):
     assert told(error) == (category, code)
 
 
-def test_a_code_that_raises_when_called_says_nothing():
+def test_a_code_that_raises_when_called_gives_no_diagnosis():
     error = foreign("grpc", "RpcError")("boom")
     vars(error)["code"] = lambda: 1 / 0
     assert look(error).known is False
@@ -178,7 +178,7 @@ def test_attributes_are_believed_only_in_their_own_shape(attributes, known):
 
 
 @pytest.mark.parametrize("status", [0, 100, 200, 204, 299, 600, 1006])
-def test_a_status_that_is_no_error_says_nothing(status):
+def test_a_status_that_is_not_an_error_gives_no_diagnosis(status):
     assert by_status(status) is None
 
 
@@ -219,7 +219,7 @@ def test_sqlstates(state, category, ambiguous):
 
 
 @pytest.mark.parametrize("state", ["", "40", "00000", "01000", "02000", "ZZ999", "400011", "HY000"])
-def test_a_sqlstate_that_names_no_failure_we_know_says_nothing(state):
+def test_an_unknown_sqlstate_gives_no_diagnosis(state):
     assert by_sqlstate(state) is None
 
 
@@ -242,7 +242,7 @@ def test_result_codes_plain_and_extended(name, category):
 
 
 @pytest.mark.parametrize("result", [0, -1, 2, 100, 101, 255])
-def test_a_result_that_is_no_known_failure_says_nothing(result):
+def test_an_unknown_result_gives_no_diagnosis(result):
     assert by_result(result) is None
 
 

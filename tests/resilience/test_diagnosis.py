@@ -18,7 +18,7 @@ def test_a_permanent_diagnosis_is_never_retried_and_never_counts(code):
 
 
 @pytest.mark.parametrize("code", ErrorCode)
-def test_a_transient_diagnosis_is_retried_once_where_the_table_says_so(code):
+def test_a_transient_diagnosis_is_retried_once_if_the_table_says_once(code):
     once = ERRORS[code].retry is RetryRule.ONCE
     assert transient(code).retry is (RetryRule.ONCE if once else RetryRule.POLICY)
 

@@ -55,7 +55,7 @@ def test_a_drivers_result_is_found_by_the_end_of_its_name():
     assert driver_result(ValueError()) is None
 
 
-def test_a_dictionary_that_is_none_is_empty():
+def test_a_missing_dictionary_is_empty():
     class Odd(Exception):
         __dict__ = None  # type: ignore[assignment]
 
@@ -74,7 +74,7 @@ def test_wrapped_errors_come_in_order_and_interruptions_are_left_out():
     assert list(inner_errors(error)) == [argument]
 
 
-def test_arguments_that_are_no_tuple_are_none():
+def test_arguments_that_are_not_a_tuple_are_none():
     class Odd(Exception):
         args = 3  # type: ignore[assignment]
 

@@ -55,7 +55,7 @@ def test_policies_of_one_name_share_breaker_limits_and_counts():
         ("concurrency", ConcurrencyLimit(4)),
     ],
 )
-def test_a_different_limit_of_the_same_sort_under_one_name_is_refused(field, other):
+def test_a_different_limit_of_the_same_kind_under_one_name_is_refused(field, other):
     operation = _operation()
     operation.adopt(FULL)
     with pytest.raises(ValueError, match=f"^{field} of 'orders' is already ") as refusal:
@@ -114,7 +114,7 @@ def test_a_guard_is_plain_only_where_a_first_attempt_needs_nothing_beforehand(po
     assert not _guard(_operation(listeners=[print])).plain
 
 
-def test_adopting_says_whether_a_limit_is_new():
+def test_adopting_returns_whether_a_limit_is_new():
     operation = _operation()
     assert not operation.adopt(RetryPolicy(breaker=BreakerPolicy()))
     assert operation.adopt(FULL)

@@ -60,7 +60,7 @@ def test_a_timeout_made_of_a_cancellation_is_a_timeout():
     assert look(error).ambiguous
 
 
-def test_a_cancellation_as_a_cause_says_nothing():
+def test_a_cancellation_as_a_cause_gives_no_diagnosis():
     assert look(wrapped(asyncio.CancelledError())).known is False
 
 
@@ -189,5 +189,5 @@ def test_a_message_gives_a_code_and_never_a_status(message, code, ambiguous):
         "1.503",
     ],
 )
-def test_a_number_that_is_no_status_says_nothing(message):
+def test_a_number_that_is_not_a_status_gives_no_diagnosis(message):
     assert by_words(message) is None

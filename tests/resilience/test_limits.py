@@ -1,4 +1,4 @@
-"""What calls of one name may do together: rate, retry budget, a number at once, threads left."""
+"""Shared limits of the calls of one name: rate, retry budget, concurrency, abandoned threads."""
 
 import asyncio
 import threading
@@ -58,7 +58,7 @@ def test_a_wait_that_is_too_long_takes_no_place():
     assert rate.reserve(0.0, 60.0) == 60
 
 
-def test_a_place_given_back_ahead_of_its_time_goes_to_the_next_caller():
+def test_a_start_released_early_goes_to_the_next_caller():
     rate = RateLimiter(RateLimit(per_minute=1))
     rate.reserve(0.0, INFINITE)
     wait = rate.reserve(0.0, INFINITE)
@@ -67,14 +67,14 @@ def test_a_place_given_back_ahead_of_its_time_goes_to_the_next_caller():
     assert rate.reserve(10.0, INFINITE) == 110
 
 
-def test_a_place_given_back_too_late_is_not_used():
+def test_a_start_released_too_late_is_not_used():
     rate = RateLimiter(RateLimit(per_minute=1))
     rate.reserve(0.0, INFINITE)
     rate.release(0.0)
     assert rate.reserve(10.0, INFINITE) == 50
 
 
-def test_a_place_given_back_is_refused_where_even_it_is_too_far_away():
+def test_a_released_start_is_refused_if_it_is_too_far_away():
     rate = RateLimiter(RateLimit(per_minute=1))
     rate.reserve(0.0, INFINITE)
     rate.release(rate.reserve(0.0, INFINITE))
@@ -163,7 +163,7 @@ def test_a_budget_of_nothing_allows_no_retry():
     assert not meter.try_spend(0.0)
 
 
-def test_what_was_spent_comes_back_after_the_window():
+def test_a_spent_budget_is_restored_after_the_window():
     meter = RetryBudgetMeter(RetryBudget(share=0, floor=1, window=10))
     assert meter.try_spend(0.0)
     assert not meter.try_spend(9.0)
@@ -181,7 +181,7 @@ def test_calls_older_than_the_window_earn_nothing():
 
 
 class _Holder:
-    """Somebody who has a turn or wants one."""
+    """A caller that has a turn or waits for one."""
 
 
 HOLDERS = [_Holder() for _ in range(4)]
@@ -211,7 +211,7 @@ def test_waiters_get_the_turn_in_the_order_of_arrival():
     assert gate.running == 0
 
 
-def test_a_newcomer_does_not_overtake_those_in_line():
+def test_a_new_caller_does_not_overtake_waiting_ones():
     gate = ConcurrencyGate(ConcurrencyLimit(1))
     gate.try_enter(HOLDERS[0])
     first = gate.queue(HOLDERS[1], lambda: None)
@@ -237,14 +237,14 @@ def test_a_withdrawn_ticket_is_skipped():
     assert (impatient.granted, patient.granted) == (False, True)
 
 
-def test_withdrawing_a_granted_ticket_says_that_the_turn_is_there():
+def test_a_granted_ticket_cannot_be_withdrawn():
     gate = ConcurrencyGate(ConcurrencyLimit(1))
     ticket = gate.queue(HOLDERS[0], lambda: None)
     assert not gate.withdraw(ticket)
     assert gate.running == 1
 
 
-def test_giving_up_a_granted_ticket_hands_the_turn_on():
+def test_giving_up_a_granted_ticket_passes_the_turn_on():
     gate = ConcurrencyGate(ConcurrencyLimit(1))
     given_up, heir = (gate.queue(holder, lambda: None) for holder in HOLDERS[:2])
     assert given_up.granted
@@ -254,7 +254,7 @@ def test_giving_up_a_granted_ticket_hands_the_turn_on():
     assert gate.running == 0
 
 
-def test_ending_a_turn_twice_or_one_that_was_never_had_frees_no_other():
+def test_ending_a_turn_twice_frees_no_other():
     gate = ConcurrencyGate(ConcurrencyLimit(2))
     assert gate.try_enter(HOLDERS[0])
     assert gate.try_enter(HOLDERS[1])

@@ -117,7 +117,7 @@ def test_during_an_outage_the_breaker_spares_the_downstream():
         await asyncio.gather(*(client() for _ in range(50)))
 
     clock.run(main())
-    # 50 clients for 300 s: 15 000 calls. 50 can be under way when it opens, then at most 3 trials
+    # 50 clients for 300 s: 15 000 calls. 50 can be running when it opens, then at most 3 trials
     # every 30 s.
     assert reached <= 50 + 3 * 11
     assert service.circuit_state("svc").refused > 10_000

@@ -1,4 +1,4 @@
-"""A failed call leaves no reference cycle: what its operation held goes when its result goes."""
+"""A failed call leaves no reference cycle: its operation's objects are freed with its result."""
 
 import asyncio
 import gc
@@ -28,11 +28,11 @@ POLICIES = {
 
 
 class _Large:
-    """Stands for what an operation holds in its frame."""
+    """An object in the frame of an operation."""
 
 
 class _Traced:
-    """An operation that always fails; `dead` says whether the frames of all attempts are gone."""
+    """An operation that always fails; `dead` is True when the frames of all attempts are freed."""
 
     def __init__(self, error: type[Exception] | None = ConnectionRefusedError) -> None:
         self.error = error
@@ -64,10 +64,10 @@ def _without_the_collector():
 
 
 def _dead_after(policy, traced, asynchronous, look):
-    """Let `look` see the result and drop it; return which frames are gone then.
+    """Pass the result to `look` and drop it; return which frames are freed then.
 
-    In the same task, as the result of a task is in a cycle of asyncio's own: the frames of an error
-    lead to the frame of `run_until_complete`, which holds the task.
+    In the same task, because asyncio itself has a cycle with a task's result: the frames of an
+    error lead to the frame of `run_until_complete`, which holds the task.
     """
     clock = VirtualClock()
     service = RetryService(clock=clock)

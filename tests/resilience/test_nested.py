@@ -1,4 +1,4 @@
-"""A guard inside another's attempt: attempts do not multiply, deadlines are carried down."""
+"""A guard inside an attempt of another: attempts do not multiply, deadlines are inherited."""
 
 import asyncio
 import contextvars
@@ -59,7 +59,7 @@ def _count_calls(service, policies, *, asynchronous):
         ([THRICE, ONCE], 3),
     ],
 )
-def test_attempts_do_not_multiply_however_deep_guards_are_nested(policies, expected, asynchronous):
+def test_attempts_do_not_multiply_in_nested_guards(policies, expected, asynchronous):
     service = RetryService(clock=VirtualClock())
     assert _count_calls(service, policies, asynchronous=asynchronous) == expected
 

@@ -1,4 +1,4 @@
-"""Policies: their defaults, their arithmetic, and what they refuse to be."""
+"""Policies: defaults, arithmetic, and invalid values."""
 
 from dataclasses import FrozenInstanceError
 
@@ -66,12 +66,20 @@ def test_the_rate_passes_only_above_its_share_and_with_enough_calls():
     assert not policy.rate_passed(19, 19)
 
 
+def test_a_rate_of_at_least_passes_at_its_share():
+    policy = BreakerPolicy(failure_rate=0.5, window_calls=20, rate_rule="at_least")
+    assert policy.rate_passed(20, 10)
+    assert not policy.rate_passed(20, 9)
+    whole = BreakerPolicy(consecutive_failures=None, failure_rate=1, rate_rule="at_least")
+    assert whole.rate_passed(20, 20)
+
+
 def test_without_a_rate_rule_no_rate_passes():
     assert not BreakerPolicy().rate_passed(1000, 1000)
 
 
 @given(st.integers(1, 1000), st.data())
-def test_a_share_that_is_met_exactly_never_passes_whatever_its_fraction(calls, data):
+def test_a_share_that_is_met_exactly_never_passes(calls, data):
     failures = data.draw(st.integers(0, calls - 1))
     policy = BreakerPolicy(failure_rate=failures / calls, minimum_calls=1)
     assert not policy.rate_passed(calls, failures)
@@ -89,6 +97,12 @@ BAD_BREAKERS = [
     ({"failure_rate": 1.01}, ValueError, "failure_rate must be at most 1, got 1.01"),
     ({"failure_rate": -0.5}, ValueError, "failure_rate must be at least 0, got -0.5"),
     ({"failure_rate": "50%"}, TypeError, "failure_rate must be a number, got '50%'"),
+    ({"rate_rule": "below"}, ValueError, "rate_rule must be 'above' or 'at_least', got 'below'"),
+    (
+        {"failure_rate": 0, "rate_rule": "at_least"},
+        ValueError,
+        'failure_rate must be above 0 where rate_rule is "at_least", got 0',
+    ),
     ({"window_calls": 0}, ValueError, "window_calls must be at least 1, got 0"),
     ({"window_seconds": 0}, ValueError, "window_seconds must be at least 0.001, got 0"),
     ({"window_seconds": -1}, ValueError, "window_seconds must be at least 0.001, got -1"),

@@ -1,4 +1,4 @@
-"""The presets carry their documented figures."""
+"""The presets have their documented values."""
 
 import pytest
 

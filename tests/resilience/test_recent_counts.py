@@ -14,7 +14,7 @@ def test_both_totals_grow_on_their_own():
     assert (recent.calls, recent.marked) == (2, 2)
 
 
-def test_what_is_as_old_as_the_window_has_left_it():
+def test_a_call_as_old_as_the_window_is_outside():
     recent = RecentCounts(10)
     recent.add(0.0, calls=1, marked=1)
     recent.forget_before(9.4)

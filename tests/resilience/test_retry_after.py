@@ -155,7 +155,7 @@ def test_a_property_that_raises_is_left_alone():
     assert asked(Raising()) is None
 
 
-def test_our_own_errors_say_when_to_come_back():
+def test_our_own_errors_have_a_retry_after():
     assert asked(RetryLater(12)) == 12.0
     assert asked(RetryLater(0)) == 0.0
     assert asked(CircuitOpenError("gemini", NOW + 60)) == 60.0
@@ -164,7 +164,7 @@ def test_our_own_errors_say_when_to_come_back():
     assert asked(CircuitOpenError("gemini", math.nan)) is None
 
 
-def test_retry_info_nested_without_end_is_given_up():
+def test_endlessly_nested_retry_info_is_ignored():
     endless: dict[str, object] = {}
     endless["error"] = endless
     assert asked(_Loose(details=endless)) is None
@@ -219,7 +219,7 @@ def test_a_date_in_the_header_is_the_moment_it_names(seconds):
 @given(
     st.one_of(st.text(), st.binary(), st.floats(), st.integers(), st.datetimes(), st.timedeltas())
 )
-def test_whatever_stands_there_the_wait_is_within_its_limits(value):
+def test_the_wait_from_any_header_is_within_its_limits(value):
     for error in (_Loose(retry_after=value), _Loose(headers={"retry-after": value})):
         wait = asked(error)
         assert wait is None or 0 <= wait <= LONGEST_WAIT

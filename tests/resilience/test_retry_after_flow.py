@@ -59,7 +59,7 @@ def caller(request, downstream):
     return _Caller(request.param, downstream.url)
 
 
-def test_seconds_that_the_server_asks_for_are_waited_exactly(caller, downstream):
+def test_retry_after_in_seconds_is_waited_exactly(caller, downstream):
     downstream.script(status(429, retry_after=7), ok(b"at last"))
     start = caller.clock.wall()
     result = caller.call()
@@ -83,14 +83,14 @@ def test_a_shorter_wait_does_not_shorten_the_backoff(caller, downstream):
     assert [record.delay for record in result.history] == [5]
 
 
-def test_a_date_in_the_past_asks_for_nothing(caller, downstream):
+def test_retry_after_with_a_past_date_is_ignored(caller, downstream):
     past = datetime.fromtimestamp(caller.clock.wall() - 100, UTC)
     downstream.script(status(503, retry_after=past), ok(b"at last"))
     assert [record.delay for record in caller.call().history] == [1]
 
 
 @pytest.mark.parametrize("as_date", [False, True])
-def test_a_wait_beyond_the_cap_stops_with_the_moment_to_come_back(caller, downstream, as_date):
+def test_a_wait_beyond_the_cap_stops_with_the_time_of_the_retry(caller, downstream, as_date):
     wanted: float | datetime = 61
     if as_date:
         wanted = datetime.fromtimestamp(caller.clock.wall() + 61, UTC)
@@ -101,7 +101,7 @@ def test_a_wait_beyond_the_cap_stops_with_the_moment_to_come_back(caller, downst
     assert len(caller.attempts_at) == 1
 
 
-def test_a_wait_beyond_the_deadline_stops_with_the_moment_to_come_back(downstream):
+def test_a_wait_beyond_the_deadline_stops_with_the_time_of_the_retry(downstream):
     # A deadline is a timer of the virtual loop, which real sockets would lose against: blocking.
     caller = _Caller("httpx", downstream.url)
     downstream.script(status(429, retry_after=30), ok(b"never asked"))
@@ -111,7 +111,7 @@ def test_a_wait_beyond_the_deadline_stops_with_the_moment_to_come_back(downstrea
     assert result.retry_at == caller.clock.wall() + 30
 
 
-def test_every_answer_may_ask_for_a_wait_of_its_own(caller, downstream):
+def test_every_answer_may_have_its_own_retry_after(caller, downstream):
     downstream.script(
         status(429, retry_after=3), status(503), status(503, retry_after=20), ok(b"at last")
     )

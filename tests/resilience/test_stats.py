@@ -163,7 +163,7 @@ def test_percentiles_are_within_4_percent_of_the_exact_ones(values):
 def test_adding_sorted_durations_is_the_same_as_adding_one_by_one(values):
     one_by_one, at_once = Histogram(), Histogram()
     for value in values:
-        one_by_one.add(value)
+        one_by_one.add_sorted([value])
     at_once.add_sorted(sorted(values))
     assert at_once.total == one_by_one.total == len(values)
     shares = [0.01, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0]
@@ -172,7 +172,7 @@ def test_adding_sorted_durations_is_the_same_as_adding_one_by_one(values):
 
 def test_durations_beyond_the_last_bucket_are_still_counted():
     histogram = Histogram()
-    histogram.add(1e9)
+    histogram.add_sorted([1e9])
     histogram.add_sorted([2e9, 3e9])
     assert histogram.total == 3
     assert histogram.percentile(0.5) > 30_000
@@ -180,7 +180,7 @@ def test_durations_beyond_the_last_bucket_are_still_counted():
 
 def test_a_duration_too_short_to_measure_counts_as_zero():
     histogram = Histogram()
-    histogram.add(0.0)
+    histogram.add_sorted([0.0])
     assert histogram.percentile(0.99) == 0.0
 
 

@@ -1,4 +1,4 @@
-"""The pictures of the architecture say what the imports say."""
+"""The pictures of the architecture match the imports."""
 
 import re
 
@@ -33,7 +33,7 @@ def described(svg):
     return re.search("<desc>(.*)</desc>", svg).group(1).split("; ")
 
 
-def test_an_arrow_stands_for_an_import_unless_others_imply_it(graph):
+def test_an_arrow_is_an_import_unless_others_imply_it(graph):
     assert described(draw_rooms.draw(graph, "shop", LAYERS)) == [
         "web imports orders",
         "orders imports shared modules",

@@ -1,4 +1,4 @@
-"""What the pages take from npm: pinned, fetched by one command, and said clearly where it fails."""
+"""Assets from npm: pinned, fetched by one command, with clear errors."""
 
 import json
 import os
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def tree(tmp_path):
-    """A tree with what the script needs, and a folder for an npm of the test's own."""
+    """A tree with the files that the script needs, and a folder for a fake npm."""
     for name in ("package.json", "package-lock.json", "scripts/fetch_assets.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -55,7 +55,7 @@ def test_every_package_is_pinned_to_one_version_with_its_hash():
     assert set(asked["dependencies"]) == {"htmx.org"}
 
 
-def test_what_is_served_is_copied_to_where_git_does_not_look(tree):
+def test_served_files_are_copied_to_an_ignored_folder(tree):
     made = " && ".join(
         f"mkdir -p $(dirname node_modules/{source}) && echo {name} > node_modules/{source}"
         for name, source in fetch_assets.FILES.items()
@@ -78,7 +78,7 @@ def test_what_is_served_is_copied_to_where_git_does_not_look(tree):
     assert "node_modules/" in ignored
 
 
-def test_a_failure_is_two_lines_that_say_what_happened_and_what_works_without(tree):
+def test_a_failure_is_two_lines_with_the_reason_and_the_consequence(tree):
     npm(tree, "echo 'npm warn old' >&2; echo 'npm error code EINTEGRITY' >&2; exit 1")
 
     done = fetch(tree)
@@ -91,7 +91,7 @@ def test_a_failure_is_two_lines_that_say_what_happened_and_what_works_without(tr
     assert not (tree / "src/holdfast/http/pages/vendor").exists()
 
 
-def test_where_there_is_no_npm_and_none_can_be_had_it_says_so(monkeypatch):
+def test_a_missing_npm_that_cannot_be_installed_is_reported(monkeypatch):
     monkeypatch.setattr(fetch_assets.shutil, "which", lambda *_, **__: None)
     commands = []
     monkeypatch.setattr(fetch_assets, "_run", lambda *command: commands.append(command))

@@ -1,4 +1,4 @@
-"""What `make` installs and when: each step once, one line for each, nothing twice."""
+"""What `make` installs and when: each step once, with one line of output."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ SERVE = "-m holdfast serve"
 
 @pytest.fixture
 def tree(tmp_path):
-    """A tree with the Makefile, and a Python that only writes down what it is called with."""
+    """A tree with the Makefile, and a fake Python that records its arguments."""
     for name in (*COPIED, "apps/conversion/pyproject.toml"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
@@ -69,7 +69,7 @@ def change(tree, name):
     (tree / name).touch()
 
 
-def test_a_first_start_says_each_step_in_one_line(tree):
+def test_a_first_start_prints_one_line_per_step(tree):
     said, calls = make(tree, "run")
 
     assert ends_with(calls, CREATE, RUN, OURS, ASSETS, SERVE)
@@ -110,7 +110,7 @@ def test_a_changed_lock_is_installed_by_the_command_that_uses_it(tree):
     assert ends_with(make(tree, ".venv/.ready")[1], DEV)
 
 
-def test_after_a_change_of_both_locks_a_start_does_not_hide_what_the_gate_needs(tree):
+def test_after_a_change_of_both_locks_the_gate_still_installs_its_packages(tree):
     make(tree, ".venv/.ready")
     make(tree, "run")
 

@@ -1,22 +1,19 @@
-"""The PostgreSQL store keeps every promise of the ports."""
+"""The PostgreSQL store passes the conformance suite."""
 
 import asyncio
 
-import asyncpg
 import pytest
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
+from tests.support.postgres_tables import PostgresTables  # noqa: E402 - the same
+
 from holdfast.store.postgres.store import PostgresStore  # noqa: E402 - asserts are rewritten first
-from holdfast.testing import postgres_rows  # noqa: E402 - the same
-from holdfast.testing.conformance import FACTS, Fact, World  # noqa: E402
-
-# The latter is what a name that is none of the enumerated ones gets.
-VIOLATIONS = (asyncpg.CheckViolationError, asyncpg.InvalidTextRepresentationError)
+from holdfast.testing.conformance import FACTS, Fact, World  # noqa: E402 - the same
 
 
-async def check(fact: Fact, url: str) -> None:
-    """Hold the store to `fact` on the fresh database at `url`."""
+async def check(fact: Fact, url: str, tables_url: str | None = None) -> None:
+    """Check `fact` on the empty database at `url`; its tables are read at `tables_url`."""
     others: list[PostgresStore] = []
 
     async def open_second() -> PostgresStore:
@@ -25,12 +22,9 @@ async def check(fact: Fact, url: str) -> None:
         others.append(store)
         return store
 
-    async def set_columns(job_id, columns):
-        await postgres_rows.set_columns(url, job_id, columns)
-
     async with PostgresStore(url) as store:
         try:
-            await fact(World(store, open_second, set_columns, VIOLATIONS))
+            await fact(World(store, open_second, PostgresTables(tables_url or url)))
         finally:
             for other in others:
                 await other.close()

@@ -1,19 +1,20 @@
-"""The SQLite store keeps every promise of the ports."""
+"""The SQLite store passes the conformance suite."""
 
 import asyncio
 from pathlib import Path
 
-import apsw
 import pytest
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
+from tests.support.sqlite_tables import SQLiteTables  # noqa: E402 - the same
+
 from holdfast.store.sqlite.store import SQLiteStore  # noqa: E402 - asserts are rewritten first
-from holdfast.testing.conformance import FACTS, Fact, World  # noqa: E402
+from holdfast.testing.conformance import FACTS, Fact, World  # noqa: E402 - the same
 
 
 async def check(fact: Fact, path: Path) -> None:
-    """Hold the store to `fact` on a fresh database at `path`."""
+    """Check `fact` on an empty database at `path`."""
     others: list[SQLiteStore] = []
 
     async def open_second() -> SQLiteStore:
@@ -22,20 +23,9 @@ async def check(fact: Fact, path: Path) -> None:
         others.append(store)
         return store
 
-    async def set_columns(job_id, columns):
-        db = apsw.Connection(str(path))
-        try:
-            db.set_busy_timeout(5000)
-            assignments = ", ".join(f"{name} = ?" for name in columns)
-            db.execute(
-                f"UPDATE holdfast_jobs SET {assignments} WHERE id = ?", (*columns.values(), job_id)
-            )
-        finally:
-            db.close()
-
     async with SQLiteStore(path) as store:
         try:
-            await fact(World(store, open_second, set_columns, (apsw.ConstraintError,)))
+            await fact(World(store, open_second, SQLiteTables(path)))
         finally:
             for other in others:
                 await other.close()

@@ -1,4 +1,4 @@
-"""The place in a list to go on from."""
+"""Cursors: the position in a list to continue from."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ NUMBERS = st.integers(-(2**61), 2**61) | st.floats(-1e18, 1e18)
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=3))
-def test_a_place_comes_back_as_it_was(place):
+def test_a_position_is_decoded_unchanged(place):
     assert cursors.decode(cursors.encode(*place), len(place)) == place
 
 
@@ -29,10 +29,10 @@ def raw(value):
         raw([-(2**62), 1]), raw([1, float("nan")]),
     ],
 )  # fmt: skip
-def test_what_is_no_cursor_of_the_list_is_refused(cursor):
+def test_an_invalid_cursor_is_refused(cursor):
     with pytest.raises(ValueError, match="not a cursor of this list"):
         cursors.decode(cursor, 2)
 
 
-def test_a_cursor_can_stand_in_an_address():
+def test_a_cursor_can_be_used_in_a_url():
     assert cursors.encode(1e300, 2**61 - 1).replace("-", "").replace("_", "").isalnum()

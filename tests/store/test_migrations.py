@@ -1,4 +1,4 @@
-"""What a database lacks of a release's schema, told from its records alone."""
+"""Missing migrations, computed from the database's records."""
 
 import pytest
 
@@ -32,12 +32,12 @@ def test_changed_functions_are_missing():
     assert SCHEMA.missing_from({**COMPLETE, FUNCTIONS: "other"}) == Missing(functions=True)
 
 
-def test_what_is_missing_is_named():
+def test_the_missing_part_is_named():
     missing = SCHEMA.missing_from({1: FIRST.checksum})
     assert str(missing) == "migration 2 (colour), the functions of this release"
 
 
-def test_what_is_missing_makes_a_database_unusable_until_it_is_migrated():
+def test_missing_migrations_make_a_database_unusable():
     with pytest.raises(StoreUnusable, match=r"has schema version 1.*colour.*run: holdfast migrate"):
         SCHEMA.check_usable({1: FIRST.checksum})
 

@@ -1,4 +1,4 @@
-"""Named queries come out of their files."""
+"""Named queries are loaded from their files."""
 
 import re
 import sys

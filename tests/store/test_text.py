@@ -16,7 +16,7 @@ from holdfast.store.text import clean, clean_or_none
         ("\ud800 alone", "? alone"),
     ],
 )
-def test_only_what_cannot_be_stored_is_replaced(given, kept):
+def test_only_characters_that_cannot_be_stored_are_replaced(given, kept):
     assert clean(given) == clean_or_none(given) == kept
 
 

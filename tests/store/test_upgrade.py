@@ -16,7 +16,7 @@ from holdfast.store.sqlite import migrations as sqlite
 
 PATIENCE = 60
 
-# A new column, an index over it, and an overload beside the function that this release calls.
+# A new column, an index on it, and an overload of a function that this release calls.
 INVENTED = """
 ALTER TABLE {jobs} ADD COLUMN colour text NOT NULL DEFAULT 'red';
 CREATE INDEX jobs_by_colour ON {jobs} (colour);
@@ -30,7 +30,7 @@ app = App("upgrade")
 
 
 class World:
-    """What handlers did, and what they wait for."""
+    """The calls of handlers, and the event that they wait for."""
 
     def begin(self):
         self.runs = Counter()
@@ -95,14 +95,14 @@ async def migrate_sqlite(url):
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request, tmp_path):
-    """Return the address of a new database, and what brings it to the next release's schema."""
+    """Return the URL of a new database, and a function that applies the next release's schema."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'work.db'}", migrate_sqlite
     return request.getfixturevalue("postgres_url"), migrate_postgres
 
 
 async def enqueue_every_status(engine):
-    """Return a job for each status that it is to have when the migration comes."""
+    """Return jobs in every status for the time of the migration."""
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     return {
         "complete": await engine.enqueue(plain, "complete"),

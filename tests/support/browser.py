@@ -1,8 +1,8 @@
 """Chromium for tests: found, or Debian's package installed, and driven by Playwright.
 
-Looked for in this order: the path in `HOLDFAST_TEST_CHROMIUM`, an installed browser, Debian's
-package where `apt-get` and root are there. `python -m tests.support.machine` does that beforehand,
-so that no test's time runs out meanwhile.
+It is searched in this order: the path in `HOLDFAST_TEST_CHROMIUM`, an installed browser, Debian's
+package if `apt-get` and root rights are available. `python -m tests.support.machine` installs it
+before the tests, so that no test times out meanwhile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HTMX = ROOT / "src" / "holdfast" / "http" / "pages" / "vendor" / "htmx.min.js"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _PACKAGES = ("chromium", "fonts-dejavu-core")
 _FLAGS = (
-    "--no-sandbox",  # tests run as root, and look only at our own pages
+    "--no-sandbox",  # tests run as root, and open only our own pages
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-default-apps",
@@ -34,16 +34,16 @@ _FLAGS = (
     "--no-first-run",
     "--no-default-browser-check",
     "--disable-dev-shm-usage",
-    # A busy machine must not slow down the timers of a page that nobody sees.
+    # A hidden page must not have its timers throttled.
     "--disable-background-timer-throttling",
     "--disable-renderer-backgrounding",
     "--disable-backgrounding-occluded-windows",
 )
-_found: list[str | None] = []  # looked for once: getting it may take minutes
+_found: list[str | None] = []  # once: an installation may take minutes
 
 
 class BrowserMissing(RuntimeError):
-    """No browser can be had on this machine; the message says how to get one."""
+    """No browser is available on this machine; the message says how to install one."""
 
 
 def find_chromium() -> str:

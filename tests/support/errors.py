@@ -1,4 +1,4 @@
-"""What tests of categories ask of an error, and how they get hold of one."""
+"""Helpers for tests of error categories."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ def look(error: BaseException) -> Diagnosis:
 
 
 def told(error: BaseException) -> tuple[Category, str]:
-    """Return category and code of `error`; `categorize` must say the same."""
+    """Return category and code of `error`; `categorize` must agree."""
     found = look(error)
     assert categorize(error) is found.category
     return found.category, str(found.code)
@@ -34,21 +34,21 @@ def raised(action: Callable[[], object]) -> Exception:
 
 
 def wrapped(error: BaseException, message: str = "the step failed") -> RuntimeError:
-    """Return an error of no meaning that was caused by `error`."""
+    """Return an unknown error that was caused by `error`."""
     wrapper = RuntimeError(message)
     wrapper.__cause__ = error
     return wrapper
 
 
 def loose(message: str = "loose", **attributes: Any) -> Exception:
-    """Make an error of a class that nobody knows, with attributes of its own."""
+    """Make an error of an unknown class, with the given attributes."""
     error = type("Loose", (Exception,), {})(message)
     vars(error).update(attributes)
     return error
 
 
 def foreign(package: str, *names: str, base: type[Exception] = Exception) -> type[Exception]:
-    """Make a class as a library that is not installed here would have made it."""
+    """Make a class like one of a library that is not installed here."""
     made = base
     for name in names:
         made = type(name, (made,), {"__module__": f"{package}.exceptions"})

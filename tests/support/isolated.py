@@ -1,4 +1,4 @@
-"""Jobs for child processes, which find them by importing this module."""
+"""Jobs for child processes; a child imports this module."""
 
 import asyncio
 import contextlib
@@ -28,6 +28,11 @@ def touch(path, text=""):
 @app.job(isolation="process")
 def pid(ctx) -> int:
     return os.getpid()
+
+
+@app.job(isolation="process")
+def filled(ctx, size: int) -> str:
+    return "x" * size
 
 
 @app.job(isolation="process", timeout=60)
@@ -64,9 +69,9 @@ def die(ctx, args: str):
 
 @app.job(isolation="process", retry=ONE)
 def hang_up(ctx, args: str):
-    """Take the way to the parent away from this process: for writing, or altogether."""
+    """Close this process's connection to the parent: for writing, or completely."""
     if args == "close":
-        # A thread of the child may wait in a read of it, which keeps it open until the child ends.
+        # A thread of the child may be blocked in a read, which keeps it open until the child ends.
         os.closerange(3, 65536)
         return
     for entry in Path("/proc/self/fd").iterdir():
@@ -77,7 +82,7 @@ def hang_up(ctx, args: str):
 
 @app.job(isolation="process")
 def fork(ctx) -> int:
-    """Return once as the process that was started and once as a copy of it."""
+    """Fork, and return in both processes."""
     return os.fork() and os.getpid()
 
 
@@ -97,7 +102,7 @@ def hog(ctx) -> int:
 
 @app.job(isolation="process", retry=RetryPolicy(max_attempts=3, backoff=Exponential(base=0.0)))
 def grow(ctx, args: str):
-    """Take more and more memory, as a member of the control group `args` where one is named."""
+    """Allocate more and more memory, as a member of the control group `args` if one is named."""
     if args:
         Path(args, "cgroup.procs").write_text(str(os.getpid()), "ascii")
     kept = []
@@ -111,7 +116,7 @@ def burn(ctx):
         pass
 
 
-@app.job(isolation="process", timeout=0.5, retry=ONE)
+@app.job(isolation="process", timeout=2, retry=ONE)
 def hang(ctx, args: str):
     grandchild = subprocess.Popen(["sleep", "600"])
     Path(args).write_text(f"{os.getpid()} {grandchild.pid}", "ascii")
@@ -165,7 +170,7 @@ async def there(ctx, args):
 
 
 def inside():
-    """Return an app whose job no child can find."""
+    """Return an app whose job cannot be imported by a child."""
     local = App("local")
 
     @local.job(isolation="process")

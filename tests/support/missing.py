@@ -1,4 +1,4 @@
-"""What a test needs and this machine cannot get."""
+"""Requirements of tests that are missing on this machine."""
 
 import os
 from typing import NoReturn
@@ -7,7 +7,7 @@ import pytest
 
 
 def do_without(reason: object) -> NoReturn:
-    """Skip the test, which the closing lines of the run then say; with CI=true, fail it."""
+    """Skip the test, which the summary of the run reports; with CI=true, fail it."""
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(f"CI must not skip: {reason}")
     pytest.skip(str(reason))

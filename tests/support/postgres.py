@@ -1,4 +1,4 @@
-"""PostgreSQL for tests: one private server a session, a fresh migrated database a test."""
+"""PostgreSQL for tests: one private server per session, one migrated database per test."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support.missing import do_without
+from tests.support.postgres_server import PostgresMissing, PostgresServer
 
-from holdfast.testing.postgres import PostgresMissing, PostgresServer
-
-_missing: list[str] = []  # looked for once: getting it may take minutes
+_missing: list[str] = []  # once: an installation may take minutes
 
 
 def obtain(**options) -> PostgresServer:
-    """Return a server that runs, or skip the test; with CI=true that is a failure."""
+    """Return a running server, or skip the test; with CI=true that is a failure."""
     server = PostgresServer(**options)
     try:
         if _missing:
@@ -28,7 +27,7 @@ def obtain(**options) -> PostgresServer:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """A server whose commits do not wait for the disk: quick, and enough for most tests."""
+    """A server without fsync: fast, and enough for most tests."""
     server = obtain(fsync=False)
     yield server
     server.close()
@@ -47,7 +46,7 @@ def postgres_template(postgres_server: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def postgres_url(postgres_server: PostgresServer, postgres_template: str) -> Iterator[str]:
-    """The address of a fresh database with the schema."""
+    """The URL of a new migrated database."""
     name = postgres_server.create_database(postgres_template)
     yield postgres_server.url(name)
     postgres_server.drop_database(name)

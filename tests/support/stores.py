@@ -1,13 +1,13 @@
-"""Each store in turn, for services that are told by the environment which one to use."""
+"""Each store in turn, for services that are configured by the environment."""
 
 import pytest
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def new_database(request):
-    """A function that returns the settings of an empty store of this sort.
+    """A function that returns the settings of an empty store of this kind.
 
-    Whoever uses it has `postgres_server` and `postgres_template` among its fixtures.
+    A module that uses it must import the fixtures `postgres_server` and `postgres_template`.
     """
     if request.param == "sqlite":
         yield dict  # none: the file below the service's own folder

@@ -1,4 +1,4 @@
-"""What a machine lacks is said at the end of the run, and is a failure on a build server."""
+"""Missing requirements are reported at the end of the run, and are failures on a build server."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 HIDDEN = """
 from pathlib import Path
 
-from holdfast.testing import postgres
+from tests.support import postgres_server as postgres
 from tests.support import browser
 
 postgres._INSTALLED = Path("/nowhere")
@@ -36,7 +36,7 @@ def test_what_needs_nothing(): ...
 
 
 def run_without_anything(folder, **environment):
-    """Run tests as `make test` does, where no server or browser is found and none can be got."""
+    """Run tests as `make test` does, without a server or browser, or a way to install them."""
     (folder / "hidden.py").write_text(HIDDEN)
     (folder / "test_all.py").write_text(TESTS)
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT), str(folder)])
@@ -60,7 +60,7 @@ def run_without_anything(folder, **environment):
     )
 
 
-def test_the_closing_lines_say_what_was_not_run(tmp_path):
+def test_the_summary_lists_what_was_not_run(tmp_path):
     done = run_without_anything(tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr

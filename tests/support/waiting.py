@@ -1,4 +1,4 @@
-"""Wait for what happens, in place of sleeping for a lucky moment."""
+"""Wait for conditions instead of sleeping."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ SOON = 60.0
 
 
 async def until(fact: Callable[[], Any], seconds: float = SOON) -> Any:
-    """Ask again and again until the answer is true, and return it. `fact` may be async."""
+    """Poll `fact` until it is true, and return its value. `fact` may be async."""
     async with asyncio.timeout(seconds):
         while True:
             answer = fact()
@@ -21,7 +21,7 @@ async def until(fact: Callable[[], Any], seconds: float = SOON) -> Any:
 
 
 class Calls:
-    """Count the calls of a method of an object that only one test uses."""
+    """Counts the calls of a method of an object that only one test uses."""
 
     def __init__(self, owner: Any, name: str) -> None:
         self.count = 0

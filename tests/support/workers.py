@@ -1,4 +1,4 @@
-"""A worker on a store of its own, and a listener that tests can wait on instead of sleeping."""
+"""A worker on its own store, and a listener that tests can wait on instead of sleeping."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ QUICK = WorkerOptions(poll_interval=0.05, shutdown_seconds=5, cleanup_seconds=0.
 
 
 class EventLog:
-    """Keep every event, and let tests wait for one."""
+    """Records every event, and lets tests wait for one."""
 
     def __init__(self):
         self.events = []
@@ -74,11 +74,17 @@ class NotedBeats:
         self._counts.append(len(leases))
         return extended
 
+    async def register(self, worker_id):
+        await self._beats.register(worker_id)
+
+    async def cancel_requests(self, worker_id):
+        return await self._beats.cancel_requests(worker_id)
+
     async def close(self):
         await self._beats.close()
 
     def wait(self, beats, leases):
-        """Block this thread until there were so many beats more, each of so many leases."""
+        """Block this thread until so many further heartbeats, each of so many leases."""
         seen, end = len(self._counts), time.monotonic() + SOON
         while self._counts[seen:].count(leases) < beats:
             assert time.monotonic() < end, f"beats so far: {self._counts}"
@@ -86,7 +92,7 @@ class NotedBeats:
 
 
 class Rig:
-    """A store, a worker on it and what it told."""
+    """A store, a worker on it and its events."""
 
     def __init__(self, store, app, options):
         self.store = store

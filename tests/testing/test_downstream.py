@@ -79,7 +79,7 @@ class TestScript:
             codes = [get(server.url).status_code for _ in range(2)]
         assert codes == [503, 200]
 
-    def test_a_path_may_have_a_script_of_its_own(self, server, client):
+    def test_a_path_may_have_its_own_script(self, server, client):
         server.script(status(500))
         server.script(ok(b"healthy"), path="/health")
         assert client.get("/health?deep=1").content == b"healthy"
@@ -92,7 +92,7 @@ class TestScript:
         server.script()
         assert client.get("/").status_code == 200
 
-    def test_a_path_may_be_given_an_empty_script_of_its_own(self, server, client):
+    def test_a_path_may_have_an_empty_script(self, server, client):
         server.script(status(500))
         server.script(path="/x")
         assert (client.get("/x").status_code, client.get("/x").content) == (200, b"")
@@ -254,7 +254,7 @@ class TestBehaviours:
         assert client.get("/").status_code == 202
         assert SYSTEM_CLOCK.monotonic() - before >= 0.019
 
-    def test_trickle_sends_the_whole_body_in_the_end(self, server, client):
+    def test_trickle_sends_the_whole_body(self, server, client):
         server.script(trickle(b"drop by drop", every=0.001, size=5))
         assert client.get("/").content == b"drop by drop"
 
@@ -328,7 +328,7 @@ class TestBehaviours:
         with pytest.raises(httpx.ReadTimeout):
             client.get("/", timeout=0.01)
         for _ in range(600):
-            server.release()  # does nothing before the server has come to wait for it
+            server.release()  # has no effect before the server waits for it
             if sent.wait(0.05):
                 break
         assert sent.is_set()
@@ -353,7 +353,7 @@ class TestLifetime:
         assert threading.active_count() == threads
         assert open_files() == files
 
-    def test_a_closed_server_refuses_and_comes_back_on_its_port(self):
+    def test_a_closed_server_refuses_and_restarts_on_its_port(self):
         with ScriptedDownstream() as server:
             url = server.url
         with pytest.raises(httpx.ConnectError):

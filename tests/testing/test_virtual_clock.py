@@ -18,7 +18,7 @@ def clock() -> VirtualClock:
 
 
 class TestTime:
-    def test_it_starts_at_the_given_time_and_stands_still(self):
+    def test_it_starts_at_the_given_time_and_does_not_advance(self):
         clock = VirtualClock(start_wall=1000.0, start=5.0)
         assert (clock.wall(), clock.monotonic()) == (1000.0, 5.0)
         assert (clock.wall(), clock.monotonic()) == (1000.0, 5.0)

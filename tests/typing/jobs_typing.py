@@ -1,4 +1,4 @@
-"""What a type checker makes of declared jobs. Checked by mypy, never run."""
+"""Types of declared jobs. Checked by mypy, never run."""
 
 from collections.abc import Coroutine
 from dataclasses import dataclass

@@ -160,7 +160,7 @@ RetryService(nested="multiply")  # type: ignore[arg-type]
 
 
 def listener(event: Event) -> None:
-    """Take note."""
+    """A listener."""
 
 
 RetryService(listeners=[listener, lambda event: None])

@@ -11,11 +11,11 @@ A parent keeps a `ChildPool` of one `ChildSpec`. In the child, the spec's target
 functions.
 """
 
+from holdfast.children.child_limits import MEGABYTE, ChildLimits
+from holdfast.children.child_pool import ChildPool, NoChildFree
 from holdfast.children.frames import BrokenFrame, FrameKind
-from holdfast.children.limits import MEGABYTE, ChildLimits
-from holdfast.children.pool import ChildPool, NoChildFree
 from holdfast.children.process import ChildDied, ChildFailed, ChildProcess, ChildSpec, Death
-from holdfast.children.requests import answer_requests
+from holdfast.children.request_loop import answer_requests
 
 __all__ = [
     "MEGABYTE",

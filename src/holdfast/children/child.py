@@ -8,8 +8,8 @@ import sys
 from typing import Any
 
 from holdfast.children import confinement
+from holdfast.children.child_limits import ChildLimits
 from holdfast.children.frames import FrameKind, pack, receive
-from holdfast.children.limits import ChildLimits
 
 _LONGEST_MESSAGE = 500
 

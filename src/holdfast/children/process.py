@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
+from holdfast.children.child_limits import ChildLimits
 from holdfast.children.frames import BrokenFrame, FrameKind, pack, read_frame
-from holdfast.children.limits import ChildLimits
 
-_END_SECONDS = 1.0
-"""Seconds that a child whose socket is closed may take to end by itself."""
+_END_SECONDS = 5.0
+"""Seconds that a child whose socket is closed may take to end by itself, on a busy machine too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class ChildProcess:
         self._retired = True
 
     def broken(self, error: BrokenFrame) -> ChildDied:
-        """Kill a child that sent nonsense, and return the exception that says so."""
+        """Kill a child that sent an invalid frame, and return the exception for it."""
         self.kill()
         return ChildDied(Death.NONSENSE, str(error))
 

@@ -1,13 +1,16 @@
 """The command line: parsing, and nothing else.
 
 Exit codes: 0 done, 1 it could not be done (one line on standard error says why), 2 the command was
-not understood, 130 interrupted.
+not understood, 130 interrupted. A worker that had to be ended by force: 3 where code of handlers
+still ran, 4 where running jobs were left to their leases.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
+
+from holdfast.errors import HoldfastError
 
 _OWN = ("migrate", "serve", "tour", "worker")
 _PACKAGES = {"gateway": "holdfast-conversion"}
@@ -22,7 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _of_app(words[0], words[1:])
         asked = _parser(words).parse_args(words)
         command: Callable[[argparse.Namespace], int] = asked.command
-        return command(asked)
+        try:
+            return command(asked)
+        except (HoldfastError, ValueError) as error:
+            # A person can correct it, so it is one line, without a traceback.
+            print(f"holdfast: {error}", file=sys.stderr)
+            return 1
     except KeyboardInterrupt:
         return 130
 
@@ -167,54 +175,38 @@ def _tour(asked: argparse.Namespace) -> int:
 
 
 def _migrate(asked: argparse.Namespace) -> int:
-    from holdfast.cli import jobs
+    from holdfast.cli import job_commands
 
-    return _explain_errors(lambda: jobs.migrate(asked.database, check=asked.check, sql=asked.sql))
+    return job_commands.migrate(asked.database, check=asked.check, sql=asked.sql)
 
 
 def _worker(asked: argparse.Namespace) -> int:
-    from holdfast.cli import jobs
+    from holdfast.cli import job_commands
 
-    return _explain_errors(
-        lambda: jobs.work(
-            asked.app,
-            asked.database,
-            queues=asked.queue,
-            concurrency=asked.concurrency,
-            until_idle=asked.until_idle,
-        )
+    return job_commands.work(
+        asked.app,
+        asked.database,
+        queues=asked.queue,
+        concurrency=asked.concurrency,
+        until_idle=asked.until_idle,
     )
 
 
 def _serve(asked: argparse.Namespace) -> int:
-    def command() -> int:
-        try:
-            from holdfast.cli import serve
-            from holdfast.cli.extensions import settings_of
-        except ModuleNotFoundError as error:
-            if error.name not in {"fastapi", "uvicorn", "starlette", "pydantic"}:
-                raise
-            raise ValueError("serving needs more: pip install 'holdfast[http]'") from None
-        return serve.serve(
-            asked.app,
-            host=asked.host,
-            database=asked.database,
-            worker=not asked.no_worker,
-            settings=settings_of(asked),
-        )
-
-    return _explain_errors(command)
-
-
-def _explain_errors(command: Callable[[], int]) -> int:
-    """Run `command`; an error that a person can correct is one line, without a traceback."""
-    from holdfast.errors import HoldfastError
-
     try:
-        return command()
-    except (HoldfastError, ValueError) as error:
-        print(f"holdfast: {error}", file=sys.stderr)
-        return 1
+        from holdfast.cli import serve
+        from holdfast.cli.extensions import settings_of
+    except ModuleNotFoundError as error:
+        if error.name not in {"fastapi", "uvicorn", "starlette", "pydantic"}:
+            raise
+        raise ValueError("serving needs more: pip install 'holdfast[http]'") from None
+    return serve.serve(
+        asked.app,
+        host=asked.host,
+        database=asked.database,
+        worker=not asked.no_worker,
+        settings=settings_of(asked),
+    )
 
 
 def _pace(text: str) -> float:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_apps
+from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
 from holdfast.cli.http_server import Server, uvicorn_server
 from holdfast.cli.sidecars import Sidecars
 from holdfast.cli.worker_setup import database_address, prepare_data_dir, worker_options
@@ -54,8 +55,10 @@ def serve(
     with listening(host, loaded.port) as listener:
         prepare_data_dir(loaded.data_dir)
         served = find_apps(apps, environment)
-        asyncio.run(_Service(loaded, served, listener, worker=worker).run())
-    return 0
+        exits = ForcedExit(loaded.shutdown_seconds + GRACE)
+        service = _Service(loaded, served, listener, exits, worker=worker)
+        with exits:
+            return run_worker(service.run(), exits)
 
 
 class _Service:
@@ -64,31 +67,34 @@ class _Service:
         settings: Settings,
         apps: Sequence[ServedApp],
         listener: socket.socket,
+        exits: ForcedExit,
         *,
         worker: bool,
     ) -> None:
         self._settings = settings
         self._apps = apps
         self._listener = listener
+        self._exits = exits
         self._wants_worker = worker
         self._stop = asyncio.Event()
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
+    async def run(self) -> Worker | None:
         url = database_address(self._settings)
         sidecars = Sidecars([each for app in self._apps for each in app.sidecars()], SYSTEM_CLOCK)
-        with stop_on_signals(self._asked_to_stop):
+        with stop_on_signals(self._asked_to_stop, self._exits.begin):
             async with (
                 bootstrap.Engine(url, apps=[app.app for app in self._apps]) as engine,
                 sidecars,
             ):
                 if self._stop.is_set():
-                    return
+                    return None
                 http = replace(self._http_settings(), ready=(sidecars.missing, self._idle))
                 app = create_app(engine, self._apps, http)
                 state = app.state.server
                 await self._serve(engine, uvicorn_server(app, state.stopping), state)
+        return self._worker
 
     async def _serve(self, engine: bootstrap.Engine, server: Server, state: ServerState) -> None:
         serving = asyncio.create_task(server.serve(sockets=[self._listener]))

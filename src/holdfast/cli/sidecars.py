@@ -26,7 +26,7 @@ class Sidecars:
     """
 
     def __init__(self, sidecars: Sequence[Sidecar], clock: Clock) -> None:
-        self._runs = [_Run(sidecar, clock) for sidecar in sidecars]
+        self._runs = [_SidecarProcess(sidecar, clock) for sidecar in sidecars]
 
     async def __aenter__(self) -> "Sidecars":
         """Start them, and wait until each is ready, for a while."""
@@ -48,7 +48,7 @@ class Sidecars:
         return None
 
 
-class _Run:
+class _SidecarProcess:
     def __init__(self, sidecar: Sidecar, clock: Clock) -> None:
         self._sidecar = sidecar
         self._clock = clock

@@ -16,14 +16,14 @@ from holdfast.resilience.service import RetryService
 NAME = "prices"
 
 
-class _Server(ThreadingHTTPServer):
+class _PriceServer(ThreadingHTTPServer):
     daemon_threads = True
     cue: tuple[int, ...] = ()
     """Statuses to answer with, one a request; 200 once they are used up."""
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+class _PriceHandler(BaseHTTPRequestHandler):
+    server: _PriceServer
 
     def do_GET(self) -> None:
         status, self.server.cue = (*self.server.cue, 200)[0], self.server.cue[1:]
@@ -40,8 +40,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def _serving() -> Iterator[tuple[_Server, str]]:
-    server = _Server(("127.0.0.1", 0), _Handler)
+def _serving() -> Iterator[tuple[_PriceServer, str]]:
+    server = _PriceServer(("127.0.0.1", 0), _PriceHandler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

@@ -42,6 +42,7 @@ def worker_options(settings: Settings, concurrency: int | None = None) -> Worker
         concurrency=settings.concurrency if concurrency is None else concurrency,
         lease_seconds=lease,
         extend_every=settings.extend_every,
+        shutdown_seconds=settings.shutdown_seconds,
         # Short leases mean that a dead worker's jobs are wanted soon, so a dead leader must be
         # replaced within a lease too.
         maintenance=MaintenanceOptions(

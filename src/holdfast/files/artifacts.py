@@ -2,7 +2,7 @@
 
 A draft is locked from its creation until it is closed, also after it was published. So cleanup can
 tell a file whose row is still to be written from one whose process has died: the system releases
-a dead process's locks.
+a dead process's locks. A disk that is full or broken is an `OSError`.
 """
 
 import contextlib
@@ -55,11 +55,7 @@ class Draft:
         self.close()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append `data`, all of it.
-
-        Raises:
-            OSError: the disk is full or broken.
-        """
+        """Append `data`, all of it."""
         rest = memoryview(data)
         with self._lock:
             while rest:
@@ -71,11 +67,7 @@ class Draft:
                 self._durable = self.size
 
     def publish(self, name: str) -> None:
-        """Let it appear under `name`, whole and durable.
-
-        Raises:
-            OSError: it could not be made durable; nothing appeared.
-        """
+        """Let it appear under `name`, whole and durable; after an error nothing has appeared."""
         target = self._store.path(name)
         with self._lock:
             if self._path is None:
@@ -111,11 +103,7 @@ class ArtifactStore:
         self.root = root
 
     def prepare(self) -> None:
-        """Create the folder, readable only by its owner, and delete the drafts of dead processes.
-
-        Raises:
-            OSError: it cannot be made or written to.
-        """
+        """Create the folder, for its owner only, and delete the drafts of dead processes."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.root / _DRAFTS).mkdir(mode=0o700, exist_ok=True)
         self.sweep_drafts()
@@ -131,11 +119,7 @@ class ArtifactStore:
         return self.root / name
 
     def draft(self) -> Draft:
-        """Begin to write a file.
-
-        Raises:
-            OSError: it cannot be made.
-        """
+        """Begin to write a file."""
         folder = self.root / _DRAFTS
         while True:
             path = folder / secrets.token_hex(16)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -65,6 +66,17 @@ class ApiError(HoldfastError):
 def forbidden() -> ApiError:
     """Return the one answer to what is another's and to what does not exist."""
     return ApiError(ErrorCode.FORBIDDEN)
+
+
+@contextmanager
+def refusing_cursors() -> Iterator[None]:
+    """Answer a cursor that the store does not accept with an error."""
+    try:
+        yield
+    except HoldfastError:
+        raise
+    except ValueError:
+        raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such cursor.") from None
 
 
 def answer_refusal(request: Request, error: ApiError) -> Response:

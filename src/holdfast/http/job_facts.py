@@ -18,8 +18,8 @@ def describe_facts(app: FastAPI, facts: Iterable[JobFact]) -> None:
         ValueError: a fact has the name of a field that every job has.
     """
     taken = {field.alias for field in JobOut.model_fields.values()}
-    told = list(facts)
-    for fact in told:
+    declared = list(facts)
+    for fact in declared:
         if fact.key in taken:
             raise ValueError(f"a fact cannot be called {fact.key!r}: every job's JSON has that")
     make = app.openapi
@@ -27,7 +27,7 @@ def describe_facts(app: FastAPI, facts: Iterable[JobFact]) -> None:
     def openapi() -> dict[str, Any]:
         document = make()
         properties = document["components"]["schemas"]["JobOut"]["properties"]
-        for fact in told:
+        for fact in declared:
             kinds = [{"type": _TYPES[fact.format]}, {"type": "null"}]
             properties[fact.key] = {"anyOf": kinds, "title": fact.label}
         return document

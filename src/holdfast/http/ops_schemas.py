@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 from holdfast.http.api_errors import ErrorDetail
 from holdfast.http.schemas import Model, Moment, Ordered
 from holdfast.jobs.client.dead_letters import Requeued
+from holdfast.jobs.declare.validation import UNSTORABLE
 from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.views import DeadLetter, JobFilter
 
@@ -71,9 +72,7 @@ class DeadLetterOut(Model):
     @classmethod
     def of(cls, letter: DeadLetter) -> "DeadLetterOut":
         """Return `letter`."""
-        own = {"id": letter.job.id, "kind": letter.job.kind}
-        stored = {name: getattr(letter, name) for name in cls.model_fields if name not in own}
-        return cls.model_validate({**stored, **own})
+        return cls.from_record(letter, id=letter.job.id, kind=letter.job.kind)
 
 
 class DeadLetterGroupOut(Model):
@@ -97,7 +96,7 @@ class DeadLettersAnswer(Model):
 
 def _storable(text: str) -> str:
     """Refuse what no database holds: a zero byte, or half of a character."""
-    if any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in text):
+    if UNSTORABLE.search(text) is not None:
         raise ValueError("this text cannot be stored")
     return text
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -17,6 +17,12 @@ class Model(BaseModel):
     """Fields in snake_case here, in camelCase in JSON."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, from_attributes=True)
+
+    @classmethod
+    def from_record(cls, record: object, /, **own: object) -> Self:
+        """Return `record` with the values of `own` in place of its attributes."""
+        stored = {name: getattr(record, name) for name in cls.model_fields if name not in own}
+        return cls.model_validate({**stored, **own})
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it goes over the wire."""
@@ -72,13 +78,13 @@ class JobOut(Model):
     @classmethod
     def of(cls, job: Job, facts: JobFacts) -> "JobOut":
         """Return `job` with what its app knows of it."""
-        own = {
-            "can_download": facts.can_download,
-            "can_retry": facts.can_retry,
-            "can_cancel": not job.status.finished and not job.cancel_requested,
-        }
-        stored = {name: getattr(job, name) for name in cls.model_fields if name not in own}
-        return cls.model_validate({**stored, **own, **facts.values})
+        return cls.from_record(
+            job,
+            can_download=facts.can_download,
+            can_retry=facts.can_retry,
+            can_cancel=not job.status.finished and not job.cancel_requested,
+            **facts.values,
+        )
 
 
 class ErrorOut(BaseModel):
@@ -131,8 +137,7 @@ class EventOut(Model):
     @classmethod
     def of(cls, event: JobEvent, shown: MetaView) -> "EventOut":
         """Return `event`; `shown` says how its app shows `meta`."""
-        stored = {name: getattr(event, name) for name in cls.model_fields}
-        return cls.model_validate(stored | {"meta": _object(event.meta, shown)})
+        return cls.from_record(event, meta=_object(event.meta, shown))
 
 
 class AttemptOut(Model):
@@ -150,13 +155,12 @@ class AttemptOut(Model):
     @classmethod
     def of(cls, attempt: Attempt, shown: MetaView) -> "AttemptOut":
         """Return `attempt`; `shown` says how its app shows `meta`."""
-        own = {
-            "duration_ms": _milliseconds(attempt.duration),
-            "retry_after_ms": _milliseconds(attempt.retry_after),
-            "meta": _object(attempt.meta, shown),
-        }
-        stored = {name: getattr(attempt, name) for name in cls.model_fields if name not in own}
-        return cls.model_validate({**stored, **own})
+        return cls.from_record(
+            attempt,
+            duration_ms=_milliseconds(attempt.duration),
+            retry_after_ms=_milliseconds(attempt.retry_after),
+            meta=_object(attempt.meta, shown),
+        )
 
 
 class HistoryAnswer(Model):

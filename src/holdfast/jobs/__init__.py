@@ -2,10 +2,10 @@
 
 Leases
     A claim moves a job to `processing` and records the worker and the lease's expiry. A heartbeat
-    extends the lease while the worker lives. When a worker dies the lease expires, and maintenance
-    puts the job back in the queue. Nothing else takes a job from its worker; an attempt may run for
-    any length of time. Attempts are counted at the claim, so a job that kills every worker runs out
-    of attempts and becomes a dead letter.
+    extends the lease while the worker lives. When the store can tell that a worker is dead, or the
+    lease expires, maintenance puts the job back in the queue. Nothing else takes a job from its
+    worker; an attempt may run for any length of time. Attempts are counted at the claim, so a job
+    that kills every worker runs out of attempts and becomes a dead letter.
 
 Fencing
     A worker can lose its lease without knowing it: it was paused or cut off, and another worker
@@ -23,6 +23,15 @@ Lanes
     A lane is (queue, downstream). A claim skips all lanes of a held downstream, so a million held
     jobs cost it nothing, and a full lane does not starve the others. Within a lane jobs are ordered
     by priority, then by the time they became ready. A scheduled job joins its lane when it is due.
+
+Where a rule is
+    Which jobs a claim may take: `downstreams/record.py` (whether they are held) and
+    `downstreams/claim_permits.py` (how many may start); `claim_rules.py` shares them out among
+    the lanes. Both stores follow these in their `claim`.
+    Which status a job gets after an attempt: `worker/verdict.py` decides on the outcome,
+    `worker/retry_delay.py` on the delay; `report_rules.py` says what overrules it.
+    What happens to a job whose worker died: `maintenance/rescue.py`.
+    How arguments and results are encoded: `declare/codecs.py`.
 
 Time
     Leases, deadlines and retries follow the store's clock, in epoch seconds. Methods that depend on

@@ -27,17 +27,7 @@ if TYPE_CHECKING:
 class StoreEngine(Client):
     """A client that also runs workers. Open it with `async with`.
 
-    Args:
-        store: where the jobs are kept; opened and closed with the engine.
-        apps: the apps that declare the job kinds.
-        clock: the source of time.
-        listeners: receive the workers' events: claims, outcomes, refusals, outages.
-        payload_limit: most bytes of JSON in one job's arguments.
-        transactional: enqueues on the caller's `connection=`.
-
-    Raises:
-        ValueError: two apps have the same name, or declare one downstream or error code
-            differently; or an app declares a code of the library.
+    It takes what `Client` and `holdfast.Engine` take.
     """
 
     def __init__(
@@ -54,17 +44,13 @@ class StoreEngine(Client):
             store, apps, clock=clock, payload_limit=payload_limit, transactional=transactional
         )
         self._listeners = tuple(listeners)
+        self._payload_limit = payload_limit
         self._workers: WeakSet[Worker] = WeakSet()
 
     async def cancel(self, job: JobId) -> Job:
-        """Cancel a job; a running one is asked to stop and returned with `cancel_requested` set.
+        """Cancel an unfinished job; a running one is asked to stop and has `cancel_requested` set.
 
-        A worker of this engine is notified at once, a worker in another process at its next
-        heartbeat, within `WorkerOptions.extend_every` (by default 30 s).
-
-        Raises:
-            UnknownJob: there is no such job.
-            InvalidState: it is finished.
+        A worker of this engine is notified at once, a worker in another process within a second.
         """
         found = await super().cancel(job)
         if found.cancel_requested:
@@ -118,6 +104,7 @@ class StoreEngine(Client):
             options or WorkerOptions(),
             clock=self.clock,
             listeners=self._listeners,
+            payload_limit=self._payload_limit,
         )
         self._workers.add(worker)
         return worker

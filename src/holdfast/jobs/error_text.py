@@ -1,6 +1,7 @@
 """Format exceptions as the one line that jobs, attempts and logs keep."""
 
 from holdfast.errors import HoldfastError
+from holdfast.resilience.error_attributes import UNREADABLE, is_a, name_of
 
 _LONGEST_MESSAGE = 500
 """Most characters of an error message."""
@@ -8,13 +9,14 @@ _LONGEST_MESSAGE = 500
 
 def one_line(error: BaseException) -> str:
     """Format `error` as one short line that any store accepts."""
+    name = name_of(type(error))
     try:
         text = str(error)
-    except Exception:
+    except UNREADABLE:
         text = "its str() raised an error"
-    if not isinstance(error, HoldfastError):
-        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return clean(text) or type(error).__name__
+    if not is_a(error, HoldfastError):
+        text = f"{name}: {text}" if text else name
+    return clean(text) or name
 
 
 def clean(text: str) -> str:

@@ -113,9 +113,10 @@ class WorkerStopped(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeaderChanged(Event):
-    """The worker became the leader of maintenance, or stopped being it."""
+    """The worker became the leader of some maintenance, or stopped being it."""
 
     leads: bool
+    leadership: str = "maintenance"
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,8 +216,8 @@ class Retry:
     """The attempt failed and another follows after `after` seconds. processing → queued.
 
     A store turns it into a dead letter (`ATTEMPTS_EXHAUSTED`) if no attempt is left, and into
-    `Cancelled` if cancellation was requested. `counted=False` undoes the count made at the claim:
-    a failed trial call of an open downstream is the downstream's failure, not the job's.
+    `Cancelled` if cancellation was requested. `counted=False` undoes the count made at the claim;
+    only workers of the release before this one report that, for failed trial calls.
     """
 
     after: float

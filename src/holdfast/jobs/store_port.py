@@ -4,7 +4,7 @@
 
 - Each write is one transaction: durable when the method returns, or not done at all.
 - `now` is epoch seconds for tests; None, used in production, is the store's own clock.
-- An unknown id is not an error: the result says so (None, an empty tuple, `MISSING`).
+- An unknown id is not an error: the result is None, an empty tuple or `MISSING`.
 - A store that cannot be reached, is locked or is full raises a `StoreUnavailable`, nothing else;
   the caller waits and calls again. Every write is idempotent (enqueue by id, the others by token,
   version or status), so it may be repeated when its result is unknown.
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Protocol, Self
 
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
+from holdfast.jobs.heartbeat_port import Heartbeats
 from holdfast.jobs.model import (
     Attempt,
     Enqueued,
@@ -40,6 +41,7 @@ from holdfast.jobs.store_values import (
     RetentionRule,
     StoreBusy,
     StoreClosed,
+    StoreDiskError,
     StoreError,
     StoreFull,
     StoreUnavailable,
@@ -68,6 +70,7 @@ __all__ = [
     "Store",
     "StoreBusy",
     "StoreClosed",
+    "StoreDiskError",
     "StoreError",
     "StoreFull",
     "StoreUnavailable",
@@ -152,27 +155,12 @@ class WorkerStore(Protocol):
         """
         ...
 
-    def heartbeats(self) -> "Heartbeats":
+    async def leases(self, worker_id: str) -> tuple[Lease, ...]:
+        """Return the leases of all running jobs in a worker's name."""
+        ...
+
+    def heartbeats(self) -> Heartbeats:
         """Return the port of a heartbeat thread, used on that thread's event loop."""
-        ...
-
-
-class Heartbeats(Protocol):
-    """Extend leases, from a thread with its own event loop."""
-
-    async def extend(
-        self, leases: Sequence[Lease], lease_seconds: float, *, now: float | None = None
-    ) -> Extended:
-        """Extend all `leases` to `lease_seconds` from now, in one statement.
-
-        An expired lease is extended too, as long as its job was not rescued. A lease whose job was
-        taken is lost, and the write is counted as refused. A lease ended by the worker's own report
-        is lost too, but not counted.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Close the connection."""
         ...
 
 
@@ -324,7 +312,10 @@ class MaintenanceStore(Protocol):
     async def lead(
         self, name: str, holder: str, seconds: float, *, now: float | None = None
     ) -> Leadership | None:
-        """Become or stay the leader for `seconds`; None if another holder is the leader."""
+        """Become or stay the leader for `seconds`; None if another holder is the leader.
+
+        A registered worker that is dead leads no longer.
+        """
         ...
 
     async def resign(self, name: str, holder: str) -> bool:
@@ -332,7 +323,7 @@ class MaintenanceStore(Protocol):
         ...
 
     async def rescue(self, *, limit: int = 500, now: float | None = None) -> Rescued:
-        """Rescue up to `limit` jobs whose leases have expired.
+        """Rescue up to `limit` jobs whose leases have expired or whose workers are dead.
 
         They become queued and ready; dead letters (`LEASE_LOST`) if no attempt is left; cancelled
         if that was requested. The lost attempt stays counted.

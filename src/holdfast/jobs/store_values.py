@@ -30,6 +30,10 @@ class StoreFull(StoreUnavailable):
     """The disk of the store is full."""
 
 
+class StoreDiskError(StoreUnavailable):
+    """The disk of the store fails to read or write."""
+
+
 class StoreUnusable(StoreError):
     """The store cannot be used: wrong version, newer schema, bad URL. Do not retry."""
 
@@ -101,6 +105,8 @@ class TickResult:
         wake_at: when the next job becomes claimable, in epoch seconds; None if unknown.
         mark: the argument of `wait_for_work`.
         now: the store's time of this tick, in epoch seconds.
+        claim_lost: the reports are stored, but the answer to the claim was lost: jobs may have
+            been claimed that are not in `claims`.
     """
 
     claims: tuple[Claim, ...]
@@ -111,6 +117,7 @@ class TickResult:
     wake_at: float | None
     mark: int
     now: float
+    claim_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +133,7 @@ class Change(StrEnum):
 
     DONE = "done"
     REQUESTED = "requested"
-    """Recorded; its worker is notified at the next heartbeat."""
+    """Recorded; its worker looks for it, see `Heartbeats.cancel_requests`."""
     REFUSED = "refused"
     """The job's status does not allow it."""
     TWIN = "twin"

@@ -101,8 +101,9 @@ class Stats:
     """The store's maintained counters; reading them scans no jobs.
 
     `totals` are monotonic: `refused_writes`, `rescued`, `manual_retries`, `timed_out`,
-    `late_results`, `deleted`. `oldest_ready_at` maps each queue to the time in epoch seconds since
-    which its oldest ready job waits.
+    `late_results`, `deleted`, and on a server `failed_folds`: how often these counters could not
+    be folded. `oldest_ready_at` maps each queue to the time in epoch seconds since which its oldest
+    ready job waits.
     """
 
     lanes: tuple[LaneCounts, ...]

@@ -91,7 +91,7 @@ class ActiveCall:
 
     def failed(self, error: Exception, operation: object) -> Steps[Any]:
         """Return the steps that follow the failure of the plain first attempt."""
-        checks.require_callable(operation)
+        checks.function("operation", operation)
         assert self.guard is not None
         call: Call[Any] = Call(self.guard, self.started, self.guard.policy.max_attempts)
         return call.steps_after(error, self.permit)

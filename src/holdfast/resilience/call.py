@@ -50,8 +50,8 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """Run the operation, cut it after so many seconds (None: never); reply with its Outcome."""
+class AttemptStep:
+    """Run the operation, cut it after so many seconds (None: never); reply with its result."""
 
     seconds: float | None
 
@@ -65,7 +65,7 @@ class Stop:
 
 
 @dataclass(slots=True)
-class Outcome(Generic[T]):
+class AttemptResult(Generic[T]):
     """How an attempt ended: a value, an error, or cut off by its time limit."""
 
     value: T | None = None
@@ -73,8 +73,8 @@ class Outcome(Generic[T]):
     cut: bool = False
 
 
-Step: TypeAlias = Pause | Turn | Attempt
-Steps: TypeAlias = Generator[Step, "Outcome[T] | bool | None", RetryResult[T]]
+Step: TypeAlias = Pause | Turn | AttemptStep
+Steps: TypeAlias = Generator[Step, "AttemptResult[T] | bool | None", RetryResult[T]]
 
 
 class Call(Generic[T]):
@@ -89,21 +89,6 @@ class Call(Generic[T]):
             shares: waiting for itself would never end.
         blocking: whether its attempts block a thread, and leave it behind when they are cut off.
     """
-
-    __slots__ = (
-        "__weakref__",
-        "_attempts",
-        "_blocking",
-        "_clock",
-        "_deadline_at",
-        "_guard",
-        "_history",
-        "_max_attempts",
-        "_permit",
-        "_start_reserved",
-        "_started",
-        "_within_own",
-    )
 
     def __init__(
         self,
@@ -137,7 +122,7 @@ class Call(Generic[T]):
         """Go on from a first attempt that was made outside and raised `error`."""
         self._permit = permit
         self._attempts = 1
-        return (yield from self._loop(self._judge(Outcome(error=error), self._started, None)))
+        return (yield from self._loop(self._judge(AttemptResult(error=error), self._started, None)))
 
     def _loop(self, verdict: "float | RetryResult[T] | None") -> Steps[T]:
         try:
@@ -153,8 +138,8 @@ class Call(Generic[T]):
                 self._attempts += 1
                 began = self._clock.monotonic()
                 limit = self._limit(began)
-                outcome = yield Attempt(limit)
-                assert isinstance(outcome, Outcome)
+                outcome = yield AttemptStep(limit)
+                assert isinstance(outcome, AttemptResult)
                 if outcome.error is None and not outcome.cut:
                     return self._succeed(outcome.value)
                 verdict = self._judge(outcome, began, limit)
@@ -163,7 +148,7 @@ class Call(Generic[T]):
 
     # -- before an attempt ---------------------------------------------------------------------
 
-    def _admit(self) -> Generator[Step, "Outcome[T] | bool | None", RetryResult[T] | None]:
+    def _admit(self) -> Generator[Step, "AttemptResult[T] | bool | None", RetryResult[T] | None]:
         """Pass all limits, the breaker last; return the result where one refuses."""
         guard, breaker = self._guard, self._guard.breaker
         if not self._within_own and breaker.refuses():
@@ -249,19 +234,10 @@ class Call(Generic[T]):
 
     def _succeed(self, value: T | None) -> RetryResult[T]:
         self._guard.breaker.record_success(self._take_permit())
-        return self._finish(
-            Ended(
-                value,
-                None,
-                self._attempts,
-                self._clock.monotonic() - self._started,
-                StopReason.SUCCESS,
-                tuple(self._history),
-            )
-        )
+        return self._finish(StopReason.SUCCESS, value=value)
 
     def _judge(
-        self, outcome: Outcome[T], began: float, limit: float | None
+        self, outcome: AttemptResult[T], began: float, limit: float | None
     ) -> float | RetryResult[T]:
         """Record a failed attempt; return the seconds to wait, or the result if it was the last."""
         now = self._clock.monotonic()
@@ -344,34 +320,26 @@ class Call(Generic[T]):
     def _stop(
         self, reason: StopReason, error: BaseException, *, retry_at: float | None = None
     ) -> RetryResult[T]:
-        return self._finish(
-            Ended(
-                None,
-                error,
-                self._attempts,
-                self._clock.monotonic() - self._started,
-                reason,
-                tuple(self._history),
-                retry_at,
-            )
-        )
+        return self._finish(reason, error=error, retry_at=retry_at)
 
-    def _finish(self, result: RetryResult[T]) -> RetryResult[T]:
+    def _finish(
+        self,
+        reason: StopReason,
+        *,
+        value: T | None = None,
+        error: BaseException | None = None,
+        retry_at: float | None = None,
+    ) -> RetryResult[T]:
         guard = self._guard
+        seconds = self._clock.monotonic() - self._started
+        history = tuple(self._history)
+        result = Ended(value, error, self._attempts, seconds, reason, history, retry_at)
         # Before listeners are called: one of them may need the turn of this call.
         self._release()
-        guard.stats.finished(
-            result.total_time,
-            result.attempts,
-            ok=result.ok,
-            exhausted=result.stop_reason is StopReason.ATTEMPTS,
-        )
+        exhausted = reason is StopReason.ATTEMPTS
+        guard.stats.finished(seconds, self._attempts, ok=result.ok, exhausted=exhausted)
         if guard.listeners:
-            guard.notify(
-                CallFinished(
-                    guard.name, result.ok, result.attempts, result.total_time, result.stop_reason
-                )
-            )
+            guard.notify(CallFinished(guard.name, result.ok, self._attempts, seconds, reason))
         return result
 
     def _take_permit(self) -> Permit:

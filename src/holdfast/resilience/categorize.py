@@ -32,6 +32,7 @@ from holdfast.resilience.diagnosis import OUR_OWN, UNRECOGNISED, Diagnosis, perm
 from holdfast.resilience.error_attributes import (
     MOST_DEPTH,
     MOST_ERRORS,
+    UNREADABLE,
     attribute,
     driver_result,
     inner_errors,
@@ -76,7 +77,8 @@ def _evidence(error: BaseException, seen: set[int], depth: int) -> Diagnosis | N
             return own
     if is_a(error, BaseExceptionGroup):
         return _of_group(error, seen, depth)
-    known_type = by_type(type(error))
+    kind: type = type(error)
+    known_type = by_type(kind)
     if known_type is not None and not known_type.vague:
         return known_type.diagnosis
     found = None
@@ -185,7 +187,7 @@ def _code(error: BaseException) -> object:
     if callable(value) and is_from(type(error), "grpc"):
         try:
             return value()
-        except Exception:
+        except UNREADABLE:
             return None
     # Ours share a few names with gRPC's and mean other things.
     return None if is_a(error, HoldfastError) or is_a(value, ErrorCode) else value

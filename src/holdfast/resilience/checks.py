@@ -1,5 +1,6 @@
 """Checks of what callers hand in, so that every refusal names the field and the value."""
 
+import inspect
 import math
 from collections.abc import Callable, Iterable
 from types import CoroutineType
@@ -23,8 +24,9 @@ def number(
     at_least: float | None = None,
     above: float | None = None,
     at_most: float | None = None,
+    optional: bool = False,
 ) -> None:
-    """Refuse `value` unless it is a number inside the given bounds, and no more than 9e9.
+    """Refuse `value` unless it is a number inside the bounds, at most 9e9, or an `optional` None.
 
     9e9 seconds are 285 years; what is longer overflows timers instead of waiting.
 
@@ -32,6 +34,8 @@ def number(
         TypeError: `value` is not a number; a bool is not one either.
         ValueError: it is not finite or lies outside the bounds.
     """
+    if value is None and optional:
+        return
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{field} must be a number, got {value!r}")
     if not _is_finite(value):
@@ -46,8 +50,12 @@ def number(
         raise ValueError(f"{field} must be at most {at_most:g}, got {value!r}")
 
 
-def whole(field: str, value: Any, *, at_least: int, at_most: int | None = None) -> None:
-    """Refuse `value` unless it is an int inside the given bounds."""
+def whole(
+    field: str, value: Any, *, at_least: int, at_most: int | None = None, optional: bool = False
+) -> None:
+    """Refuse `value` unless it is an int inside the given bounds, or an `optional` None."""
+    if value is None and optional:
+        return
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{field} must be a whole number, got {value!r}")
     if value < at_least:
@@ -62,6 +70,12 @@ def instance(field: str, value: Any, kind: type, *, optional: bool = False) -> N
         return
     if not isinstance(value, kind):
         raise TypeError(f"{field} must be a {kind.__name__}, got {value!r}")
+
+
+def function(field: str, value: object, *, optional: bool = False) -> None:
+    """Refuse `value` unless it can be called, or is an `optional` None."""
+    if not callable(value) and not (value is None and optional):
+        raise TypeError(f"{field} must be callable, got {value!r}")
 
 
 def clock(field: str, value: Clock) -> Clock:
@@ -96,15 +110,16 @@ def callables(field: str, values: Iterable[F]) -> tuple[F, ...]:
         raise TypeError(f"{field} must be a list of callables, got {values!r}")
     found = tuple(values)
     for value in found:
-        if not callable(value):
-            raise TypeError(f"{field} must be callable, got {value!r}")
+        function(field, value)
     return found
 
 
-def require_callable(operation: object) -> None:
-    """Refuse an operation that cannot be called."""
-    if not callable(operation):
-        raise TypeError(f"operation must be callable, got {operation!r}")
+def is_async(function: Callable[..., Any]) -> bool:
+    """Say whether calling `function` returns a coroutine, judging by its declaration."""
+    function = getattr(function, "__func__", function)
+    # Of its type: a class whose instances are asynchronous is not asynchronous itself.
+    its_call = type(function).__call__
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(its_call)
 
 
 def refuse_coroutine(value: object) -> None:

@@ -153,7 +153,7 @@ _RESULTS: Final[dict[int, Diagnosis]] = {
     13: FILE,  # FULL
     14: FILE_BUSY,  # CANTOPEN: a wrong path, or no file handle left just now
     15: NEVER_SENT_IN_TIME,  # PROTOCOL: lost the race for the WAL's locks
-    17: TROUBLE,  # SCHEMA: changed under the statement, which is prepared anew next time
+    17: TROUBLE,  # SCHEMA: changed under the statement, which is prepared again next time
     18: INVALID,  # TOOBIG
     19: INVALID,  # CONSTRAINT
     20: INVALID,  # MISMATCH

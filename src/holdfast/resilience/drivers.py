@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar, cast
 
 from holdfast.clock import CallCutOff, Clock
-from holdfast.resilience.call import Attempt, Outcome, Pause, Steps, Turn
+from holdfast.resilience.call import AttemptResult, AttemptStep, Pause, Steps, Turn
 from holdfast.resilience.checks import (
     MisusedOperationError,
     refuse_coroutine,
@@ -28,7 +28,7 @@ def drive(
     steps: Steps[T], operation: Callable[[], T], clock: Clock, abandoned: AbandonedThreads
 ) -> RetryResult[T]:
     """Carry out `steps` for a blocking operation; count a thread that is left in `abandoned`."""
-    reply: Outcome[T] | bool | None = None
+    reply: AttemptResult[T] | bool | None = None
     with closing(steps):
         while True:
             try:
@@ -37,7 +37,7 @@ def drive(
                 # The frames of failed attempts lead here: hold nothing that holds their errors.
                 reply = None
                 return cast(RetryResult[T], end.value)
-            if isinstance(step, Attempt):
+            if isinstance(step, AttemptStep):
                 reply = _attempt(operation, step.seconds, clock, abandoned)
             elif isinstance(step, Pause):
                 clock.sleep(step.seconds)
@@ -48,7 +48,7 @@ def drive(
 
 def _attempt(
     operation: Callable[[], T], seconds: float | None, clock: Clock, abandoned: AbandonedThreads
-) -> Outcome[T]:
+) -> AttemptResult[T]:
     limit = TimeLimit(seconds, clock.monotonic)
     try:
         with limit:
@@ -57,13 +57,13 @@ def _attempt(
             else:
                 value = abandoned.call_within(clock, seconds, operation)
         refuse_coroutine(value)
-        return Outcome(cut=True) if limit.over else Outcome(value)
+        return AttemptResult(cut=True) if limit.over else AttemptResult(value)
     except MisusedOperationError:
         raise
     except Exception as error:
         # Late is late: an operation that ends because it is cancelled has no result to count.
         cut = limit.over or (seconds is not None and isinstance(error, CallCutOff))
-        return Outcome(cut=True) if cut else Outcome(error=error)
+        return AttemptResult(cut=True) if cut else AttemptResult(error=error)
 
 
 def _wait_for_turn(step: Turn) -> bool:
@@ -85,7 +85,7 @@ async def drive_async(
     steps: Steps[T], operation: Callable[[], Awaitable[T]], clock: Clock
 ) -> RetryResult[T]:
     """Carry out `steps` for an asynchronous operation."""
-    reply: Outcome[T] | bool | None = None
+    reply: AttemptResult[T] | bool | None = None
     with closing(steps):
         while True:
             try:
@@ -94,7 +94,7 @@ async def drive_async(
                 # The frames of failed attempts lead here: hold nothing that holds their errors.
                 reply = None
                 return cast(RetryResult[T], end.value)
-            if isinstance(step, Attempt):
+            if isinstance(step, AttemptStep):
                 reply = await _attempt_async(operation, step.seconds, clock)
             elif isinstance(step, Pause):
                 await clock.sleep_async(step.seconds)
@@ -105,7 +105,7 @@ async def drive_async(
 
 async def _attempt_async(
     operation: Callable[[], Awaitable[T]], seconds: float | None, clock: Clock
-) -> Outcome[T]:
+) -> AttemptResult[T]:
     limit, timer = TimeLimit(seconds, clock.monotonic), asyncio.timeout(seconds)
     try:
         with limit:
@@ -113,12 +113,12 @@ async def _attempt_async(
                 awaitable = operation()
                 require_awaitable(awaitable)
                 value = await awaitable
-        return Outcome(cut=True) if limit.over or timer.expired() else Outcome(value)
+        return AttemptResult(cut=True) if limit.over or timer.expired() else AttemptResult(value)
     except MisusedOperationError:
         raise
     except Exception as error:
         cut = limit.over or timer.expired()
-        return Outcome(cut=True) if cut else Outcome(error=error)
+        return AttemptResult(cut=True) if cut else AttemptResult(error=error)
     finally:
         # The error's traceback holds this frame, and the timer the task whose result it may be.
         del timer

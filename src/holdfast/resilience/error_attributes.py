@@ -6,6 +6,7 @@ being handled.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TypeGuard, TypeVar
 
 T = TypeVar("T")
@@ -15,6 +16,9 @@ MOST_DEPTH = 32
 
 MOST_ERRORS = 1000
 """How many errors of one chain or group are looked at before the rest is left alone."""
+
+UNREADABLE = (Exception, SystemExit)
+"""What reading a foreign exception may raise. Not a `KeyboardInterrupt`: that is a person's."""
 
 _MOST_CHARACTERS = 1000
 _MOST_ARGUMENTS = 32
@@ -26,8 +30,6 @@ _TELLING = frozenset(
         *("args", "__cause__", "__dict__", "__getattr__", "__getattribute__"),
     )
 )
-_CACHED_TYPES = 1024
-_telling_types: dict[type, bool] = {}
 
 
 def is_a(thing: object, kind: type[T]) -> TypeGuard[T]:
@@ -42,8 +44,22 @@ def attribute(thing: object, name: str) -> object:
     """Return the attribute, or None where it is missing or cannot be read."""
     try:
         return getattr(thing, name, None)
-    except Exception:
+    except UNREADABLE:
         return None
+
+
+def name_of(kind: type) -> str:
+    """Return the name of a class, as `type` itself reads it: a metaclass may raise instead."""
+    name: str = type.__dict__["__name__"].__get__(kind)
+    return name
+
+
+def package_of(kind: type) -> str:
+    """Return the top-level package that a class was made by, "" where it does not say."""
+    try:
+        return str(type.__dict__["__module__"].__get__(kind)).partition(".")[0]
+    except UNREADABLE:
+        return ""
 
 
 def own_attributes(error: BaseException) -> dict[str, object]:
@@ -65,14 +81,8 @@ def is_plain(error: BaseException) -> bool:
 
     Most errors are; this saves them a dozen attribute look-ups that find nothing.
     """
-    kind = type(error)
-    telling = _telling_types.get(kind)
-    if telling is None:
-        if len(_telling_types) >= _CACHED_TYPES:
-            # Types made at run time must not be kept for ever.
-            _telling_types.clear()
-        telling = _telling_types[kind] = _is_telling(kind)
-    if telling or error.__cause__ is not None:
+    kind: type = type(error)
+    if _is_telling(kind) or error.__cause__ is not None:
         return False
     for name in error.__dict__:
         if name in _TELLING or str(name).endswith(_SUFFIX):
@@ -80,6 +90,7 @@ def is_plain(error: BaseException) -> bool:
     return not any(is_a(each, BaseException) for each in error.args)
 
 
+@lru_cache(maxsize=1024)  # bounded: types made at run time must not be kept for ever
 def _is_telling(kind: type) -> bool:
     if issubclass(kind, BaseExceptionGroup):
         return True
@@ -91,7 +102,7 @@ def text(error: BaseException) -> str:
     """Return the start of the error's message in lower case, or "" where it has none to give."""
     try:
         return str(error)[:_MOST_CHARACTERS].lower()
-    except Exception:
+    except UNREADABLE:
         return ""
 
 

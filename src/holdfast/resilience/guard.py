@@ -26,19 +26,6 @@ _NEVER_OPENS = BreakerPolicy(consecutive_failures=sys.maxsize)
 class Operation:
     """What all calls under one name share, whichever policy they come with."""
 
-    __slots__ = (
-        "abandoned",
-        "breaker",
-        "budget",
-        "clock",
-        "gate",
-        "listeners",
-        "name",
-        "rate",
-        "reported",
-        "stats",
-    )
-
     def __init__(
         self,
         name: str,
@@ -93,25 +80,6 @@ class Operation:
 
 class Guard:
     """One policy bound to one name: everything that a call needs, looked up once."""
-
-    __slots__ = (
-        "abandoned",
-        "breaker",
-        "budget",
-        "clock",
-        "first_tries",
-        "gate",
-        "listeners",
-        "monotonic",
-        "name",
-        "nested",
-        "plain",
-        "policy",
-        "rate",
-        "reported",
-        "rng",
-        "stats",
-    )
 
     def __init__(
         self, operation: Operation, policy: RetryPolicy, *, rng: Random, nested: Nested

@@ -30,6 +30,7 @@ from holdfast.resilience.diagnosis import (
     UNTRUSTED,
     Diagnosis,
 )
+from holdfast.resilience.error_attributes import name_of, package_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,28 +175,12 @@ ANYWHERE: Final[dict[str, KnownType]] = {
 """What is known of a class by its name alone, in any package."""
 
 
-_CACHED_TYPES = 1024
-_known_types: dict[type, KnownType | None] = {}
-
-
+@lru_cache(maxsize=1024)  # bounded: types made at run time must not be kept for ever
 def by_type(kind: type) -> KnownType | None:
-    """Judge a type by its nearest known ancestor; remember the answer for the next error."""
-    try:
-        return _known_types[kind]
-    except KeyError:
-        pass
-    if len(_known_types) >= _CACHED_TYPES:
-        # Types made at run time must not be kept for ever.
-        _known_types.clear()
-    found = _known_types[kind] = _nearest(kind)
-    return found
-
-
-def _nearest(kind: type) -> KnownType | None:
+    """Judge a type by its nearest known ancestor."""
     for ancestor in kind.__mro__:
-        name = ancestor.__name__
-        package = str(ancestor.__module__).partition(".")[0]
-        found = TYPES.get(package, {}).get(name) or ANYWHERE.get(name)
+        name = name_of(ancestor)
+        found = TYPES.get(package_of(ancestor), {}).get(name) or ANYWHERE.get(name)
         if found is not None:
             return found
     return None
@@ -203,7 +188,7 @@ def _nearest(kind: type) -> KnownType | None:
 
 def is_from(kind: type, package: str) -> bool:
     """Return whether a type or one of its ancestors was made by a package."""
-    return any(str(each.__module__).partition(".")[0] == package for each in kind.__mro__)
+    return any(package_of(each) == package for each in kind.__mro__)
 
 
 _REASONS = (

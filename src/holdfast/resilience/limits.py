@@ -148,7 +148,7 @@ class ConcurrencyGate:
     def queue(self, holder: object, wake: Callable[[], None]) -> Ticket:
         """Join the queue; `wake` is called, from any thread, once the ticket is granted.
 
-        It is called under the lock, sometimes twice, and must neither block nor come back here.
+        It is called under the lock, sometimes twice, and must neither block nor call the gate.
         """
         ticket = Ticket(holder, wake)
         with self._lock:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from holdfast.errors import Category
 from holdfast.resilience import checks
@@ -10,6 +11,8 @@ from holdfast.resilience.backoff import Exponential
 _TIMED_MINIMUM_CALLS = 10
 """Calls a window of time must hold before its rate is judged, unless the policy says otherwise."""
 
+RateRule = Literal["above", "at_least"]
+"""How a share of failures is compared with `failure_rate`."""
 
 _MOST_REMEMBERED = 10_000_000
 """Calls that a window or a rate may remember one by one."""
@@ -24,18 +27,19 @@ class BreakerPolicy:
 
     Args:
         consecutive_failures: failures in a row that open it; None turns this rule off.
-        failure_rate: share of failed calls in the window above which it opens, judged whenever a
-            call fails; None turns this rule off.
+        failure_rate: share of failed calls in the window above which it opens, judged after every
+            call; None turns this rule off.
         window_calls: how many of the last calls the rate looks at.
         window_seconds: look at the calls of the last so many seconds instead.
         minimum_calls: how many calls the window must hold before the rate is judged; by default
             `window_calls`, or 10 where the window is one of time.
         open_for: seconds that it stays open before trial calls are let through.
         trial_calls: how many trial calls are let through, and must succeed to close it.
-        trial_timeout: seconds after which a trial that has not come back gives up its place; by
+        trial_timeout: seconds after which a trial that has not ended loses its permit; by
             default `open_for`.
         exclude: error types that count as neither success nor failure. Permanent errors, 4xx
             answers and Holdfast's own refusals never count and need not be listed.
+        rate_rule: `"above"` opens above `failure_rate`, `"at_least"` also at it.
     """
 
     consecutive_failures: int | None = 5
@@ -47,30 +51,40 @@ class BreakerPolicy:
     trial_calls: int = 3
     trial_timeout: float | None = None
     exclude: tuple[type[Exception], ...] = ()
+    rate_rule: RateRule = "above"
 
     def __post_init__(self) -> None:
-        if self.consecutive_failures is not None:
-            checks.whole("consecutive_failures", self.consecutive_failures, at_least=1)
-        if self.failure_rate is not None:
-            checks.number("failure_rate", self.failure_rate, at_least=0, at_most=1)
+        checks.whole("consecutive_failures", self.consecutive_failures, at_least=1, optional=True)
+        checks.number("failure_rate", self.failure_rate, at_least=0, at_most=1, optional=True)
         if self.consecutive_failures is None and self.failure_rate is None:
             raise ValueError(
                 "consecutive_failures and failure_rate are both None: the breaker could never open"
             )
-        if self.consecutive_failures is None and self.failure_rate == 1:
-            raise ValueError(
-                "failure_rate must be below 1 where consecutive_failures is None, "
-                f"got {self.failure_rate!r}: no share is above it, the breaker could never open"
-            )
+        self._check_rate_rule()
         checks.whole("window_calls", self.window_calls, at_least=1, at_most=_MOST_REMEMBERED)
-        if self.window_seconds is not None:
-            checks.number("window_seconds", self.window_seconds, at_least=_SHORTEST_WINDOW)
+        seconds = self.window_seconds
+        checks.number("window_seconds", seconds, at_least=_SHORTEST_WINDOW, optional=True)
         self._check_minimum()
         self._check_exclude()
         checks.number("open_for", self.open_for, above=0)
         checks.whole("trial_calls", self.trial_calls, at_least=1)
-        if self.trial_timeout is not None:
-            checks.number("trial_timeout", self.trial_timeout, above=0)
+        checks.number("trial_timeout", self.trial_timeout, above=0, optional=True)
+
+    def _check_rate_rule(self) -> None:
+        if self.rate_rule not in get_args(RateRule):
+            names = " or ".join(map(repr, get_args(RateRule)))
+            raise ValueError(f"rate_rule must be {names}, got {self.rate_rule!r}")
+        if self.rate_rule == "at_least" and self.failure_rate == 0:
+            raise ValueError(
+                'failure_rate must be above 0 where rate_rule is "at_least", '
+                f"got {self.failure_rate!r}: successes alone would open the breaker"
+            )
+        never_passed = self.rate_rule == "above" and self.failure_rate == 1
+        if self.consecutive_failures is None and never_passed:
+            raise ValueError(
+                "failure_rate must be below 1 where consecutive_failures is None, "
+                f"got {self.failure_rate!r}: no share is above it, the breaker could never open"
+            )
 
     def _check_minimum(self) -> None:
         if self.minimum_calls is None:
@@ -105,7 +119,10 @@ class BreakerPolicy:
         if self.failure_rate is None or calls < self.judged_from:
             return False
         # Divided, not multiplied: 29 of 100 is not above 0.29, but 0.29 * 100 is below 29.
-        return failures / calls > self.failure_rate
+        share = failures / calls
+        return share > self.failure_rate or (
+            self.rate_rule == "at_least" and share == self.failure_rate
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +135,8 @@ class RateLimit:
     def __post_init__(self) -> None:
         if self.per_minute is None and self.per_day is None:
             raise ValueError("per_minute and per_day are both None: nothing would be limited")
-        if self.per_minute is not None:
-            checks.whole("per_minute", self.per_minute, at_least=1, at_most=_MOST_REMEMBERED)
-        if self.per_day is not None:
-            checks.whole("per_day", self.per_day, at_least=1, at_most=_MOST_REMEMBERED)
+        for name, value in (("per_minute", self.per_minute), ("per_day", self.per_day)):
+            checks.whole(name, value, at_least=1, at_most=_MOST_REMEMBERED, optional=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +173,7 @@ class ConcurrencyLimit:
 
     def __post_init__(self) -> None:
         checks.whole("limit", self.limit, at_least=1)
-        if self.max_wait is not None:
-            checks.number("max_wait", self.max_wait, at_least=0)
+        checks.number("max_wait", self.max_wait, at_least=0, optional=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +211,12 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         checks.whole("max_attempts", self.max_attempts, at_least=1)
         checks.instance("backoff", self.backoff, Exponential)
-        if self.attempt_timeout is not None:
-            checks.number("attempt_timeout", self.attempt_timeout, above=0)
-        if self.deadline is not None:
-            checks.number("deadline", self.deadline, above=0)
+        checks.number("attempt_timeout", self.attempt_timeout, above=0, optional=True)
+        checks.number("deadline", self.deadline, above=0, optional=True)
         checks.instance("breaker", self.breaker, BreakerPolicy, optional=True)
         checks.instance("budget", self.budget, RetryBudget, optional=True)
         checks.instance("rate", self.rate, RateLimit, optional=True)
         checks.instance("idempotent", self.idempotent, bool)
         checks.instance("concurrency", self.concurrency, ConcurrencyLimit, optional=True)
-        if self.categorize is not None and not callable(self.categorize):
-            raise TypeError(f"categorize must be callable, got {self.categorize!r}")
+        checks.function("categorize", self.categorize, optional=True)
         checks.hashable("categorize", self.categorize)

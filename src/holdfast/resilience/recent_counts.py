@@ -14,8 +14,8 @@ _BUCKETS = 20
 class RecentCounts:
     """Count calls, and some of them apart (`marked`), over the last `seconds`.
 
-    Totals are kept: what leaves is subtracted, nothing is ever summed anew. `entries` begins with
-    what `entries()` of another one has returned.
+    Totals are kept: an entry that leaves is subtracted, and nothing is summed again. `entries` are
+    initial values, as `entries()` of another object returns them.
     """
 
     __slots__ = ("_buckets", "_width", "calls", "marked")

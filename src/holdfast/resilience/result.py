@@ -112,33 +112,14 @@ class FirstTry(RetryResult[T]):
     retry_at = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Ended(RetryResult[T]):
     """Any other end of a call."""
 
-    __slots__ = (
-        "attempts",
-        "error",
-        "history",
-        "retry_at",
-        "stop_reason",
-        "total_time",
-        "value",
-    )
-
-    def __init__(
-        self,
-        value: T | None,
-        error: BaseException | None,
-        attempts: int,
-        total_time: float,
-        stop_reason: StopReason,
-        history: tuple[FailedAttempt, ...],
-        retry_at: float | None = None,
-    ) -> None:
-        self.value = value
-        self.error = error
-        self.attempts = attempts
-        self.total_time = total_time
-        self.stop_reason = stop_reason
-        self.history = history
-        self.retry_at = retry_at
+    value: T | None
+    error: BaseException | None
+    attempts: int
+    total_time: float
+    stop_reason: StopReason
+    history: tuple[FailedAttempt, ...]
+    retry_at: float | None = None

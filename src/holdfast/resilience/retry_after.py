@@ -9,6 +9,7 @@ from holdfast.errors import CircuitOpenError, RateLimitedError, RetryLater
 from holdfast.resilience.error_attributes import (
     MOST_DEPTH,
     MOST_ERRORS,
+    UNREADABLE,
     attribute,
     group_members,
     inner_errors,
@@ -85,7 +86,7 @@ def _header(headers: object, name: str) -> object:
             return None
         getter = attribute(headers, "get")
         return getter(name) if callable(getter) else None
-    except Exception:
+    except UNREADABLE:
         return None
 
 

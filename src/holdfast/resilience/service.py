@@ -29,7 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _MOST_BOUND = 10_000
-"""Bindings remembered: policies made anew for every call must not fill the memory."""
+"""Bindings that are cached; new policies for every call must not fill the memory."""
 
 
 class Decorator(Protocol):
@@ -171,7 +171,7 @@ class RetryService:
             call.permit = permit
             call.started = self._monotonic()
             return call
-        checks.require_callable(operation)
+        checks.function("operation", operation)
         return LimitedCall(guard, self._monotonic(), outer, blocking=blocking)
 
     def guard(self, policy: RetryPolicy, name: str) -> Decorator:
@@ -183,13 +183,13 @@ class RetryService:
         self._guard_for(policy, name)
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-            checks.require_callable(function)
+            checks.function("operation", function)
             if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
                 raise TypeError(
                     f"guard cannot wrap a generator function, got {function!r}: "
                     "guard the call that makes one item"
                 )
-            if _is_async(function):
+            if checks.is_async(function):
 
                 @wraps(function)
                 async def guarded_async(*args: Any, **kwargs: Any) -> Any:
@@ -207,14 +207,10 @@ class RetryService:
 
         return cast(Decorator, decorate)
 
-    # -- what is known per name ----------------------------------------------------------------
+    # -- what is known per name; a KeyError where no call or guard has used it yet ------------
 
     def circuit_state(self, name: str) -> CircuitSnapshot:
-        """Return the breaker of `name` as it is now.
-
-        Raises:
-            KeyError: no call or guard has used that name yet.
-        """
+        """Return the breaker of `name` as it is now."""
         return self._breaker(name).snapshot()
 
     def reset_circuit(self, name: str) -> None:
@@ -230,11 +226,7 @@ class RetryService:
         self._breaker(name).release()
 
     def metrics(self, name: str) -> RetryMetrics:
-        """Return the counts and latencies of `name` so far.
-
-        Raises:
-            KeyError: no call or guard has used that name yet.
-        """
+        """Return the counts and latencies of `name` so far."""
         operation = self._operation(name)
         circuit = self._breaker(name).snapshot()
         return operation.stats.metrics(
@@ -277,10 +269,3 @@ class RetryService:
                 self._bound[name, policy] = guard
             self._guards[name] = guard
             return guard
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    """Return whether calling `function`, or an object with an asynchronous `__call__`, is async."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        type(function).__call__
-    )

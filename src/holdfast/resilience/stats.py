@@ -66,13 +66,8 @@ class Histogram:
         self._counts = [0] * (len(_BOUNDS) + 1)
         self.total = 0
 
-    def add(self, seconds: float) -> None:
-        """Count one duration in seconds."""
-        self._counts[bisect_right(_BOUNDS, seconds)] += 1
-        self.total += 1
-
     def add_sorted(self, durations: list[float]) -> None:
-        """Count many durations in ascending order, one step for each bucket that they meet."""
+        """Count durations, in seconds and ascending, in one step for each bucket that they meet."""
         start = 0
         while start < len(durations):
             bucket = bisect_right(_BOUNDS, durations[start])
@@ -101,18 +96,6 @@ class OperationStats:
     one atomic step without a lock. The caller that finds `FOLD_AT` of them there folds them.
     """
 
-    __slots__ = (
-        "_ended",
-        "_histogram",
-        "_lock",
-        "_max_retries_reached",
-        "_permanent_errors",
-        "_retried",
-        "_successes",
-        "_transient_errors",
-        "first_tries",
-    )
-
     def __init__(self) -> None:
         self.first_tries: list[float] = []
         self._lock = RLock()
@@ -125,9 +108,16 @@ class OperationStats:
         self._permanent_errors = 0
 
     def fold(self) -> None:
-        """Sort the collected first tries into the histogram."""
+        """Sort the collected first tries into the histogram; what comes meanwhile stays."""
         with self._lock:
-            self._fold()
+            count = len(self.first_tries)
+            # Taken and deleted without a call in between, so no signal handler can fold them too.
+            collected = self.first_tries[:count]
+            del self.first_tries[:count]
+            self._histogram.add_sorted(sorted(collected))
+            self._ended += count
+            self._successes += count
+            self._retried[0] += count
 
     def attempt_failed(self, *, permanent: bool) -> None:
         """Count a failed attempt."""
@@ -148,28 +138,17 @@ class OperationStats:
             self._max_retries_reached += exhausted
             if not attempts:
                 return
-            self._histogram.add(seconds)
+            self._histogram.add_sorted([seconds])
             while len(self._retried) < attempts:
                 self._retried.append(0)
             self._retried[attempts - 1] += 1
-
-    def _fold(self) -> None:
-        """Sort the collected first tries into the histogram; what comes meanwhile stays."""
-        count = len(self.first_tries)
-        # Taken and deleted without a call in between, so no signal handler can fold them as well.
-        collected = self.first_tries[:count]
-        del self.first_tries[:count]
-        self._histogram.add_sorted(sorted(collected))
-        self._ended += count
-        self._successes += count
-        self._retried[0] += count
 
     def metrics(
         self, *, trips: int, recoveries: int, time_open: float, abandoned: int = 0
     ) -> RetryMetrics:
         """Return the counts so far, with those of the breaker and of threads that are handed in."""
         with self._lock:
-            self._fold()
+            self.fold()
             total = self._ended
             retries = sum(number * calls for number, calls in enumerate(self._retried))
             return RetryMetrics(

@@ -6,7 +6,7 @@ back: the connection's owner does, and what was enqueued shares the fate of the 
 
 A connection in autocommit mode without an open transaction is refused, because it would commit
 every statement by itself. psycopg and SQLAlchemy open a transaction before the first statement
-unless told otherwise, so theirs need not be open yet.
+by default, so theirs need not be open yet.
 
 Statements have named parameters (`:name`). Drivers are recognised by their classes and are never
 imported here: if a driver is not loaded, no connection of it exists. The SQLite store takes only
@@ -46,7 +46,7 @@ class Joined(Protocol):
         ...
 
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-        """Run one statement with named parameters (`:name`) and return its rows.
+        """Run one statement that returns rows, with named parameters (`:name`).
 
         The driver's errors reach the caller unchanged, who must end the transaction.
         """
@@ -137,28 +137,32 @@ async def _fetch_asyncpg(connection: Any, sql: str, parameters: Mapping[str, Any
 
 
 def _fetch_psycopg(connection: Any, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-    with connection.cursor(row_factory=_tuple_rows()) as cursor:
+    # Not connection.cursor(): the caller may have chosen a class with other placeholders.
+    with _psycopg().Cursor(connection, row_factory=_psycopg().rows.tuple_row) as cursor:
         cursor.execute(pyformat(sql), parameters)
-        return [] if cursor.description is None else list(cursor.fetchall())
+        rows = list(cursor.fetchall())
+    _check_psycopg(connection)
+    return rows
 
 
 async def _fetch_async_psycopg(
     connection: Any, sql: str, parameters: Mapping[str, Any]
 ) -> list[Row]:
-    async with connection.cursor(row_factory=_tuple_rows()) as cursor:
+    async with _psycopg().AsyncCursor(connection, row_factory=_psycopg().rows.tuple_row) as cursor:
         await cursor.execute(pyformat(sql), parameters)
-        return [] if cursor.description is None else list(await cursor.fetchall())
+        rows = list(await cursor.fetchall())
+    _check_psycopg(connection)
+    return rows
 
 
-def _tuple_rows() -> Any:
-    return sys.modules["psycopg"].rows.tuple_row
+def _psycopg() -> Any:
+    return sys.modules["psycopg"]
 
 
 def _fetch_sqlalchemy(connection: Any, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
     from sqlalchemy import text
 
-    result = connection.execute(text(sql), parameters)
-    return [tuple(row) for row in result] if result.returns_rows else []
+    return [tuple(row) for row in connection.execute(text(sql), parameters)]
 
 
 def _is_session(connection: Any) -> bool:
@@ -175,7 +179,12 @@ def _from_asyncpg(connection: Any) -> Joined:
 
 
 def _check_psycopg(connection: Any) -> None:
-    idle = sys.modules["psycopg"].pq.TransactionStatus.IDLE
+    """Refuse autocommit without a transaction.
+
+    A pipeline does not know its state until its statements are answered, so this is called before
+    and after each statement: the first one that is run only reads.
+    """
+    idle = _psycopg().pq.TransactionStatus.IDLE
     if connection.autocommit and connection.info.transaction_status == idle:
         raise NoTransaction(
             "this psycopg connection is in autocommit mode and has no open transaction to join: "
@@ -223,7 +232,8 @@ def _check_sqlalchemy(connection: Any) -> None:
 
 def _driver_commits_by_itself(connection: Any) -> bool:
     """Ask the driver: the execution options do not show an engine-wide AUTOCOMMIT."""
-    return bool(getattr(connection.connection.dbapi_connection, "autocommit", False))
+    # From Python 3.12 on, sqlite3 says -1 where it begins transactions by itself.
+    return getattr(connection.connection.dbapi_connection, "autocommit", False) is True
 
 
 _KNOWN: tuple[tuple[str, str, Callable[[Any], Joined]], ...] = (

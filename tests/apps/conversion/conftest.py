@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-# Until the app is installed beside the package, it is found where it stands.
+# Find the app even if it is not installed.
 sys.path[:0] = [str(ROOT / "apps" / "conversion" / "src")]
 
-from tests.apps.conversion.running import Running, start  # noqa: E402
+from tests.apps.conversion.gateway_process import Running, start  # noqa: E402
 from tests.support.postgres import postgres_server, postgres_template  # noqa: E402, F401
 from tests.support.stores import new_database  # noqa: E402, F401
 
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory):
-    """One gateway with quick limits, shared; tests leave it as they found it."""
+    """One shared gateway with short limits; tests must not change its state."""
     limits = {"memory_bytes": 600 << 20, "cpu_seconds": 8, "wall_seconds": 40.0}
     with start({"chaos": False, "children": 2, "stall_seconds": 1.0}, limits) as running:
         yield running
@@ -24,7 +24,7 @@ def gateway(tmp_path_factory):
 
 @pytest.fixture
 def start_gateway():
-    """Start gateways with settings of one's own; they end with the test."""
+    """A function that starts gateways with given settings; they end with the test."""
     started: list[Running] = []
 
     def begin(settings=None, limits=None, caps=None):

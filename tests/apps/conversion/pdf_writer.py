@@ -1,4 +1,4 @@
-"""A small writer of PDFs, good ones and bad ones, for tests."""
+"""A small writer of valid and invalid PDFs."""
 
 import hashlib
 import zlib
@@ -11,7 +11,7 @@ A4 = (595, 842)
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string at a place: `x` and `y` in points from the lower left; `turn` in degrees / 90."""
+    """A string at `x` and `y`, in points from the lower left; `turn` in quarter turns."""
 
     x: float
     y: float
@@ -63,7 +63,7 @@ def document(
 
 
 def paragraph(x: float, top: float, lines: Iterable[str], size: float = 12) -> list[Text]:
-    """Return lines set under each other."""
+    """Return lines below each other."""
     return [Text(x, top - 1.2 * size * row, line, size) for row, line in enumerate(lines)]
 
 

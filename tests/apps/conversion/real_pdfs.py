@@ -1,4 +1,4 @@
-"""PDFs from the wild, as Debian's documentation packages carry them; none is kept in this tree.
+"""Real PDFs from Debian's documentation packages; none is stored in this repository.
 
 They are unpacked from the packages into a cache folder, not installed. `HOLDFAST_TEST_PDFS` names
 another folder of PDFs to use in their place.
@@ -14,7 +14,7 @@ from pathlib import Path
 PACKAGES = (
     "debian-refcard",  # one card in 36 languages, three columns on turned pages
     "xorg-docs",  # specifications made by FOP
-    "r-cran-pdftools",  # odd ones: Chinese, watermarks, a password
+    "r-cran-pdftools",  # unusual ones: Chinese, watermarks, a password
     "cups-filters",  # printed forms
     "graphviz-doc",  # manual pages made by groff and Ghostscript
     "parallel",  # a book and cheat sheets
@@ -32,7 +32,7 @@ _TIMEOUT = 240
 
 
 class Missing(RuntimeError):
-    """They cannot be had on this machine; the message says what is missing."""
+    """The PDFs are not available on this machine; the message says what is missing."""
 
 
 _COMMANDS = {"pdftotext": ("poppler-utils", "poppler-data"), "mutool": ("mupdf-tools",)}
@@ -40,7 +40,7 @@ _COMMANDS = {"pdftotext": ("poppler-utils", "poppler-data"), "mutool": ("mupdf-t
 
 
 def find_witnesses() -> None:
-    """Make sure that both are there, installed from Debian's packages where that is possible."""
+    """Install both from Debian's packages if they are missing."""
     for command, packages in _COMMANDS.items():
         if shutil.which(command) is None and os.geteuid() == 0 and shutil.which("apt-get"):
             words = ["install", "--yes", "--no-install-recommends", *packages]

@@ -1,4 +1,4 @@
-"""`holdfast serve` in its real processes: started, asked, killed, started again."""
+"""`holdfast serve` in real processes: start, request, kill, restart."""
 
 import contextlib
 import queue
@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import httpx
+from tests.apps.conversion.gateway_process import environment
 from tests.apps.conversion.pdf_writer import Text, document
-from tests.apps.conversion.running import environment
 
 SOON = 60.0
 APP = "holdfast_conversion.app:create"
@@ -29,7 +29,7 @@ def pdf(words: str) -> bytes:
 
 
 class Service:
-    """A service over one folder; it may be ended and started again."""
+    """A service on one data folder; it can be stopped and restarted."""
 
     def __init__(self, folder: Path, *options: str, **settings: str) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Service:
             self.stop()
 
     def start(self) -> "Service":
-        """Start it, and wait until it says where it is."""
+        """Start it, and wait until it prints its address."""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "holdfast", "serve", APP, *self.options],
             stdout=subprocess.PIPE,
@@ -58,7 +58,7 @@ class Service:
             env={**environment(), "PORT": "0", "HOLDFAST_DATA_DIR": str(self.folder / "data")}
             | self.settings,
         )
-        self.told: list[str] = []
+        self.output: list[str] = []
         lines: queue.Queue[str | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, args=(self.process, lines))
         self._reader.start()
@@ -68,13 +68,13 @@ class Service:
                 self.admin_link = (lines.get(timeout=SOON) or "").split()[4]
                 self.client = self.browser()
                 return self
-        raise AssertionError("the service did not start:\n" + "\n".join(self.told))
+        raise AssertionError("the service did not start:\n" + "\n".join(self.output))
 
     def _read(self, process: subprocess.Popen, lines: "queue.Queue[str | None]") -> None:
         assert process.stdout is not None
         with process.stdout:
             for line in process.stdout:
-                self.told.append(line.rstrip())
+                self.output.append(line.rstrip())
                 lines.put(line.rstrip())
         lines.put(None)
 
@@ -88,18 +88,18 @@ class Service:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise AssertionError("the service did not end:\n" + "\n".join(self.told)) from None
+            raise AssertionError("the service did not end:\n" + "\n".join(self.output)) from None
         finally:
             self._reader.join(SOON)
 
     def kill(self) -> None:
-        """End it as a loss of power would, as far as the process can tell."""
+        """Kill it with SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
         self._reader.join(SOON)
 
-    # -- asking --------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------
 
     def browser(self, **headers: str) -> httpx.Client:
         client = httpx.Client(base_url=self.url, timeout=60, trust_env=False, headers=headers)
@@ -128,13 +128,13 @@ class Service:
         )
 
     def until(self, found, seconds=SOON):
-        """Return what `found` returns once it is true."""
+        """Wait until `found()` is true; return its value."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if value := found():
                 return value
             time.sleep(0.05)
-        raise AssertionError("it did not happen:\n" + "\n".join(self.told[-20:]))
+        raise AssertionError("it did not happen:\n" + "\n".join(self.output[-20:]))
 
     def files(self, folder: str) -> list[str]:
         with contextlib.suppress(FileNotFoundError):

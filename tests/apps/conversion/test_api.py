@@ -1,4 +1,4 @@
-"""The service as its users meet it: real processes, the real gateway, over HTTP."""
+"""The service over HTTP, with real processes and the real gateway."""
 
 import json
 import socket
@@ -23,7 +23,7 @@ def service(tmp_path_factory, new_database):
 
 @pytest.fixture
 def client(service):
-    """A browser of its own for one test."""
+    """A browser for one test."""
     return service.browser()
 
 
@@ -35,7 +35,7 @@ def code_of(answer):
 
 
 def left_behind(service):
-    """Return how many uploads are kept; fail where a draft is, though no conversion writes it."""
+    """Return the number of stored uploads; fail if a draft remains."""
     service.until(lambda: service.files(".drafts") == [])
     return len(service.files("uploads"))
 
@@ -50,7 +50,7 @@ def test_a_pdf_becomes_xml(service, client, mapping):
     assert answer.status_code == 201
     job = answer.json()["job"]
     assert "deduplicated" not in answer.json()
-    # The answer shows the job as it stands: an idle worker may have claimed it already.
+    # The answer shows the current job: an idle worker may have claimed it already.
     assert job["status"] in {"queued", "processing", "complete"}
     assert job["filename"] == "my report.PDF"
     assert job["mapping"] == (mapping or "layout")
@@ -126,7 +126,7 @@ def test_two_sessions_at_once_have_two_jobs_and_neither_reaches_the_others(servi
 @pytest.mark.parametrize(
     "content", [b"", b"PK\x03\x04" + b"x" * 5000, b"hello", b"<html>", b"\0" * 2000]
 )
-def test_what_is_no_pdf_is_refused_and_recorded(service, client, content):
+def test_a_file_that_is_not_a_pdf_is_refused_and_recorded(service, client, content):
     before = left_behind(service)
     answer = service.upload(content, client=client)
 
@@ -264,7 +264,7 @@ def raw_upload(service, client, filename, content):
         ("multipart/form-data; boundary=b", b"--b\r\n" + b"X: y\r\n" * 5000 + b"\r\n"),
     ],
 )
-def test_what_is_no_form_is_refused_and_not_recorded(service, client, kind, body):
+def test_a_body_that_is_not_a_form_is_refused_and_not_recorded(service, client, kind, body):
     before = left_behind(service)
 
     answer = client.post("/api/upload", content=body, headers={"content-type": kind})
@@ -398,7 +398,7 @@ def test_a_held_job_waits_can_be_cancelled_and_has_no_download(service, client):
     assert service.wait(again.json()["job"]["id"], client=client)["status"] == "complete"
 
 
-def test_a_result_that_is_gone_is_expired_and_uploading_again_makes_another(service, client):
+def test_a_deleted_result_is_expired_and_a_new_upload_makes_another(service, client):
     content = pdf("gone")
     job_id = service.upload(content, client=client).json()["job"]["id"]
     service.wait(job_id, client=client)
@@ -413,7 +413,7 @@ def test_a_result_that_is_gone_is_expired_and_uploading_again_makes_another(serv
     assert service.wait(second, client=client)["status"] == "complete"
 
 
-def test_the_stream_tells_of_an_upload_until_it_is_ready(service, client):
+def test_the_stream_sends_the_events_of_an_upload_until_it_is_ready(service, client):
     client.get("/api/jobs")
     heard, ready = [], threading.Event()
 

@@ -1,4 +1,4 @@
-"""Files that no job needs are deleted, and no other."""
+"""Only files that no job needs are deleted."""
 
 import asyncio
 
@@ -59,7 +59,7 @@ def world(tmp_path, gateway):
     return World(tmp_path, gateway.url)
 
 
-def test_files_that_no_job_speaks_of_are_deleted_unless_somebody_holds_them(world):
+def test_files_without_a_job_are_deleted_unless_they_are_locked(world):
     async def scenario(engine, state):
         world.write(pdf_name("orphan"))
         world.write(xml_name("orphan", 1))

@@ -1,4 +1,4 @@
-"""What comes in is written while more comes, in memory that is shared."""
+"""Uploads are written while more arrives, within a shared memory limit."""
 
 import asyncio
 import errno
@@ -86,14 +86,14 @@ def test_more_comes_in_while_a_batch_is_written(draft, monkeypatch):
         storing.add(b"first")
         await storing.flush()
         await asyncio.to_thread(writing.wait, 20)
-        storing.add(b"second")  # nobody waits for the disk here
+        storing.add(b"second")  # does not wait for the disk
         go.set()
         return await storing.finish()
 
     assert asyncio.run(scenario()) == hashlib.sha256(b"firstsecond").hexdigest()
 
 
-def test_a_disk_that_fails_is_told_of_with_the_next_batch(draft, monkeypatch):
+def test_a_failing_disk_is_reported_with_the_next_batch(draft, monkeypatch):
     def broken(_):
         raise OSError(errno.EIO, "broken")
 
@@ -110,7 +110,7 @@ def test_a_disk_that_fails_is_told_of_with_the_next_batch(draft, monkeypatch):
     asyncio.run(scenario())
 
 
-def test_who_gives_up_waits_for_the_thread_and_hears_of_no_error(draft, monkeypatch):
+def test_a_caller_that_gives_up_waits_for_the_thread_and_gets_no_error(draft, monkeypatch):
     done = []
 
     def broken(_):

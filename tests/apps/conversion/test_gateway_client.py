@@ -1,4 +1,4 @@
-"""Calls of the gateway, where the answer is not about a file; the rest is met in test_job.py."""
+"""Answers of the gateway that are not about a file; test_job.py tests the others."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ def refused(url):
 
 
 @pytest.mark.parametrize("answer", [401, 403, 404, 405])
-def test_an_answer_that_is_not_about_the_file_says_what_to_check(answer):
+def test_an_answer_that_is_not_about_the_file_has_advice(answer):
     with ScriptedDownstream() as gateway:
         gateway.script(status(answer, json={"error": {"code": "X", "message": "No such thing."}}))
 

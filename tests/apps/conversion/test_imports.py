@@ -1,4 +1,4 @@
-"""The service's modules import each other one way, those imported within functions as well."""
+"""The service's modules import each other in one direction, also inside functions."""
 
 import ast
 from graphlib import TopologicalSorter
@@ -25,7 +25,7 @@ def imported(path, modules):
                 yield inner if inner in modules else node.module
 
 
-def test_no_module_is_imported_by_what_it_imports():
+def test_modules_have_no_import_cycle():
     modules = {name_of(path): path for path in ROOT.rglob("*.py")}
     graph = {name: set(imported(path, modules)) for name, path in modules.items()}
 

@@ -1,4 +1,4 @@
-"""The job: what becomes of a PDF, whatever the gateway and the disk do."""
+"""The job: its outcome for every failure of the gateway and the disk."""
 
 import asyncio
 import errno
@@ -29,7 +29,7 @@ def gateway():
 
 
 class World:
-    """The service's job on an engine of its own, against a scripted gateway."""
+    """The service's job on an engine, with a scripted gateway."""
 
     def __init__(self, tmp_path, url, **changes):
         settings = ConversionSettings(files=tmp_path / "files", gateway_url=url)
@@ -111,7 +111,7 @@ def test_the_result_is_published_under_the_token_of_its_attempt(world, gateway):
 
 
 @pytest.mark.parametrize("refused", [400, 406, 413, 415, 422])
-def test_a_refusal_is_final_and_tells_the_gateways_reason(world, gateway, refused):
+def test_a_refusal_is_final_and_has_the_gateways_reason(world, gateway, refused):
     gateway.script(status(refused, json={"error": {"code": "X", "message": "No such thing."}}))
 
     job, attempts = world.convert()
@@ -149,7 +149,7 @@ def test_a_reason_that_is_not_fit_to_show_is_not_shown(world, gateway, body):
         (ok(b"", headers=XML_TYPE), ErrorCode.GW_5XX),
     ],
 )
-def test_what_may_pass_is_tried_three_times(world, gateway, behaviour, code):
+def test_a_transient_failure_is_tried_three_times(world, gateway, behaviour, code):
     gateway.script(behaviour)
 
     job, attempts = world.convert()
@@ -161,7 +161,7 @@ def test_what_may_pass_is_tried_three_times(world, gateway, behaviour, code):
     assert list((world.service.files.root / ".drafts").iterdir()) == []
 
 
-def test_nobody_listening_is_unavailable(tmp_path):
+def test_a_refused_connection_is_unavailable(tmp_path):
     world = World(tmp_path, "http://127.0.0.1:9")
 
     job, attempts = world.convert()
@@ -188,7 +188,7 @@ def test_the_status_of_the_gateway_is_kept_with_the_attempt(world, gateway):
     assert attempts[0].meta == '{"http_status": 503}'
 
 
-def test_a_wait_that_the_gateway_asks_for_is_kept(world, gateway):
+def test_the_gateways_retry_after_is_observed(world, gateway):
     gateway.script(status(503, retry_after=1), GOOD)
 
     job, attempts = world.convert()
@@ -203,9 +203,7 @@ def test_a_wait_that_the_gateway_asks_for_is_kept(world, gateway):
     ids=["seconds", "more seconds", "a date"],
 )
 @pytest.mark.parametrize("code", [408, 429, 503])
-def test_no_more_than_an_hour_is_waited_however_long_the_gateway_asks_for(
-    world, gateway, asked, code
-):
+def test_the_gateways_retry_after_is_limited_to_an_hour(world, gateway, asked, code):
     gateway.script(status(code, retry_after=asked))
 
     async def scenario(engine):
@@ -219,7 +217,7 @@ def test_no_more_than_an_hour_is_waited_however_long_the_gateway_asks_for(
     assert [each.retry_after for each in attempts] == [3600.0]
 
 
-def test_a_pdf_that_is_gone_is_final(world, gateway):
+def test_a_missing_pdf_is_final(world, gateway):
     async def scenario(engine):
         handle = await world.put(engine)
         world.service.files.delete(pdf_name("job1"))
@@ -232,7 +230,7 @@ def test_a_pdf_that_is_gone_is_final(world, gateway):
 
 
 def breaking(monkeypatch, number, times):
-    """Let publishing fail `times` times with `number`."""
+    """Make publishing fail `times` times with the errno `number`."""
     real, left = Draft.publish, [times]
 
     def publish(self, name):
@@ -254,7 +252,7 @@ def test_a_result_that_cannot_be_stored_is_tried_once_more(world, gateway, monke
     assert codes(attempts) == [ErrorCode.IO_ERROR, None]
 
 
-def test_a_second_failure_to_store_is_final_and_says_nothing_of_the_gateway(
+def test_a_second_failure_to_store_is_final_and_does_not_count_for_the_gateway(
     world, gateway, monkeypatch
 ):
     gateway.script(GOOD)
@@ -304,7 +302,7 @@ def test_a_result_of_an_attempt_that_could_not_report_is_taken(world, gateway):
     assert len(world.results()) == 1
 
 
-def test_a_cancelled_job_lets_go_of_the_gateway_and_leaves_no_file(world, gateway):
+def test_a_cancelled_job_closes_its_call_and_leaves_no_file(world, gateway):
     gateway.script(hang())
 
     async def scenario(engine):
@@ -325,7 +323,7 @@ def test_a_cancelled_job_lets_go_of_the_gateway_and_leaves_no_file(world, gatewa
     assert list((world.service.files.root / ".drafts").iterdir()) == []
 
 
-def test_a_gateway_that_keeps_failing_is_held_and_burns_no_more_attempts(tmp_path, gateway):
+def test_a_gateway_that_keeps_failing_is_held_and_uses_no_more_attempts(tmp_path, gateway):
     world = World(tmp_path, gateway.url)
     gateway.script(status(500))
 
@@ -355,7 +353,7 @@ def test_a_gateway_that_keeps_failing_is_held_and_burns_no_more_attempts(tmp_pat
     assert all(job.held for job in jobs if job.status is JobStatus.QUEUED and not job.ready_at)
 
 
-def test_failing_fast_fails_what_is_claimed_while_open(tmp_path, gateway):
+def test_failing_fast_fails_jobs_claimed_while_the_breaker_is_open(tmp_path, gateway):
     world = World(tmp_path, gateway.url, circuit_mode="fail_fast")
     gateway.script(status(500))
 
@@ -377,7 +375,7 @@ def test_failing_fast_fails_what_is_claimed_while_open(tmp_path, gateway):
 
 
 @pytest.mark.parametrize("answer, well", [(ok(b"{}"), True), (status(503), False)])
-def test_the_probe_asks_for_the_gateways_health(world, gateway, answer, well):
+def test_the_probe_requests_the_gateways_health(world, gateway, answer, well):
     gateway.script(answer)
     try:
         asyncio.run(world.service.gateway.check())

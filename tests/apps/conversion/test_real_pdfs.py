@@ -1,4 +1,4 @@
-"""PDFs from the wild: their words are those that pdftotext sees, or they are refused."""
+"""Real PDFs: their words agree with those of pdftotext, or they are refused."""
 
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 from tests.apps.conversion import real_pdfs
-from tests.apps.conversion.witnesses import (
+from tests.apps.conversion.reference_readers import (
     against_pdftotext,
     agreement,
     mutool,

@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from tests.apps.conversion.gateway_process import environment, ticks
 from tests.apps.conversion.pdf_writer import document, paragraph
-from tests.apps.conversion.running import environment, ticks
 from tests.apps.conversion.service import Service, pdf
 from tests.support.processes import children_of, is_alive
 
@@ -32,15 +32,15 @@ def test_a_signal_ends_everything_cleanly(tmp_path, how):
         job_id = service.upload(pdf("before the end")).json()["job"]["id"]
         service.wait(job_id)
         pid = service.process.pid
-        everybody = children_of(pid)
-        assert everybody
+        children = children_of(pid)
+        assert children
 
         assert service.stop(how) == 0
-        assert not any(is_alive(each) for each in everybody)
-        assert "Traceback" not in "\n".join(service.told)
+        assert not any(is_alive(each) for each in children)
+        assert "Traceback" not in "\n".join(service.output)
 
 
-def test_a_second_start_on_the_same_port_says_so_in_one_line(tmp_path):
+def test_a_second_start_on_the_same_port_is_an_error_of_one_line(tmp_path):
     with Service(tmp_path) as service:
         port = service.url.rpartition(":")[2]
         again = run("serve", "holdfast_conversion.app:create", PORT=port,
@@ -71,12 +71,12 @@ def test_a_bad_setting_stops_the_start_with_one_line(tmp_path, settings, line):
     assert done.stderr.startswith(f"holdfast: {line}")
 
 
-def test_a_setting_that_is_none_is_warned_of(tmp_path):
+def test_an_unknown_setting_is_a_warning(tmp_path):
     with Service(tmp_path, HOLDFAST_DATADIR="x") as service:
-        assert any("HOLDFAST_DATADIR is not a setting" in line for line in service.told)
+        assert any("HOLDFAST_DATADIR is not a setting" in line for line in service.output)
 
 
-def test_an_app_that_is_none_is_named(tmp_path):
+def test_an_unknown_app_is_named(tmp_path):
     done = run("serve", "nowhere.jobs:app", PORT="0", HOLDFAST_DATA_DIR=str(tmp_path))
 
     assert done.returncode == 1
@@ -85,20 +85,23 @@ def test_an_app_that_is_none_is_named(tmp_path):
 
 
 def test_a_gateway_that_dies_is_started_again(tmp_path):
-    with Service(tmp_path, RETRY_BASE_DELAY="4000", RETRY_MAX_DELAY="4000") as service:
+    # Attempts for a minute of failed trials, so that the gateway may start slowly.
+    with Service(
+        tmp_path, CIRCUIT_THRESHOLD="1", CIRCUIT_TIMEOUT="2000", RETRY_MAX_ATTEMPTS="30"
+    ) as service:
         (gateway,) = children_of(service.process.pid)
         os.kill(gateway, signal.SIGKILL)
         job_id = service.upload(pdf("meanwhile")).json()["job"]["id"]
 
         assert service.wait(job_id)["status"] == "complete"
-        # It answers a little before it has told the service that it does.
+        # It accepts connections slightly before the service knows that it does.
         service.until(lambda: service.client.get("/readyz").status_code == 200)
 
 
 def test_a_conversion_whose_reader_is_killed_is_tried_again_and_ends_complete(tmp_path):
     page = paragraph(40, 780, ["words to take time with, and more"] * 60, 9)
     with Service(tmp_path) as service:
-        # Once one file is done, every reader has started and rests.
+        # After one file all readers have started and are idle.
         service.wait(service.upload(pdf("first")).json()["job"]["id"])
         (gateway,) = children_of(service.process.pid)
         at_rest = {reader: ticks(reader) for reader in children_of(gateway)}
@@ -106,7 +109,7 @@ def test_a_conversion_whose_reader_is_killed_is_tried_again_and_ends_complete(tm
         busy = service.until(
             lambda: next((pid for pid, rest in at_rest.items() if ticks(pid) > rest + 5), None)
         )
-        # As Linux does where memory runs out.
+        # As the kernel does when memory runs out.
         os.kill(busy, signal.SIGKILL)
 
         job = service.wait(job_id, seconds=90)
@@ -116,6 +119,6 @@ def test_a_conversion_whose_reader_is_killed_is_tried_again_and_ends_complete(tm
 
 def test_a_gateway_does_not_outlive_a_service_that_is_killed(tmp_path):
     with Service(tmp_path) as service:
-        everybody = children_of(service.process.pid)
+        children = children_of(service.process.pid)
         service.kill()
-        service.until(lambda: not any(is_alive(each) for each in everybody))
+        service.until(lambda: not any(is_alive(each) for each in children))

@@ -1,4 +1,4 @@
-"""How the service is set up."""
+"""The settings of the service."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Forms, read piece by piece however they are cut."""
+"""Forms, parsed in chunks of any size."""
 
 import asyncio
 import errno
@@ -12,7 +12,7 @@ from holdfast.errors import ErrorCode
 from holdfast.files import ArtifactStore
 from holdfast_conversion.upload_form import (
     Form,
-    Limits,
+    UploadLimits,
     UploadRefused,
     clean_filename,
     readable,
@@ -22,7 +22,7 @@ from holdfast_conversion.upload_form import (
 
 KIND = "multipart/form-data; boundary=b"
 PDF = b"%PDF-1.7\n" + bytes(range(256)) * 20 + b"\r\n--b" + b"\r\n--" + b"-" * 50
-LIMITS = Limits(most_bytes=100_000, stall_seconds=5, total_seconds=10)
+LIMITS = UploadLimits(most_bytes=100_000, stall_seconds=5, total_seconds=10)
 
 
 def form_of(content, mapping=b"text", filename=b'"a.pdf"'):
@@ -89,7 +89,7 @@ def test_it_does_not_matter_how_a_form_is_cut(shared_store, cuts):
 
 def test_a_large_piece_is_written_a_little_at_a_time(store):
     inside = b"%PDF-" + b"x" * 3_000_000
-    limits = Limits(most_bytes=4_000_000, stall_seconds=5, total_seconds=10)
+    limits = UploadLimits(most_bytes=4_000_000, stall_seconds=5, total_seconds=10)
 
     form, content = read(store, form_of(inside), limits=limits)
 
@@ -105,16 +105,16 @@ def refused(store, *parts, **options):
     return found.value
 
 
-def test_an_upload_that_stands_still_is_given_up(store):
-    limits = Limits(most_bytes=100, stall_seconds=0.05, total_seconds=10)
+def test_a_stalled_upload_is_given_up(store):
+    limits = UploadLimits(most_bytes=100, stall_seconds=0.05, total_seconds=10)
 
     error = refused(store, form_of(PDF), limits=limits, wait=1)
 
     assert (error.code, error.status, error.recorded) == (ErrorCode.TIMEOUT, 408, False)
 
 
-def test_an_upload_that_trickles_is_given_up_in_the_end(store):
-    limits = Limits(most_bytes=100_000, stall_seconds=5, total_seconds=0.2)
+def test_an_upload_that_trickles_times_out(store):
+    limits = UploadLimits(most_bytes=100_000, stall_seconds=5, total_seconds=0.2)
 
     error = refused(store, *(bytes([byte]) for byte in form_of(PDF)), limits=limits, wait=0.01)
 
@@ -128,7 +128,7 @@ def test_an_upload_that_trickles_is_given_up_in_the_end(store):
         (errno.ENOSPC, "There is no room left to store files."),
     ],
 )
-def test_a_disk_that_fails_is_said_so_and_recorded(store, monkeypatch, number, line):
+def test_a_failing_disk_is_answered_and_recorded(store, monkeypatch, number, line):
     def broken(self, data):
         raise OSError(number, "broken")
 
@@ -141,8 +141,10 @@ def test_a_disk_that_fails_is_said_so_and_recorded(store, monkeypatch, number, l
     assert str(error) == line
 
 
-def test_the_limit_is_named_as_people_say_it(store):
-    limits = Limits(most_bytes=50 * 1024 * 1024, stall_seconds=5, total_seconds=5, declared=10**9)
+def test_the_limit_is_shown_in_a_readable_unit(store):
+    limits = UploadLimits(
+        most_bytes=50 * 1024 * 1024, stall_seconds=5, total_seconds=5, declared=10**9
+    )
 
     error = refused(store, form_of(PDF), limits=limits)
 
@@ -151,7 +153,7 @@ def test_the_limit_is_named_as_people_say_it(store):
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
-def test_what_stands_around_the_form_counts_too(store, where):
+def test_text_around_the_form_counts_too(store, where):
     form = form_of(b"%PDF-1.4")
     junk = [b"\r\n" * 32_000] * 50
     sent, taken = [*junk, form] if where == "before" else [form, *junk], []
@@ -178,7 +180,7 @@ def test_a_little_around_the_form_does_no_harm(store):
     assert content == b"%PDF-1.4"
 
 
-def test_an_unknown_mapping_that_is_very_long_is_no_mapping(store):
+def test_a_very_long_unknown_mapping_is_refused(store):
     error = refused(store, form_of(PDF, mapping=b"x" * 1000))
 
     assert (error.code, error.recorded) == ("INVALID_MAPPING", True)

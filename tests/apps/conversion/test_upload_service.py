@@ -1,4 +1,4 @@
-"""The upload where the disk, the database or a twin fails; the rest is met in test_api.py."""
+"""Uploads during failures of the disk, the database or a duplicate; test_api.py tests the rest."""
 
 import asyncio
 import errno
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.apps.conversion.service import pdf
-from tests.http.serving import Serving
+from tests.http.live_server import Serving
 
 from holdfast import Engine, SystemClock, WorkerOptions
 from holdfast.jobs.store_port import StoreBusy
@@ -62,7 +62,7 @@ def test_a_disk_that_fails_is_an_io_error_and_recorded(serving, monkeypatch, met
     assert names(serving) == []
 
 
-def test_where_the_database_goes_away_the_file_stays_until_it_is_known_to_be_of_no_use(serving):
+def test_after_an_outage_of_the_database_the_file_stays_until_it_is_known_to_be_unused(serving):
     real = serving.engine.enqueue
 
     async def away(*_, **__):
@@ -79,7 +79,7 @@ def test_where_the_database_goes_away_the_file_stays_until_it_is_known_to_be_of_
 
 
 @pytest.mark.parametrize("sent", [b"", b"--b\r\n", b"%PDF-1.4 and then nothing more"])
-def test_an_upload_that_stands_still_is_told_so_and_leaves_nothing_behind(tmp_path, sent):
+def test_a_stalled_upload_gets_an_answer_and_leaves_no_file(tmp_path, sent):
     settings = ConversionSettings(
         files=tmp_path / "files", gateway_url="http://127.0.0.1:9", stall_seconds=0.3
     )
@@ -117,7 +117,7 @@ XML = ok(b"<a/>", headers={"Content-Type": "application/xml"})
 
 
 class LaterClock(SystemClock):
-    """The time of day, and what a test adds to it."""
+    """A clock to which a test can add seconds."""
 
     added = 0.0
 
@@ -133,7 +133,7 @@ def gateway():
 
 @pytest.fixture
 def kept(tmp_path, gateway):
-    """A service that keeps files for an hour, and clears up once a minute."""
+    """A service that keeps files for an hour and cleans up once a minute."""
     settings = ConversionSettings(
         files=tmp_path / "files", gateway_url=gateway.url, artifact_ttl=TTL
     )
@@ -151,7 +151,7 @@ def error_of(answer):
 
 @asynccontextmanager
 async def worker_elsewhere(serving, tmp_path):
-    """Work as another process does, which hears of a cancellation from the database alone."""
+    """Work as another process does, which gets a cancellation only from the database."""
     served = Conversion(serving.served.settings)
     async with Engine(f"sqlite:///{tmp_path / 'work.db'}", apps=[served.app]) as engine:
         options = WorkerOptions(poll_interval=0.02, maintenance=None)
@@ -163,7 +163,7 @@ async def worker_elsewhere(serving, tmp_path):
             await asyncio.gather(working, return_exceptions=True)
 
 
-def test_an_upload_whose_twin_is_asked_to_stop_is_a_job_of_its_own(kept, gateway, tmp_path):
+def test_an_upload_whose_duplicate_is_stopping_is_a_new_job(kept, gateway, tmp_path):
     gateway.script(hang())
     first = upload(kept, pdf("a")).json()["job"]["id"]
 
@@ -187,7 +187,7 @@ def test_an_upload_whose_twin_is_asked_to_stop_is_a_job_of_its_own(kept, gateway
     assert f"uploads/{second}.pdf" in names(kept)
 
 
-def test_an_upload_whose_twin_ends_meanwhile_is_a_job_of_its_own(kept, monkeypatch):
+def test_an_upload_whose_duplicate_ends_meanwhile_is_a_new_job(kept, monkeypatch):
     first = upload(kept, pdf("a")).json()["job"]["id"]
     real = kept.engine.get
 

@@ -1,12 +1,12 @@
-"""The live stream, as a browser hears it."""
+"""The live event stream."""
 
 import time
 
 import pytest
-from tests.http.serving import SOON, Order
+from tests.http.live_server import SOON, Order
 
 
-def test_what_happens_to_ones_own_jobs_is_told_with_the_job_as_it_stands(serving):
+def test_events_of_the_owners_jobs_carry_the_current_job(serving):
     with serving.stream() as (answer, following):
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert following()[0] == "downstreams"
@@ -23,7 +23,7 @@ def test_what_happens_to_ones_own_jobs_is_told_with_the_job_as_it_stands(serving
         assert data["job"]["id"] == job_id
 
 
-def test_anothers_jobs_are_not_told(serving):
+def test_jobs_of_other_owners_are_not_sent(serving):
     other = serving.browser()
     with serving.stream() as (_, following):
         following()
@@ -43,16 +43,16 @@ def test_a_stream_goes_on_where_the_last_one_ended(serving):
     serving.work()
 
     with serving.stream(**{"Last-Event-ID": sequence}) as (_, following):
-        heard = {}
-        while {heard.get(each) for each in missed} != {"complete", "failed"}:
+        statuses = {}
+        while {statuses.get(each) for each in missed} != {"complete", "failed"}:
             name, _, data = following()
             if name == "job":
-                heard[data["jobId"]] = data["job"]["status"]
-    assert set(heard) == {first, *missed}
+                statuses[data["jobId"]] = data["job"]["status"]
+    assert set(statuses) == {first, *missed}
 
 
 @pytest.mark.parametrize("last", ["nonsense", "-5", "9" * 40, "999999999999"])
-def test_a_last_id_that_cannot_be_is_no_obstacle(serving, last):
+def test_an_impossible_last_event_id_is_ignored(serving, last):
     with serving.stream(**{"Last-Event-ID": last}) as (_, following):
         following()
         job_id = serving.enqueue()
@@ -60,7 +60,7 @@ def test_a_last_id_that_cannot_be_is_no_obstacle(serving, last):
         assert following()[2]["jobId"] == job_id
 
 
-def test_a_breaker_that_opens_is_told_without_any_job(serving):
+def test_an_opening_breaker_is_sent_without_any_job(serving):
     serving.enqueue()
     with serving.stream() as (_, following):
         first = following()
@@ -109,7 +109,7 @@ def test_streams_end_when_the_server_stops(serving):
         assert following() is None
 
 
-def test_a_job_that_is_gone_is_told_as_gone(serving):
+def test_a_deleted_job_is_sent_as_deleted(serving):
     job_id = serving.enqueue()
     owner = serving.owner()
     real = serving.engine.get

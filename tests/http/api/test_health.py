@@ -1,4 +1,4 @@
-"""Alive and ready."""
+"""Health and readiness."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_a_server_whose_store_answers_is_ready(serving):
     assert serving.client.get("/readyz").json() == {"status": "ok", "missing": []}
 
 
-def test_what_is_missing_is_named(serve):
+def test_the_missing_part_is_named(serve):
     serving = serve(ready=(lambda: "no worker runs", lambda: None))
 
     async def away():

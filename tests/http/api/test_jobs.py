@@ -1,10 +1,10 @@
-"""One's own jobs over HTTP."""
+"""The owner's jobs over HTTP."""
 
 import io
 import json
 
 import pytest
-from tests.http.serving import Order, demo_app
+from tests.http.live_server import Order, demo_app
 
 from holdfast.http import Download, JobFacts, ServedApp
 from holdfast.http.api.jobs import attachment
@@ -89,7 +89,7 @@ def test_a_question_that_makes_no_sense_is_refused(serving, params):
 
 
 @pytest.mark.parametrize("job_id", ["nothing", "x" * 300, "%00", "%F0%9F%98%80"])
-def test_anothers_job_and_none_at_all_answer_alike(serving, job_id):
+def test_a_job_of_another_owner_and_an_unknown_job_get_the_same_answer(serving, job_id):
     other = serving.browser()
     theirs = serving.enqueue(client=other)
     nobodys = serving.run(serving.engine.enqueue("demo.grind", Order())).id
@@ -107,7 +107,7 @@ def test_anothers_job_and_none_at_all_answer_alike(serving, job_id):
     assert other.get(f"/api/jobs/{theirs}").status_code == 200
 
 
-def test_a_failed_job_is_retried_with_its_attempts_counted_anew(serving):
+def test_a_retried_job_counts_its_attempts_from_one(serving):
     job_id = serving.enqueue(Order(fails="GW_4XX"))
     serving.work()
     job = serving.client.get(f"/api/jobs/{job_id}").json()["job"]

@@ -1,14 +1,14 @@
-"""What Prometheus reads."""
+"""Metrics for Prometheus."""
 
 import re
 
-from tests.http.serving import Order
+from tests.http.live_server import Order
 
 LINE = re.compile(r"^(?P<name>[a-z_]+)(\{(?P<labels>[^}]*)\})? (?P<value>-?[0-9.e+]+)$")
 
 
 def scraped(serving):
-    """Return the samples by name and labels, each line held against the format."""
+    """Return the samples by name and labels; check the format of each line."""
     answer = serving.client.get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -25,7 +25,7 @@ def scraped(serving):
     return samples
 
 
-def test_jobs_are_told_by_where_they_stand_and_how_they_ended(serving):
+def test_jobs_are_counted_by_status_and_outcome(serving):
     serving.enqueue()
     serving.work()
     serving.enqueue(Order(fails="GW_4XX"))
@@ -44,7 +44,7 @@ def test_jobs_are_told_by_where_they_stand_and_how_they_ended(serving):
     assert 0 <= samples["holdfast_oldest_ready_seconds", 'queue="default"'] < 60
 
 
-def test_every_downstream_tells_the_state_of_its_breaker(serving):
+def test_every_downstream_has_the_state_of_its_breaker(serving):
     serving.admin().post("/api/downstreams/mill/hold")
 
     samples = scraped(serving)
@@ -54,7 +54,7 @@ def test_every_downstream_tells_the_state_of_its_breaker(serving):
     assert samples["holdfast_downstream_trips_total", 'downstream="mill"'] == 1
 
 
-def test_named_sums_are_told_by_name(serving):
+def test_named_totals_have_their_names(serving):
     job_id = serving.enqueue(Order(fails="GW_4XX"))
     serving.work()
     serving.client.post(f"/api/jobs/{job_id}/retry")

@@ -1,10 +1,10 @@
-"""What operators do, and nobody else."""
+"""Requests that only operators may make."""
 
 import pytest
-from tests.http.serving import Order
+from tests.http.live_server import Order
 
 
-def test_anybody_sees_the_state_and_only_operators_see_more(serving):
+def test_everyone_sees_the_state_and_only_operators_see_more(serving):
     (brief,) = serving.client.get("/api/downstreams").json()["downstreams"]
     (whole,) = serving.admin().get("/api/downstreams").json()["downstreams"]
 
@@ -25,7 +25,7 @@ def test_anybody_sees_the_state_and_only_operators_see_more(serving):
         ("GET", "/api/stats"),
     ],
 )
-def test_who_is_no_operator_is_refused(serving, method, path):
+def test_a_caller_who_is_not_an_operator_is_refused(serving, method, path):
     strangers = (
         serving.client,
         serving.browser(authorization="Bearer wrong"),
@@ -49,7 +49,7 @@ def test_a_downstream_is_held_released_and_reset_by_hand(serving):
     assert admin.post("/api/downstreams/mill/reset").json()["downstream"]["state"] == "CLOSED"
 
 
-def test_a_downstream_that_nobody_knows_is_not_found(serving):
+def test_an_unknown_downstream_is_not_found(serving):
     answer = serving.admin().post("/api/downstreams/moon/reset")
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "VALIDATION_ERROR")
@@ -63,7 +63,7 @@ def failed_jobs(serving, count):
     return ids
 
 
-def test_dead_letters_are_listed_grouped_and_put_back(serving):
+def test_dead_letters_are_listed_grouped_and_requeued(serving):
     ids = failed_jobs(serving, 3)
     admin = serving.admin()
 
@@ -163,7 +163,7 @@ def test_half_a_character_is_refused(serving):
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
 
 
-def test_a_cursor_that_is_none_is_refused(serving):
+def test_an_invalid_cursor_is_refused(serving):
     assert serving.admin().get("/api/dead-letters", params={"cursor": "x"}).status_code == 422
 
 

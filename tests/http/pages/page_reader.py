@@ -1,10 +1,10 @@
-"""A page as a test looks at it: by XPath, with its text on one line."""
+"""A parsed page for tests: XPath queries, with text on one line."""
 
 from lxml import html
 
 
 class Looked:
-    """What a server answered with, parsed."""
+    """A parsed response."""
 
     def __init__(self, answer, status=200):
         assert answer.status_code == status, (answer.status_code, answer.text[:500])
@@ -26,11 +26,11 @@ class Looked:
         return text_of(self.one(path))
 
     def row(self, job_id):
-        """Return the text of one job's row, without what only screen readers are told."""
+        """Return the text of one job's row, without text for screen readers."""
         return self.text(f"//*[@id='job-{job_id}']")
 
     def buttons(self, job_id):
-        """Return the words of a row's buttons and links."""
+        """Return the labels of a row's buttons and links."""
         found = self.all(f"//*[@id='job-{job_id}']//*[contains(@class, 'button')]")
         return [text_of(each).split(" demo")[0].split(" the result")[0] for each in found]
 

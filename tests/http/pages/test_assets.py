@@ -2,7 +2,7 @@
 
 import pytest
 from tests.http.pages.page_reader import Looked
-from tests.http.pages.press import Press
+from tests.http.pages.sample_app import SampleApp
 
 from holdfast.http.pages import assets as assets_module
 from holdfast.http.pages.assets import Assets, common_assets
@@ -26,12 +26,12 @@ def test_an_address_changes_with_the_content(folder):
     assert first.url("a.css").startswith("/static/a.css?v=")
 
 
-def test_a_name_that_is_none_is_an_error_when_the_page_is_written(folder):
+def test_an_unknown_asset_name_is_an_error_when_the_page_is_rendered(folder):
     with pytest.raises(KeyError):
         common_assets().url("nothing.css")
 
 
-def test_what_is_asked_for_by_its_mark_may_be_kept_for_good(serving):
+def test_an_asset_requested_by_its_hash_is_immutable(serving):
     page = Looked(serving.client.get("/"))
     (url,) = page.all("//link[@rel='stylesheet']/@href")
 
@@ -43,7 +43,7 @@ def test_what_is_asked_for_by_its_mark_may_be_kept_for_good(serving):
     assert "set-cookie" not in serving.browser().get(url).headers
 
 
-def test_what_is_asked_for_without_it_is_asked_for_again(serving):
+def test_an_asset_requested_without_its_hash_is_revalidated(serving):
     answer = serving.client.get("/static/holdfast.css")
 
     assert answer.headers["cache-control"] == "no-cache"
@@ -68,7 +68,7 @@ def test_what_is_asked_for_without_it_is_asked_for_again(serving):
     ],
 )
 def test_nothing_else_is_served(serve, tmp_path, path):
-    serving = serve(served=Press(tmp_path / "press"))
+    serving = serve(served=SampleApp(tmp_path / "press"))
 
     answer = serving.client.get(path)
 
@@ -76,8 +76,8 @@ def test_nothing_else_is_served(serve, tmp_path, path):
     assert "import" not in answer.text
 
 
-def test_an_apps_files_stand_below_its_name(serve, tmp_path):
-    serving = serve(served=Press(tmp_path / "press"))
+def test_an_apps_files_are_served_below_its_name(serve, tmp_path):
+    serving = serve(served=SampleApp(tmp_path / "press"))
 
     assert serving.client.get("/static/demo/press.js").text == "export {};"
 
@@ -96,9 +96,7 @@ def test_every_file_of_the_frame_that_a_page_names_is_there(serving):
         assert serving.client.get(url).status_code == 200, url
 
 
-def test_without_htmx_pages_are_forms_and_the_log_says_how_to_get_it(
-    serve, monkeypatch, tmp_path, caplog
-):
+def test_without_htmx_pages_are_forms_and_the_log_has_advice(serve, monkeypatch, tmp_path, caplog):
     monkeypatch.setattr(assets_module, "_HERE", tmp_path)
     (tmp_path / "static").mkdir()
     for name in ("holdfast.css", "holdfast.js", "favicon.svg"):

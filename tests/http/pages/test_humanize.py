@@ -1,4 +1,4 @@
-"""Sizes and times as people say them."""
+"""Readable sizes and times."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from holdfast.http.pages import humanize
 
 
 @pytest.mark.parametrize(
-    "count, said",
+    "count, shown",
     [
         (0, "0 bytes"),
         (1, "1 byte"),
@@ -20,12 +20,12 @@ from holdfast.http.pages import humanize
         (1_048_575, "1024 kB"),
     ],
 )
-def test_sizes_have_two_or_three_figures(count, said):
-    assert humanize.size(count) == said
+def test_sizes_have_two_or_three_figures(count, shown):
+    assert humanize.size(count) == shown
 
 
 @pytest.mark.parametrize(
-    "seconds, said",
+    "seconds, shown",
     [
         (-1, "0 ms"),
         (0.0714, "71 ms"),
@@ -35,12 +35,12 @@ def test_sizes_have_two_or_three_figures(count, said):
         (7500, "2 h 5 min"),
     ],
 )
-def test_durations_have_the_unit_that_fits(seconds, said):
-    assert humanize.duration(seconds) == said
+def test_durations_have_the_unit_that_fits(seconds, shown):
+    assert humanize.duration(seconds) == shown
 
 
 @pytest.mark.parametrize(
-    "seconds, said",
+    "seconds, shown",
     [
         (-3, "0 s"),
         (0, "0 s"),
@@ -50,12 +50,12 @@ def test_durations_have_the_unit_that_fits(seconds, said):
         (3600, "1 h 0 min"),
     ],
 )
-def test_what_is_left_is_rounded_up(seconds, said):
-    assert humanize.countdown(seconds) == said
+def test_remaining_time_is_rounded_up(seconds, shown):
+    assert humanize.countdown(seconds) == shown
 
 
 @pytest.mark.parametrize(
-    "passed, said",
+    "passed, shown",
     [
         (-5, "just now"),
         (59, "just now"),
@@ -65,8 +65,8 @@ def test_what_is_left_is_rounded_up(seconds, said):
         (200_000, "2 days ago"),
     ],
 )
-def test_the_past_is_told_roughly(passed, said):
-    assert humanize.ago(1000, 1000 + passed) == said
+def test_past_times_are_rounded(passed, shown):
+    assert humanize.ago(1000, 1000 + passed) == shown
 
 
 def test_moments_are_in_utc():

@@ -1,9 +1,9 @@
-"""The rows of one owner."""
+"""The list of one owner's jobs."""
 
 import pytest
+from tests.http.live_server import Order
 from tests.http.pages.page_reader import Looked
-from tests.http.pages.press import Press
-from tests.http.serving import Order
+from tests.http.pages.sample_app import SampleApp
 
 from holdfast import App, BreakerPolicy, Downstream, Exponential, RetryPolicy
 from holdfast.http.pages import job_list
@@ -23,7 +23,7 @@ HOSTILE = [
 
 @pytest.fixture
 def press(serve, tmp_path):
-    return serve(served=Press(tmp_path / "press"))
+    return serve(served=SampleApp(tmp_path / "press"))
 
 
 def shown(serving, path="/", **params):
@@ -31,7 +31,7 @@ def shown(serving, path="/", **params):
     return [row.get("id").removeprefix("job-") for row in page.all("//ul[@id='rows']/li")]
 
 
-def test_rows_are_ones_own_newest_first(serving):
+def test_rows_are_the_owners_newest_first(serving):
     ids = [serving.enqueue() for _ in range(3)]
     other = serving.browser()
     foreign = serving.enqueue(client=other)
@@ -43,7 +43,7 @@ def test_rows_are_ones_own_newest_first(serving):
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_names_are_text_whatever_stands_in_them(press, name):
+def test_names_are_escaped(press, name):
     job_id = press.enqueue(meta={"filename": name, "mapping": name[:50], "bytes": 10})
 
     for path in ("/", f"/jobs/{job_id}"):
@@ -56,7 +56,7 @@ def test_names_are_text_whatever_stands_in_them(press, name):
         assert page.all("//script[not(@src)]") == []
 
 
-def test_an_id_with_odd_letters_can_be_opened_and_cancelled(serving):
+def test_an_id_with_special_characters_can_be_opened_and_cancelled(serving):
     job_id = serving.enqueue(id="a:b~c.d-e_f")
     page = Looked(serving.client.get("/"))
     (link,) = page.all("//a[contains(@class, 'row-name')]/@href")
@@ -96,7 +96,7 @@ def test_the_filter_is_in_the_address_and_on_the_server(serving):
     assert links[3].get("href") == "/?status=failed"
 
 
-def test_counts_say_what_they_are_counts_of(serving, monkeypatch):
+def test_counts_have_labels(serving, monkeypatch):
     monkeypatch.setattr(job_list, "COUNTED", 3)
     for _ in range(3):
         serving.enqueue()
@@ -111,7 +111,7 @@ def test_counts_say_what_they_are_counts_of(serving, monkeypatch):
     assert line == "4 are shown, newest first. Counts cover your newest 3 jobs."
 
 
-def test_pages_follow_each_other_and_the_first_is_always_one_step_away(serving, monkeypatch):
+def test_pages_link_to_the_next_and_to_the_first(serving, monkeypatch):
     monkeypatch.setattr(job_list, "PAGE_SIZE", 2)
     ids = [serving.enqueue() for _ in range(5)]
     seen, path = [], "/?status=active"
@@ -127,13 +127,13 @@ def test_pages_follow_each_other_and_the_first_is_always_one_step_away(serving, 
 
 
 @pytest.mark.parametrize("cursor", ["nonsense", "-1", "9" * 400, "x" * 5000, "%00"])
-def test_a_cursor_that_is_none_is_the_first_page(serving, cursor):
+def test_an_invalid_cursor_is_the_first_page(serving, cursor):
     job_id = serving.enqueue()
 
     assert shown(serving, cursor=cursor) == [job_id]
 
 
-def test_a_filter_that_leaves_nothing_says_so_and_leads_back(serving):
+def test_a_filter_without_matches_shows_that_and_a_link_back(serving):
     serving.enqueue()
 
     page = Looked(serving.client.get("/?status=failed"))
@@ -142,7 +142,7 @@ def test_a_filter_that_leaves_nothing_says_so_and_leads_back(serving):
     assert page.all("//*[@id='empty']//a/@href") == ["/"]
 
 
-def test_a_newcomer_sees_no_filter(serving):
+def test_a_new_user_sees_no_filter(serving):
     assert Looked(serving.client.get("/")).all("//nav[@aria-label='Filter by status']") == []
 
 
@@ -165,7 +165,7 @@ def test_buttons_are_there_only_where_they_work(press):
     assert "Scheduled" in page.row(later)
 
 
-def test_a_row_shows_what_is_known_of_the_file(press):
+def test_a_row_shows_the_known_facts_of_the_file(press):
     job_id = press.enqueue(meta={"filename": "a.pdf", "mapping": "layout", "bytes": 1536})
 
     row = Looked(press.client.get("/")).row(job_id)
@@ -174,7 +174,7 @@ def test_a_row_shows_what_is_known_of_the_file(press):
     assert "Queued" in row
 
 
-def test_while_a_downstream_is_held_a_banner_says_so_and_rows_are_no_failures(serving):
+def test_while_a_downstream_is_held_there_is_a_banner_and_rows_are_not_failed(serving):
     job_id = serving.enqueue()
     assert Looked(serving.client.get("/")).all("//*[@role='alert']") == []
     serving.run(serving.engine.downstreams.hold("mill"))
@@ -192,7 +192,7 @@ def test_while_a_downstream_is_held_a_banner_says_so_and_rows_are_no_failures(se
 
 
 def mill_app(mode, error):
-    """Return an app whose mill breaks at the first failure, and stays so for an hour."""
+    """Return an app whose breaker opens at the first failure, for an hour."""
     app = App("demo")
     breaker = BreakerPolicy(consecutive_failures=1, open_for=3600)
     policy = RetryPolicy(max_attempts=3, backoff=Exponential(base=7200, cap=7200, jitter=0))
@@ -217,7 +217,7 @@ def test_a_job_that_waits_for_its_retry_is_paused_while_the_breaker_is_open(serv
     assert page.buttons(job_id) == ["Cancel"]
 
 
-def test_while_jobs_fail_at_once_a_banner_says_so(serve):
+def test_in_fail_fast_mode_there_is_a_banner(serve):
     serving = serve(served=mill_app("fail_fast", ConnectionError("no mill")))
     assert Looked(serving.client.get("/")).all("//*[@role='alert']") == []
     serving.enqueue()
@@ -237,7 +237,7 @@ def test_while_jobs_fail_at_once_a_banner_says_so(serve):
     assert Looked(serving.client.get("/")).all("//*[@role='alert']") == []
 
 
-def test_an_address_of_rows_says_no_more_than_it_must():
+def test_the_url_of_rows_has_only_necessary_parameters():
     assert View().path() == "/"
     assert View("failed").path() == "/?status=failed"
     assert View("failed", "a&b").path(note="x") == "/?status=failed&cursor=a%26b&note=x"

@@ -5,8 +5,9 @@ import re
 from contextlib import contextmanager
 
 import pytest
+from tests.http.live_server import Order
 from tests.http.pages.page_reader import Looked
-from tests.http.serving import Order
+from tests.support import browser
 
 from holdfast import App, Exponential, Permanent, RetryLater, RetryPolicy
 from holdfast.jobs.model import JobStatus
@@ -16,7 +17,7 @@ HTMX = {"hx-request": "true", "hx-request-type": "partial"}
 
 
 def flaky_app():
-    """Return an app whose job asks to be tried again in an hour."""
+    """Return an app whose job raises RetryLater for an hour."""
     app = App("demo")
     policy = RetryPolicy(max_attempts=3, backoff=Exponential(base=3600, cap=7200, jitter=0))
 
@@ -59,7 +60,7 @@ def submit(serving, page, action, client=None):
 # -- forms -----------------------------------------------------------------------------------------
 
 
-def test_a_failed_job_is_retried_by_its_form_and_the_page_comes_back(serving):
+def test_a_failed_job_is_retried_by_its_form_and_the_page_is_shown_again(serving):
     job_id = serving.enqueue(Order(fails="GW_4XX"))
     serving.work()
     page = Looked(serving.client.get("/?status=failed"))
@@ -70,7 +71,7 @@ def test_a_failed_job_is_retried_by_its_form_and_the_page_comes_back(serving):
     assert answer.headers["location"] == "/?status=failed&note=retried"
     assert status_of(serving, job_id) is JobStatus.QUEUED
     back = Looked(serving.client.get(answer.headers["location"]))
-    assert "attempts are counted anew" in back.text("//*[@id='toast']")
+    assert "attempts are counted from one" in back.text("//*[@id='toast']")
 
 
 def test_a_waiting_job_is_cancelled_by_its_form(serving):
@@ -82,7 +83,7 @@ def test_a_waiting_job_is_cancelled_by_its_form(serving):
     assert status_of(serving, job_id) is JobStatus.CANCELLED
 
 
-def test_a_job_that_waits_for_its_retry_says_so_and_can_be_retried_now(serve):
+def test_a_job_that_waits_for_its_retry_shows_it_and_can_be_retried_now(serve):
     serving = serve(served=flaky_app())
     job_id = serving.enqueue()
     serving.work()
@@ -119,7 +120,7 @@ def test_retry_now_is_there_for_programs_too(serve):
     assert serving.client.post(f"/api/jobs/{failed}/retry-now").status_code == 409
 
 
-def test_a_form_that_comes_too_late_says_why_on_the_page_it_was_on(serving):
+def test_a_form_that_arrives_too_late_shows_the_reason_on_its_page(serving):
     job_id = serving.enqueue()
     page = Looked(serving.client.get(f"/jobs/{job_id}"))
     serving.work()
@@ -148,7 +149,7 @@ def test_retry_now_promises_nothing_while_the_downstream_is_held(serving):
     assert answer["job"]["held"] is True
 
 
-def test_a_job_whose_place_a_later_one_has_taken_says_so_when_it_is_retried(serving):
+def test_retrying_a_job_with_a_newer_duplicate_shows_the_reason(serving):
     first = serving.enqueue(Order(fails="GW_4XX"), dedup_key="same")
     serving.work()
     serving.enqueue(dedup_key="same")
@@ -167,7 +168,7 @@ def test_a_job_whose_place_a_later_one_has_taken_says_so_when_it_is_retried(serv
 
 
 @pytest.mark.parametrize("move", ["retry", "retry-now", "cancel"])
-def test_a_job_that_is_anothers_or_none_is_refused_alike(serving, move):
+def test_a_job_of_another_owner_and_an_unknown_job_are_refused_alike(serving, move):
     job_id = serving.enqueue()
     stranger = serving.browser()
 
@@ -208,7 +209,7 @@ def test_a_form_never_leads_to_another_site(serving):
 # -- one job ---------------------------------------------------------------------------------------
 
 
-def test_a_jobs_page_tells_its_attempts_and_events(serve):
+def test_a_jobs_page_shows_its_attempts_and_events(serve):
     serving = serve(served=flaky_app())
     job_id = serving.enqueue()
     serving.work()
@@ -222,20 +223,20 @@ def test_a_jobs_page_tells_its_attempts_and_events(serve):
     assert steps[0].startswith("Attempt 1 · Failed after")
     assert "The mill is being oiled. GW_UNAVAILABLE" in steps[0]
     assert "next attempt due 1 h 0 min later" in steps[0]
-    assert steps[1].startswith("Told to retry now")
+    assert steps[1].startswith("Retry now requested")
     assert steps[2].startswith("Attempt 2 · Failed")
     events = page.texts("//table[@class='events']//tbody/tr/td[2]")
     assert events[0] == "Queued"
     assert events.count("Attempt begun") == 2
 
 
-def test_a_job_that_was_not_tried_says_so(serving):
+def test_a_job_without_attempts_shows_that(serving):
     page = Looked(serving.client.get(f"/jobs/{serving.enqueue()}"))
 
     assert "Nothing was tried yet." in page.text("//article")
 
 
-def test_what_was_refused_at_the_door_says_so(serving):
+def test_a_refused_upload_shows_the_reason(serving):
     job_id = serving.enqueue(uploaded=True)
     serving.run(serving.engine.reject(job_id, "NOT_PDF", "No PDF."))
 
@@ -246,9 +247,9 @@ def test_what_was_refused_at_the_door_says_so(serving):
 
 
 @pytest.mark.parametrize("job_id", ["nothing", "%00", "a" * 300, "..", "<script>"])
-def test_a_job_that_is_not_there_is_a_page_that_says_so(serving, job_id):
+def test_an_unknown_job_is_an_error_page(serving, job_id):
     answer = serving.client.get(f"/jobs/{job_id}")
-    if job_id == "..":  # the client goes up to the front page by itself
+    if job_id == "..":  # the client follows the redirect to the front page
         assert answer.status_code == 200
         return
 
@@ -260,7 +261,9 @@ def test_a_job_that_is_not_there_is_a_page_that_says_so(serving, job_id):
 # -- live ------------------------------------------------------------------------------------------
 
 
-def test_a_page_knows_where_its_stream_begins(serving):
+def test_a_page_knows_where_its_stream_begins(serve):
+    browser.need(browser.HTMX)  # a page without it is a form
+    serving = serve()
     serving.enqueue()
     head = serving.run(serving.engine.store.last_sequence())
 
@@ -283,7 +286,7 @@ def test_htmx_gets_what_changes_and_nothing_else(serving):
         assert "HX-Request-Type" in part.headers["vary"]
 
 
-def test_the_board_asks_again_for_what_is_shown(serving):
+def test_the_board_reloads_the_shown_filter(serving):
     serving.enqueue()
 
     page = Looked(serving.client.get("/?status=active&note=retried"))
@@ -305,11 +308,11 @@ def test_a_refusal_reaches_htmx_in_a_header(serving):
     answer = serving.client.post("/jobs/nothing/cancel", headers=HTMX)
 
     assert answer.status_code == 403
-    said = json.loads(answer.headers["hx-trigger"])["holdfast:say"]["text"]
-    assert said == "This is not yours to see or change."
+    message = json.loads(answer.headers["hx-trigger"])["holdfast:say"]["text"]
+    assert message == "This is not yours to see or change."
 
 
-def test_while_the_database_is_away_people_get_a_page_that_says_so(serving):
+def test_during_an_outage_of_the_database_browsers_get_an_error_page(serving):
     with broken(serving, "ping"):
         answer = serving.client.get("/")
 
@@ -318,7 +321,7 @@ def test_while_the_database_is_away_people_get_a_page_that_says_so(serving):
     assert answer.headers["retry-after"] == "1"
 
 
-def test_while_the_database_is_away_a_form_says_so_too(serving):
+def test_during_an_outage_of_the_database_a_form_gets_an_error_page(serving):
     job_id = serving.enqueue()
     with broken(serving, "cancel"):
         answer = serving.client.post(f"/jobs/{job_id}/cancel")
@@ -348,7 +351,7 @@ BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
         ("DELETE", "/", 405, "That is not possible."),
     ],
 )
-def test_a_browser_is_refused_with_a_page_and_everybody_else_with_json(
+def test_a_browser_is_refused_with_a_page_and_other_clients_with_json(
     serving, method, path, status, heading
 ):
     page = Looked(serving.client.request(method, path, headers=BROWSER), status)
@@ -360,7 +363,7 @@ def test_a_browser_is_refused_with_a_page_and_everybody_else_with_json(
     assert answer.json()["error"]["message"] in page.text("//main")
 
 
-def test_a_used_link_says_where_another_comes_from(serving):
+def test_a_used_link_has_advice_for_a_new_one(serving):
     line = serving.client.get("/admin/enter?token=x").json()["error"]["message"]
 
     assert line == (
@@ -380,7 +383,7 @@ def test_a_form_that_is_sent_too_often_is_refused_with_a_page(serve):
     assert serving.client.post("/theme").json()["error"]["code"] == "RATE_LIMITED"
 
 
-def test_what_is_for_programs_is_json_even_for_a_browser(serving):
+def test_the_api_answers_json_even_to_a_browser(serving):
     for path in ("/api/nothing", "/api/jobs/x"):
         assert "error" in serving.client.get(path, headers=BROWSER).json()
 

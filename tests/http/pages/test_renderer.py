@@ -1,11 +1,11 @@
-"""What every page is put together from."""
+"""The common parts of every page."""
 
 from tests.http.pages.page_reader import Looked
-from tests.http.pages.press import Press
+from tests.http.pages.sample_app import SampleApp
 
 
 def press(serve, tmp_path):
-    return serve(served=Press(tmp_path / "press"))
+    return serve(served=SampleApp(tmp_path / "press"))
 
 
 def test_without_an_apps_part_the_front_page_is_the_rows(serving):
@@ -15,7 +15,7 @@ def test_without_an_apps_part_the_front_page_is_the_rows(serving):
     assert "Nothing here yet." in page.text("//*[@id='board']")
 
 
-def test_an_apps_part_stands_above_the_rows_in_its_own_words(serve, tmp_path):
+def test_an_apps_part_is_above_the_rows_with_its_own_texts(serve, tmp_path):
     serving = press(serve, tmp_path)
 
     page = Looked(serving.client.get("/"))
@@ -29,12 +29,12 @@ def test_an_apps_part_stands_above_the_rows_in_its_own_words(serve, tmp_path):
 
 
 def test_a_part_without_an_empty_state_shows_none(serve, tmp_path):
-    serving = serve(served=Press(tmp_path / "press").without_empty())
+    serving = serve(served=SampleApp(tmp_path / "press").without_empty())
 
     assert Looked(serving.client.get("/")).text("//*[@id='empty']") == ""
 
 
-def test_statuses_have_the_words_of_their_app(serve, tmp_path):
+def test_statuses_have_the_labels_of_their_app(serve, tmp_path):
     serving = press(serve, tmp_path)
     job_id = serving.enqueue(meta={"filename": "a"})
     serving.work()
@@ -68,7 +68,7 @@ def test_pages_are_private_and_have_the_strict_policy(serving):
     assert "unsafe" not in policy
 
 
-def test_no_page_needs_what_the_policy_forbids(serving):
+def test_no_page_violates_the_content_security_policy(serving):
     job_id = serving.enqueue()
     for path in ("/", f"/jobs/{job_id}", "/jobs/nothing"):
         page = Looked(serving.client.get(path), 403 if "nothing" in path else 200)
@@ -92,7 +92,7 @@ def test_the_theme_is_kept_in_a_cookie_and_works_without_script(serving):
     assert page.one("//*[@id='theme-button']").get("value") == "auto"
 
 
-def test_a_theme_that_is_none_is_the_first_and_leads_nowhere_else(serving):
+def test_an_unknown_theme_is_the_first_and_does_not_redirect_elsewhere(serving):
     for back in ("https://evil", "//evil", "/\\evil", "/jobs/../x", "javascript:1"):
         answer = serving.client.post("/theme", data={"theme": "<x>", "back": back})
 

@@ -1,4 +1,4 @@
-"""A job's history as its page tells it."""
+"""A job's history on its page."""
 
 from holdfast.errors import ErrorCode
 from holdfast.http.pages.timeline import lines_of, steps_of
@@ -16,7 +16,7 @@ def event(sequence, name, at, **fields):
     return JobEvent(sequence, "j", "demo.grind", "o", name, at, fields.pop("attempt", 1), **fields)
 
 
-def test_attempts_stand_in_their_order_with_errors_durations_and_delays():
+def test_attempts_are_in_order_with_errors_durations_and_delays():
     steps = steps_of(
         [
             attempt(1, 10, AttemptOutcome.RETRY, "It broke.", 5.0),
@@ -31,23 +31,23 @@ def test_attempts_stand_in_their_order_with_errors_durations_and_delays():
     assert (second.outcome, second.look, second.wait) == ("Succeeded", "done", None)
 
 
-def test_the_attempt_under_way_says_so():
+def test_the_running_attempt_is_marked():
     (step,) = steps_of([attempt(1, 10)], [])
 
     assert (step.outcome, step.look, step.took) == ("Running now", "running", None)
 
 
-def test_what_people_asked_for_stands_between_the_attempts():
+def test_manual_actions_are_shown_between_the_attempts():
     steps = steps_of(
         [attempt(1, 10, AttemptOutcome.FAILED, "No."), attempt(1, 30, AttemptOutcome.COMPLETE)],
         [event(2, EventName.MANUAL_RETRY, 20), event(3, EventName.EXPEDITED, 25)],
     )
 
-    titles = ["Attempt 1", "Retried by hand", "Told to retry now", "Attempt 1"]
+    titles = ["Attempt 1", "Retried by hand", "Retry now requested", "Attempt 1"]
     assert [step.title for step in steps] == titles
 
 
-def test_every_event_has_words():
+def test_every_event_has_a_label():
     lines = lines_of([event(number, name, number) for number, name in enumerate(EventName)])
 
     assert all(line.text and "_" not in line.text for line in lines)

@@ -1,4 +1,4 @@
-"""The wheel carries all that the pages need."""
+"""The wheel contains all files of the pages."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def expected(package, folder, *parts):
     }
 
 
-def test_templates_styles_and_what_comes_from_npm_are_in_it(tmp_path):
+def test_templates_styles_and_npm_assets_are_in_it(tmp_path):
     need(HTMX)
     names = names_in_wheel(ROOT, tmp_path)
 

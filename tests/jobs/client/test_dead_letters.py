@@ -9,7 +9,7 @@ from holdfast.errors import ErrorCode, Permanent
 from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.model import Failed, Finished, JobError, JobStatus
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.jobs.views import JobFilter

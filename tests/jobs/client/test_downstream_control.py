@@ -7,7 +7,7 @@ import pytest
 from holdfast.bootstrap import Engine
 from holdfast.jobs.client.downstream_control import DownstreamBusy, UnknownDownstream
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.breaker.transitions import CircuitState
 from holdfast.testing import VirtualClock

@@ -11,7 +11,7 @@ from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.client.enqueue import Enqueuer
 from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
 from holdfast.jobs.exceptions import UnknownKind
@@ -105,7 +105,7 @@ def test_one_invalid_request_refuses_all(tmp_path, bad, error):
     use(tmp_path, scenario)
 
 
-def test_a_twin_is_found_by_its_key_and_an_id_by_itself(tmp_path):
+def test_a_duplicate_is_found_by_its_key_and_by_its_id(tmp_path):
     async def scenario(enqueuer, store):
         first, twin = await enqueuer.enqueue(
             [JobRequest(send, Order(n), dedup_key="order-1") for n in (1, 2)]
@@ -185,7 +185,7 @@ def test_a_callers_open_transaction_does_not_block_its_own_enqueueing(tmp_path):
     async def scenario(enqueuer, store):
         theirs = apsw.Connection(str(store.path))
         theirs.execute("BEGIN IMMEDIATE")
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(20):
             await enqueuer.enqueue([JobRequest(fetch, Order(1, "a.org"))], theirs)
         assert await store.downstream("host:a.org") is None
         theirs.execute("COMMIT")

@@ -1,4 +1,4 @@
-"""The ids that jobs are given when the caller gives them none."""
+"""Generated job ids."""
 
 from uuid import RFC_4122, UUID
 

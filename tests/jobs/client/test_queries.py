@@ -55,7 +55,7 @@ def test_a_job_is_read_by_its_id_or_its_handle(tmp_path):
         handle = await engine.enqueue(send, 1, owner="ann")
         assert (await engine.get(handle)) == (await engine.get(handle.id))
         assert (await engine.get(handle)).owner == "ann"
-        assert await engine.get("nobody") is None
+        assert await engine.get("unknown") is None
 
     use(tmp_path, scenario)
 
@@ -164,8 +164,8 @@ def test_a_wait_does_not_read_for_every_change_of_other_jobs(tmp_path):
 
 def test_waiting_for_an_unknown_job_is_refused(tmp_path):
     async def scenario(engine):
-        for question in (engine.wait("nobody"), engine.result("nobody")):
-            with pytest.raises(UnknownJob, match="there is no job 'nobody'"):
+        for question in (engine.wait("unknown"), engine.result("unknown")):
+            with pytest.raises(UnknownJob, match="there is no job 'unknown'"):
                 await question
 
     use(tmp_path, scenario)
@@ -211,7 +211,7 @@ def test_a_result_of_another_type_is_refused(tmp_path):
     use(tmp_path, scenario)
 
 
-def test_a_job_without_a_result_says_why(tmp_path):
+def test_the_error_for_a_missing_result_has_the_reason(tmp_path):
     async def scenario(engine):
         handle = await engine.enqueue(send, 1)
         with pytest.raises(NotReady, match="is queued and has no result yet"):

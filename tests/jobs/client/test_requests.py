@@ -1,4 +1,4 @@
-"""Requests for jobs: options, times and ids, and what is refused before it is stored."""
+"""Requests for jobs: options, times and ids, and refusals before anything is stored."""
 
 import re
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from holdfast.errors import ErrorCode
 from holdfast.jobs.client.ids import new_ids
 from holdfast.jobs.client.requests import JobHandle, JobRequest, needs_now, prepare
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
 from holdfast.jobs.model import JobStatus, NewJob
 from holdfast.resilience.policy import RetryPolicy
@@ -138,7 +138,7 @@ def test_a_key_that_raises_refuses_the_job():
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "options, message",
     [
         ({"args": 3}, "arguments of invoices.send: must be a Order, got 3"),
         ({"args": Order("x")}, "arguments of invoices.send: number: expected int, got 'x'"),
@@ -172,10 +172,10 @@ def test_a_key_that_raises_refuses_the_job():
         ({"meta": {"x": object()}}, "meta of invoices.send: cannot be stored as JSON"),
     ],
 )
-def test_invalid_options_are_refused_with_field_and_value(options, said):
+def test_invalid_options_are_refused_with_field_and_value(options, message):
     error = refusal(**options)
     assert error.code is ErrorCode.VALIDATION_ERROR
-    assert re.search(said, str(error))
+    assert re.search(message, str(error))
 
 
 @pytest.mark.parametrize("options", [{"args": Order(1, "x" * 1000)}, {"meta": {"a": "x" * 1000}}])
@@ -194,6 +194,6 @@ def test_a_request_names_its_kind():
     assert JobRequest("invoices.send", {}).kind_name == "invoices.send"
 
 
-def test_a_handle_says_whether_the_job_is_new():
+def test_a_handle_has_whether_the_job_is_new():
     handle: JobHandle[str] = JobHandle("j1", "invoices.send", created=False)
     assert replace(handle, created=True) != handle

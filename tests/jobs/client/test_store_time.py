@@ -1,4 +1,4 @@
-"""The store's time, asked for once a minute."""
+"""The store's time, read once a minute."""
 
 import asyncio
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.jobs.declare.app import App, JobFunction, known_downstreams
 from holdfast.jobs.declare.context import JobContext
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.kinds import Isolation
 from holdfast.jobs.declare.retention import DOCUMENTS, Retention
 from holdfast.jobs.declare.validation import ValidationError
@@ -229,7 +229,7 @@ async def async_generator(ctx):
 
 
 @pytest.mark.parametrize(
-    "function, said",
+    "function, message",
     [
         (lambda ctx: None, "must be a function with a name"),
         (Callable_(), "must be a function with a name"),
@@ -238,8 +238,8 @@ async def async_generator(ctx):
         (async_generator, "job invoices.async_generator must return its result, not yield"),
     ],
 )
-def test_only_functions_can_be_declared(app, function, said):
-    with pytest.raises(TypeError, match=said):
+def test_only_functions_can_be_declared(app, function, message):
+    with pytest.raises(TypeError, match=message):
         app.job()(function)
     assert app.kinds == ()
 
@@ -271,7 +271,7 @@ def test_a_result_that_cannot_be_stored_is_refused(app):
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "options, message",
     [
         ({"name": ""}, "name must not be empty"),
         ({"name": "a b"}, "name must be letters, digits, '_' and '-'.* got 'a b'"),
@@ -295,8 +295,8 @@ def test_a_result_that_cannot_be_stored_is_refused(app):
         ({"retry": RetryPolicy(concurrency=ConcurrencyLimit(1))}, "retry: concurrency needs a"),
     ],
 )
-def test_a_bad_declaration_is_refused_with_field_and_value(app, options, said):
-    with pytest.raises((TypeError, ValueError), match=said):
+def test_a_bad_declaration_is_refused_with_field_and_value(app, options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
 
         @app.job(**options)
         def send(ctx): ...
@@ -337,7 +337,7 @@ def test_a_bad_name_of_an_app_is_refused(name):
         App(name)
 
 
-def test_an_app_shows_what_it_declares(app):
+def test_the_repr_of_an_app_shows_its_declarations(app):
     assert repr(app) == "<App invoices: no jobs>"
     app.job()(lambda_like)
     assert repr(app) == "<App invoices: invoices.lambda_like>"
@@ -347,8 +347,8 @@ def test_kinds_that_share_a_downstream_must_declare_it_alike(app):
     app.job("one", downstream=Downstream("gateway"))(lambda_like)
     app.job("two", downstream=Downstream("gateway"))(lambda_like)
     assert list(known_downstreams(app.kinds)) == ["gateway"]
-    said = r"invoices.one and invoices.three declare downstream 'gateway' differently"
-    with pytest.raises(ValueError, match=said):
+    message = r"invoices.one and invoices.three declare downstream 'gateway' differently"
+    with pytest.raises(ValueError, match=message):
         app.job("three", downstream=Downstream("gateway", concurrency=1))(lambda_like)
     assert len(app.kinds) == 2
 

@@ -26,10 +26,10 @@ def send(ctx, args): ...
 
 class Port:
     def __init__(self):
-        self.heard = []
+        self.notified = []
 
     def progress_noted(self, context):
-        self.heard.append(context)
+        self.notified.append(context)
 
 
 CLAIM = Claim(
@@ -103,12 +103,12 @@ def test_a_wrong_time_of_day_does_not_change_the_remaining_time():
     assert ctx.remaining() == pytest.approx(20)
 
 
-def test_the_port_is_notified_once_however_often_progress_is_called():
+def test_the_port_is_notified_once_for_many_calls_of_progress():
     port = Port()
     ctx = context(port)
     for step in range(10_001):
         ctx.progress(step / 10_000)
-    assert port.heard == [ctx]
+    assert port.notified == [ctx]
     assert ctx.take_progress() == (1.0, None)
 
 
@@ -119,7 +119,7 @@ def test_the_port_is_notified_again_after_progress_was_taken():
     assert ctx.take_progress() == (0.1, "reading")
     assert ctx.take_progress() is None
     ctx.progress(note="writing")
-    assert port.heard == [ctx, ctx]
+    assert port.notified == [ctx, ctx]
     assert ctx.take_progress() == (0.1, "writing")
     ctx.progress(0.9)
     assert ctx.take_progress() == (0.9, "writing")
@@ -149,7 +149,7 @@ def test_progress_from_many_threads_notifies_once():
         thread.start()
     for thread in threads:
         thread.join()
-    assert port.heard == [ctx]
+    assert port.notified == [ctx]
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), "half", True])

@@ -166,7 +166,7 @@ def test_an_int_is_accepted_as_a_float():
 
 
 @pytest.mark.parametrize(
-    "value, where, said",
+    "value, where, message",
     [
         (Order("7"), "number", "expected int, got '7'"),
         (Order(True), "number", "expected int, got True"),
@@ -187,13 +187,15 @@ def test_an_int_is_accepted_as_a_float():
         (Order(1, parts=[1, 1]), "parts", "[1, 1] becomes [1]"),
     ],
 )
-def test_a_field_that_would_be_decoded_differently_is_refused_by_name_and_value(value, where, said):
+def test_a_field_that_would_be_decoded_differently_is_refused_by_name_and_value(
+    value, where, message
+):
     with pytest.raises(ValidationError) as caught:
         codec(Order).encode(value)
     assert caught.value.field == where
     assert caught.value.code is ErrorCode.VALIDATION_ERROR
     assert str(caught.value).startswith(f"arguments of invoices.send: {where}: ")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [3, None, "x", Line(Decimal(1)), [Order(1)]])
@@ -218,15 +220,15 @@ def test_a_mapping_of_its_fields_is_accepted_for_a_class():
 
 
 @pytest.mark.parametrize(
-    "value, said",
+    "value, message",
     [
         ({"nmber": 1}, "nmber: Order has no such field, only anything, at, "),
         ({}, "Object missing required field `number`"),
         ({"number": "x"}, "number: expected int, got 'x'"),
     ],
 )
-def test_an_invalid_mapping_is_refused(value, said):
-    with pytest.raises(ValidationError, match=said):
+def test_an_invalid_mapping_is_refused(value, message):
+    with pytest.raises(ValidationError, match=message):
         codec(Order).encode(value)
 
 
@@ -253,7 +255,7 @@ def test_reference_cycles_are_refused():
 
 
 @pytest.mark.parametrize(
-    "text, said",
+    "text, message",
     [
         ('{"number":"x"}', "number: expected int, got 'x'"),
         ('{"number":1,"lines":[{"amount":[]}]}', r"lines\[0\].amount: .*got \[\]"),
@@ -262,8 +264,8 @@ def test_reference_cycles_are_refused():
         ('{"number":1,"extra":' + "[" * 100_000, "the stored text is not JSON"),
     ],
 )
-def test_stored_text_that_is_no_longer_valid_is_refused_by_field(text, said):
-    with pytest.raises(ValidationError, match=said):
+def test_stored_text_that_is_no_longer_valid_is_refused_by_field(text, message):
+    with pytest.raises(ValidationError, match=message):
         codec(Order).decode(text)
 
 

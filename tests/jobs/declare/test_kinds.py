@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.kinds import Hook, JobKind
 from holdfast.jobs.downstreams.record import Admission
 from holdfast.jobs.model import Claim, Lease

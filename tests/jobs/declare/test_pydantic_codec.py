@@ -58,7 +58,7 @@ def test_a_mapping_of_its_fields_is_accepted():
 
 
 @pytest.mark.parametrize(
-    "value, where, said",
+    "value, where, message",
     [
         ({"orderNumber": "x"}, "orderNumber", "got 'x'"),
         ({"orderNumber": 1, "lines": [{"amount": "y"}]}, "lines[0].amount", "got 'y'"),
@@ -67,13 +67,13 @@ def test_a_mapping_of_its_fields_is_accepted():
     ],
 )
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
-def test_an_invalid_field_is_refused_by_name_and_value(value, where, said):
+def test_an_invalid_field_is_refused_by_name_and_value(value, where, message):
     with pytest.raises(ValidationError) as caught:
         PydanticCodec(Order, SUBJECT).encode(value)
     assert caught.value.field == where
     assert caught.value.code is ErrorCode.VALIDATION_ERROR
     assert str(caught.value).startswith(f"{SUBJECT}: {where}: ")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @dataclass

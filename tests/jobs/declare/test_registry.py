@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import ErrorInfo, Permanent
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.exceptions import UnknownKind
 from holdfast.jobs.model import Job

@@ -19,7 +19,7 @@ def test_by_default_dead_letters_stay_until_a_person_decides():
     assert statuses == [JobStatus.COMPLETE, JobStatus.CANCELLED]
 
 
-def test_no_limit_is_no_rule():
+def test_without_a_limit_there_is_no_rule():
     assert FOREVER.rules("a.b") == ()
 
 
@@ -29,7 +29,7 @@ def test_a_count_alone_is_a_rule():
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "options, message",
     [
         ({"complete_for": -1}, "complete_for must be at least 0, got -1"),
         ({"failed_for": "1h"}, "failed_for must be a number, got '1h'"),
@@ -38,6 +38,6 @@ def test_a_count_alone_is_a_rule():
         ({"on_deleted": "rm"}, "on_deleted must be callable, got 'rm'"),
     ],
 )
-def test_a_bad_declaration_is_refused_with_field_and_value(options, said):
-    with pytest.raises((TypeError, ValueError), match=said):
+def test_a_bad_declaration_is_refused_with_field_and_value(options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
         Retention(**options)

@@ -23,7 +23,7 @@ def test_a_validation_error_is_permanent_and_a_value_error():
     assert categorize(error) is Category.PERMANENT
 
 
-def test_a_payload_over_the_limit_says_what_to_do():
+def test_the_error_for_a_payload_over_the_limit_has_advice():
     error = PayloadTooLarge("arguments of a.b", 300, 200)
     assert error.code is ErrorCode.TOO_LARGE
     assert (error.size, error.limit) == (300, 200)
@@ -65,7 +65,7 @@ def test_a_field_path_has_dots_and_brackets():
 
 
 @pytest.mark.parametrize(
-    "message, given, where, said",
+    "message, given, where, expected",
     [
         ("Expected `int`, got `str` - at `$.a[1].b`", {"a": [0, {"b": "x"}]}, "a[1].b", "'x'"),
         ("Expected `int`, got `str` - at `$[0]`", ["x"], "[0]", "expected int, got 'x'"),
@@ -75,7 +75,7 @@ def test_a_field_path_has_dots_and_brackets():
         ("Expected `int`, got `str` - at `$.a[5]`", {"a": []}, "a[5]", "Expected `int`, got"),
     ],
 )
-def test_a_codecs_message_gets_field_and_value(message, given, where, said):
+def test_a_codecs_message_gets_field_and_value(message, given, where, expected):
     error = validation_error("s", message, given)
     assert error.field == where
-    assert said in str(error)
+    assert expected in str(error)

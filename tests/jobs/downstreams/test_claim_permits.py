@@ -62,6 +62,12 @@ def test_a_trial_permit_lasts_as_long_as_its_lease():
     assert grant(trying, 9, later, trial_leases=leases).permits == ()
 
 
+def test_a_trial_permit_ends_with_its_attempt():
+    trying = grant(opened(), 9, NOW + 30).record
+    assert len(grant(trying, 9, NOW + 31, trial_leases={2: NOW + 99}).permits) == 1
+    assert len(grant(trying, 9, NOW + 31, trial_leases={}).permits) == 2
+
+
 def test_fail_fast_refuses_while_open_and_beyond_the_trials():
     fast = opened(mode=HoldMode.FAIL_FAST)
     assert not fast.holds_at(NOW)

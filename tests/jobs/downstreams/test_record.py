@@ -2,11 +2,19 @@
 
 from dataclasses import replace
 
-from tests.support.downstreams import NOW, admissions, opened, record, report
+from tests.support.downstreams import NOW, POLICY, admissions, opened, record, report
 
 from holdfast.jobs.downstreams.claim_permits import grant
-from holdfast.jobs.downstreams.record import Admission, Verdict, judge
-from holdfast.resilience.breaker.transitions import CircuitState
+from holdfast.jobs.downstreams.record import (
+    Admission,
+    CallReport,
+    TrialRetry,
+    Verdict,
+    judge,
+    probe_from,
+    with_circuit,
+)
+from holdfast.resilience.breaker.transitions import Cause, CircuitState, Permit, move
 from holdfast.resilience.policy import BreakerPolicy
 
 
@@ -95,15 +103,48 @@ def test_calls_at_one_time_share_a_bucket_also_when_the_clock_steps_back():
     assert back.window == ((one.window[0][0], 4, 1),)
 
 
-def test_a_successful_trial_is_recorded_even_after_the_circuit_reopened():
-    granted = grant(opened(), 2, NOW + 31)
-    assert [permit.well_at for _, permit in granted.permits] == [None, None]
-    trying = granted.record
-    generation = trying.circuit.generation
-    failed = judge(trying, [report(Verdict.FAILURE, generation, 1)], NOW + 32)
-    assert failed.well_at is None
-    noted = judge(failed, [report(Verdict.SUCCESS, generation, 2)], NOW + 33)
-    assert noted.well_at == NOW + 33
-    assert noted.circuit == failed.circuit
-    ((_, again), *_) = grant(noted, 1, NOW + 70).permits
-    assert again.well_at == NOW + 33
+def failed_trial(trying, number=1, ready_at=NOW + 100, job="j1"):
+    return CallReport(
+        "gateway",
+        Permit(trying.circuit.generation, number),
+        Verdict.FAILURE,
+        retry=TrialRetry(job, 1, ready_at),
+    )
+
+
+def test_jobs_of_failed_trials_are_remembered_until_it_closes_or_they_are_due():
+    trying = grant(opened(), 2, NOW + 30).record
+    both = [failed_trial(trying, 1), failed_trial(trying, 2, NOW + 300, "j2")]
+    waiting = judge(trying, both, NOW + 31)
+    assert [retry.job_id for retry in waiting.trial_retries] == ["j1", "j2"]
+    assert waiting.released_trials() == ()
+    again = grant(waiting, 2, NOW + 150).record
+    later = judge(again, [failed_trial(again, 1, NOW + 400, "j3")], NOW + 151)
+    assert [retry.job_id for retry in later.trial_retries] == ["j2", "j3"]
+    closed = with_circuit(later, move(later.circuit, Cause.RESET, POLICY, NOW + 152), NOW + 152)
+    assert closed.released_trials() == later.trial_retries
+
+
+def test_a_success_and_a_trial_without_a_verdict_leave_no_retry_behind():
+    trying = grant(opened(), 2, NOW + 30).record
+    for verdict in (Verdict.SUCCESS, Verdict.NEITHER):
+        ended = replace(failed_trial(trying), verdict=verdict)
+        assert judge(trying, [ended], NOW + 31).trial_retries == ()
+
+
+def test_a_passing_probe_waits_longer_after_each_failed_round_of_trials():
+    current, now, waits = opened(), NOW, []
+    assert probe_from(current, 2.0) <= now
+    for _ in range(5):
+        now += POLICY.open_for
+        trying = grant(current, 1, now).record
+        current = judge(trying, [failed_trial(trying)], now)
+        waits.append(probe_from(current, 2.0) - now)
+    assert waits == [4.0, 8.0, 16.0, POLICY.open_for, POLICY.open_for]
+    closed = with_circuit(current, move(current.circuit, Cause.RESET, POLICY, now), now)
+    assert closed.failed_rounds == 0
+
+
+def test_a_passing_probe_need_not_wait_while_a_person_holds_it():
+    held = with_circuit(opened(), move(opened().circuit, Cause.HOLD, POLICY, NOW), NOW)
+    assert probe_from(replace(held, failed_rounds=9), 2.0) == 0.0

@@ -1,12 +1,18 @@
 """Records are decoded from their rows as they were."""
 
+import json
 from dataclasses import fields, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings, HoldMode
+from holdfast.jobs.downstreams.record import (
+    DownstreamRecord,
+    DownstreamSettings,
+    HoldMode,
+    TrialRetry,
+)
 from holdfast.jobs.downstreams.record_columns import (
     StoredDownstream,
     dump_downstream,
@@ -37,7 +43,8 @@ settings = st.builds(
     | st.builds(
         BreakerPolicy,
         consecutive_failures=st.integers(1, 9),
-        failure_rate=st.floats(0, 1),
+        failure_rate=st.floats(0.01, 1),
+        rate_rule=st.sampled_from(["above", "at_least"]),
         window_seconds=st.none() | st.floats(1, 600),
         trial_timeout=st.none() | st.floats(1, 9),
     ),
@@ -52,7 +59,8 @@ settings = st.builds(
 def test_a_record_is_decoded_as_it_was(circuit, its_settings, version, last_error):
     window = ((1, 2, 1), (2, 5, 0))
     record = DownstreamRecord(
-        its_settings, circuit, window, 12.5, 3, 99.25, version, last_error, 7.5
+        its_settings, circuit, window, 12.5, 3, 99.25, version, last_error, 4,
+        (TrialRetry("j1", 7, 12.5), TrialRetry("j2", 1, 99.0)),
     )  # fmt: skip
     row = dump_downstream(record)
     assert load_downstream(row) == record
@@ -71,6 +79,24 @@ def test_excluded_error_types_are_not_stored():
     policy = BreakerPolicy(exclude=(ValueError,))
     text = dump_settings(DownstreamSettings("gateway", policy))
     assert load_settings("gateway", text).breaker == replace(policy, exclude=())
+
+
+def test_settings_of_the_release_without_a_rate_rule_are_read_and_it_reads_ours():
+    policy = BreakerPolicy(failure_rate=0.5, rate_rule="at_least")
+    data = json.loads(dump_settings(DownstreamSettings("gateway", policy)))
+    assert "rate_rule" not in data["breaker"]
+    del data["rate_rule"]
+    assert load_settings("gateway", json.dumps(data)).breaker == replace(policy, rate_rule="above")
+
+
+def test_a_record_of_the_release_without_trial_retries_is_read_and_it_reads_ours():
+    row = dump_downstream(DownstreamRecord(DownstreamSettings("gateway"), failed_rounds=2))
+    data = json.loads(row.record)
+    assert "well_at" in data
+    for key in ("failed_rounds", "trial_retries"):
+        del data[key]
+    old = load_downstream(replace(row, record=json.dumps(data)))
+    assert (old.failed_rounds, old.trial_retries) == (0, ())
 
 
 def test_a_row_has_the_columns_that_a_claim_uses():

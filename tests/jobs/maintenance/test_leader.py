@@ -3,14 +3,13 @@
 import asyncio
 from random import Random
 
-from tests.support.waiting import Calls
 from tests.support.workers import SOON, EventLog, rig
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.job_events import LeaderChanged, ServiceRan, StoreBack, StoreLost
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
-from holdfast.jobs.maintenance.leader import LEADERSHIP, Maintenance
+from holdfast.jobs.maintenance.leader import LEADERSHIP, Maintenance, declared_leadership
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import StoreClosed, StoreUnavailable
 
@@ -50,6 +49,10 @@ def maintain(store, holder, log, options=BRISK):
     )  # fmt: skip
 
 
+def rescues(log):
+    return [event for event in log.of(ServiceRan) if event.name == "rescue"]
+
+
 async def ended(task):
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -60,15 +63,21 @@ def test_one_of_two_leads_and_the_other_follows_when_it_resigns(tmp_path):
         async with rig(tmp_path, App("a")) as it:
             first, second = maintain(it.store, "one", it.told), maintain(it.store, "two", it.told)
             leading = asyncio.create_task(first.run())
-            await it.told.wait(LeaderChanged, lambda event: event.name == "one" and event.leads)
+            await it.told.wait(LeaderChanged, lambda event: event.name == "one", count=2)
             following = asyncio.create_task(second.run())
             await it.told.wait(ServiceRan, lambda event: event.name == "rescue", count=3)
-            assert (first.leads, second.leads) == (True, False)
+            assert {event.name for event in it.told.of(LeaderChanged)} == {"one"}
             await ended(leading)
-            await it.told.wait(LeaderChanged, lambda event: event.name == "two" and event.leads)
-            assert not first.leads
+            await it.told.wait(LeaderChanged, lambda event: event.name == "two", count=2)
             await ended(following)
-            assert await it.store.lead(LEADERSHIP, "three", 1.0) is not None
+            for leadership in (LEADERSHIP, declared_leadership(())):
+                changes = [
+                    (event.name, event.leads)
+                    for event in it.told.of(LeaderChanged)
+                    if event.leadership == leadership
+                ]
+                assert changes == [("one", True), ("one", False), ("two", True), ("two", False)]
+                assert await it.store.lead(leadership, "three", 1.0) is not None
 
     asyncio.run(go())
 
@@ -89,13 +98,17 @@ def test_a_leader_that_lost_the_lease_stops_its_services(tmp_path):
         async with rig(tmp_path, App("a")) as it:
             robbed = maintain(it.store, "one", it.told)
             task = asyncio.create_task(robbed.run())
-            await it.told.wait(ServiceRan)
+            await it.told.wait(ServiceRan, lambda event: event.name == "rescue")
             await it.store.resign(LEADERSHIP, "one")
             await it.store.lead(LEADERSHIP, "thief", 60.0)
             await it.told.wait(LeaderChanged, lambda event: not event.leads)
-            seen = len(it.told.of(ServiceRan))
-            await Calls(it.store, "lead").more(5)
-            assert len(it.told.of(ServiceRan)) == seen
+            seen = len(rescues(it.told))
+            await it.told.wait(
+                ServiceRan,
+                lambda event: event.name == "retention",
+                count=len(it.told.of(ServiceRan)) + 5,
+            )
+            assert len(rescues(it.told)) == seen
             await ended(task)
 
     asyncio.run(go())
@@ -130,13 +143,32 @@ def test_a_failing_service_does_not_stop_the_others(tmp_path, caplog):
             log = EventLog()
             task = asyncio.create_task(maintain(store, "one", log).run())
             await log.wait(ServiceRan, lambda event: event.name == "deadlines", count=3)
-            assert not [event for event in log.of(ServiceRan) if event.name == "rescue"]
+            assert not rescues(log)
             store.failing = set()
             await log.wait(ServiceRan, lambda event: event.name == "rescue")
             await ended(task)
 
     asyncio.run(go())
     assert "rescue failed" in caplog.text
+
+
+def test_an_unexpected_error_ends_no_leadership(tmp_path, caplog):
+    async def go():
+        async with rig(tmp_path, App("a")) as it:
+            store = Troubled(it.store)
+            store.error = ZeroDivisionError("a bug")
+            log = EventLog()
+            task = asyncio.create_task(maintain(store, "one", log).run())
+            await log.wait(LeaderChanged, count=2)
+            store.failing = {"lead"}
+            await log.wait(LeaderChanged, lambda event: not event.leads, count=2)
+            store.failing = set()
+            await log.wait(LeaderChanged, lambda event: event.leads, count=4)
+            assert not task.done()
+            await ended(task)
+
+    asyncio.run(go())
+    assert f"one could not lead {LEADERSHIP}" in caplog.text
 
 
 def test_it_ends_with_its_store(tmp_path):

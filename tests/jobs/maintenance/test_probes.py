@@ -9,7 +9,7 @@ import pytest
 from tests.support.workers import rig
 
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.downstreams.record import with_circuit
 from holdfast.jobs.job_events import CircuitMoved, ProbeRan
 from holdfast.jobs.maintenance.probes import Probes
@@ -114,6 +114,23 @@ def test_probes_run_only_while_open_and_as_often_as_declared(tmp_path):
             clock.advance(10)
             await probes.round()
             assert len(asked) == 2
+
+    asyncio.run(go())
+
+
+def test_after_failed_trials_the_next_probe_waits(tmp_path):
+    async def go():
+        async with rig(tmp_path, probed(lambda: True, probe_every=10.0)) as it:
+            await tripped(it.store)
+            await it.store.write_downstream(
+                replace(await it.store.downstream("gw"), failed_rounds=1)
+            )
+            assert await service(it, VirtualClock()).round() == 0
+            assert it.told.of(ProbeRan) == []
+            record = await it.store.downstream("gw")
+            earlier = replace(record.circuit, open_until=record.circuit.open_until - 20)
+            await it.store.write_downstream(replace(record, circuit=earlier))
+            assert await service(it, VirtualClock()).round() == 1
 
     asyncio.run(go())
 

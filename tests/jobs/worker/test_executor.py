@@ -1,4 +1,4 @@
-"""The pipeline: whatever happens to an attempt ends in one report, or in none where it must."""
+"""The pipeline: every attempt ends in one report, or in none if its lease is lost."""
 
 import asyncio
 from random import Random
@@ -9,22 +9,21 @@ from tests.support.workers import claim
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.errors import ErrorCode
 from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.context import CancelReason, JobCancelled
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.downstreams.record import (
     Admission,
     CallReport,
     RefusedPermit,
-    TrialPermit,
+    TrialRetry,
     Verdict,
 )
 from holdfast.jobs.model import (
-    Attempt,
     Cancelled,
     Completed,
     DeadLetterReason,
     Failed,
-    JobError,
     Released,
     Retry,
 )
@@ -41,7 +40,7 @@ PERMIT = {"downstream": "gw", "permit": Permit(4, 2), "admission": Admission.TRI
 
 
 class NoStore:
-    """A store that keeps late results, and knows nothing of earlier attempts."""
+    """A store that records late results and has no earlier attempts."""
 
     def __init__(self):
         self.late = []
@@ -58,7 +57,7 @@ class NoStore:
 
 
 class Bench:
-    """An executor, and what it told."""
+    """An executor and its events."""
 
     def __init__(self, clock=None):
         self.clock = clock or VirtualClock()
@@ -67,6 +66,7 @@ class Bench:
         self.interrupted = []
         self.executor = Executor(
             self.store, clock=self.clock, rng=Random(1), threads=HandlerThreads("t"), children=None,
+            payload_limit=PAYLOAD_LIMIT,
             on_ended=self.ended.append, on_interrupt=lambda: self.interrupted.append(1),
         )  # fmt: skip
 
@@ -92,7 +92,7 @@ async def fine(ctx):
 
 
 def plainly(function):
-    """Return a plain function that returns what an async one does: a coroutine."""
+    """Return a plain function that returns a coroutine."""
 
     def plain(ctx):
         return function(ctx)
@@ -100,7 +100,7 @@ def plainly(function):
     return plain
 
 
-def test_an_answer_is_encoded_and_speaks_for_the_downstream():
+def test_a_result_is_encoded_and_counts_as_a_success_of_the_downstream():
     report = Bench().execute(Bench().run(fine, **PERMIT))
     assert report.outcome == Completed('{"a":1}')
     assert report.report.verdict is Verdict.SUCCESS
@@ -126,7 +126,7 @@ def test_a_refused_admission_fails_without_a_call():
     assert report.report is None
 
 
-def test_a_refused_admission_fails_with_the_error_that_its_downstream_met_last():
+def test_a_refused_admission_fails_with_the_last_error_of_its_downstream():
     bench = Bench()
     permit = RefusedPermit(4, code=ErrorCode.GW_5XX)
     run = bench.run(fine, downstream="gw", admission=Admission.REFUSED, permit=permit)
@@ -137,28 +137,37 @@ def test_a_refused_admission_fails_with_the_error_that_its_downstream_met_last()
     assert report.report is None
 
 
-def test_a_trial_that_its_downstream_fails_is_not_held_against_the_job():
+def test_a_failed_trial_says_which_job_waits_for_the_breaker_to_close():
+    async def down(ctx):
+        bench.clock.advance(2)
+        raise ConnectionError("refused")
+
+    bench = Bench()
+    report = bench.execute(bench.run(down, attempt=2, max_attempts=3, **PERMIT))
+    assert isinstance(report.outcome, Retry)
+    retry = TrialRetry("j1", 7, 1002.0 + report.outcome.after)
+    failed = CallReport("gw", Permit(4, 2), Verdict.FAILURE, ErrorCode.GW_UNAVAILABLE, retry)
+    assert report.report == failed
+
+
+def test_a_trial_that_fails_with_the_last_attempt_ends_its_job():
     async def down(ctx):
         raise ConnectionError("refused")
 
     bench = Bench()
     report = bench.execute(bench.run(down, attempt=3, max_attempts=3, **PERMIT))
-    assert isinstance(report.outcome, Retry)
-    assert not report.outcome.counted
-    assert report.report == CallReport(
-        "gw", Permit(4, 2), Verdict.FAILURE, ErrorCode.GW_UNAVAILABLE
-    )
+    assert report.outcome.dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
+    assert (report.report.verdict, report.report.retry) == (Verdict.FAILURE, None)
 
 
-def test_a_trial_that_runs_into_its_time_is_not_held_against_the_job_either():
+def test_a_trial_that_runs_into_its_time_counts_too():
     async def hang(ctx): ...
 
     bench = Bench()
     run = bench.run(hang, timeout=5, attempt=3, max_attempts=3, **PERMIT)
     run.stop_reason = CancelReason.TIMEOUT
     report = bench.execute(run)
-    assert isinstance(report.outcome, Retry)
-    assert not report.outcome.counted
+    assert report.outcome.dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
     assert report.report.verdict is Verdict.FAILURE
 
 
@@ -193,7 +202,7 @@ def test_a_status_of_the_downstream_is_kept_with_the_attempt():
     assert report.report.verdict is Verdict.FAILURE
 
 
-def test_a_run_that_was_cut_before_it_started_is_handed_back():
+def test_a_run_that_was_stopped_before_it_started_is_released():
     bench = Bench()
     run = bench.run(fine, **PERMIT)
     run.stop_reason = CancelReason.SHUTDOWN
@@ -202,7 +211,7 @@ def test_a_run_that_was_cut_before_it_started_is_handed_back():
     assert report.report.verdict is Verdict.NEITHER
 
 
-def test_a_handler_that_gives_up_by_itself_is_cancelled():
+def test_a_handler_that_raises_job_cancelled_is_cancelled():
     async def quits(ctx):
         raise JobCancelled(ctx.job_id, CancelReason.REQUESTED)
 
@@ -232,7 +241,7 @@ def test_under_a_lost_lease_only_an_answer_is_reported(has_result):
     assert (bench.execute(run) is not None) is has_result
 
 
-def test_a_task_that_is_torn_down_from_outside_hands_its_job_back():
+def test_a_task_that_is_cancelled_from_outside_releases_its_job():
     async def forever(ctx):
         await asyncio.sleep(600)
 
@@ -297,7 +306,7 @@ def test_a_handler_that_raises_generator_exit_has_failed(blocking):
     assert "GeneratorExit" in report.outcome.error.message
 
 
-def test_a_run_that_is_thrown_away_reports_nothing():
+def test_a_discarded_run_reports_nothing():
     async def hang(ctx):
         await Never()
 
@@ -348,49 +357,7 @@ def test_a_coroutine_that_a_plain_function_returns_is_awaited_and_can_be_cut():
     assert run.report.outcome == Released(reason="shutdown")
 
 
-@pytest.mark.parametrize(
-    "attempts, counted",
-    [([], False), ([Attempt("j1", 1, 6, "w", 40.0, error=JobError("GW_5XX", "x"))], True)],
-)
-@pytest.mark.parametrize("slow", [False, True])
-def test_a_trial_counts_where_its_downstream_was_well_since_the_job_failed(attempts, counted, slow):
-    async def earlier(job_id):
-        return attempts
-
-    async def down(ctx):
-        if slow:
-            run.stop_reason = CancelReason.TIMEOUT
-        raise ConnectionError("refused")
-
-    bench = Bench()
-    bench.store.attempts = earlier
-    permit = {**PERMIT, "permit": TrialPermit(4, 2, well_at=50.0)}
-    run = bench.run(down, timeout=5, attempt=2, max_attempts=9, **permit)
-    assert bench.execute(run).outcome.counted is counted
-
-
-def test_a_trial_does_not_count_where_the_store_cannot_say_whose_failure_it_is():
-    async def down(ctx):
-        raise ConnectionError("refused")
-
-    bench = Bench()
-    permit = {**PERMIT, "permit": TrialPermit(4, 2, well_at=50.0)}
-    assert not bench.execute(bench.run(down, **permit)).outcome.counted
-
-
-def test_a_trial_that_is_cut_before_it_began_is_handed_back():
-    async def earlier(job_id):
-        run.stop_reason = CancelReason.SHUTDOWN
-        return []
-
-    bench = Bench()
-    bench.store.attempts = earlier
-    permit = {**PERMIT, "permit": TrialPermit(4, 2, well_at=50.0)}
-    run = bench.run(fine, **permit)
-    assert bench.execute(run).outcome == Released(reason="shutdown")
-
-
-def test_a_hook_that_is_async_is_asked_first_and_a_cut_meanwhile_is_heeded():
+def test_a_stop_during_an_async_hook_prevents_the_handler():
     async def there(ctx, args):
         run.stop_reason = CancelReason.SHUTDOWN
 
@@ -445,7 +412,7 @@ def test_the_sooner_of_timeout_and_deadline_ends_a_run():
     assert "work" in repr(past)
 
 
-def test_time_can_be_counted_anew_but_a_deadline_stays():
+def test_the_timeout_can_be_restarted_but_a_deadline_stays():
     bench = Bench()
     run = bench.run(fine, timeout=5.0, deadline_at=1007.0)
     run.count_from(1.0)

@@ -1,4 +1,4 @@
-"""What is kept of the exception that ended an attempt."""
+"""The stored form of the exception that ended an attempt."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import Category, ErrorCode, ErrorInfo, HoldfastError, Permanent, RetryRule
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.downstreams.record import Verdict
 from holdfast.jobs.worker.failure import of_code, summarize
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
@@ -56,7 +56,7 @@ def test_a_base_exception_is_an_unknown_failure(error):
     assert failure.verdict is Verdict.NEITHER
 
 
-def test_a_failure_found_by_holdfast_says_nothing_about_the_downstream():
+def test_a_failure_found_by_holdfast_does_not_count_for_the_downstream():
     assert of_code(ErrorCode.UNKNOWN).verdict is Verdict.NEITHER
     assert of_code(ErrorCode.UNKNOWN, final=True).diagnosis.retry is RetryRule.NEVER
     assert of_code(ErrorCode.MEMORY_ERROR).message
@@ -71,7 +71,7 @@ class Unpaid(HoldfastError):
 
 
 @pytest.mark.parametrize(
-    "error, category, said",
+    "error, category, expected",
     [
         (Permanent("DECLINED", "Ask your bank."), Category.PERMANENT, "Ask your bank."),
         (Permanent("DECLINED"), Category.PERMANENT, "DECLINED"),
@@ -81,7 +81,7 @@ class Unpaid(HoldfastError):
         (Unpaid("not yet"), Category.PERMANENT, "not yet"),
     ],
 )
-def test_a_code_of_the_app_is_kept_and_its_category_holds(error, category, said):
+def test_a_code_of_the_app_is_kept_and_its_category_holds(error, category, expected):
     errors = [
         ErrorInfo("UNPAID", "It is not paid."),
         ErrorInfo("BANK_BUSY", "The bank is busy.", 503, Category.TRANSIENT),
@@ -93,4 +93,4 @@ def test_a_code_of_the_app_is_kept_and_its_category_holds(error, category, said)
 
     failure = summarize(error, pay.kind, 0.0)
     assert failure.diagnosis.category is category
-    assert (failure.error.code, failure.message) == (error.code, said)
+    assert (failure.error.code, failure.message) == (error.code, expected)

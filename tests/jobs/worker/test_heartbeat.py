@@ -1,4 +1,4 @@
-"""Heartbeats: every lease in one statement, from a thread that nothing else can block."""
+"""Heartbeats: all leases in one statement, from their own thread."""
 
 import asyncio
 import time
@@ -19,12 +19,22 @@ from holdfast.testing import VirtualClock
 
 
 class Scripted:
-    """The store's part of a heartbeat, answering as it is told."""
+    """The store's part of a heartbeat, with scripted answers."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
         self.calls = []
         self.closed = False
+        self.registrations = []
+        self.to_cancel = ()
+
+    async def register(self, worker_id):
+        answer = self.registrations.pop(0) if self.registrations else None
+        if answer is not None:
+            raise answer
+
+    async def cancel_requests(self, worker_id):
+        return self.to_cancel
 
     async def extend(self, leases, lease_seconds, *, now=None):
         self.calls.append((list(leases), lease_seconds))
@@ -47,26 +57,26 @@ def a_run(clock, held_until=10.0, **fields):
 
 
 def beating(store, runs, clock, told=None, extend_every=3.0):
-    heard = []
+    changes = []
     listeners = [] if told is None else [told]
     heartbeat = Heartbeat(
-        lambda: store, dict(enumerate(runs)), lease_seconds=10.0,
+        "w", lambda: store, dict(enumerate(runs)), lease_seconds=10.0,
         extend_every=extend_every, clock=clock,
-        outage=Outage("w", clock, listeners), on_change=heard.append,
+        outage=Outage("w", clock, listeners), on_change=changes.append,
     )  # fmt: skip
-    return heartbeat, heard
+    return heartbeat, changes
 
 
 def test_all_leases_are_extended_in_one_statement():
     clock = VirtualClock()
     store, runs = Scripted(), {a_run(clock, job_id="a"), a_run(clock, job_id="b")}
-    heartbeat, heard = beating(store, runs, clock)
+    heartbeat, changes = beating(store, runs, clock)
     clock.advance(4)
     assert clock.run(heartbeat.beat()) == LeaseChanges()
     ((leases, seconds),) = store.calls
     assert ({lease.job_id for lease in leases}, seconds) == ({"a", "b"}, 10.0)
     assert {run.held_until for run in runs} == {14.0}
-    assert heard == []
+    assert changes == []
 
 
 def test_without_leases_the_store_is_left_alone():
@@ -81,8 +91,8 @@ def test_an_outage_does_not_outlast_the_leases_that_showed_it():
     store = Scripted(StoreUnavailable("gone"))
     held, outage = {"j1": a_run(clock)}, Outage("w", clock, [told])
     heartbeat = Heartbeat(
-        lambda: store, held, lease_seconds=10.0, extend_every=3.0, clock=clock, outage=outage,
-        on_change=lambda news: None,
+        "w", lambda: store, held, lease_seconds=10.0, extend_every=3.0, clock=clock, outage=outage,
+        on_change=lambda changes: None,
     )  # fmt: skip
     clock.run(heartbeat.beat())
     assert outage.lasts
@@ -93,13 +103,13 @@ def test_an_outage_does_not_outlast_the_leases_that_showed_it():
     assert heartbeat.wait_seconds() == 3.0
 
 
-def test_an_outage_that_others_still_see_lasts_whatever_the_heartbeat_holds():
+def test_a_heartbeat_without_leases_does_not_end_an_outage_of_ticks():
     clock = VirtualClock()
     outage = Outage("w", clock, [])
     outage.lost("tick", OSError("gone"))
     heartbeat = Heartbeat(
-        Scripted, {}, lease_seconds=10.0, extend_every=3.0, clock=clock, outage=outage,
-        on_change=lambda news: None,
+        "w", Scripted, {}, lease_seconds=10.0, extend_every=3.0, clock=clock, outage=outage,
+        on_change=lambda changes: None,
     )  # fmt: skip
     clock.run(heartbeat.beat())
     assert outage.lasts
@@ -114,7 +124,12 @@ def test_a_worker_is_reachable_again_once_its_jobs_are_reported(tmp_path):
         await let_go.wait()
 
     class Faint:
-        """Heartbeats that never get through, beside a store that does."""
+        """Heartbeats that always fail, on a store that works."""
+
+        async def register(self, worker_id): ...
+
+        async def cancel_requests(self, worker_id):
+            return ()
 
         async def extend(self, leases, lease_seconds, *, now=None):
             raise StoreUnavailable("gone")
@@ -137,13 +152,13 @@ def test_a_worker_is_reachable_again_once_its_jobs_are_reported(tmp_path):
     asyncio.run(go())
 
 
-def test_lost_leases_and_requests_to_cancel_are_told_and_signalled():
+def test_lost_leases_and_cancel_requests_are_passed_on_and_signalled():
     clock = VirtualClock()
     lost, asked, fine = (a_run(clock, job_id=job) for job in ("lost", "asked", "fine"))
     store = Scripted(Extended(lost=(lost.claim.lease,), cancel_requested=("asked",)))
-    heartbeat, heard = beating(store, {lost, asked, fine}, clock)
+    heartbeat, changes = beating(store, {lost, asked, fine}, clock)
     clock.run(heartbeat.beat())
-    assert heard == [LeaseChanges(lost=(lost,), cancelled=(asked,))]
+    assert changes == [LeaseChanges(lost=(lost,), cancelled=(asked,))]
     assert lost.context.cancel_reason is CancelReason.LEASE_LOST
     assert asked.context.cancel_reason is CancelReason.REQUESTED
     assert fine.context.cancel_reason is None
@@ -153,29 +168,29 @@ def test_only_the_lease_with_the_lost_token_is_lost():
     clock = VirtualClock()
     old, new = a_run(clock, token=1), a_run(clock, token=2)
     store = Scripted(Extended(lost=(old.claim.lease,)))
-    heartbeat, heard = beating(store, {old, new}, clock)
+    heartbeat, changes = beating(store, {old, new}, clock)
     clock.run(heartbeat.beat())
-    assert heard == [LeaseChanges(lost=(old,))]
+    assert changes == [LeaseChanges(lost=(old,))]
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("gone"), ValueError("a bug")])
-def test_a_lease_that_ran_out_while_the_store_was_away_is_doubtful(failure):
+def test_a_lease_that_expired_during_an_outage_of_the_store_is_uncertain(failure):
     clock, told = VirtualClock(), EventLog()
     run = a_run(clock, held_until=5.0)
     store = Scripted(failure, failure, Extended())
-    heartbeat, heard = beating(store, {run}, clock, told)
+    heartbeat, changes = beating(store, {run}, clock, told)
     clock.run(heartbeat.beat())
-    assert heard == []
+    assert changes == []
     clock.advance(5)
     clock.run(heartbeat.beat())
-    assert heard == [LeaseChanges(doubtful=(run,))]
+    assert changes == [LeaseChanges(doubtful=(run,))]
     assert run.context.cancel_reason is CancelReason.LEASE_LOST
     assert len(told.of(StoreLost)) == 1
     clock.run(heartbeat.beat())
     assert len(told.of(StoreBack)) == 1
 
 
-def test_a_store_that_hangs_counts_as_away():
+def test_a_store_that_hangs_counts_as_unavailable():
     clock = VirtualClock()
     run = a_run(clock, held_until=1.0)
 
@@ -183,9 +198,9 @@ def test_a_store_that_hangs_counts_as_away():
         async def extend(self, leases, lease_seconds, *, now=None):
             await asyncio.sleep(3600)
 
-    heartbeat, heard = beating(Hanging(), {run}, clock)
+    heartbeat, changes = beating(Hanging(), {run}, clock)
     clock.run(heartbeat.beat())
-    assert heard == [LeaseChanges(doubtful=(run,))]
+    assert changes == [LeaseChanges(doubtful=(run,))]
     assert clock.monotonic() < 4
 
 
@@ -199,6 +214,33 @@ def test_after_a_failure_it_tries_again_sooner_and_then_slows_down():
         clock.run(heartbeat.beat())
     assert waits == [2.0, 0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
     assert heartbeat.wait_seconds() == 2.0
+
+
+def test_a_worker_is_registered_before_its_first_beat_and_again_after_a_failure():
+    clock, told = VirtualClock(), EventLog()
+    store = Scripted()
+    store.registrations = [None, StoreUnavailable("gone"), StoreUnavailable("gone"), None, None]
+    heartbeat, heard = beating(store, (), clock, told)
+    states = []
+    for _ in range(5):
+        states.append(heartbeat.registered)
+        clock.run(heartbeat.check())
+    assert states == [False, True, False, False, True]
+    assert heard == [LeaseChanges(registered=True)] * 2
+    assert [type(event) for event in told.events] == [StoreLost, StoreBack]
+
+
+def test_a_request_to_cancel_is_found_between_two_beats():
+    clock = VirtualClock()
+    asked, fine = a_run(clock, job_id="asked"), a_run(clock, job_id="fine")
+    store = Scripted()
+    heartbeat, heard = beating(store, {asked, fine}, clock)
+    clock.run(heartbeat.check())
+    store.to_cancel = ("asked", "unknown")
+    clock.run(heartbeat.check())
+    assert heard == [LeaseChanges(registered=True), LeaseChanges(cancelled=(asked,))]
+    assert asked.context.cancel_reason is CancelReason.REQUESTED
+    assert store.calls == []
 
 
 def test_the_thread_beats_and_ends_when_asked():
@@ -258,7 +300,7 @@ def test_a_blocked_event_loop_keeps_its_leases(tmp_path):
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-def test_a_run_whose_lease_was_taken_is_told_to_stop_and_reports_nothing(tmp_path, concurrency):
+def test_a_run_whose_lease_was_taken_is_stopped_and_reports_nothing(tmp_path, concurrency):
     app = App("a")
     stopped = []
 
@@ -275,7 +317,7 @@ def test_a_run_whose_lease_was_taken_is_told_to_stop_and_reports_nothing(tmp_pat
             await it.enqueue(work, "w")
             async with it.running():
                 await it.told.wait(JobClaimed)
-                # Time passes for the store alone: the lease runs out and is taken.
+                # Time passes only for the store: the lease expires and is taken.
                 await it.store.rescue(now=await it.store.ping() + 3600)
                 lost = await it.told.wait(LeaseLost)
                 assert lost.certain

@@ -1,11 +1,11 @@
-"""A downstream that nobody declared: the worker that meets it does, and its limits hold."""
+"""An undeclared keyed downstream: the claiming worker declares it, and its limits apply."""
 
 import asyncio
 
 from tests.support.workers import claim, rig
 
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.store_port import StoreUnusable
 from holdfast.jobs.worker.late_declaration import LateDeclaration
 from holdfast.resilience.breaker.transitions import Permit
@@ -21,7 +21,7 @@ def hosts(**settings):
     return fetch.kind
 
 
-def test_only_a_claim_without_a_word_on_its_keyed_downstream_misses_it():
+def test_a_declaration_is_needed_only_for_a_keyed_downstream_without_a_permit():
     declarer, kind = LateDeclaration(None, VirtualClock()), hosts()
     assert declarer.is_needed(claim(downstream="host:x"), kind)
     assert not declarer.is_needed(claim(downstream="host:x", permit=Permit(0)), kind)
@@ -29,7 +29,7 @@ def test_only_a_claim_without_a_word_on_its_keyed_downstream_misses_it():
     assert not declarer.is_needed(claim(), kind)
 
 
-class Told:
+class DeclaredStore:
     def __init__(self):
         self.names = []
         self.fails = False
@@ -40,8 +40,8 @@ class Told:
         self.names += [each.name for each in settings]
 
 
-def test_a_claim_from_before_is_handed_back_and_one_from_after_is_run(caplog):
-    store, clock, kind = Told(), VirtualClock(), hosts()
+def test_a_claim_before_the_declaration_is_released_and_one_after_it_is_run(caplog):
+    store, clock, kind = DeclaredStore(), VirtualClock(), hosts()
     declarer, taken = LateDeclaration(store, clock), claim(downstream="host:x")
 
     async def go():
@@ -59,7 +59,7 @@ def test_a_claim_from_before_is_handed_back_and_one_from_after_is_run(caplog):
     assert "host:y" in caplog.text
 
 
-def test_a_keyed_downstream_that_nobody_declared_is_limited_all_the_same(tmp_path):
+def test_an_undeclared_keyed_downstream_is_limited_too(tmp_path):
     app, alive, most = App("a"), 0, 0
 
     @app.job(downstream=Downstream("host", key=lambda args: args, concurrency=1))

@@ -1,4 +1,4 @@
-"""A worker's options: what cannot work is refused by name."""
+"""A worker's options: invalid values are refused by name."""
 
 import pytest
 

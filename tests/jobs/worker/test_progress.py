@@ -1,4 +1,4 @@
-"""Progress: the first word at once, then at most one every so often, events for what matters."""
+"""Progress: the first update at once, further ones at a limited rate, and events."""
 
 import asyncio
 
@@ -42,7 +42,7 @@ async def breathe(seconds=0.001):
     await asyncio.sleep(seconds)
 
 
-def test_the_first_word_is_written_at_once_and_the_last_of_many_later():
+def test_the_first_update_is_written_at_once_and_the_last_of_many_later():
     clock = VirtualClock()
     writer, run, store, _, _ = setting(clock)
 
@@ -65,7 +65,7 @@ def test_the_first_word_is_written_at_once_and_the_last_of_many_later():
     clock.run(go())
 
 
-def test_a_refused_word_says_that_the_lease_is_lost():
+def test_a_refused_update_means_that_the_lease_is_lost():
     clock = VirtualClock()
     writer, run, store, _, refused = setting(clock)
     store.answer = False
@@ -80,7 +80,7 @@ def test_a_refused_word_says_that_the_lease_is_lost():
     clock.run(go())
 
 
-def test_a_store_that_is_away_does_not_matter():
+def test_an_unavailable_store_does_not_matter():
     clock = VirtualClock()
     writer, run, store, _, refused = setting(clock)
     store.answer = StoreUnavailable("gone")
@@ -140,7 +140,7 @@ def test_a_write_under_way_when_the_attempt_ends_leaves_nothing_behind():
     clock.run(go())
 
 
-def test_what_is_said_after_the_loop_closed_is_dropped():
+def test_progress_after_the_loop_closed_is_dropped():
     clock = VirtualClock()
     writer, run, store, _, _ = setting(clock)
 
@@ -168,7 +168,7 @@ def test_closing_ends_what_waits():
     clock.run(go())
 
 
-def test_a_word_that_the_store_cannot_digest_is_logged_and_nothing_else(caplog):
+def test_an_update_that_the_store_cannot_take_is_only_logged(caplog):
     clock = VirtualClock()
     writer, run, store, _, refused = setting(clock)
 

@@ -1,4 +1,4 @@
-"""Reports: all in one tick, an indigestible one on its own, and listeners told the truth."""
+"""Reports: all in one tick, an unstorable one separately, and the events for listeners."""
 
 import asyncio
 import logging
@@ -32,6 +32,11 @@ from holdfast.jobs.store_port import (
     Overruled,
     Refusal,
     Refused,
+    StoreBusy,
+    StoreClosed,
+    StoreDiskError,
+    StoreError,
+    StoreFull,
     StoreUnavailable,
     TickResult,
 )
@@ -63,10 +68,14 @@ def result(**fields):
 
 
 class Scripted:
-    def __init__(self, answer=None, indigestible=()):
+    def __init__(self, answer=None, indigestible=(), error=None):
         self.answer = answer or result()
         self.indigestible = indigestible
+        self.error = error or ValueError("cannot")
         self.ticks = []
+
+    async def progress(self, lease, progress):
+        return True
 
     async def tick(self, worker_id, finished=(), request=None):
         self.ticks.append(([report.lease.job_id for report in finished], request))
@@ -76,31 +85,31 @@ class Scripted:
             job_id = report.lease.job_id
             hard = isinstance(report.outcome, Completed) or job_id == "worst"
             if hard and job_id in self.indigestible:
-                raise ValueError("cannot")
+                raise self.error
         return self.answer
 
 
-def tick(store, runs=(), request=REQUEST, told=None):
-    reporter = Reporter(store, "w", [told] if told else [])
+def tick(store, runs=(), request=REQUEST, log=None):
+    reporter = Reporter(store, "w", [log] if log else [])
     return asyncio.run(reporter.tick(list(runs), request))
 
 
-def test_what_happened_is_told_and_only_what_was_accepted():
+def test_only_accepted_reports_are_published_as_events():
     good, stale, overruled = ended("good"), ended("stale"), ended("over", Retry(1.0, ERROR))
     record = DownstreamRecord(DownstreamSettings("gw"))
-    store, told = Scripted(result(
+    store, log = Scripted(result(
         claims=(claim(job_id="new", created_at=990.0),),
         refused=(Refused(stale.claim.lease, Refusal.STALE),),
         overruled=(Overruled(overruled.claim.lease, JobStatus.CANCELLED),),
         moved=(record,), timed_out=("late",),
     )), EventLog()  # fmt: skip
-    tick(store, [good, stale, overruled], told=told)
-    assert told.of(JobClaimed) == [JobClaimed("k", "new", 1, 10.0)]
-    assert [event.job_id for event in told.of(AttemptFinished)] == ["good", "over"]
-    assert told.of(WriteRefused) == [WriteRefused("a.work", "stale", 7, Refusal.STALE)]
-    assert told.of(JobOverruled) == [JobOverruled("a.work", "over", JobStatus.CANCELLED)]
-    assert told.of(CircuitMoved) == [CircuitMoved("gw", "CLOSED", None)]
-    assert told.of(JobsTimedOut)[0].job_ids == ("late",)
+    tick(store, [good, stale, overruled], log=log)
+    assert log.of(JobClaimed) == [JobClaimed("k", "new", 1, 10.0)]
+    assert [event.job_id for event in log.of(AttemptFinished)] == ["good", "over"]
+    assert log.of(WriteRefused) == [WriteRefused("a.work", "stale", 7, Refusal.STALE)]
+    assert log.of(JobOverruled) == [JobOverruled("a.work", "over", JobStatus.CANCELLED)]
+    assert log.of(CircuitMoved) == [CircuitMoved("gw", "CLOSED", None)]
+    assert log.of(JobsTimedOut)[0].job_ids == ("late",)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +123,13 @@ def test_what_happened_is_told_and_only_what_was_accepted():
     ],
 )
 def test_every_outcome_has_its_name(outcome, name, code):
-    told = EventLog()
-    tick(Scripted(), [ended("j", outcome)], told=told)
-    (event,) = told.of(AttemptFinished)
+    log = EventLog()
+    tick(Scripted(), [ended("j", outcome)], log=log)
+    (event,) = log.of(AttemptFinished)
     assert (event.outcome, event.code, event.duration) == (name, code, 2.0)
 
 
-def test_a_store_that_is_away_is_the_callers_to_wait_for():
+def test_an_unavailable_store_is_raised_to_the_caller():
     run = ended("j")
     with pytest.raises(StoreUnavailable):
         tick(Scripted(StoreUnavailable("gone")), [run])
@@ -132,7 +141,7 @@ def test_a_bug_without_reports_is_not_hidden():
         tick(Scripted(ZeroDivisionError()))
 
 
-def test_reports_that_cannot_be_digested_are_set_apart(caplog):
+def test_reports_that_the_store_cannot_take_are_isolated(caplog):
     store = Scripted(indigestible=("bad", "worst"))
     none = ended("none")
     none.report = None
@@ -145,7 +154,7 @@ def test_reports_that_cannot_be_digested_are_set_apart(caplog):
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_store_that_goes_away_while_reports_are_set_apart_is_waited_for(at):
+def test_an_outage_while_reports_are_isolated_is_raised_to_the_caller(at):
     class Leaving(Scripted):
         async def tick(self, worker_id, finished=(), request=None):
             if len(self.ticks) == at:
@@ -157,7 +166,7 @@ def test_a_store_that_goes_away_while_reports_are_set_apart_is_waited_for(at):
 
 
 @pytest.mark.parametrize("resent, level", [(True, logging.INFO), (False, logging.WARNING)])
-def test_a_refusal_is_news_unless_the_report_was_sent_before(caplog, resent, level):
+def test_a_refusal_is_a_warning_unless_the_report_was_sent_before(caplog, resent, level):
     run = ended("j")
     run.resent = resent
     with caplog.at_level(logging.INFO, "holdfast.worker"):
@@ -165,7 +174,7 @@ def test_a_refusal_is_news_unless_the_report_was_sent_before(caplog, resent, lev
     assert [record.levelno for record in caplog.records] == [level]
 
 
-def test_what_came_of_reports_that_were_set_apart_is_told_too():
+def test_outcomes_of_isolated_reports_are_published_too():
     stale, over, good = ended("stale"), ended("over", Retry(1.0, ERROR)), ended("good")
     record = DownstreamRecord(DownstreamSettings("gw"))
 
@@ -181,15 +190,15 @@ def test_what_came_of_reports_that_were_set_apart_is_told_too():
                 moved=[record] if "good" in about else (),
             )
 
-    told = EventLog()
-    tick(Apart(indigestible=("bad",)), [stale, over, ended("bad"), good], told=told)
-    assert [event.job_id for event in told.of(WriteRefused)] == ["stale"]
-    assert [event.job_id for event in told.of(JobOverruled)] == ["over"]
-    assert [event.name for event in told.of(CircuitMoved)] == ["gw"]
-    assert [event.job_id for event in told.of(AttemptFinished)] == ["over", "good"]
+    log = EventLog()
+    tick(Apart(indigestible=("bad",)), [stale, over, ended("bad"), good], log=log)
+    assert [event.job_id for event in log.of(WriteRefused)] == ["stale"]
+    assert [event.job_id for event in log.of(JobOverruled)] == ["over"]
+    assert [event.name for event in log.of(CircuitMoved)] == ["gw"]
+    assert [event.job_id for event in log.of(AttemptFinished)] == ["over", "good"]
 
 
-def test_reports_that_may_have_been_taken_one_by_one_are_no_news_when_refused():
+def test_refused_reports_that_may_have_been_accepted_before_are_not_a_warning():
     class Leaving(Scripted):
         async def tick(self, worker_id, finished=(), request=None):
             if len(self.ticks) == 2:
@@ -200,3 +209,60 @@ def test_reports_that_may_have_been_taken_one_by_one_are_no_news_when_refused():
     with pytest.raises(StoreUnavailable):
         tick(Leaving(indigestible=("bad",)), runs)
     assert all(run.resent for run in runs)
+
+
+def test_a_report_that_raises_a_store_error_is_isolated():
+    store = Scripted(indigestible=("bad",), error=StoreError("invalid memory alloc request size"))
+    tick(store, [ended("good"), ended("bad")])
+    assert [ids for ids, _ in store.ticks] == [["good", "bad"], ["good"], ["bad"], ["bad"], []]
+
+
+def test_a_report_that_repeatedly_looks_like_an_outage_is_isolated():
+    store = Scripted(indigestible=("bad",), error=StoreUnavailable("out of memory"))
+    reporter = Reporter(store, "w", [])
+    runs = [ended("good"), ended("bad")]
+
+    async def until_accepted():
+        for tries in range(10):
+            try:
+                await reporter.tick(runs, REQUEST)
+            except StoreUnavailable:
+                continue
+            return tries
+        raise AssertionError("the report keeps the worker from reporting anything")
+
+    assert asyncio.run(until_accepted()) == 2
+    accepted = [ids for ids, _ in store.ticks[3:]]
+    assert accepted == [["good"], ["bad"], ["bad"], ["bad"], []]
+
+
+def test_an_outage_of_any_length_is_waited_for():
+    class Away(Scripted):
+        async def progress(self, lease, progress):
+            raise StoreUnavailable("gone")
+
+    store = Away(StoreUnavailable("gone"))
+    reporter, run = Reporter(store, "w", []), ended("j")
+    for _ in range(10):
+        with pytest.raises(StoreUnavailable):
+            asyncio.run(reporter.tick([run], REQUEST))
+    assert [ids for ids, _ in store.ticks] == [["j"]] * 10
+
+
+@pytest.mark.parametrize("error", [StoreBusy, StoreDiskError, StoreFull])
+def test_no_report_is_suspected_while_the_store_can_be_read_but_not_written(error):
+    store = Scripted(error("not now"))
+    reporter, run = Reporter(store, "w", []), ended("j")
+    for _ in range(10):
+        with pytest.raises(error):
+            asyncio.run(reporter.tick([run], REQUEST))
+    store.answer = result()
+    asyncio.run(reporter.tick([run], REQUEST))
+    assert [ids for ids, _ in store.ticks] == [["j"]] * 11
+
+
+def test_a_closed_store_is_not_asked_again():
+    store = Scripted(StoreClosed("closed"))
+    with pytest.raises(StoreClosed):
+        tick(store, [ended("j")])
+    assert len(store.ticks) == 1

@@ -43,7 +43,7 @@ def test_a_wait_is_at_most_ten_years(error):
 
 
 @pytest.mark.parametrize("asked, seconds", [(3, 10), (30, 30), (86400, 86400)])
-def test_a_wait_that_the_downstream_asks_for_replaces_a_shorter_one(asked, seconds):
+def test_a_retry_after_of_the_downstream_replaces_a_shorter_delay(asked, seconds):
     assert delay(Throttled(asked)) == seconds
 
 

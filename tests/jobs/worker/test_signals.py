@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT call stop, and what handled them before does so again."""
+"""SIGTERM and SIGINT call stop, and the previous handlers are restored."""
 
 import asyncio
 import os
@@ -10,20 +10,20 @@ from holdfast.jobs.worker.signals import interrupts_here, runs_now, stop_on_sign
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_calls_stop_and_the_old_handler_is_put_back(number):
+def test_a_signal_calls_stop_and_the_old_handler_is_restored(number):
     async def go():
         before = signal.getsignal(number)
-        heard = asyncio.Event()
-        with stop_on_signals(heard.set):
+        stopped = asyncio.Event()
+        with stop_on_signals(stopped.set):
             os.kill(os.getpid(), number)
             async with asyncio.timeout(10):
-                await heard.wait()
+                await stopped.wait()
         assert signal.getsignal(number) is before
 
     asyncio.run(go())
 
 
-def test_an_interrupt_may_strike_the_main_thread_unless_signals_are_handled():
+def test_an_interrupt_may_reach_the_main_thread_unless_signals_are_handled():
     async def go():
         assert interrupts_here()
         with stop_on_signals(lambda: None):

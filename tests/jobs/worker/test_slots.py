@@ -1,4 +1,4 @@
-"""The runs of a worker: slots, leases, alarms, and giving up on what does not stop."""
+"""The runs of a worker: slots, leases, timers, and runs that do not stop."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from holdfast.testing import VirtualClock
 
 
 class Blocking:
-    """Stands for a handler outside the loop."""
+    """A handler outside the event loop."""
 
     def __init__(self):
         self.asked = []
@@ -75,6 +75,17 @@ def test_a_run_takes_a_slot_until_it_ends_and_a_lease_until_it_is_reported():
     assert scene.runs.find(run.context) is None
 
 
+def test_runs_are_reported_in_the_order_in_which_they_ended():
+    scene = Scene()
+    first, second, third = (scene.add(job_id=name) for name in "abc")
+    for run, seconds in ((first, 1.0), (second, 3.0), (third, 2.0)):
+        run.report = Finished(run.claim.lease, Completed(), duration=seconds)
+    scene.runs.ended(second)
+    scene.runs.ended(third)
+    scene.runs.unreported([first])
+    assert scene.runs.take_done() == [first, third, second]
+
+
 def test_time_is_up_in_the_order_of_the_clock_and_then_time_to_clean_up_too():
     scene = Scene()
 
@@ -130,7 +141,7 @@ def test_the_first_reason_to_stop_stays():
     scene.clock.run(go())
 
 
-def test_news_of_a_heartbeat_are_acted_upon():
+def test_lost_leases_and_cancellations_from_a_heartbeat_reach_the_runs():
     scene = Scene()
 
     async def go():
@@ -169,7 +180,7 @@ def test_a_lease_that_its_own_report_may_have_ended_is_not_called_lost(caplog):
     asyncio.run(go())
 
 
-def test_a_job_that_comes_back_to_its_own_worker_ends_the_run_that_had_lost_it():
+def test_a_job_claimed_again_by_its_own_worker_ends_the_run_that_lost_it():
     scene = Scene()
 
     async def go():

@@ -13,7 +13,7 @@ from holdfast.jobs.worker.threads import HandlerThreads
 VARIABLE = contextvars.ContextVar("VARIABLE", default="unset")
 
 
-def test_answers_and_errors_come_back_and_threads_are_used_again():
+def test_results_and_errors_are_returned_and_threads_are_reused():
     async def go():
         threads = HandlerThreads("t")
         assert await threads.start(lambda a, b: a + b, 1, 2).future == 3
@@ -40,7 +40,7 @@ def test_calls_at_a_time_have_a_thread_each():
     asyncio.run(go())
 
 
-def test_context_variables_come_along_and_what_is_set_stays_there():
+def test_context_variables_are_copied_and_changes_stay_in_the_thread():
     def change():
         before = VARIABLE.get()
         VARIABLE.set("inside")
@@ -93,7 +93,7 @@ def test_an_answer_after_the_loop_was_closed_is_dropped():
     assert not seen[0].is_alive()
 
 
-def test_a_copy_that_a_function_forks_and_comes_back_from_is_ended():
+def test_a_forked_copy_of_the_process_that_returns_from_the_function_is_ended():
     program = """
 import asyncio, os
 from holdfast.jobs.worker.threads import HandlerThreads

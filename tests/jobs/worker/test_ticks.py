@@ -1,29 +1,33 @@
-"""A worker whose store ticks in another process: ticks go out while handlers and the store work."""
+"""A worker whose store processes ticks in parallel: ticks are sent while handlers run."""
 
 import asyncio
 from contextlib import suppress
 
 import pytest
+from tests.support.waiting import until
 from tests.support.workers import SOON, NotedBeats, rig
 
 from holdfast import RetryLater
 from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.job_events import StoreLost
 from holdfast.jobs.store_port import StoreError, StoreUnavailable
+from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 
 JOBS = ("a", "b", "c", "d")
 
 
 class Elsewhere:
-    """A store in front of another: notes its ticks, and keeps answers back for as long as told.
+    """A store wrapper that records ticks and can delay their answers.
 
-    `noted` has a pair for each tick: how many runs it reports, how many jobs it asks for.
+    `noted` has a pair per tick: the number of reports, and the number of jobs requested.
     """
 
     def __init__(self, store, *, apart=True):
         self._store = store
         self.ticks_apart = apart
         self.noted = []
+        self.requests = []
         self.on_tick = {}
         self.lost = set()
         self.broken = set()
@@ -33,7 +37,7 @@ class Elsewhere:
         return getattr(self._store, name)
 
     def keep(self, *numbers):
-        """Keep back the answers to ticks of these numbers, from 1."""
+        """Delay the answers to the ticks with these numbers, from 1."""
         self._kept.update((number, asyncio.Event()) for number in numbers)
 
     def let_go(self, number):
@@ -41,6 +45,7 @@ class Elsewhere:
 
     async def tick(self, worker_id, finished=(), claim=None, **rest):
         self.noted.append((len(finished), 0 if claim is None else claim.limit))
+        self.requests.append(claim)
         number = len(self.noted)
         self.on_tick.get(number, lambda: None)()
         answer = None
@@ -55,7 +60,7 @@ class Elsewhere:
         return answer
 
     async def until(self, ticks):
-        """Wait until so many ticks were sent, and whoever could send another had its turn."""
+        """Wait until so many ticks were sent, and every task that could send another has run."""
         async with asyncio.timeout(SOON):
             while len(self.noted) < ticks:
                 await asyncio.sleep(0)
@@ -64,7 +69,7 @@ class Elsewhere:
 
 
 def in_front(it, **how):
-    """Put a store in front of the one that a rig's worker ticks."""
+    """Wrap the store of a rig's worker."""
     store = Elsewhere(it.store, **how)
     it.store = store
     it.worker = it.another(it.options)
@@ -95,7 +100,7 @@ def test_a_tick_that_another_process_works_on_is_sent_before_what_was_claimed_st
     asyncio.run(go())
 
 
-def test_what_was_claimed_and_not_started_is_handed_back_by_a_cancelled_worker(tmp_path):
+def test_a_cancelled_worker_releases_claimed_jobs_that_did_not_start(tmp_path):
     app, noted = App("a"), []
 
     @app.job()
@@ -147,6 +152,72 @@ def test_a_whole_batch_is_sent_while_another_is_on_its_way_and_no_third(tmp_path
                 store.let_go(2)
                 for job in jobs:
                     await it.until(job, "complete")
+
+    asyncio.run(go())
+
+
+GATEWAY = Downstream("gw", breaker=BreakerPolicy(consecutive_failures=99))
+
+
+@pytest.mark.parametrize(
+    "downstream, failing, ticks",
+    # The third reports the first batch. Sent beside it, the fourth could be stored before it.
+    [(None, (0, 9), 4), (GATEWAY, (), 4), (GATEWAY, (0,), 3)],
+)
+def test_no_tick_is_sent_beside_one_that_reports_a_failed_call(
+    tmp_path, downstream, failing, ticks
+):
+    app = App("a")
+    failing = [f"j{number}" for number in failing]
+
+    @app.job(downstream=downstream, retry=RetryPolicy(max_attempts=1))
+    async def call(ctx):
+        if ctx.job_id in failing:
+            raise ConnectionError("refused")
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=8, batch=2, maintenance=None) as it:
+            jobs = [f"j{number}" for number in range(8)]
+            await it.enqueue(call, *jobs)
+            store = in_front(it)
+            store.keep(3, 4)
+            async with it.running():
+                await store.until(ticks)
+                assert store.noted[:3] == [(0, 2), (0, 2), (2, 2)]
+                assert len(store.noted) == ticks
+                store.let_go(3)
+                store.let_go(4)
+                for job in jobs:
+                    await it.until(job, "failed" if job in failing else "complete")
+
+    asyncio.run(go())
+
+
+def test_a_failed_call_is_not_reported_beside_another_tick(tmp_path):
+    app, begun = App("a"), []
+    go_on = asyncio.Event()
+
+    @app.job(downstream=GATEWAY, retry=RetryPolicy(max_attempts=1))
+    async def call(ctx):
+        begun.append(ctx.job_id)
+        if ctx.job_id > "j1":
+            await go_on.wait()
+            raise ConnectionError("refused")
+
+    async def go():
+        async with rig(tmp_path, app, concurrency=4, batch=2, maintenance=None) as it:
+            await it.enqueue(call, "j0", "j1", "j2", "j3")
+            store = in_front(it)
+            store.keep(3)
+            async with it.running():
+                await store.until(3)
+                assert store.noted[2][0] == 2
+                await until(lambda: len(begun) == 4)
+                go_on.set()
+                await store.until(3)
+                assert len(store.noted) == 3
+                store.let_go(3)
+                await it.until("j3", "failed")
 
     asyncio.run(go())
 
@@ -204,7 +275,7 @@ def test_reports_whose_answer_is_lost_are_sent_again_beside_the_tick_that_got_th
     asyncio.run(go())
 
 
-def test_what_is_put_back_while_another_tick_looks_in_vain_is_still_run_before_it_is_idle(tmp_path):
+def test_a_job_requeued_during_a_tick_that_finds_none_is_run_before_the_worker_is_idle(tmp_path):
     app, runs = App("a"), []
 
     @app.job()
@@ -219,7 +290,7 @@ def test_what_is_put_back_while_another_tick_looks_in_vain_is_still_run_before_i
             store = in_front(it)
             store.keep(2)
             task = asyncio.create_task(it.run())
-            # The second finds nothing, for the third, which reports, puts back what was claimed.
+            # The second finds no job, because the third, which reports, requeues the claimed one.
             await store.until(3)
             store.let_go(2)
             await task
@@ -254,7 +325,7 @@ def test_of_many_short_jobs_the_first_are_over_before_the_last_start_and_all_are
     asyncio.run(go())
 
 
-def test_of_many_that_were_claimed_those_that_had_no_turn_are_handed_back_too(tmp_path):
+def test_claimed_jobs_that_did_not_start_are_released_too(tmp_path):
     app, runs = App("a"), []
     jobs = [f"j{number}" for number in range(200)]
 
@@ -354,7 +425,7 @@ def test_what_ends_while_a_full_claim_is_on_its_way_is_reported_with_its_answer(
     asyncio.run(go())
 
 
-def test_two_ticks_that_fail_for_good_keep_nothing_from_being_handed_back(tmp_path):
+def test_jobs_are_released_even_if_two_ticks_fail_for_good(tmp_path):
     app = App("a")
     long_ones = [f"long{number}" for number in range(4)]
     short_ones = [f"short{number:02}" for number in range(12)]

@@ -1,4 +1,4 @@
-"""What an error comes to: looked at, then decided."""
+"""From an error to the verdict on its attempt."""
 
 from dataclasses import replace
 from random import Random
@@ -6,10 +6,10 @@ from random import Random
 import pytest
 from tests.support.workers import claim
 
-from holdfast.errors import Category, ErrorCode, Permanent
+from holdfast.errors import ErrorCode, Permanent
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
-from holdfast.jobs.downstreams.record import Admission, TrialPermit, Verdict
+from holdfast.jobs.declare.declared_downstream import Downstream
+from holdfast.jobs.downstreams.record import Admission
 from holdfast.jobs.model import (
     Attempt,
     AttemptOutcome,
@@ -19,15 +19,8 @@ from holdfast.jobs.model import (
     Retry,
 )
 from holdfast.jobs.worker.failure import Failure, of_code, summarize
-from holdfast.jobs.worker.verdict import (
-    decide,
-    failed_before,
-    may_be_own,
-    needs_history,
-    would_be_own,
-)
+from holdfast.jobs.worker.verdict import decide, failed_before, needs_history
 from holdfast.resilience.backoff import Exponential
-from holdfast.resilience.categorize import Diagnosis
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 
 IO, GW = ErrorCode.IO_ERROR, ErrorCode.GW_5XX
@@ -43,11 +36,10 @@ def kind_of(policy=POLICY, downstream=None):
     return work.kind
 
 
-def decided(error, *, kind=None, duration=1.0, repeated=False, own=False, **fields):
+def decided(error, *, kind=None, duration=1.0, repeated=False, **fields):
     kind = kind or kind_of()
     failure = error if isinstance(error, Failure) else summarize(error, kind, 1000.0)
-    facts = {"duration": duration, "repeated": repeated, "own": own}
-    return decide(failure, claim(**fields), kind, Random(1), **facts)
+    return decide(failure, claim(**fields), kind, Random(1), duration=duration, repeated=repeated)
 
 
 def test_a_permanent_error_is_a_dead_letter_at_once():
@@ -60,31 +52,13 @@ def test_the_last_attempt_ends_in_the_dead_letters():
     assert decided(ConnectionError(), attempt=3).dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
 
 
-@pytest.mark.parametrize("attempt", [1, 3, 7])
-def test_a_failed_trial_does_not_count(attempt):
-    outcome = decided(ConnectionError(), attempt=attempt, admission=Admission.TRIAL)
-    assert (type(outcome), outcome.counted) == (Retry, False)
-    assert decided(ConnectionError(), attempt=1).counted
-
-
-def test_a_failed_trial_of_a_code_of_one_retry_does_not_count_either():
-    failure = replace(of_code(IO), diagnosis=Diagnosis(Category.TRANSIENT, IO, counts=True))
-    assert failure.verdict is Verdict.FAILURE
-    trial = {"attempt": 2, "max_attempts": 9, "admission": Admission.TRIAL}
-    outcome = decided(failure, repeated=True, **trial)
-    assert (type(outcome), outcome.counted) == (Retry, False)
-    assert not needs_history(failure, claim(**trial))
-    assert needs_history(of_code(IO), claim(**trial))
-
-
-def test_a_failed_trial_that_is_the_jobs_own_counts_like_any_attempt():
-    trial = {"admission": Admission.TRIAL, "own": True}
-    assert decided(ConnectionError(), attempt=1, **trial).counted
+def test_a_failed_trial_counts_like_any_attempt():
+    trial = {"admission": Admission.TRIAL}
+    assert isinstance(decided(ConnectionError(), attempt=2, **trial), Retry)
     last = decided(ConnectionError(), attempt=3, **trial)
     assert last.dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
-    failure = replace(of_code(IO), diagnosis=Diagnosis(Category.TRANSIENT, IO, counts=True))
-    trying = claim(attempt=2, max_attempts=9, admission=Admission.TRIAL)
-    assert needs_history(failure, trying, own=True)
+    repeated = decided(of_code(IO), attempt=2, max_attempts=9, repeated=True, **trial)
+    assert repeated.dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
 
 
 def test_a_failed_trial_lets_others_have_the_next_one():
@@ -95,45 +69,10 @@ def test_a_failed_trial_lets_others_have_the_next_one():
     assert outcome.after == 125
 
 
-def permitted(well_at, token=7):
-    return claim(token=token, admission=Admission.TRIAL, permit=TrialPermit(1, 1, well_at))
-
-
-def failed_at(started_at, token, error=GW):
-    problem = None if error is None else JobError(error, "x")
-    return Attempt("j1", 1, token, "w", started_at, error=problem)
-
-
-@pytest.mark.parametrize(
-    "attempts, expected",
-    [
-        ([], False),
-        ([failed_at(40.0, 6)], True),
-        ([failed_at(60.0, 6)], False),
-        ([failed_at(40.0, 5), failed_at(60.0, 6)], False),
-        ([failed_at(40.0, 5), failed_at(60.0, 6, error=None)], True),
-        ([failed_at(40.0, 7)], False),
-    ],
-)
-def test_a_failed_trial_is_the_jobs_own_where_another_succeeded_since_it_failed_before(
-    attempts, expected
-):
-    assert would_be_own(attempts, permitted(50.0)) is expected
-    assert not would_be_own(attempts, permitted(None))
-
-
-def test_whose_failure_a_trial_is_need_not_be_asked_where_it_cannot_be_the_jobs_own():
-    assert may_be_own(permitted(50.0))
-    assert not may_be_own(permitted(50.0, token=1))
-    assert not may_be_own(permitted(None))
-    assert not may_be_own(claim())
-
-
-def test_a_trial_that_says_nothing_of_its_downstream_counts_like_any_attempt():
+def test_a_trial_that_says_nothing_of_its_downstream_waits_like_any_attempt():
+    kind = kind_of(downstream=Downstream("gw", breaker=BreakerPolicy(open_for=100)), policy=POLICY)
     excluded = replace(of_code(GW), excluded=True)
-    trial = {"admission": Admission.TRIAL}
-    assert isinstance(decided(excluded, attempt=3, **trial), Failed)
-    assert decided(excluded, attempt=1, **trial).counted
+    assert decided(excluded, kind=kind, admission=Admission.TRIAL).after == 10
 
 
 def test_a_trial_does_not_lift_what_forbids_another_attempt():
@@ -171,7 +110,7 @@ def test_no_retry_is_planned_that_could_only_start_after_the_deadline(deadline_a
         assert outcome.error.code is ErrorCode.GW_UNAVAILABLE
 
 
-def attempts(*told):
+def attempts(*recorded):
     return [
         Attempt(
             "j1",
@@ -184,7 +123,7 @@ def attempts(*told):
             outcome,
             None if code is None else JobError(code, ""),
         )
-        for token, (number, outcome, code) in enumerate(told, start=1)
+        for token, (number, outcome, code) in enumerate(recorded, start=1)
     ]
 
 
@@ -193,7 +132,7 @@ RELEASED = AttemptOutcome.RELEASED
 
 
 @pytest.mark.parametrize(
-    "told, number, expected",
+    "recorded, number, expected",
     [
         ([(1, RETRY, IO), (2, None, None)], 2, True),
         ([(1, RETRY, GW), (2, None, None)], 2, False),
@@ -207,9 +146,9 @@ RELEASED = AttemptOutcome.RELEASED
         ([], 1, False),
     ],
 )
-def test_only_the_attempts_of_the_jobs_present_life_count(told, number, expected):
-    ours = claim(token=len(told), attempt=number)
-    assert failed_before(attempts(*told), ours, IO) is expected
+def test_only_the_attempts_of_the_jobs_present_life_count(recorded, number, expected):
+    ours = claim(token=len(recorded), attempt=number)
+    assert failed_before(attempts(*recorded), ours, IO) is expected
 
 
 def test_history_is_read_only_where_it_decides():

@@ -1,4 +1,4 @@
-"""Waiting for work: for a hint, a known moment or the next poll."""
+"""Waiting for work: for a hint, a known time or the next poll."""
 
 import asyncio
 from random import Random
@@ -21,7 +21,7 @@ NOTHING = with_wake(None)
 
 
 class Hints:
-    """A store that is asked for hints: notes by which mark and for how long."""
+    """A store that records the marks and timeouts with which it is asked for hints."""
 
     def __init__(self, *answers):
         self.asked = []
@@ -37,17 +37,17 @@ class Hints:
         return True
 
 
-def waiter(store, told):
-    return Wakeups(store, 60.0, clock=SYSTEM_CLOCK, rng=Random(1), on_work=told.set)
+def waiter(store, woken):
+    return Wakeups(store, 60.0, clock=SYSTEM_CLOCK, rng=Random(1), on_work=woken.set)
 
 
-def test_a_hint_is_told_and_the_next_one_waited_for_with_the_mark_of_the_tick():
+def test_a_hint_is_passed_on_and_the_next_wait_uses_the_mark_of_the_tick():
     async def go():
-        told, store = asyncio.Event(), Hints(True)
-        one = waiter(store, told)
+        woken, store = asyncio.Event(), Hints(True)
+        one = waiter(store, woken)
         one.wait(NOTHING)
         async with asyncio.timeout(SOON):
-            await told.wait()
+            await woken.wait()
         one.wait(NOTHING)
         await asyncio.sleep(0)
         assert [mark for mark, _ in store.asked] == [3, 3]
@@ -59,8 +59,8 @@ def test_a_hint_is_told_and_the_next_one_waited_for_with_the_mark_of_the_tick():
 
 def test_only_a_sooner_moment_takes_the_place_of_the_one_that_is_waited_for():
     async def go():
-        told, store = asyncio.Event(), Hints()
-        one = waiter(store, told)
+        woken, store = asyncio.Event(), Hints()
+        one = waiter(store, woken)
         for wake_at in (None, 15.0, 40.0):
             one.wait(with_wake(wake_at))
             await asyncio.sleep(0)
@@ -71,10 +71,10 @@ def test_only_a_sooner_moment_takes_the_place_of_the_one_that_is_waited_for():
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("away"), ValueError("broken")])
-def test_whatever_ended_the_last_wait_the_next_one_begins(failure):
+def test_a_new_wait_begins_after_every_kind_of_end(failure):
     async def go():
-        told, store = asyncio.Event(), Hints(failure)
-        one = waiter(store, told)
+        woken, store = asyncio.Event(), Hints(failure)
+        one = waiter(store, woken)
         one.wait(with_wake(10.001))
         await until(lambda: one.wait(NOTHING) or len(store.asked) == 2)
         await one.close()

@@ -1,4 +1,4 @@
-"""The worker: claims what it can run, reports what it ran, stops when asked, outlives its store."""
+"""The worker: claims, reports, stopping, and outages of its store."""
 
 import asyncio
 import gc
@@ -15,7 +15,7 @@ from tests.support.workers import QUICK, SOON, rig
 
 from holdfast.errors import ErrorCode, Permanent, RetryLater
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.downstreams.record import HoldMode
 from holdfast.jobs.job_events import (
     AttemptAbandoned,
@@ -38,7 +38,7 @@ AT_ONCE = RetryPolicy(max_attempts=3, backoff=Exponential(base=0.0, jitter=0.0))
 
 
 class Unreachable:
-    """A store in front of another that can be taken away and given back."""
+    """A store wrapper that can simulate an outage."""
 
     def __init__(self, store):
         self._store = store
@@ -58,6 +58,11 @@ class Unreachable:
             self.lost_answer = False
             raise StoreUnavailable("the answer was lost")
         return result
+
+    async def progress(self, *args, **kwargs):
+        if self.away:
+            raise StoreUnavailable("gone fishing")
+        return await self._store.progress(*args, **kwargs)
 
 
 def test_it_runs_async_and_blocking_handlers_and_keeps_what_they_return(tmp_path):
@@ -170,7 +175,7 @@ def test_an_idle_worker_does_not_spin(tmp_path):
                 await until(lambda: it.store.ticks >= 2)
                 ticks, began = it.store.ticks, time.monotonic()
                 await until(lambda: it.store.ticks >= ticks + 5)
-                # Four whole intervals, each a little shorter or longer than it was asked to be.
+                # Four intervals, each slightly shorter or longer than requested.
                 assert time.monotonic() - began > 4 * 0.08
 
     asyncio.run(go())
@@ -245,7 +250,7 @@ def test_a_code_of_one_retry_has_it_after_other_failures_too(tmp_path):
     ],
 )
 @pytest.mark.parametrize("blocking", [False, True])
-def test_whatever_a_handler_raises_is_the_attempts_outcome(
+def test_every_exception_of_a_handler_is_the_attempts_outcome(
     tmp_path, error, outcome, code, blocking
 ):
     app = App("a")
@@ -268,7 +273,7 @@ def test_whatever_a_handler_raises_is_the_attempts_outcome(
     asyncio.run(go())
 
 
-def test_retry_later_waits_as_long_as_it_says(tmp_path):
+def test_retry_later_waits_for_its_delay(tmp_path):
     app = App("a")
 
     @app.job(retry=RetryPolicy(backoff=Exponential(base=60)))
@@ -361,7 +366,7 @@ def test_an_attempt_is_cut_by_its_timeout_and_may_clean_up(tmp_path):
     asyncio.run(go())
 
 
-def test_an_answer_that_comes_in_spite_of_the_timeout_is_taken(tmp_path):
+def test_a_result_that_arrives_despite_the_timeout_is_accepted(tmp_path):
     app = App("a")
 
     @app.job(timeout=0.05)
@@ -431,7 +436,7 @@ def test_a_deadline_cuts_the_attempt_and_its_late_result_is_kept(tmp_path):
     asyncio.run(go())
 
 
-def test_a_cancelled_job_is_let_go_at_the_next_heartbeat(tmp_path):
+def test_a_cancelled_job_is_stopped_at_the_next_heartbeat(tmp_path):
     app = App("a")
     reasons = []
 
@@ -477,7 +482,7 @@ def test_stop_finishes_what_runs(tmp_path):
             async with it.running() as task:
                 await it.told.wait(JobClaimed)
                 it.worker.stop()
-                for _ in range(100):  # the worker has had its turn to see that it is to stop
+                for _ in range(100):  # the worker has noticed that it must stop
                     await asyncio.sleep(0)
                 assert not task.done()
                 let_go.set()
@@ -490,7 +495,7 @@ def test_stop_finishes_what_runs(tmp_path):
 
 
 @pytest.mark.parametrize("stops", [1, 2])
-def test_stop_hands_back_what_does_not_end_in_time(tmp_path, stops):
+def test_stop_releases_jobs_that_do_not_end_in_time(tmp_path, stops):
     app = App("a")
 
     @app.job()
@@ -536,7 +541,7 @@ def test_stop_hands_back_what_does_not_end_in_time(tmp_path, stops):
         loop.close()
 
 
-def test_cancelling_run_hands_everything_back(tmp_path):
+def test_cancelling_run_releases_all_jobs(tmp_path):
     app = App("a")
 
     @app.job()
@@ -557,7 +562,7 @@ def test_cancelling_run_hands_everything_back(tmp_path):
 
 
 class Slow(Unreachable):
-    """A store whose answers to claims are held up on their way back."""
+    """A store whose answers to claims are delayed."""
 
     def __init__(self, store):
         super().__init__(store)
@@ -572,7 +577,7 @@ class Slow(Unreachable):
         return result
 
 
-def test_what_was_claimed_while_it_was_cancelled_is_handed_back(tmp_path):
+def test_jobs_claimed_during_the_cancellation_are_released(tmp_path):
     app, runs = App("a"), []
 
     @app.job(retry=RetryPolicy(max_attempts=1))
@@ -616,7 +621,9 @@ def test_a_cancelled_worker_does_not_wait_for_ever_for_an_answer(tmp_path):
             async with asyncio.timeout(SOON):
                 with pytest.raises(asyncio.CancelledError):
                     await task
-            assert await it.status("w") == "processing"
+            # What the unanswered tick had claimed was looked for, and released.
+            job = await it.store.get("w")
+            assert (job.status, job.attempt_count) == ("queued", 0)
 
     asyncio.run(go())
 
@@ -654,7 +661,7 @@ def test_a_keyboard_interrupt_inside_a_handler_stops_the_worker_and_counts(tmp_p
     asyncio.run(go())
 
 
-def test_a_blocking_handler_that_raises_keyboard_interrupt_stops_nobody(tmp_path):
+def test_a_blocking_handler_that_raises_keyboard_interrupt_does_not_stop_the_worker(tmp_path):
     app = App("a")
 
     @app.job(retry=AT_ONCE)
@@ -670,9 +677,7 @@ def test_a_blocking_handler_that_raises_keyboard_interrupt_stops_nobody(tmp_path
     asyncio.run(go())
 
 
-def test_a_worker_whose_slots_are_all_taken_for_good_says_so_and_leaves_until_idle(
-    tmp_path, caplog
-):
+def test_a_worker_without_free_slots_reports_it_and_ends_until_idle(tmp_path, caplog):
     app = App("a")
     let_go = threading.Event()
 
@@ -717,7 +722,7 @@ def test_a_worker_that_was_stuck_goes_on_once_a_slot_is_free(tmp_path):
     asyncio.run(go())
 
 
-def test_it_waits_for_a_store_that_is_away_and_loses_nothing(tmp_path, caplog):
+def test_it_waits_for_an_unavailable_store_and_loses_nothing(tmp_path, caplog):
     app = App("a")
     let_go = asyncio.Event()
 
@@ -746,9 +751,9 @@ def test_it_waits_for_a_store_that_is_away_and_loses_nothing(tmp_path, caplog):
 
     with caplog.at_level(logging.INFO, "holdfast.worker"):
         asyncio.run(go())
-    said = [record.message for record in caplog.records]
-    assert len([line for line in said if "does not answer" in line]) == 1
-    assert len([line for line in said if "answers again" in line]) == 1
+    messages = [record.message for record in caplog.records]
+    assert len([line for line in messages if "does not answer" in line]) == 1
+    assert len([line for line in messages if "answers again" in line]) == 1
 
 
 def test_a_report_whose_answer_was_lost_is_sent_again_without_harm(tmp_path):
@@ -775,7 +780,7 @@ def test_a_report_whose_answer_was_lost_is_sent_again_without_harm(tmp_path):
     asyncio.run(go())
 
 
-def test_it_gives_up_reporting_once_its_time_to_stop_is_over(tmp_path, caplog):
+def test_it_stops_reporting_when_its_shutdown_time_is_over(tmp_path, caplog):
     app = App("a")
     let_go = asyncio.Event()
 
@@ -803,7 +808,7 @@ def test_it_gives_up_reporting_once_its_time_to_stop_is_over(tmp_path, caplog):
     assert "could not be reported" in caplog.text
 
 
-def test_a_report_that_the_store_cannot_digest_does_not_hold_up_the_others(tmp_path):
+def test_a_report_that_the_store_cannot_take_does_not_block_the_others(tmp_path):
     app = App("a")
 
     @app.job()
@@ -830,7 +835,7 @@ def test_a_report_that_the_store_cannot_digest_does_not_hold_up_the_others(tmp_p
     asyncio.run(go())
 
 
-def test_a_downstream_that_fails_is_held_and_burns_no_attempts(tmp_path):
+def test_a_failing_downstream_is_held_and_uses_no_attempts(tmp_path):
     app = App("a")
     calls = []
 
@@ -1014,7 +1019,7 @@ def test_a_queue_that_no_kind_is_in_is_pointed_out(tmp_path, caplog):
     asyncio.run(go())
 
 
-def test_a_worker_that_does_not_run_hears_of_no_cancelling(tmp_path):
+def test_a_worker_that_does_not_run_is_not_notified_of_cancellations(tmp_path):
     async def go():
         async with rig(tmp_path, App("a")) as it:
             it.worker.cancel_job("j")
@@ -1024,7 +1029,9 @@ def test_a_worker_that_does_not_run_hears_of_no_cancelling(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["in_loop", "in_thread"])
-def test_what_a_failed_handler_had_in_its_hands_is_let_go_without_the_collector(tmp_path, kind):
+def test_local_variables_of_a_failed_handler_are_freed_without_the_garbage_collector(
+    tmp_path, kind
+):
     app, kept = App("a"), []
 
     class Large:

@@ -50,7 +50,7 @@ def test_it_opens_on_exactly_the_nth_consecutive_failure(limit):
     assert breaker.state is OPEN
 
 
-def test_a_success_in_between_starts_the_count_anew():
+def test_a_success_in_between_resets_the_count():
     breaker = _breaker(consecutive_failures=3)
     for _ in range(10):
         _fail(breaker, 2)
@@ -82,6 +82,28 @@ def test_it_does_not_open_by_rate_before_the_minimum_of_calls():
     assert breaker.state is OPEN
 
 
+def test_a_success_with_which_enough_calls_are_there_opens_it_by_rate():
+    breaker = _breaker(
+        consecutive_failures=None, failure_rate=0.5, window_calls=20, minimum_calls=4
+    )
+    _fail(breaker, 3)
+    assert breaker.state is CLOSED
+    breaker.call(lambda: 1)
+    assert breaker.state is OPEN
+
+
+def test_a_rate_of_at_least_opens_it_at_the_limit():
+    breaker = _breaker(
+        consecutive_failures=None, failure_rate=0.5, window_calls=4, rate_rule="at_least"
+    )
+    for _ in range(2):
+        breaker.call(lambda: 1)
+    _fail(breaker)
+    assert breaker.state is CLOSED
+    _fail(breaker)
+    assert breaker.state is OPEN
+
+
 def test_the_streak_rule_works_beside_a_rate_rule_that_is_far_from_its_limit():
     breaker = _breaker(consecutive_failures=3, failure_rate=0.9, window_calls=100)
     for _ in range(50):
@@ -99,7 +121,6 @@ def test_the_rate_rule_works_beside_a_streak_that_never_comes():
     for _ in range(5):
         _fail(breaker)
         breaker.call(lambda: 1)
-    _fail(breaker)
     assert breaker.state is OPEN
     assert told == [BreakerChanged("svc", "CLOSED", "OPEN", str(Cause.RATE))]
 
@@ -208,7 +229,7 @@ def test_a_server_error_counts():
 # -- open and half open ------------------------------------------------------------------------
 
 
-def test_an_open_breaker_refuses_without_calling_and_says_when_to_come_back():
+def test_an_open_breaker_refuses_without_calling_and_has_the_time_of_the_retry():
     clock = VirtualClock()
     breaker = _breaker(clock, consecutive_failures=1, open_for=60)
     _fail(breaker)
@@ -417,7 +438,7 @@ def test_release_does_nothing_to_a_breaker_that_is_not_open():
     assert told == []
 
 
-def test_another_policy_starts_the_counts_anew():
+def test_another_policy_resets_the_counts():
     breaker = _breaker(consecutive_failures=100)
     early = _acquired(breaker)
     _fail(breaker, 50)
@@ -515,7 +536,7 @@ async def _asynchronous(value: int = 1) -> int:
     return value
 
 
-def test_call_hands_arguments_on_and_acall_awaits():
+def test_call_passes_arguments_on_and_acall_awaits():
     breaker = _breaker()
     assert breaker.call(divmod, 7, 2) == (3, 1)
     assert asyncio.run(breaker.acall(_asynchronous, value=9)) == 9

@@ -15,7 +15,7 @@ from holdfast.testing import VirtualClock
 
 @dataclass
 class _Leave:
-    """What the model gave to one caller: the phase it was in, and whether it was a trial."""
+    """The model's permit: its phase, and whether it is a trial."""
 
     phase: object
     expires_at: float | None
@@ -67,12 +67,21 @@ class _Model:
             return False
         return self.state == "CLOSED" or any(leave is place for place in self.places)
 
-    def succeed(self, leave: _Leave) -> None:
+    def passes(self) -> bool:
+        rate = self.policy.failure_rate
+        if rate is None or len(self.window) < self.policy.judged_from:
+            return False
+        share = sum(self.window) / len(self.window)
+        return share >= rate if self.policy.rate_rule == "at_least" else share > rate
+
+    def succeed(self, leave: _Leave, now: float) -> None:
         if not self.counts(leave):
             return
         if self.state == "CLOSED":
             self.streak = 0
             self.window.append(False)
+            if self.passes():
+                self.enter("OPEN", now + self.policy.open_for)
             return
         self.release_permit(leave)
         self.successes += 1
@@ -85,11 +94,9 @@ class _Model:
             return
         self.streak += 1
         self.window.append(True)
-        limit, rate = self.policy.consecutive_failures, self.policy.failure_rate
+        limit = self.policy.consecutive_failures
         by_streak = limit is not None and self.streak >= limit
-        full_enough = len(self.window) >= self.policy.judged_from
-        by_rate = rate is not None and full_enough and sum(self.window) / len(self.window) > rate
-        if self.state == "HALF_OPEN" or by_streak or by_rate:
+        if self.state == "HALF_OPEN" or by_streak or self.passes():
             self.enter("OPEN", now + self.policy.open_for)
 
     def release_permit(self, leave: _Leave) -> None:
@@ -102,18 +109,22 @@ class BreakerAgainstModel(RuleBasedStateMachine):
 
     @initialize(
         streak=st.none() | st.integers(1, 4),
-        rate=st.none() | st.sampled_from([0.0, 0.25, 0.5, 0.9]),
+        rate=st.none() | st.sampled_from([0.1, 0.25, 0.5, 0.9]),
+        rule=st.sampled_from(["above", "at_least"]),
         window=st.integers(1, 6),
+        minimum=st.integers(1, 6),
         trials=st.integers(1, 3),
         patience=st.none() | st.sampled_from([3.0, 20.0]),
     )
-    def build(self, streak, rate, window, trials, patience):
+    def build(self, streak, rate, rule, window, minimum, trials, patience):
         if streak is None and rate is None:
             streak = 2
         policy = BreakerPolicy(
             consecutive_failures=streak,
             failure_rate=rate,
+            rate_rule=rule,
             window_calls=window,
+            minimum_calls=min(minimum, window),
             open_for=10,
             trial_calls=trials,
             trial_timeout=patience,
@@ -133,7 +144,7 @@ class BreakerAgainstModel(RuleBasedStateMachine):
         permit, leave = pair
         if permit is not None:
             self.breaker.record_success(permit)
-            self.model.succeed(leave)
+            self.model.succeed(leave, self.clock.monotonic())
 
     @rule(pair=permits)
     def fail(self, pair):

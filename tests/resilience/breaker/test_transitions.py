@@ -1,4 +1,4 @@
-"""The moves of a circuit as a pure table."""
+"""The transitions of a circuit."""
 
 from dataclasses import replace
 
@@ -66,7 +66,7 @@ def test_every_move_follows_the_table_and_starts_a_generation(state, cause):
         assert (after.state, after.generation, after.cause) == (target, 8, cause)
 
 
-def test_a_closed_circuit_lets_everybody_through_under_its_generation():
+def test_a_closed_circuit_permits_every_call_under_its_generation():
     circuit = Circuit(generation=4, streak=2)
     assert admit(circuit, POLICY, 0.0) == (circuit, Permit(4))
 
@@ -114,7 +114,7 @@ def test_open_refuses_until_its_time_is_over_to_the_moment():
     assert permit == Permit(after.generation, 1)
 
 
-def test_exactly_trial_calls_are_let_through():
+def test_exactly_trial_calls_are_permitted():
     _, permits = _trials(_opened(), 60.0, 50)
     assert sum(permit is not None for permit in permits) == 2
 
@@ -144,7 +144,7 @@ def test_a_failed_trial_opens_it_for_the_full_time_again():
     assert circuit.streak == 4
 
 
-def test_a_trial_that_never_returns_gives_up_its_place_after_its_time():
+def test_a_trial_that_never_returns_loses_its_permit_after_its_timeout():
     circuit, _ = _trials(_opened(), 60.0, 2)
     assert admit(circuit, POLICY, 64.999)[1] is None
     circuit, permit = admit(circuit, POLICY, 65.0)
@@ -167,7 +167,7 @@ def test_a_late_trial_whose_place_is_still_free_counts():
     assert succeed(circuit, POLICY, late, 99.0).successes == 1
 
 
-def test_a_place_given_back_is_free_at_once():
+def test_a_released_trial_permit_is_free_at_once():
     circuit, (permit, _) = _trials(_opened(), 60.0, 2)
     assert permit is not None
     circuit = release_permit(circuit, permit)

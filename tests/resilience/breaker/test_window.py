@@ -1,4 +1,4 @@
-"""Windows that know how many calls they hold and how many failed."""
+"""Windows: the number of calls and of failures in them."""
 
 from collections import deque
 
@@ -37,7 +37,7 @@ def test_a_window_of_calls_agrees_with_a_plain_list(size, outcomes):
         assert window.totals(0.0) == (len(oracle), sum(oracle))
 
 
-def test_a_window_of_time_forgets_what_is_older_even_when_nothing_is_added():
+def test_a_window_of_time_drops_old_calls_even_when_nothing_is_added():
     window = TimeWindow(60)
     for _ in range(5):
         window.record(True, 0.0)

@@ -1,8 +1,9 @@
-"""What the tests of this store share."""
+"""Shared fixtures of the PostgreSQL store's tests."""
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import asyncpg
 import pytest
 
 from holdfast.errors import ErrorCode
@@ -15,7 +16,7 @@ ANY = ClaimRequest(10, ("default",), {"work": None})
 
 
 class Bench:
-    """Stores on one database, and what is done with them again and again."""
+    """Stores on one database, with helpers for common steps."""
 
     def __init__(self, url, server):
         self.url = url
@@ -29,8 +30,18 @@ class Bench:
                 for _ in range(number)
             ]
 
+    async def execute(self, sql):
+        """Run statements on a new connection; return the rows, if any."""
+        connection = await asyncpg.connect(self.url)
+        try:
+            if sql.count(";") > 1:
+                return await connection.execute(sql)
+            return [tuple(row) for row in await connection.fetch(sql)]
+        finally:
+            await connection.close()
+
     async def drain(self, store, worker, request=ANY, *, claimed=None):
-        """Claim and complete until nothing comes; return the ids, in their order."""
+        """Claim and complete until no job is left; return the ids in order."""
         ids = [] if claimed is None else claimed
         finished = []
         while True:
@@ -68,7 +79,7 @@ async def a_session_waits(connection, sessions=1):
             "SELECT count(*) FROM pg_stat_activity "
             "WHERE wait_event_type = 'Lock' AND datname = current_database()"
         ):
-            # Inside a transaction the answer would stay what it was.
+            # Outside a transaction, in which the answer would not change.
             await connection.execute("SELECT pg_stat_clear_snapshot()")
             await asyncio.sleep(0.01)
 

@@ -1,9 +1,11 @@
-"""Claims by many at once: no job twice, no limit passed, nothing starved."""
+"""Concurrent claims: no job twice, no limit exceeded, no lane starved."""
 
 import asyncio
 from collections import Counter
 from dataclasses import replace
 
+import asyncpg
+import pytest
 from tests.store.postgres.conftest import ANY, BROKEN, jobs
 
 from holdfast.jobs.downstreams.record import (
@@ -247,3 +249,39 @@ def test_ready_jobs_past_their_deadline_do_not_hide_the_others(play):
         assert len(result.timed_out) == 200
 
     play(scenario)
+
+
+KINDS = [f"kind-{n}" for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    "limit, most, downstream, expected",
+    [(1, None, None, 3), (8, 1, None, 5), (8, None, "d", 2)],
+    ids=["the claim's own limit", "a limit of each kind", "a limit of the downstream"],
+)
+def test_a_claim_past_a_locked_job_keeps_its_limits(bench, limit, most, downstream, expected):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.declare_downstreams([DownstreamSettings("d", concurrency=2)])
+            await store.enqueue([NewJob("head", KINDS[0], priority=5, downstream=downstream)])
+            await store.enqueue(
+                [
+                    NewJob(f"{kind}-{n}", kind, downstream=downstream)
+                    for kind in KINDS
+                    for n in range(3)
+                ]
+            )
+            other = await asyncpg.connect(bench.url)
+            async with other.transaction():
+                await other.execute("SELECT FROM holdfast.jobs WHERE id = 'head' FOR UPDATE")
+                request = ClaimRequest(limit, ("default",), dict.fromkeys(KINDS, most))
+                claimed = [
+                    claim.job_id
+                    for _ in range(3)
+                    for claim in (await store.tick("w", [], request)).claims
+                ]
+            await other.close()
+            assert "head" not in claimed
+            assert len(claimed) == expected
+
+    asyncio.run(scenario())

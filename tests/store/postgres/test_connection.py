@@ -1,4 +1,4 @@
-"""Reaching the database: what each failure means, in words that help and never betray."""
+"""Connecting to the database: the error for each failure is helpful and contains no secrets."""
 
 import asyncio
 import secrets
@@ -17,14 +17,15 @@ from holdfast.jobs.store_port import (
     StoreUnavailable,
     StoreUnusable,
 )
-from holdfast.store.postgres.connection import SETTINGS, Database, describe, store_error
+from holdfast.store.postgres.connection import Database, describe, store_error
+from holdfast.store.postgres.session import SETTINGS
 from holdfast.store.postgres.store import PostgresStore
 
 SECRET = "s3cr3t/w@rd"
 
 
 def refusal(url: str, kind: type[StoreError]) -> str:
-    """Open a store at `url` and return what its error and everything behind it says."""
+    """Open a store at `url`; return the text of its error and of all its causes."""
     with pytest.raises(kind) as caught:
         asyncio.run(PostgresStore(url).open())
     return "".join(traceback.format_exception(caught.value))
@@ -35,7 +36,7 @@ def with_password(url: str, password: str) -> str:
     return f"{account.rpartition(':')[0]}:{password}@{rest}"
 
 
-def test_a_wrong_password_says_what_to_check_and_is_not_repeated(postgres_url):
+def test_the_error_for_a_wrong_password_has_advice_and_does_not_repeat_it(postgres_url):
     told = refusal(with_password(postgres_url, "wr0ng-w0rd"), StoreUnusable)
     assert "check the account, its password" in told
     assert "wr0ng-w0rd" not in told
@@ -75,7 +76,7 @@ def test_an_impossible_port_is_named(port):
 
 
 @pytest.mark.parametrize("password", ["s3cr3t@", "s3c@r3t"])
-def test_the_error_for_an_at_sign_in_the_password_says_how_to_write_it(password):
+def test_the_error_for_an_at_sign_in_the_password_has_advice(password):
     told = refusal(f"postgresql://holdfast:{password}@127.0.0.1:1/db", StoreUnusable)
     assert "written %40" in told
     assert password not in told
@@ -148,12 +149,12 @@ def test_an_error_of_the_driver_becomes_one_of_the_store(error, kind):
     assert type(store_error(error, "here")) is kind
 
 
-def test_an_error_of_the_store_stays_what_it_is():
+def test_an_error_of_the_store_is_not_translated_again():
     error = StoreFull("full")
     assert store_error(error, "here") is error
 
 
-def test_a_store_that_is_not_open_says_so(postgres_url):
+def test_a_store_that_is_not_open_has_a_clear_error(postgres_url):
     async def scenario():
         store = PostgresStore(postgres_url)
         with pytest.raises(StoreClosed, match="not open"):
@@ -256,7 +257,7 @@ def test_another_event_loop_is_pointed_to_the_ways_there_are(postgres_url):
     asyncio.run(scenario())
 
 
-def test_plans_do_not_depend_on_what_the_planner_believes(postgres_url):
+def test_connections_have_the_planner_settings(postgres_url):
     async def scenario():
         database = Database(postgres_url, connections=1, timeout=5)
         await database.open()
@@ -272,7 +273,7 @@ def test_plans_do_not_depend_on_what_the_planner_believes(postgres_url):
 
 def test_a_statement_without_an_answer_is_an_outage(postgres_url):
     async def scenario():
-        database = Database(postgres_url, connections=1, timeout=0.2)
+        database = Database(postgres_url, connections=1, timeout=1)
         await database.open()
         began = time.monotonic()
         with pytest.raises(StoreUnavailable, match="no answer in time"):
@@ -309,7 +310,7 @@ def test_a_deadlock_is_retried_and_raised_if_it_lasts(postgres_url):
     asyncio.run(scenario())
 
 
-def test_an_error_of_another_sort_is_not_tried_again(postgres_url):
+def test_an_error_of_another_kind_is_not_retried(postgres_url):
     async def scenario():
         database = Database(postgres_url, connections=1, timeout=5)
         await database.open()

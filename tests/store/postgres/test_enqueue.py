@@ -1,7 +1,6 @@
-"""Taking jobs in: many at once, by many at once."""
+"""Enqueueing in bulk, and by concurrent callers."""
 
 import asyncio
-from collections import Counter
 
 import asyncpg
 import pytest
@@ -37,7 +36,7 @@ def test_a_bulk_with_taken_ids_creates_the_rest(play):
 
 
 def test_a_bulk_that_comes_again_while_it_is_being_created_is_created_once(bench):
-    """A caller whose connection broke asks again, and the first time may still be under way."""
+    """A caller whose connection broke retries while the first request may still be running."""
 
     async def scenario():
         async with bench.stores(4, connections=2) as stores:
@@ -145,45 +144,8 @@ def test_a_bulk_with_keys_runs_in_its_own_order(play):
     play(scenario)
 
 
-def with_key(number, name):
-    return NewJob(f"{number}-{name}", "work", dedup_key=name)
-
-
-def with_id(_, name):
-    return NewJob(name, "work")
-
-
-@pytest.mark.parametrize("shared", [with_key, with_id])
-def test_bulks_that_share_keys_or_ids_in_another_order_do_not_deadlock(bench, shared):
-    names = [f"k{n}" for n in range(9)]
-
-    async def scenario():
-        # A deadlock would be broken after a second and retried; here it would last.
-        connection = await asyncpg.connect(bench.url)
-        name = await connection.fetchval("SELECT current_database()")
-        await connection.execute(f'ALTER DATABASE "{name}" SET deadlock_timeout = 60000')
-        async with bench.stores(2) as stores:
-            transaction = connection.transaction()
-            await transaction.start()
-            await stores[0].enqueue_on(connection, [shared(0, names[4])])
-            # Each bulk enters half of the names, then waits for the one in the middle.
-            bulks = [
-                asyncio.create_task(store.enqueue([shared(number, name) for name in order]))
-                for number, store, order in ((1, stores[0], names), (2, stores[1], names[::-1]))
-            ]
-            await a_session_waits(connection, 2)
-            await transaction.rollback()
-            async with asyncio.timeout(30):
-                answers = await asyncio.gather(*bulks)
-            created = Counter(answer.created for some in answers for answer in some)
-            assert created == {True: len(names), False: len(names)}
-        await connection.close()
-
-    asyncio.run(scenario())
-
-
 def test_a_twin_that_fails_between_two_looks_makes_room(bench):
-    """Callers and cancellers of one key at once: never two twins alive, never no answer."""
+    """Concurrent enqueueing and cancelling of one key: never two live duplicates."""
 
     async def scenario():
         async with bench.stores(3, connections=4) as stores:

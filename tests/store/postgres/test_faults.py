@@ -1,4 +1,4 @@
-"""The database going away and coming back: nothing is lost, and workers recover unaided."""
+"""Outages of the database: nothing is lost, and workers recover by themselves."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ MANY = ClaimRequest(20, ("default",), {"work": None}, 2.0)
 
 @pytest.fixture
 def own_server():
-    """A server of the test's own, whose commits reach the disk."""
+    """A private server with fsync."""
     server = obtain(fsync=True)
     if not server.private:
         pytest.skip("this server is not ours to stop")
@@ -27,7 +27,7 @@ def own_server():
 
 
 async def until_it_works(work):
-    """Call `work` until it does; it may only ever raise `StoreUnavailable`."""
+    """Call `work` until it succeeds; it may only raise `StoreUnavailable`."""
     while True:
         try:
             return await work()
@@ -64,7 +64,7 @@ def test_a_lost_server_raises_at_once_and_is_found_again(own_server, way):
 
 
 def test_during_an_outage_the_driver_logs_nothing(own_server, caplog):
-    """Whoever waits for the store says so once; hundreds of lines beneath would bury that."""
+    """An outage is logged once; hundreds of further lines would hide it."""
 
     async def scenario():
         async with PostgresStore(own_server.url()) as store:
@@ -85,7 +85,7 @@ def test_during_an_outage_the_driver_logs_nothing(own_server, caplog):
 
 
 class Load:
-    """Enqueues, works and rescues, through every outage, until it is told to stop."""
+    """Enqueues, works and rescues through every outage until it is stopped."""
 
     def __init__(self, store):
         self.store = store
@@ -102,7 +102,7 @@ class Load:
         while not self.stopped.is_set():
             number += 1
             batch = jobs(5, prefix=f"p-{number}", max_attempts=50)
-            # Not knowing whether it happened, ask again: an id is created once.
+            # It is unknown whether it was stored, so try again: an id is created once.
             answers = await until_it_works(lambda batch=batch: self.store.enqueue(batch))
             self.acknowledged.update(answer.id for answer in answers)
 
@@ -131,7 +131,7 @@ class Load:
         await until(lambda: len(self.completed) >= wanted)
 
     async def finish_the_rest(self):
-        """Run what is left, once the leases of claims that were never heard of have run out."""
+        """Run the remaining jobs after the leases of claims with lost answers have expired."""
 
         async def none_is_leased():
             await self.store.rescue(limit=10_000)
@@ -147,7 +147,7 @@ class Load:
 
 
 def test_restarts_under_load_lose_nothing_and_run_nothing_twice(own_server):
-    """The server is stopped and killed in turn while everybody goes on."""
+    """The server is stopped and killed in turn while clients and workers continue."""
 
     async def scenario():
         async with PostgresStore(own_server.url(), connections=6) as store:
@@ -178,12 +178,12 @@ def test_restarts_under_load_lose_nothing_and_run_nothing_twice(own_server):
     assert (lane.ready, lane.processing, lane.complete) == (0, 0, len(statuses))
 
 
-def test_the_listener_comes_back_with_the_server(own_server):
+def test_the_listener_reconnects_when_the_server_is_back(own_server):
     async def scenario():
         async with PostgresStore(own_server.url()) as worker:
             mark = (await worker.tick("w", claim=ANY)).mark
             assert await worker.wait_for_work(mark, 20)
-            # From before the restart: a listener that is back before anybody waits is heard too.
+            # From before the restart: a reconnection before the next wait is noticed too.
             mark = (await worker.tick("w", claim=ANY)).mark
             await asyncio.to_thread(own_server.restart)
             assert await worker.wait_for_work(mark, 20)

@@ -1,4 +1,4 @@
-"""Reports that are not simple: repeated, mixed, from a worker that this process does not know."""
+"""Unusual reports: repeated, mixed, or from an unknown worker."""
 
 import asyncio
 
@@ -99,11 +99,11 @@ def test_a_report_about_an_unknown_job_is_refused(play):
         await store.enqueue(jobs(1))
         (claim,) = (await store.tick("w", claim=ANY)).claims
         await store.cancel(claim.job_id)
-        lease = type(claim.lease)("nobody", 1, "w", 0.0)
+        lease = type(claim.lease)("unknown", 1, "w", 0.0)
         result = await store.tick(
             "w", [Finished(lease, Completed()), Finished(claim.lease, Retry(0, BROKEN))]
         )
-        assert [refused.lease.job_id for refused in result.refused] == ["nobody"]
+        assert [refused.lease.job_id for refused in result.refused] == ["unknown"]
         assert [overruled.status for overruled in result.overruled] == [JobStatus.CANCELLED]
 
     play(scenario)
@@ -197,7 +197,7 @@ def test_counted_and_uncounted_retries_of_one_tick_are_distinguished(play):
     play(scenario)
 
 
-def test_a_job_handed_back_at_once_keeps_its_old_place(play):
+def test_a_job_released_without_a_delay_keeps_its_place(play):
     async def scenario(store):
         await store.enqueue(jobs(1, prefix="old"), now=NOW)
         await store.enqueue(jobs(1, prefix="new"), now=NOW + 1)
@@ -212,7 +212,7 @@ def test_a_job_handed_back_at_once_keeps_its_old_place(play):
     play(scenario)
 
 
-def test_a_job_handed_back_for_later_waits_until_then(play):
+def test_a_job_released_with_a_delay_waits_until_then(play):
     async def scenario(store):
         await store.enqueue(jobs(1), now=NOW)
         (claim,) = (await store.tick("w", claim=ANY, now=NOW + 2)).claims
@@ -225,7 +225,7 @@ def test_a_job_handed_back_for_later_waits_until_then(play):
 
 
 def test_a_completion_that_waited_for_a_heartbeat_is_in_the_history(postgres_url):
-    """The row that changed meanwhile is judged again; it must stay on the page of the others."""
+    """A row that changed meanwhile is checked again; it must stay on the page of the others."""
 
     async def scenario():
         async with PostgresStore(postgres_url) as store:

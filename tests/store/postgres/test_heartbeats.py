@@ -1,14 +1,25 @@
-"""Heartbeats: on a connection of their own, and they wait for no lock."""
+"""Heartbeats: on their own connection, without waiting for a lock."""
 
 import asyncio
 import contextlib
+import sys
 import threading
+import time
 
 import asyncpg
+import pytest
 from tests.store.postgres.conftest import ANY, jobs
+from tests.support.silent_proxy import SilentProxy
+from tests.support.waiting import until
 
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import Extended, StoreUnavailable
+from holdfast.jobs.worker.heartbeat import Heartbeat
 from holdfast.store.postgres.store import PostgresStore
+
+BUSY = 7.0
+"""Seconds more that a busy machine may take."""
 
 
 def test_a_heartbeat_skips_a_locked_job(bench):
@@ -42,7 +53,7 @@ def test_no_leases_need_no_connection():
     asyncio.run(scenario())
 
 
-def test_a_store_closes_what_a_thread_left_open(bench):
+def test_a_store_closes_connections_that_a_thread_left_open(bench):
     async def scenario():
         async with bench.stores(1) as (store,):
             await store.enqueue(jobs(1))
@@ -65,7 +76,7 @@ def test_a_store_closes_what_a_thread_left_open(bench):
         leave.set()
         await asyncio.to_thread(thread.join)
         connection = await asyncpg.connect(bench.url)
-        for _ in range(100):
+        for _ in range(1200):
             others = await connection.fetchval(
                 "SELECT count(*) FROM pg_stat_activity "
                 "WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -97,10 +108,62 @@ def test_a_connection_that_was_cut_costs_one_beat_at_most(bench):
             await beats.extend(leases, 60)
             (pid,) = await pids() - others
             await connection.fetch("SELECT pg_terminate_backend($1)", pid)
-            with contextlib.suppress(StoreUnavailable):  # where the cut is not noticed before
+            with contextlib.suppress(
+                StoreUnavailable
+            ):  # if the broken connection is not noticed earlier
                 await beats.extend(leases, 60)
             assert (await beats.extend(leases, 60)).lost == ()
             assert pid not in await pids()
             await connection.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("call", ["register", "extend", "cancel_requests"])
+def test_a_connection_on_which_a_call_was_given_up_is_left(bench, call):
+    async def scenario():
+        proxy = SilentProxy(bench.url)
+        async with bench.stores(1) as (store,), proxy.serving():
+            await store.enqueue(jobs(1))
+            leases = [claim.lease for claim in (await store.tick("w", claim=ANY)).claims]
+            beats = PostgresStore(proxy.url).heartbeats()
+            await beats.register("w")
+            calls = {
+                "register": lambda: beats.register("w"),
+                "extend": lambda: beats.extend(leases, 60),
+                "cancel_requests": lambda: beats.cancel_requests("w"),
+            }
+            proxy.go_silent()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(calls[call](), 0.2)
+            await asyncio.wait_for(calls[call](), 30)
+            await beats.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_idle_worker_whose_connection_went_silent_is_registered_again_in_time(bench):
+    """Before it counts as dead, which is 3 s after its session has ended."""
+
+    async def scenario():
+        proxy = SilentProxy(bench.url)
+        async with bench.stores(1), proxy.serving():
+            beats = PostgresStore(proxy.url).heartbeats()
+            heartbeat = Heartbeat(
+                "w", lambda: beats, {}, lease_seconds=300.0, extend_every=30.0,
+                clock=SYSTEM_CLOCK, outage=Outage("w", SYSTEM_CLOCK, []),
+                on_change=lambda changes: None,
+            )  # fmt: skip
+            heartbeat.start()
+            try:
+                await until(lambda: heartbeat.registered)
+                before, began = beats._connection, time.monotonic()
+                proxy.go_silent()
+                await until(lambda: beats._connection not in (before, None), 3.0 + BUSY)
+                sys.stdout.write(f"\nseconds: {time.monotonic() - began}\n")
+                await until(lambda: heartbeat.registered)
+            finally:
+                heartbeat.stop()
+                await asyncio.to_thread(heartbeat.join, 30)
 
     asyncio.run(scenario())

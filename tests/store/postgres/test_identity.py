@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.jobs.model import NewJob
 from holdfast.store.joining import join
+from holdfast.store.postgres.connection import Database, describe
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.store import PostgresStore
 
@@ -29,19 +30,19 @@ def bare_url(postgres_server):
     postgres_server.drop_database(name)
 
 
-def refused(store):
-    return pytest.raises(TypeError, match=f"another database than {store._database.where}")
+def refused(url):
+    return pytest.raises(TypeError, match=f"another database than {describe(url)}")
 
 
 @pytest.mark.parametrize("other", ["twin_url", "bare_url"])
-def test_another_database_is_refused_and_the_transaction_goes_on(play, other, request):
+def test_another_database_is_refused_and_the_transaction_goes_on(play, bench, other, request):
     url = request.getfixturevalue(other)
 
     async def scenario(store):
         connection = await asyncpg.connect(url)
         async with connection.transaction():
             await connection.execute("CREATE TABLE orders (id int)")
-            with refused(store):
+            with refused(bench.url):
                 await store.enqueue_on(connection, [NewJob("a", "work")])
         assert await connection.fetchval("SELECT count(*) FROM orders") == 0
         await connection.close()
@@ -49,10 +50,10 @@ def test_another_database_is_refused_and_the_transaction_goes_on(play, other, re
     play(scenario)
 
 
-def test_nothing_is_left_in_the_other_database(play, twin_url):
+def test_nothing_is_left_in_the_other_database(play, bench, twin_url):
     async def scenario(store):
         with psycopg.connect(twin_url) as connection:
-            with refused(store):
+            with refused(bench.url):
                 await store.enqueue_on(connection, [NewJob("a", "work")])
             connection.commit()
         async with PostgresStore(twin_url) as other:
@@ -65,7 +66,7 @@ def test_nothing_is_left_in_the_other_database(play, twin_url):
 def test_a_refusal_does_not_make_the_right_connection_wrong(play, bench, twin_url):
     async def scenario(store):
         for number in range(2):
-            with psycopg.connect(twin_url) as connection, refused(store):
+            with psycopg.connect(twin_url) as connection, refused(bench.url):
                 await store.enqueue_on(connection, [NewJob("a", "work")])
             with psycopg.connect(bench.url) as connection:
                 await store.enqueue_on(connection, [NewJob(f"b{number}", "work")])
@@ -74,32 +75,37 @@ def test_a_refusal_does_not_make_the_right_connection_wrong(play, bench, twin_ur
     play(scenario)
 
 
-def test_our_own_side_is_asked_once(play, bench):
-    async def scenario(store):
-        identity = Identity(store._database)
+def test_our_own_side_is_asked_once(bench):
+    async def scenario():
+        database = Database(bench.url, connections=1, timeout=30)
+        await database.open()
+        identity = Identity(database)
         with psycopg.connect(bench.url) as connection:
             await identity.check(join(connection))
             # From here on, reading our own side again would fail.
-            identity._database = None
+            await database.close()
             await identity.check(join(connection))
 
-    play(scenario)
+    asyncio.run(scenario())
 
 
-def test_an_account_without_any_rights_may_be_asked(play, bench):
-    async def scenario(store):
+def test_an_account_without_any_rights_may_be_asked(bench):
+    async def scenario():
+        database = Database(bench.url, connections=1, timeout=30)
+        await database.open()
         connection = await asyncpg.connect(bench.url)
         transaction = connection.transaction()
         await transaction.start()
         role = f"plain_{secrets.token_hex(8)}"
         await connection.execute(f"CREATE ROLE {role}")
         await connection.execute(f"SET LOCAL ROLE {role}")
-        await Identity(store._database).check(join(connection))
+        await Identity(database).check(join(connection))
         assert await connection.fetchval("SELECT current_user") == role
         await transaction.rollback()
         await connection.close()
+        await database.close()
 
-    play(scenario)
+    asyncio.run(scenario())
 
 
 def test_a_reopened_store_still_knows_its_database(bench):

@@ -1,4 +1,4 @@
-"""Leases: whose have run out is told by the jobs alone, whatever else happens to them."""
+"""Leases: their expiry is read from the jobs alone."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ async def fetch(url, query):
 
 
 async def running(bench):
-    """Return when the leases of the jobs that run end."""
+    """Return the expiry times of the running jobs' leases."""
     lines = await fetch(
         bench.url, "SELECT lease_expires_at FROM holdfast.jobs WHERE status = 'processing'"
     )
@@ -42,7 +42,7 @@ def test_reports_at_once_on_one_claim_are_all_counted(bench):
     asyncio.run(scenario())
 
 
-def test_a_lease_that_was_extended_is_rescued_when_it_runs_out_in_the_end(bench, play):
+def test_an_extended_lease_is_rescued_when_it_expires(bench, play):
     async def scenario(store):
         await store.enqueue(jobs(3))
         claims = (await store.tick("w", claim=MANY, now=10.0)).claims

@@ -1,12 +1,13 @@
-"""Chores that several processes run at once."""
+"""Maintenance by several processes at once."""
 
 import asyncio
 
 import asyncpg
 from tests.store.postgres.conftest import jobs
 
-from holdfast.jobs.model import Completed, Finished, JobStatus
+from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
 from holdfast.jobs.store_port import ClaimRequest, RetentionRule
+from holdfast.store.postgres.session import SETTINGS
 
 MANY = ClaimRequest(500, ("default",), {"work": None})
 
@@ -101,3 +102,31 @@ def test_one_of_many_becomes_the_leader(bench):
             assert sum(leader is not None for leader in leaders) == 1
 
     asyncio.run(scenario())
+
+
+def test_retention_reads_as_much_as_it_deletes_with_any_number_of_lanes(bench):
+    """Counters of hundreds of lanes, not folded yet, are read once and not once for each lane."""
+    rule = RetentionRule("work", JobStatus.COMPLETE, max_age=3600.0, max_count=100_000)
+    delete = "SELECT * FROM holdfast.delete_finished($1, $2, $3, $4, 500, NULL)"
+    read = """
+    SELECT CAST(sum(pg_stat_get_xact_tuples_returned(oid)) AS bigint)
+    FROM pg_class WHERE relnamespace = 'holdfast'::regnamespace
+    """
+
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            many = [NewJob(f"job-{n}", "work", downstream=f"host:{n}") for n in range(600)]
+            await store.enqueue(many)
+            request = ClaimRequest(600, ("default",), {"work": None})
+            claims = (await store.tick("w", claim=request)).claims
+            await store.tick("w", [Finished(claim.lease, Completed()) for claim in claims])
+        connection = await asyncpg.connect(bench.url, server_settings=SETTINGS)
+        try:
+            async with connection.transaction():
+                arguments = (rule.kind, str(rule.status), rule.max_age, rule.max_count)
+                assert await connection.fetch(delete, *arguments) == []
+                return await connection.fetchval(read)
+        finally:
+            await connection.close()
+
+    assert asyncio.run(scenario()) < 20_000

@@ -30,11 +30,12 @@ FROM pg_constraint WHERE connamespace = 'holdfast'::regnamespace AND contype <> 
 UNION ALL
 SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = 'holdfast'
 UNION ALL
-SELECT 'trigger ' || pg_get_triggerdef(oid)
-FROM pg_trigger WHERE NOT tgisinternal AND tgrelid::regclass::text LIKE 'holdfast.%'
+SELECT 'trigger ' || pg_get_triggerdef(pg_trigger.oid)
+FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+WHERE NOT tgisinternal AND relnamespace = 'holdfast'::regnamespace
 UNION ALL
 SELECT 'function ' || proname || '(' || pg_get_function_identity_arguments(oid) || ') '
-    || md5(prosrc)
+    || pg_get_function_result(oid)
 FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace
 UNION ALL
 SELECT 'enumeration ' || typname || ': ' || string_agg(enumlabel, ', ' ORDER BY enumsortorder)
@@ -106,7 +107,7 @@ def test_a_fresh_database_gets_them_all_and_a_second_run_none(empty_url):
     asyncio.run(scenario())
 
 
-def test_what_was_applied_is_recorded_with_its_checksum(postgres_url):
+def test_applied_migrations_are_recorded_with_their_checksums(postgres_url):
     rows = asyncio.run(
         fetch(postgres_url, "SELECT version, name, checksum FROM holdfast.migrations ORDER BY 1")
     )
@@ -129,7 +130,7 @@ def test_the_sum_of_the_migrations_is_the_declared_schema(postgres_url):
     assert "\n".join(catalogue(postgres_url)) + "\n" == DECLARED.read_text(encoding="utf-8")
 
 
-def test_a_database_without_the_schema_says_how_to_get_it(empty_url):
+def test_the_error_for_a_missing_schema_has_advice(empty_url):
     with pytest.raises(StoreUnusable, match=r"has no Holdfast schema.*run: holdfast migrate"):
         asyncio.run(PostgresStore(empty_url).open())
 
@@ -143,8 +144,9 @@ def test_a_store_that_migrates_by_itself_needs_no_command(empty_url):
 
 
 def test_an_older_schema_is_refused_until_it_is_migrated(postgres_url):
-    recorded = dict.fromkeys(versions(SCHEMA), SCHEMA.migrations[0].checksum)
-    with pytest.raises(StoreUnusable, match=r"has schema version 1.*invented.*holdfast migrate"):
+    recorded = {each.version: each.checksum for each in SCHEMA.migrations}
+    words = rf"has schema version {SCHEMA.version}.*invented.*holdfast migrate"
+    with pytest.raises(StoreUnusable, match=words):
         next_schema().check_usable(recorded)
 
 
@@ -252,7 +254,7 @@ def test_the_script_applied_by_hand_gives_the_same_schema(empty_url, postgres_ur
     assert catalogue(empty_url) == catalogue(postgres_url)
 
 
-def test_a_script_for_the_next_release_holds_only_what_is_missing(postgres_url):
+def test_a_script_for_the_next_release_has_only_missing_migrations(postgres_url):
     newer = next_schema()
 
     async def scenario():

@@ -1,4 +1,4 @@
-"""Wake-ups: hints that come quickly, seldom enough, and are not needed."""
+"""Wake-ups: fast, debounced, and not needed for correctness."""
 
 import asyncio
 import contextlib
@@ -71,7 +71,7 @@ def test_a_wake_up_goes_with_the_commit_of_a_joined_transaction(bench):
 
 
 def test_a_lost_wake_up_is_found_by_polling(bench):
-    """Nobody tells and nobody listens: the job is claimed all the same."""
+    """Without notification and listener the job is claimed too."""
 
     async def scenario():
         async with bench.stores(2) as (worker, api):
@@ -95,7 +95,7 @@ def test_after_a_reconnect_it_listens_and_then_looks(bench):
                 "WHERE query LIKE 'LISTEN%' AND datname = current_database()"
             )
             assert len(cut) == 1
-            await api._notifier.close()  # so that nothing is told while nobody listens
+            await api._notifier.close()  # so that no notification is sent
             await api.enqueue([NewJob("a", "work")])
             assert await worker.wait_for_work(mark, 20)
             assert len((await worker.tick("w", claim=ANY)).claims) == 1
@@ -172,7 +172,7 @@ def test_changes_of_another_process_wake_a_waiting_task(bench):
 
 
 def test_numbers_that_were_lost_do_not_wake_a_reader(bench):
-    """A rollback, a crash and retention leave gaps: there is nothing to be read in them."""
+    """A rollback, a crash and retention leave gaps in the sequence."""
 
     async def scenario():
         async with bench.stores(2) as (page, worker):
@@ -195,7 +195,7 @@ def test_numbers_that_were_lost_do_not_wake_a_reader(bench):
 
 
 def test_what_retention_deleted_does_not_wake_a_reader(bench):
-    """Also where it leaves the rest of a page, which the reader has seen."""
+    """Also if it deletes only part of a page that the reader has seen."""
 
     async def scenario():
         async with bench.stores(1) as (store,):

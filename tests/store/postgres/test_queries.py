@@ -1,4 +1,4 @@
-"""Reading beside writers: streams without gaps, counters without scans, pages by index."""
+"""Reading during writes: streams without gaps, counters without scans, pages by index."""
 
 import asyncio
 import json
@@ -12,18 +12,21 @@ from tests.store.postgres.conftest import ANY, BROKEN, a_session_waits, jobs
 from holdfast.jobs.model import Completed, Failed, Finished, JobStatus, NewJob
 from holdfast.jobs.views import JobFilter
 from holdfast.store.joining import numbered
-from holdfast.store.postgres.connection import SETTINGS, SQL
-from holdfast.store.postgres.queries import _parameters, _query_for
+from holdfast.store.postgres.connection import SQL
+from holdfast.store.postgres.queries import list_query
+from holdfast.store.postgres.session import SETTINGS
+from holdfast.store.row_mapping import filter_parameters
 
 
 def test_an_event_waits_for_those_of_transactions_begun_before_it(bench):
     async def scenario():
         async with bench.stores(1) as (store,):
+            await store.enqueue([NewJob("slow", "work")])
             start = await store.last_sequence()
             slow = await asyncpg.connect(bench.url)
             transaction = slow.transaction()
             await transaction.start()
-            await store.enqueue_on(slow, [NewJob("slow", "work")])
+            await slow.execute("SELECT holdfast.cancel('slow', NULL)")
             await store.enqueue([NewJob("quick", "work")])
             assert await store.changes_since(start) == ()
             assert await store.last_sequence() == start
@@ -36,8 +39,8 @@ def test_an_event_waits_for_those_of_transactions_begun_before_it(bench):
     asyncio.run(scenario())
 
 
-def test_a_stream_begun_during_a_tick_shows_what_the_tick_does(bench):
-    """A number that is taken before it is announced would lie behind such a stream for good."""
+def test_a_stream_begun_during_a_tick_shows_its_events(bench):
+    """A sequence number taken before it is announced would never appear in such a stream."""
 
     async def scenario():
         async with bench.stores(1) as (store,):
@@ -78,7 +81,7 @@ def test_a_transaction_rolled_back_leaves_nothing_to_wait_for(bench):
 
 
 def test_a_walk_beside_many_writers_misses_nothing(bench):
-    """Every event once, in order, whoever commits when."""
+    """Every event once, in order, for any order of commits."""
 
     async def scenario():
         async with bench.stores(5, connections=4) as (reader, *writers):
@@ -117,7 +120,7 @@ def test_a_walk_beside_many_writers_misses_nothing(bench):
 
 
 def test_what_one_statement_moved_alike_is_one_page(bench):
-    """However many jobs there are; and a stream may stop and go on within it."""
+    """For any number of jobs; and a stream may stop and continue inside it."""
 
     async def scenario():
         async with bench.stores(1) as (store,):
@@ -211,7 +214,7 @@ def test_counters_stay_right_while_several_fold_at_once(bench):
     asyncio.run(scenario())
 
 
-def test_writers_fold_by_themselves_once_in_a_while(bench):
+def test_writers_fold_the_counters_now_and_then(bench):
     async def scenario():
         async with bench.stores(1) as (store,):
             for n in range(130):
@@ -262,8 +265,8 @@ async def explain(url, query, **parameters):
 
 @pytest.mark.parametrize("where, index", WAYS.items(), ids=lambda value: str(value)[:60])
 def test_every_list_is_read_by_an_index(postgres_url, where, index):
-    parameters = {**_parameters(where), "before": 10, "limit": 5, "now": 1.0}
-    plan = asyncio.run(explain(postgres_url, _query_for(where), **parameters))
+    parameters = {**filter_parameters(where, list), "before": 10, "limit": 5, "now": 1.0}
+    plan = asyncio.run(explain(postgres_url, list_query(where), **parameters))
     assert index in indexes(plan)
     assert scans(plan) == set()
 
@@ -271,18 +274,17 @@ def test_every_list_is_read_by_an_index(postgres_url, where, index):
 @pytest.mark.parametrize(
     "query, parameters, index",
     [
-        ("claim_heads", {"lanes": [1], "limit": 5}, "jobs_ready"),
-        ("claim_running", {"downstreams": ["a"], "kinds": ["b"]}, "jobs_running"),
-        ("claim_trial_leases", {"downstream": "a", "generation": 1}, "jobs_running"),
-        ("claim_lanes", {"queues": ["a"], "kinds": ["b"], "now": 1.0}, "jobs_ready"),
+        ("claim_running", {"downstreams": ["a"]}, "jobs_running"),
+        ("claim_running_kinds", {"kinds": ["a"]}, "jobs_running"),
+        ("claim_trial_leases", {"downstreams": ["a"], "generations": [1]}, "jobs_running"),
         ("read_job", {"id": "a", "now": 1.0}, "jobs_pkey"),
         ("read_events", {"id": "a"}, "history_pkey"),
         ("read_attempts", {"id": "a"}, "history_pkey"),
-        ("read_oldest_ready", {}, "jobs_ready"),
+        ("read_oldest_ready", {}, "jobs_ready_by_owner"),
         ("lanes_find", {"queues": ["a"], "downstreams": [""], "kinds": ["b"]}, "lanes_are_unique"),
     ],
 )
-def test_what_is_asked_often_is_found_by_index(postgres_url, query, parameters, index):
+def test_frequent_queries_use_an_index(postgres_url, query, parameters, index):
     plan = asyncio.run(explain(postgres_url, query, **parameters))
     assert index in indexes(plan)
     assert scans(plan) == set()

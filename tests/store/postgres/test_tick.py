@@ -1,4 +1,4 @@
-"""A tick tells what it did, also where something beside it fails."""
+"""A tick returns its result even if something after it fails."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from holdfast.jobs.model import Completed, Finished, JobStatus
 from holdfast.jobs.store_port import StoreUnavailable, StoreUnusable
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.store.postgres.connection import check_server
-from holdfast.store.postgres.downstreams import KnownDownstreams
+from holdfast.store.postgres.downstream_records import KnownDownstreams
 
 
 def broken(database, method, query=None):
@@ -26,7 +26,7 @@ def broken(database, method, query=None):
 
 
 def test_counters_that_cannot_be_folded_cost_no_claim(play, monkeypatch):
-    monkeypatch.setattr("holdfast.store.postgres.store._FOLD_EVERY", 1)
+    monkeypatch.setattr("holdfast.store.postgres.counters._FOLD_EVERY", 1)
 
     async def scenario(store):
         monkeypatch.setattr(

@@ -13,6 +13,7 @@ import pytest
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import (
     StoreBusy,
+    StoreDiskError,
     StoreError,
     StoreFull,
     StoreUnavailable,
@@ -84,7 +85,7 @@ print(len(opened))
 
 
 def test_threads_that_open_a_new_file_at_once_do_not_deadlock(tmp_path):
-    # In a process of its own: a deadlock must not stop the other tests.
+    # In a separate process: a deadlock must not stop the other tests.
     command = [sys.executable, "-c", _OPEN_AT_ONCE, str(tmp_path)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=100)
     assert done.stdout == "150\n"
@@ -95,7 +96,7 @@ def test_a_missing_folder_is_named(tmp_path):
         connect(tmp_path / "nowhere" / "a.db", busy_timeout=1)
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path):
+def test_a_file_that_is_not_a_database_is_refused(tmp_path):
     file = tmp_path / "a.db"
     file.write_bytes(b"this is a letter to my aunt, and a long one at that" * 100)
     with pytest.raises(StoreUnusable, match="not an intact SQLite database"):
@@ -108,7 +109,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
         (apsw.BusyError("x"), StoreBusy),
         (apsw.LockedError("x"), StoreBusy),
         (apsw.FullError("x"), StoreFull),
-        (apsw.IOError("x"), StoreUnavailable),
+        (apsw.IOError("x"), StoreDiskError),
         (apsw.NoMemError("x"), StoreUnavailable),
         (apsw.CorruptError("x"), StoreUnusable),
         (apsw.ReadOnlyError("x"), StoreUnusable),
@@ -122,7 +123,7 @@ def test_each_error_has_its_meaning(tmp_path, error, meaning):
     assert "a.db" in str(translated)
 
 
-def test_errors_that_pass_are_a_class_of_their_own():
+def test_temporary_errors_have_a_common_class():
     assert issubclass(StoreBusy, StoreUnavailable)
     assert issubclass(StoreFull, StoreUnavailable)
     assert not issubclass(StoreUnusable, StoreUnavailable)
@@ -195,7 +196,7 @@ def test_a_full_disk_is_reported_loses_nothing_and_recovers(tmp_path):
     asyncio.run(scenario())
 
 
-def test_a_process_without_free_descriptors_gets_an_error_that_says_so(tmp_path):
+def test_a_process_without_free_descriptors_gets_a_clear_error(tmp_path):
     disconnect(connect(tmp_path / "a.db", busy_timeout=1))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = os.open(os.devnull, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Requests of people and heartbeats."""
+"""Manual requests and heartbeats."""
 
 import asyncio
 
@@ -77,7 +77,7 @@ def test_a_job_that_is_due_and_not_promoted_yet_is_left_as_it_is(tmp_path):
 
 def test_only_a_queued_job_can_be_made_ready(tmp_path):
     async def scenario(store):
-        assert await store.expedite("nobody", now=NOW) is Change.MISSING
+        assert await store.expedite("unknown", now=NOW) is Change.MISSING
         await store.enqueue([NewJob("a", "work", status=JobStatus.UPLOADED)], now=NOW)
         assert await store.expedite("a", now=NOW) is Change.REFUSED
         await store.submit("a", now=NOW)

@@ -200,7 +200,7 @@ REASON = (
 def test_a_connection_of_pythons_sqlite3_is_refused_before_anything_is_begun(
     tmp_path, driver, module
 ):
-    # On a file of its own: a second copy of SQLite must not open the store's.
+    # On a separate file: a second copy of SQLite must not open the store's.
     async def scenario(store):
         async with driver(tmp_path / "other.db") as connection:
             with pytest.raises(TypeError, match=REASON.format(module=module)):
@@ -213,7 +213,7 @@ def test_a_connection_of_pythons_sqlite3_is_refused_before_anything_is_begun(
 
 
 @pytest.mark.parametrize("connection", [object(), "sqlite:///a.db", 7])
-def test_what_is_not_a_connection_is_refused(tmp_path, connection):
+def test_an_object_that_is_not_a_connection_is_refused(tmp_path, connection):
     async def scenario(store):
         with pytest.raises(TypeError, match=r"takes an apsw connection to .*, got builtins\.\w+"):
             await store.enqueue_on(connection, [NewJob("a", "work")])

@@ -71,7 +71,7 @@ def test_nothing_joins_a_transaction_on_a_deleted_file(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_a_file_that_is_put_back_is_used_again(tmp_path):
+def test_a_file_that_is_restored_is_used_again(tmp_path):
     async def scenario(store):
         store.path.rename(tmp_path / "elsewhere")
         with gone():

@@ -101,7 +101,7 @@ def test_the_script_of_a_missing_file_makes_one_that_lacks_nothing(tmp_path):
     async def scenario():
         store = SQLiteStore(tmp_path / "a.db")
         missing, script = await store.missing(), await store.migration_script()
-        assert [each.version for each in missing.migrations] == [1]
+        assert missing.migrations == SCHEMA.migrations
         assert not store.path.exists()
         db = apsw.Connection(str(store.path))
         db.execute(script)
@@ -112,7 +112,7 @@ def test_the_script_of_a_missing_file_makes_one_that_lacks_nothing(tmp_path):
     asyncio.run(scenario())
 
 
-def test_people_can_read_jobs_and_attempts_with_real_times(tmp_path):
+def test_views_show_jobs_and_attempts_with_real_timestamps(tmp_path):
     async def scenario():
         async with SQLiteStore(tmp_path / "a.db") as store:
             await store.enqueue([NewJob("one", "k"), NewJob("two", "k")], now=86400.0)

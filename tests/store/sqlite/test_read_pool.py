@@ -1,8 +1,8 @@
 """Reading does not wait for writing."""
 
 import asyncio
-import threading
 
+import apsw
 import pytest
 
 from holdfast.jobs.model import NewJob
@@ -16,31 +16,39 @@ def test_a_page_is_read_while_a_write_is_under_way(tmp_path):
     async def scenario():
         async with SQLiteStore(tmp_path / "a.db") as store:
             await store.enqueue([NewJob("a", "work")])
-            started, go = threading.Event(), threading.Event()
-
-            def slow(tx):
-                tx.db.execute("UPDATE holdfast_lanes SET held = 0")
-                started.set()
-                go.wait(30)
-
-            writing = asyncio.create_task(store._write(slow))
-            await asyncio.to_thread(started.wait, 30)
-            job = await store.get("a")
-            go.set()
+            other = apsw.Connection(str(store.path))
+            other.execute("BEGIN IMMEDIATE")
+            writing = asyncio.create_task(store.enqueue([NewJob("b", "work")]))
+            assert [job.id for job in (await store.list_jobs()).jobs] == ["a"]
+            assert not writing.done()
+            other.execute("ROLLBACK")
+            other.close()
             await writing
-            return job
 
-    assert asyncio.run(scenario()) is not None
+    asyncio.run(scenario())
 
 
 def test_an_sqlite_error_while_reading_becomes_a_store_error(tmp_path):
     async def scenario():
         async with SQLiteStore(tmp_path / "a.db") as store:
-            with pytest.raises(StoreError):
-                await store._read(lambda view: view._db.execute("SELECT * FROM nothing"))
-            with pytest.raises(ZeroDivisionError):
-                await store._read(lambda view: 1 / 0)
+            other = apsw.Connection(str(store.path))
+            other.execute("DROP TABLE holdfast_late_results")
+            other.close()
+            with pytest.raises(StoreError, match="holdfast_late_results"):
+                await store.late_results("a")
             assert await store.ping() > 0
+
+    asyncio.run(scenario())
+
+
+def test_an_error_of_the_read_function_is_raised_unchanged(tmp_path):
+    async def scenario():
+        async with SQLiteStore(tmp_path / "a.db") as store:
+            pool = ReadPool(store.path, 1, 1.0, FileIdentity(store.path))
+            with pytest.raises(ZeroDivisionError):
+                await pool.read(lambda view: 1 / 0)
+            assert await pool.read(lambda view: view.rows("read_last_sequence")) == [(0,)]
+            pool.close()
 
     asyncio.run(scenario())
 

@@ -1,4 +1,4 @@
-"""What makes a claim cheap: every hot query finds its rows in an index made for it."""
+"""Every frequent query uses an index."""
 
 import re
 
@@ -16,7 +16,9 @@ INDEXES = {
     "claim_running_of_kind": "lanes_running",
     "claim_running_of_downstream": "lanes_by_downstream",
     "claim_trial_leases": "jobs_trials",
-    "claim_candidates": "jobs_ready",
+    "claim_candidates": "jobs_ready_by_owner",
+    "claim_candidates_of_owner": "jobs_ready_by_owner",
+    "claim_next_owner": "jobs_ready_by_owner",
     "control_twin": "jobs_dedup",
     "enqueue_twins": "jobs_dedup",
     "maintain_expired_leases": "jobs_leased",
@@ -24,13 +26,15 @@ INDEXES = {
     "maintain_oldest_finished": "jobs_finished",
     "read_jobs_of_owner": "jobs_owned",
     "read_jobs_unfinished": "jobs_unfinished",
-    "read_jobs_ended_badly": "jobs_ended_badly",
+    "read_jobs_unsuccessful": "jobs_ended_badly",
     "read_jobs_of_kind": "jobs_of_kind",
     "read_dead_letters": "jobs_dead",
     "read_dead_letter_groups": "jobs_dead_groups",
     "read_events": "events_of_job",
     "read_attempts": "events_of_job",
     "control_zombies": "events_of_job",
+    "worker_leases": "jobs_leased",
+    "maintain_leases_of_dead": "jobs_leased",
     "maintain_delete_events": "events_of_job",
 }
 COUNTERS = {
@@ -40,6 +44,9 @@ COUNTERS = {
     "outcome_counts",
     "dead_letter_groups",
     "downstreams",
+    "workers",
+    "leaders",
+    "cancel_requests",
     "new",
 }
 

@@ -72,7 +72,7 @@ def test_it_is_a_store(tmp_path):
     assert store is not None
 
 
-def test_what_was_acknowledged_survives_kill_minus_nine(tmp_path):
+def test_acknowledged_jobs_survive_sigkill(tmp_path):
     path = tmp_path / "a.db"
     for name in ("first", "second"):
         child = start(_ENQUEUE_UNTIL_KILLED, path, name)
@@ -252,7 +252,7 @@ async def steps_of_a_claim(store):
 
         tx.db.set_progress_handler(count, 10)
         try:
-            return tick(tx, "w", (), ClaimRequest(10, ("default",), {"work": None}))
+            return tick(tx, "w", (), ClaimRequest(10, ("default",), {"work": None}), store._turns)
         finally:
             tx.db.set_progress_handler(None)
 
@@ -264,7 +264,20 @@ async def steps_of_a_claim(store):
     return max(counted)
 
 
-def test_a_claim_costs_the_same_steps_however_many_jobs_are_held_or_waiting(tmp_path):
+def test_the_steps_of_a_claim_do_not_grow_with_the_jobs_of_another_owner(tmp_path):
+    async def claim_behind(store, number):
+        flood = [NewJob(f"flood-{number}-{n}", "work", owner="ann") for n in range(number)]
+        await store.enqueue(flood)
+        return await steps_of_a_claim(store)
+
+    async def scenario(store):
+        few = await claim_behind(store, 100)
+        assert await claim_behind(store, 5000) <= few * 1.3
+
+    run(tmp_path / "a.db", scenario)
+
+
+def test_the_steps_of_a_claim_do_not_grow_with_held_or_waiting_jobs(tmp_path):
     async def scenario(store):
         policy = BreakerPolicy()
         names = ["gateway", *(f"host-{number}" for number in range(200))]

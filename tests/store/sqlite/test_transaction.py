@@ -49,6 +49,6 @@ def test_a_lone_surrogate_is_refused():
         as_json(["\ud800"])
 
 
-def test_what_is_neither_text_nor_number_is_refused():
+def test_a_value_that_is_neither_text_nor_number_is_refused():
     with pytest.raises(TypeError, match="cannot be stored"):
         as_json([object()])

@@ -33,7 +33,7 @@ def stored(tmp_path):
 
 
 def blocked(writer):
-    """Keep the writer busy until the event that is returned is set."""
+    """Keep the writer busy until the returned event is set."""
     started, go = threading.Event(), threading.Event()
 
     def work(tx):
@@ -45,7 +45,7 @@ def blocked(writer):
     return go
 
 
-def test_what_is_answered_is_committed(writer, tmp_path):
+def test_a_write_that_was_answered_is_committed(writer, tmp_path):
     writer.submit(insert(1)).result(30)
     assert stored(tmp_path) == [1]
 
@@ -126,7 +126,7 @@ def test_a_request_that_was_cancelled_before_its_turn_is_not_done(writer, tmp_pa
     assert stored(tmp_path) == [2]
 
 
-def test_closing_finishes_what_was_submitted(tmp_path):
+def test_closing_finishes_submitted_writes(tmp_path):
     writer = Writer(tmp_path / "a.db", SYSTEM_CLOCK, 1.0)
     writer.start().result(30)
     futures = [writer.submit(lambda tx: tx.now) for _ in range(250)]

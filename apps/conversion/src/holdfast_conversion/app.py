@@ -226,14 +226,12 @@ class Conversion(ServedApp):
 
     def download(self, job: Job) -> Download | None:
         """Open the XML; None where it is gone, or its time is over and it goes any moment."""
-        if self._is_over(job):
-            return None
         name = result_name(job.result)
+        if name is None or self._is_over(job):
+            return None
         try:
-            file = self.files.open(name) if name is not None else None
+            file = self.files.open(name)
         except FileNotFoundError:
-            file = None
-        if name is None or file is None:
             return None
         size = file.seek(0, 2)
         file.seek(0)

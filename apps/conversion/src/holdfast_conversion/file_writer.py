@@ -58,21 +58,14 @@ class FileWriter:
     async def flush(self) -> None:
         """Hand what was gathered to the thread, once its last batch is written.
 
-        Raises:
-            StorageError: the last batch could not be written.
-            Permanent: the disk is full.
+        A batch that cannot be written raises here or in `finish`, see `storing`.
         """
         await self._written()
         batch, self._batch, self.waiting = self._batch, [], 0
         self._writing = asyncio.create_task(asyncio.to_thread(self._write, batch))
 
     async def finish(self) -> str:
-        """Write the rest, and return the SHA-256 of the whole, in hexadecimal.
-
-        Raises:
-            StorageError: it could not be written.
-            Permanent: the disk is full.
-        """
+        """Write the rest, and return the SHA-256 of the whole, in hexadecimal."""
         await self.flush()
         await self._written()
         return self._digest.hexdigest()

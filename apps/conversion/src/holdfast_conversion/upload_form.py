@@ -12,7 +12,6 @@ from typing import Any
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
-from starlette.requests import ClientDisconnect
 
 from holdfast import ErrorCode, HoldfastError, Permanent
 from holdfast.files import Draft
@@ -62,7 +61,7 @@ class UploadRefused(HoldfastError):
 
 
 @dataclass(slots=True)
-class Limits:
+class UploadLimits:
     """How much an upload may bring and take; times are seconds."""
 
     most_bytes: int
@@ -79,7 +78,7 @@ class Limits:
 
 
 async def receive(
-    body: AsyncIterator[bytes], content_type: str, draft: Draft, form: Form, limits: Limits
+    body: AsyncIterator[bytes], content_type: str, draft: Draft, form: Form, limits: UploadLimits
 ) -> None:
     """Read the whole form; write its file to `draft` and what is known of it to `form`.
 
@@ -157,7 +156,7 @@ class _Part:
 class _Reader:
     """Receive the parser's callbacks."""
 
-    def __init__(self, file: FileWriter, form: Form, limits: Limits) -> None:
+    def __init__(self, file: FileWriter, form: Form, limits: UploadLimits) -> None:
         self._file = file
         self._form = form
         self._limits = limits
@@ -303,17 +302,3 @@ def shown_size(size: int) -> str:
 def too_large_line(most_bytes: int) -> str:
     """Return the line for a file that is larger than `most_bytes`."""
     return f"This file is larger than {shown_size(most_bytes)}, the limit."
-
-
-__all__ = [
-    "DEFAULT_MAPPING",
-    "ClientDisconnect",
-    "Form",
-    "Limits",
-    "UploadRefused",
-    "clean_filename",
-    "readable",
-    "receive",
-    "shown_size",
-    "too_large_line",
-]

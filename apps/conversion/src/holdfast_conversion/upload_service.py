@@ -3,7 +3,8 @@
 import asyncio
 import json
 import secrets
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
@@ -21,9 +22,13 @@ from holdfast_conversion.file_names import (
 )
 from holdfast_conversion.file_writer import UploadMemory
 from holdfast_conversion.gateway.disconnect import DisconnectingResponse
+from holdfast_conversion.gateway.request_body import declared_length
 from holdfast_conversion.job_values import ConvertArgs
 from holdfast_conversion.service_settings import ConversionSettings
-from holdfast_conversion.upload_form import Form, Limits, UploadRefused, receive
+from holdfast_conversion.upload_form import Form, UploadLimits, UploadRefused, receive
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _MOST_TWINS = 1000
 _UNFINISHED_SECONDS = 60.0
@@ -75,14 +80,9 @@ class UploadService:
             UploadRefused: it cannot be taken in; `form` says what is known of it.
             ClientDisconnect: the client is gone.
         """
-        with await self._draft() as draft:
-            await receive(
-                request.stream(),
-                request.headers.get("content-type", ""),
-                draft,
-                form,
-                self._limits(request),
-            )
+        with await self._stored(self._files.draft) as draft:
+            kind = request.headers.get("content-type", "")
+            await receive(request.stream(), kind, draft, form, self._limits(request))
             return await self._enqueue(draft, form, owner)
 
     async def take_in_bytes(self, content: bytes, form: Form, owner: str) -> tuple[Job, bool]:
@@ -91,29 +91,25 @@ class UploadService:
         Raises:
             UploadRefused: it cannot be stored.
         """
-        with await self._draft() as draft:
-            try:
-                with storing():
-                    await asyncio.to_thread(draft.write, content)
-            except (StorageError, Permanent) as error:
-                raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
+        with await self._stored(self._files.draft) as draft:
+            await self._stored(draft.write, content)
             return await self._enqueue(draft, form, owner)
 
-    def _limits(self, request: Request) -> Limits:
+    def _limits(self, request: Request) -> UploadLimits:
         settings = self._settings
-        declared = request.headers.get("content-length", "")
-        return Limits(
+        return UploadLimits(
             most_bytes=settings.max_upload_bytes,
             stall_seconds=settings.stall_seconds,
             total_seconds=settings.upload_seconds,
-            declared=int(declared) if declared.isascii() and declared.isdigit() else None,
+            declared=declared_length(request),
             memory=self._memory,
         )
 
-    async def _draft(self) -> Draft:
+    async def _stored(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do `work` with files in a thread; refuse the upload where the disk fails."""
         try:
             with storing():
-                return await asyncio.to_thread(self._files.draft)
+                return await asyncio.to_thread(work, *args, **kwargs)
         except (StorageError, Permanent) as error:
             raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
 
@@ -123,11 +119,7 @@ class UploadService:
         """Make the file durable, then the job; the file goes again where a twin was there."""
         job_id = self._new_id()
         name = pdf_name(job_id)
-        try:
-            with storing():
-                await asyncio.to_thread(draft.publish, name)
-        except (StorageError, Permanent) as error:
-            raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
+        await self._stored(draft.publish, name)
         args = ConvertArgs(name, form.mapping, form.bytes, form.sha256)
         for key in _keys(owner, form):
             # If the connection to the database breaks here, the job may exist all the same, so the

@@ -2,7 +2,7 @@
 
 A message is `job`, with the job as it stands now, or `downstreams`, with every breaker's state; the
 second comes first on a new stream and then whenever one changes. Ids are the store's sequence: a
-client that comes back with the last one it saw misses nothing.
+client that reconnects with the last one it saw misses nothing.
 """
 
 import json
@@ -84,7 +84,7 @@ async def messages(state: ServerState, owner: str, last_seen: int | None) -> Asy
             await clock.sleep_async(_REST)
             await store.wait_for_changes(sequence, _READ_EVERY)
     except StoreError:
-        # The client comes back by itself, with the last id that it saw.
+        # The client reconnects by itself, with the last id that it saw.
         return
 
 

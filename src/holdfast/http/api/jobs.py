@@ -8,8 +8,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from holdfast.errors import ErrorCode, HoldfastError
-from holdfast.http.api_errors import ApiError
+from holdfast.errors import ErrorCode
+from holdfast.http.api_errors import ApiError, refusing_cursors
 from holdfast.http.plugins import Download
 from holdfast.http.schemas import (
     AttemptOut,
@@ -43,12 +43,8 @@ async def list_jobs(
     state = state_of(request)
     check_kinds(kind or ())
     where = JobFilter(owner=owner, statuses=tuple(status or ()), kinds=tuple(kind or ()))
-    try:
+    with refusing_cursors():
         page = await state.engine.list(where, cursor=cursor or None, limit=limit)
-    except HoldfastError:
-        raise
-    except ValueError:
-        raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such cursor.") from None
     jobs = [state.job_out(job) for job in page.jobs]
     return JobsAnswer(jobs=jobs, next_cursor=page.next_cursor)
 
@@ -77,7 +73,7 @@ async def show_history(request: Request, owner: Owner, job_id: str) -> HistoryAn
 
 @router.post("/{job_id}/retry")
 async def retry_job(request: Request, owner: Owner, job_id: str) -> ChangedAnswer:
-    """Put a failed job back in the queue, its attempts counted anew."""
+    """Requeue a failed job; its attempts are counted from one again."""
     state = state_of(request)
     job = await state.engine.retry((await state.own_job(job_id, owner)).id)
     return ChangedAnswer(message="Job queued for retry.", job=state.job_out(job))

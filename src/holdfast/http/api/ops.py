@@ -5,9 +5,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.errors import ErrorCode
 from holdfast.http.admin import IsAdmin, require_admin
-from holdfast.http.api_errors import ApiError, forbidden
+from holdfast.http.api_errors import ApiError, forbidden, refusing_cursors
 from holdfast.http.ops_schemas import (
     DeadLetterGroupOut,
     DeadLetterOut,
@@ -64,14 +64,10 @@ async def list_dead_letters(
 ) -> DeadLettersAnswer:
     """List the jobs that wait for a person."""
     dead = state_of(request).engine.dead_letters
-    try:
+    with refusing_cursors():
         letters, following = await dead.list(
             asked.as_filter(), cursor=asked.cursor or None, limit=asked.limit
         )
-    except HoldfastError:
-        raise
-    except ValueError:
-        raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such cursor.") from None
     return DeadLettersAnswer(
         dead_letters=[DeadLetterOut.of(letter) for letter in letters],
         groups=[DeadLetterGroupOut.model_validate(group) for group in await dead.groups()],

@@ -20,7 +20,7 @@ _ASK_AGAIN = "no-cache"
 _log = logging.getLogger("holdfast.http")
 
 LIVE_SCRIPTS = ("htmx.min.js", "hx-sse.min.js")
-"""What comes from npm. Without it pages are forms that are loaded anew."""
+"""Files from npm. Without them pages work as forms."""
 
 
 @dataclass(frozen=True, slots=True)

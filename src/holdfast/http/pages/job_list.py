@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from holdfast.errors import HoldfastError
+from holdfast.http.pages.job_rows import RenderedRow, is_held, last_error_of, row_of, shown_name
 from holdfast.http.pages.renderer import Renderer
-from holdfast.http.pages.rows import Row, is_held, last_error_of, row_of, shown_name
 from holdfast.jobs.downstreams.record import HoldMode
 from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.views import JobFilter, Page
@@ -16,7 +16,7 @@ from holdfast.resilience.breaker.transitions import CircuitState
 
 PAGE_SIZE = 25
 COUNTED = 200
-"""How many of an owner's newest jobs are counted for the filter; the page says so."""
+"""How many of an owner's newest jobs are counted for the filter; the page shows this limit."""
 
 ALL = ""
 FILTERS = {
@@ -91,7 +91,7 @@ class JobList:
     """
 
     view: View
-    rows: list[Row]
+    rows: list[RenderedRow]
     choices: list[Choice]
     total: int
     is_all: bool
@@ -128,7 +128,7 @@ async def read_job_list(renderer: Renderer, owner: str, view: View) -> JobList:
 
 async def rows_of(
     renderer: Renderer, jobs: Iterable[Job], now: float, held: Iterable[Held]
-) -> list[Row]:
+) -> list[RenderedRow]:
     """Return `jobs` as rows; those that wait for another attempt say why."""
     paused = _paused(held)
     rows = (_row(renderer, job, now, paused=job.downstream in paused) for job in jobs)
@@ -164,7 +164,7 @@ async def _read_page(renderer: Renderer, owner: str, view: View) -> tuple[View, 
         return View(view.status), await engine.list(where, limit=PAGE_SIZE)
 
 
-async def _row(renderer: Renderer, job: Job, now: float, *, paused: bool) -> Row:
+async def _row(renderer: Renderer, job: Job, now: float, *, paused: bool) -> RenderedRow:
     last_error = None
     if job.status is JobStatus.QUEUED and job.attempt_count:
         last_error = last_error_of(await renderer.state.engine.attempts(job.id))
@@ -174,7 +174,7 @@ async def _row(renderer: Renderer, job: Job, now: float, *, paused: bool) -> Row
         renderer.state.facts(job),
         now,
         words=renderer.words(job),
-        told=() if app is None else app.job_facts,
+        declared=() if app is None else app.job_facts,
         paused=paused,
         last_error=last_error,
     )

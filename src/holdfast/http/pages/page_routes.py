@@ -24,7 +24,7 @@ from holdfast.jobs.store_port import StoreUnavailable
 _YEAR = 365 * 86_400
 _JOB_PATH = re.compile(r"/jobs/[\w%.~-]+")
 _NOTES = {
-    "retried": "Back in the queue; its attempts are counted anew.",
+    "retried": "Back in the queue; its attempts are counted from one.",
     "expedited": "Its next attempt begins now.",
     "paused": "It waits until what it needs is back; then it begins by itself.",
     "in-place": TWIN_LINE,
@@ -90,13 +90,8 @@ class _Pages:
         # Asked first: what happens while the rows are read comes over the stream.
         sequence = await self._engine.store.last_sequence()
         listing = await read_job_list(self._renderer, owner, View.of(status, cursor))
-        line = self._note(note)
-        partial = is_partial(request)
-        template = "job_list.html" if partial else "front.html"
-        answer = self._renderer.answer(
-            request, template, listing=listing, sequence=sequence, note=line
-        )
-        return saying(answer, line) if partial and line else answer
+        templates = ("front.html", "job_list.html")
+        return self._answer(request, templates, note, listing=listing, sequence=sequence)
 
     async def job(self, request: Request, owner: Owner, job_id: str, note: Text = None) -> Response:
         """Show one job and its history."""
@@ -109,11 +104,10 @@ class _Pages:
             read_held(self._renderer, now),
         )
         (row,) = await rows_of(self._renderer, [job], now, held)
-        line = self._note(note)
-        partial = is_partial(request)
-        answer = self._renderer.answer(
+        return self._answer(
             request,
-            "job_body.html" if partial else "job.html",
+            ("job.html", "job_body.html"),
+            note,
             job=job,
             row=row,
             now=now,
@@ -121,8 +115,16 @@ class _Pages:
             lines=lines_of(events),
             held=[each for each in held if each.name == job.downstream],
             sequence=sequence,
-            note=line,
         )
+
+    def _answer(
+        self, request: Request, templates: tuple[str, str], note: str | None, **values: Any
+    ) -> Response:
+        """Answer with the whole page; to htmx, with the part of it that changes."""
+        whole, part = templates
+        partial, line = is_partial(request), self._note(note)
+        template = part if partial else whole
+        answer = self._renderer.answer(request, template, note=line, **values)
         return saying(answer, line) if partial and line else answer
 
     # -- doing ---------------------------------------------------------------------------------

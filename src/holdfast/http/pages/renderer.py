@@ -13,7 +13,7 @@ from starlette.requests import Request
 from holdfast.http.api_errors import ApiError
 from holdfast.http.pages import humanize
 from holdfast.http.pages.assets import Assets, common_assets
-from holdfast.http.pages.rows import STATUS_WORDS
+from holdfast.http.pages.job_rows import word_of
 from holdfast.http.plugins import PagePart
 from holdfast.http.served_app import ServerState
 from holdfast.jobs.model import Job, JobStatus
@@ -67,7 +67,7 @@ class Renderer:
     def word_for(self, status: JobStatus) -> str:
         """Return what `status` is called where jobs of all apps stand together."""
         words = {part.statuses.get(status) for part in self.parts.values()} - {None}
-        return (words.pop() if len(words) == 1 else None) or STATUS_WORDS[status]
+        return (words.pop() if len(words) == 1 else None) or word_of(status)
 
     def note(self, key: str) -> str:
         """Return the line that an app shows for `key`; empty where none has one."""

@@ -6,25 +6,16 @@ from dataclasses import dataclass
 from holdfast.jobs.model import Attempt, AttemptOutcome, EventName, JobEvent
 
 _OUTCOMES = {
-    None: "Running now",
-    AttemptOutcome.COMPLETE: "Succeeded",
-    AttemptOutcome.RETRY: "Failed",
-    AttemptOutcome.FAILED: "Failed",
-    AttemptOutcome.RELEASED: "Handed back",
-    AttemptOutcome.CANCELLED: "Cancelled",
-    AttemptOutcome.LEASE_LOST: "Lost its worker",
-    AttemptOutcome.TIMEOUT: "Ran out of time",
+    None: ("running", "Running now"),
+    AttemptOutcome.COMPLETE: ("done", "Succeeded"),
+    AttemptOutcome.RETRY: ("failed", "Failed"),
+    AttemptOutcome.FAILED: ("failed", "Failed"),
+    AttemptOutcome.RELEASED: ("queued", "Handed back"),
+    AttemptOutcome.CANCELLED: ("cancelled", "Cancelled"),
+    AttemptOutcome.LEASE_LOST: ("failed", "Lost its worker"),
+    AttemptOutcome.TIMEOUT: ("failed", "Ran out of time"),
 }
-_LOOKS = {
-    None: "running",
-    AttemptOutcome.COMPLETE: "done",
-    AttemptOutcome.RETRY: "failed",
-    AttemptOutcome.FAILED: "failed",
-    AttemptOutcome.RELEASED: "queued",
-    AttemptOutcome.CANCELLED: "cancelled",
-    AttemptOutcome.LEASE_LOST: "failed",
-    AttemptOutcome.TIMEOUT: "failed",
-}
+"""What an attempt's outcome looks like, and what it is called."""
 _EVENTS = {
     EventName.UPLOADED: "Upload begun",
     EventName.QUEUED: "Queued",
@@ -36,15 +27,15 @@ _EVENTS = {
     EventName.FAILED: "Failed",
     EventName.CANCEL_REQUESTED: "Asked to stop",
     EventName.CANCELLED: "Cancelled",
-    EventName.MANUAL_RETRY: "Retried by hand, attempts counted anew",
-    EventName.EXPEDITED: "Retried before its time, by hand",
+    EventName.MANUAL_RETRY: "Retried by hand, attempts counted from one",
+    EventName.EXPEDITED: "Made ready before its time",
     EventName.LATE_RESULT: "A result came too late",
     EventName.PROGRESS: "Progress",
     EventName.DISCARDED: "Taken out of the dead letters",
 }
 _BY_HAND = {
     EventName.MANUAL_RETRY: "Retried by hand",
-    EventName.EXPEDITED: "Told to retry now",
+    EventName.EXPEDITED: "Retry now requested",
 }
 
 
@@ -66,7 +57,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class HistoryLine:
     """One event. `at` is epoch seconds, `took` seconds."""
 
     at: float
@@ -85,10 +76,10 @@ def steps_of(attempts: Iterable[Attempt], events: Iterable[JobEvent]) -> list[St
     return sorted(steps, key=lambda step: step.at)
 
 
-def lines_of(events: Iterable[JobEvent]) -> list[Line]:
+def lines_of(events: Iterable[JobEvent]) -> list[HistoryLine]:
     """Return all events, oldest first."""
     return [
-        Line(
+        HistoryLine(
             at=event.at,
             text=_EVENTS.get(event.name, str(event.name).replace("_", " ")),
             attempt=event.attempt,
@@ -100,14 +91,14 @@ def lines_of(events: Iterable[JobEvent]) -> list[Line]:
 
 
 def _step(attempt: Attempt) -> Step:
-    waited = attempt.outcome is AttemptOutcome.RETRY
+    look, outcome = _OUTCOMES[attempt.outcome]
     return Step(
-        look=_LOOKS[attempt.outcome],
+        look=look,
         title=f"Attempt {attempt.number}",
         at=attempt.started_at,
-        outcome=_OUTCOMES[attempt.outcome],
+        outcome=outcome,
         error="" if attempt.error is None else attempt.error.message,
         code="" if attempt.error is None else str(attempt.error.code),
         took=attempt.duration,
-        wait=attempt.retry_after if waited else None,
+        wait=attempt.retry_after if attempt.outcome is AttemptOutcome.RETRY else None,
     )

@@ -26,20 +26,17 @@ ResultT = TypeVar("ResultT")
 class Client(Queries):
     """Enqueue jobs, wait for them, cancel and retry them. Open it with `async with`.
 
+    A method that changes a job raises `UnknownJob` if there is no such job, and `InvalidState` if
+    its status does not allow the change.
+
     Args:
         store: where the jobs are kept; opened and closed with the client.
-        apps: the apps that declare the job kinds.
-        clock: the source of time.
-        payload_limit: most bytes of JSON in one job's arguments.
         transactional: enqueues on the caller's `connection=`.
+        apps, clock, payload_limit: as `holdfast.Engine` takes them.
 
     Attributes:
         dead_letters: list, requeue and discard dead letters.
         downstreams: list, reset, hold and release breakers.
-
-    Raises:
-        ValueError: two apps have the same name, or declare one downstream or error code
-            differently; or an app declares a code of the library.
     """
 
     def __init__(
@@ -158,34 +155,20 @@ class Client(Queries):
         return await self._enqueuer.enqueue(requests, connection)
 
     async def submit(self, job: JobId) -> Job:
-        """Queue a job that was created `uploaded`: its input is complete.
-
-        Raises:
-            UnknownJob: there is no such job.
-            InvalidState: it is not `uploaded`.
-        """
+        """Queue a job that was created `uploaded`: its input is complete."""
         return await self._changed(job, await self.store.submit(id_of(job)), "submitted")
 
     async def reject(self, job: JobId, code: str, message: str) -> Job:
-        """Fail a job that was created `uploaded`: its input is invalid.
-
-        Raises:
-            UnknownJob: there is no such job.
-            InvalidState: it is not `uploaded`.
-        """
+        """Fail a job that was created `uploaded`: its input is invalid."""
         error = JobError(error_code(code), message)
         return await self._changed(job, await self.store.reject(id_of(job), error), "rejected")
 
     # -- cancelling and retrying ---------------------------------------------------------------
 
     async def cancel(self, job: JobId) -> Job:
-        """Cancel a job; a running one is asked to stop and returned with `cancel_requested` set.
+        """Cancel an unfinished job; a running one is asked to stop and has `cancel_requested` set.
 
-        Its worker is notified at the next heartbeat, by default within 30 s.
-
-        Raises:
-            UnknownJob: there is no such job.
-            InvalidState: it is finished.
+        Its worker is notified within a second.
         """
         return await self._changed(job, await self.store.cancel(id_of(job)), "cancelled")
 
@@ -195,8 +178,7 @@ class Client(Queries):
         A deadline that has passed is removed; a future one is kept.
 
         Raises:
-            UnknownJob: there is no such job.
-            InvalidState: it has not failed, or a twin with its `dedup_key` exists.
+            TwinInPlace: a twin with its `dedup_key` exists; an `InvalidState`.
             HoldfastError: its kind's `before_retry` refuses.
         """
         found = await self.get(job)
@@ -210,10 +192,6 @@ class Client(Queries):
 
         This counts as no manual retry. A job that is ready already is left unchanged; a held job
         stays held.
-
-        Raises:
-            UnknownJob: there is no such job.
-            InvalidState: it is not queued.
         """
         return await self._changed(job, await self.store.expedite(id_of(job)), "retried now")
 

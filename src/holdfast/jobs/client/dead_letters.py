@@ -80,8 +80,7 @@ class DeadLetters:
         Raises:
             ValueError: `rate` is not above 0.
         """
-        if rate is not None:
-            checks.number("rate", rate, above=0)
+        checks.number("rate", rate, above=0, optional=True)
         size = _PAGE if rate is None else max(1, min(_PAGE, int(rate * _BATCH_INTERVAL)))
         matched, requeued, skipped = 0, 0, Counter[str]()
         begun = self._clock.monotonic()

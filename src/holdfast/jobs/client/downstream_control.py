@@ -35,7 +35,10 @@ class DownstreamBusy(HoldfastError):
 
 
 class DownstreamControl:
-    """List downstreams; reset, hold and release them."""
+    """List downstreams; reset, hold and release them.
+
+    A method that takes a name raises `UnknownDownstream` if there is none of that name.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -45,11 +48,7 @@ class DownstreamControl:
         return await self._store.downstreams()
 
     async def get(self, name: str) -> DownstreamRecord:
-        """Return the record of a downstream.
-
-        Raises:
-            UnknownDownstream: there is none.
-        """
+        """Return the record of a downstream."""
         if not isinstance(name, str):
             raise TypeError(f"a downstream is named by a string, got {shown(name)}")
         record = await self._store.downstream(name)
@@ -58,11 +57,7 @@ class DownstreamControl:
         return record
 
     async def state(self, name: str) -> CircuitState:
-        """Return the present state of its breaker, by the store's clock.
-
-        Raises:
-            UnknownDownstream: there is none.
-        """
+        """Return the present state of its breaker, by the store's clock."""
         record = await self.get(name)
         return record.state_at(await self._store.ping())
 
@@ -72,19 +67,11 @@ class DownstreamControl:
         return {record.name: record.state_at(now) for record in await self.list()}
 
     async def reset(self, name: str) -> DownstreamRecord:
-        """Close its breaker and clear its failures; held jobs start gradually.
-
-        Raises:
-            UnknownDownstream: there is none.
-        """
+        """Close its breaker and clear its failures; held jobs start gradually."""
         return await self._move(name, Cause.RESET)
 
     async def hold(self, name: str) -> DownstreamRecord:
-        """Hold its jobs, whatever its mode, until it is released or reset.
-
-        Raises:
-            UnknownDownstream: there is none.
-        """
+        """Hold its jobs, whatever its mode, until it is released or reset."""
         return await self._move(name, Cause.HOLD)
 
     async def release(self, name: str) -> DownstreamRecord:
@@ -92,9 +79,6 @@ class DownstreamControl:
 
         A downstream without a breaker policy is closed at once. One that is not open is left
         unchanged.
-
-        Raises:
-            UnknownDownstream: there is none.
         """
         return await self._move(name, Cause.RELEASE)
 

@@ -7,8 +7,9 @@ from functools import cache
 from typing import Any, Generic, TypedDict, TypeVar
 
 from holdfast.jobs.declare.app import JobFunction
-from holdfast.jobs.declare.codecs import check_size, results_codec
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.codecs import check_size
+from holdfast.jobs.declare.declared_downstream import Downstream
+from holdfast.jobs.declare.json_codec import JsonCodec
 from holdfast.jobs.declare.kinds import Codec, JobKind
 from holdfast.jobs.declare.validation import UNSTORABLE, ValidationError, shown
 from holdfast.jobs.model import JobStatus, NewJob
@@ -178,10 +179,6 @@ def _moment(field: str, value: float | datetime | timedelta, now: float) -> floa
     else:
         checks.number(field, value)
         moment = float(value)
-    return _in_bounds(field, moment, value)
-
-
-def _in_bounds(field: str, moment: float, value: object) -> float:
     first, last = _MOMENTS
     if not first <= moment <= last:
         raise ValueError(f"{field} must be in the years 1 to 9999, got {shown(value)}")
@@ -229,4 +226,4 @@ def _meta(meta: Mapping[str, Any], kind: JobKind, limit: int) -> str:
 
 @cache
 def _meta_codec(subject: str) -> Codec:
-    return results_codec(Any, subject)
+    return JsonCodec(Any, subject)

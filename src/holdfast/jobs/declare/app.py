@@ -27,10 +27,11 @@ from typing import (
 )
 
 from holdfast.errors import ErrorInfo
-from holdfast.jobs.declare.codecs import NoArguments, arguments_codec, results_codec
+from holdfast.jobs.declare.codecs import NoArguments, arguments_codec
 from holdfast.jobs.declare.context import JobContext
-from holdfast.jobs.declare.downstream import Downstream
-from holdfast.jobs.declare.kinds import Handler, Hook, Isolation, JobKind, is_async
+from holdfast.jobs.declare.declared_downstream import Downstream
+from holdfast.jobs.declare.json_codec import JsonCodec
+from holdfast.jobs.declare.kinds import Handler, Hook, Isolation, JobKind
 from holdfast.jobs.declare.retention import Retention
 from holdfast.jobs.model import Job
 from holdfast.resilience import checks
@@ -40,7 +41,6 @@ ArgsT = TypeVar("ArgsT")
 ResultT = TypeVar("ResultT")
 P = ParamSpec("P")
 R = TypeVar("R")
-HookT = TypeVar("HookT", bound=Callable[..., Any])
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,99}")
 _MOST_ATTEMPTS = 32767
@@ -233,8 +233,7 @@ class App:
             "isolation": _isolation(isolation),
             "existing": None if existing is None else _hook("existing", existing, 2),
         }
-        if concurrency is not None:
-            checks.whole("concurrency", concurrency, at_least=1)
+        checks.whole("concurrency", concurrency, at_least=1, optional=True)
         if name is not None:
             _check_name("name", name)
         # The caller's local names, so that annotations may refer to local types.
@@ -288,12 +287,12 @@ def _handler(name: str, function: Callable[..., Any], names: Mapping[str, Any]) 
     result = _annotation(name, function, "return", names)
     return Handler(
         function=function,
-        is_async=is_async(function),
+        is_async=checks.is_async(function),
         takes_arguments=len(parameters) == 2,
         arguments=arguments_codec(_annotation(name, function, parameters[1], names), subject)
         if len(parameters) == 2
         else NoArguments(subject),
-        results=results_codec(Any if result is NoReturn else result, f"result of {name}"),
+        results=JsonCodec(Any if result is NoReturn else result, f"result of {name}"),
     )
 
 
@@ -336,7 +335,7 @@ def _annotation(
 
 def _hook(field: str, function: Callable[..., Any], count: int) -> Hook:
     _parameters(field, function, (count,), "(ctx, args)" if count == 2 else "(job)")
-    return Hook(function, is_async(function))
+    return Hook(function, checks.is_async(function))
 
 
 def _isolation(value: str | None) -> Isolation | None:

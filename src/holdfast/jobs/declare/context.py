@@ -175,8 +175,7 @@ class JobContext:
         Raises:
             ValueError: `share` is not between 0 and 1.
         """
-        if share is not None:
-            checks.number("share", share, at_least=0, at_most=1)
+        checks.number("share", share, at_least=0, at_most=1, optional=True)
         checks.instance("note", note, str, optional=True)
         if note is not None:
             note = UNSTORABLE.sub("\ufffd", note)

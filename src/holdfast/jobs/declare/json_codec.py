@@ -12,7 +12,13 @@ from holdfast.jobs.declare.validation import ValidationError, shown, type_name, 
 
 
 class JsonCodec:
-    """Encode any value; decoding checks it against the declared type."""
+    """Encode any value; decoding checks it against the declared type.
+
+    Results are encoded so: a job that did its work must not fail because of a wrong annotation.
+
+    Raises:
+        TypeError: values of the declared type cannot be stored.
+    """
 
     __slots__ = ("_decoder", "_encoder", "declared", "subject")
 

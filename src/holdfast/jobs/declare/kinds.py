@@ -3,14 +3,13 @@
 `App.job` creates it. Nothing here does I/O.
 """
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
 from holdfast.errors import ErrorInfo
-from holdfast.jobs.declare.downstream import Downstream, Inherited
+from holdfast.jobs.declare.declared_downstream import Downstream, Inherited
 from holdfast.jobs.declare.retention import Retention
 from holdfast.jobs.model import Claim
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
@@ -26,13 +25,6 @@ class Codec(Protocol):
     def decode(self, text: str) -> Any:
         """Return the encoded value, or raise a `HoldfastError` with `VALIDATION_ERROR`."""
         ...
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Say whether calling `function` returns a coroutine, judging by its declaration."""
-    function = getattr(function, "__func__", function)
-    its_call = getattr(function, "__call__", None)  # noqa: B004 - inspected, not called
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(its_call)
 
 
 class Isolation(StrEnum):
@@ -78,21 +70,14 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """The declaration of one kind of job.
+    """The declaration of one kind of job; `App.job` explains what it takes.
 
     Args:
         name: unique among all apps of an engine, `"invoices.send"`.
         app: the name of the app that declared it.
         handler: runs the jobs.
-        queue: selects the workers.
-        policy: controls retries: `max_attempts`, `backoff`, `idempotent` and `categorize`.
+        policy: the retry policy.
         downstream: the dependency that it calls, with all settings filled in.
-        timeout: seconds that one attempt may run.
-        deadline: seconds from enqueueing, or from a later `run_at`, until it fails with
-            `TIMEOUT`.
-        concurrency: most jobs of this kind that run at once in the whole fleet.
-        retention: how long finished jobs are kept.
-        isolation: where the handler runs.
         existing: `existing(ctx, args)` returns the result of an earlier attempt, or None.
         before_retry: `before_retry(job)` raises to refuse a manual retry.
         errors: the error codes that its app declares, by code.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from holdfast.errors import ERRORS, ErrorInfo
 from holdfast.jobs.declare.app import App, known_downstreams
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.exceptions import UnknownKind
 from holdfast.jobs.model import Job
@@ -73,11 +73,7 @@ class Registry:
                 await answer
 
     def downstreams(self) -> Mapping[str, Downstream]:
-        """Return the downstreams of all kinds, by name.
-
-        Raises:
-            ValueError: two kinds declare the same one differently.
-        """
+        """Return the downstreams of all kinds, by name; see `known_downstreams`."""
         return known_downstreams(self.kinds.values())
 
 

@@ -40,12 +40,9 @@ class Retention:
     def __post_init__(self) -> None:
         for status in _STATUSES:
             seconds, newest = f"{status}_for", f"{status}_newest"
-            if getattr(self, seconds) is not None:
-                checks.number(seconds, getattr(self, seconds), at_least=0)
-            if getattr(self, newest) is not None:
-                checks.whole(newest, getattr(self, newest), at_least=0)
-        if self.on_deleted is not None and not callable(self.on_deleted):
-            raise TypeError(f"on_deleted must be callable, got {self.on_deleted!r}")
+            checks.number(seconds, getattr(self, seconds), at_least=0, optional=True)
+            checks.whole(newest, getattr(self, newest), at_least=0, optional=True)
+        checks.function("on_deleted", self.on_deleted, optional=True)
 
     def rules(self, kind: str) -> tuple[RetentionRule, ...]:
         """Return the deletion rules of `kind`; a status without a limit has no rule."""

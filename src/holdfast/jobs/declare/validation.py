@@ -27,7 +27,7 @@ class ValidationError(HoldfastError, ValueError):
 
 
 class PayloadTooLarge(HoldfastError, ValueError):
-    """Arguments exceed the limit in bytes of JSON text."""
+    """Arguments or a result exceed the limit in bytes of JSON text."""
 
     code = ErrorCode.TOO_LARGE
 

@@ -12,7 +12,6 @@ from holdfast.jobs.downstreams.record import (
     DownstreamRecord,
     HoldMode,
     RefusedPermit,
-    TrialPermit,
 )
 from holdfast.resilience.breaker import transitions
 from holdfast.resilience.breaker.transitions import Circuit, CircuitState, Permit, Trial
@@ -54,8 +53,11 @@ def grant(
         running: jobs of this downstream that run now, fleet-wide.
         spent: jobs started in the slices of its rate limits, see `rate_slices`.
         trial_leases: lease expiry of each running trial of the circuit's present generation, by
-            trial number. A trial's permit lasts at least as long as its job's lease.
+            trial number; None if unknown. A trial's permit lasts at least as long as its job's
+            lease, and ends with the attempt: also if that was ended by a rescue or a deadline.
     """
+    if record.holds_at(now):
+        return Grant(record)
     circuit, settings = record.circuit, record.settings
     room = min(wanted, rate_room(settings.rate, spent, now))
     if settings.concurrency is not None:
@@ -63,15 +65,13 @@ def grant(
     state = transitions.state_at(circuit, now)
     policy = settings.breaker
     if policy is None or state is CircuitState.CLOSED:
-        if circuit.held:
-            return Grant(record)
         ramp = _ramp_limit(record, now)
         if ramp is not None:
             room = min(room, ramp - running)
         granted = ((Admission.CALL, Permit(circuit.generation)),) * max(0, room)
         return Grant(record, granted)
-    trials = _grant_trials(record, policy, room, now, trial_leases or {})
-    if settings.mode is HoldMode.HOLD or circuit.held:
+    trials = _grant_trials(record, policy, room, now, trial_leases)
+    if settings.mode is HoldMode.HOLD:
         return trials
     refusals = wanted - len(trials.permits)
     permit = RefusedPermit(trials.record.circuit.generation, code=record.last_error)
@@ -83,25 +83,28 @@ def _grant_trials(
     policy: BreakerPolicy,
     room: int,
     now: float,
-    trial_leases: Mapping[int, float],
+    trial_leases: Mapping[int, float] | None,
 ) -> Grant:
-    circuit = _extend_trials(record.circuit, trial_leases)
+    circuit = record.circuit
+    if trial_leases is not None:
+        circuit = _running_trials(circuit, trial_leases)
     permits: list[tuple[Admission, Permit]] = []
     while len(permits) < room:
         circuit, permit = transitions.admit(circuit, policy, now)
         if permit is None:
             break
-        trial = TrialPermit(permit.generation, permit.trial, record.well_at)
-        permits.append((Admission.TRIAL, trial))
+        permits.append((Admission.TRIAL, permit))
     if not permits:
         return Grant(record)
     return Grant(replace(record, circuit=circuit), tuple(permits))
 
 
-def _extend_trials(circuit: Circuit, trial_leases: Mapping[int, float]) -> Circuit:
+def _running_trials(circuit: Circuit, trial_leases: Mapping[int, float]) -> Circuit:
+    """Return `circuit` with those of its trials that still run, as long as their leases."""
     kept = tuple(
-        Trial(trial.number, max(trial.expires_at, trial_leases.get(trial.number, 0.0)))
+        Trial(trial.number, max(trial.expires_at, trial_leases[trial.number]))
         for trial in circuit.trials
+        if trial.number in trial_leases
     )
     return circuit if kept == circuit.trials else replace(circuit, trials=kept)
 

@@ -5,14 +5,20 @@ a version. A store reads it in a transaction, calls a pure function here and wri
 all stores behave alike. Times are epoch seconds of the store's clock.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from holdfast.resilience.breaker import transitions
-from holdfast.resilience.breaker.transitions import Circuit, CircuitState, Permit
+from holdfast.resilience.breaker.transitions import Cause, Circuit, CircuitState, Permit
 from holdfast.resilience.breaker.window import window_for
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
+
+_MOST_RETRIES = 1000
+"""Jobs of failed trials that a record remembers; a job beyond that waits until its retry is due."""
+_MOST_DOUBLINGS = 30
+"""Far more than it takes to reach any `open_for`, and few enough for a float."""
 
 
 class HoldMode(StrEnum):
@@ -55,23 +61,30 @@ class RefusedPermit(Permit):
 
 
 @dataclass(frozen=True, slots=True)
-class TrialPermit(Permit):
-    """A permit for a trial call. `well_at` is when a trial last succeeded; None if never."""
+class TrialRetry:
+    """A job whose trial call failed, and which is ready again at about `ready_at`.
 
-    well_at: float | None = None
+    `token` is that of the trial's lease: a job with a later one has run since.
+    """
+
+    job_id: str
+    token: int
+    ready_at: float
 
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
     """One call's verdict on a downstream, with the permit from the claim.
 
-    `code` is the error's code if the call failed.
+    `code` is the error's code if the call failed. `retry` is set if it was a trial and its job is
+    tried again.
     """
 
     downstream: str
     permit: Permit
     verdict: Verdict
     code: str | None = None
+    retry: TrialRetry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +117,9 @@ class DownstreamRecord:
     `window` holds the calls for the failure rate: `(bucket, calls, failures)`, oldest first.
     `closed_at` is when it last closed; `trips` counts how often it opened; `open_seconds` is how
     long it was open in total, until it last closed. `last_error` is the code of the last counted
-    failure, `well_at` is when a trial call last succeeded.
+    failure. `failed_rounds` counts how often trial calls have failed since it opened, and
+    `trial_retries` are the jobs that wait because of that: the store makes them ready when it
+    closes.
     """
 
     settings: DownstreamSettings
@@ -115,24 +130,46 @@ class DownstreamRecord:
     open_seconds: float = 0.0
     version: int = 0
     last_error: str | None = None
-    well_at: float | None = None
+    failed_rounds: int = 0
+    trial_retries: tuple[TrialRetry, ...] = ()
 
     @property
     def name(self) -> str:
         """The downstream's name."""
         return self.settings.name
 
+    def released_trials(self) -> tuple[TrialRetry, ...]:
+        """Return the jobs of failed trials that need not wait any longer: it is closed."""
+        return self.trial_retries if self.circuit.state is CircuitState.CLOSED else ()
+
     def state_at(self, now: float) -> CircuitState:
         """Return the breaker's state as of `now`."""
         return transitions.state_at(self.circuit, now)
 
-    def holds_at(self, now: float) -> bool:
-        """Say whether its jobs are held as of `now`: by a person, or open in `hold` mode."""
+    @property
+    def held_until(self) -> float | None:
+        """When its jobs stop being held: never, if by a person; at `open_until` in `hold` mode.
+
+        None if nothing holds them. The stores have this rule too, in their columns `held_until`;
+        the conformance suite compares every case.
+        """
         if self.circuit.held:
-            return True
+            return math.inf
         if self.settings.breaker is None or self.settings.mode is not HoldMode.HOLD:
-            return False
-        return self.state_at(now) is CircuitState.OPEN
+            return None
+        return self.circuit.open_until
+
+    def holds_at(self, now: float) -> bool:
+        """Say whether its jobs are held as of `now`."""
+        return self.held_until is not None and now < self.held_until
+
+
+def by_downstream(reports: Iterable[CallReport]) -> dict[str, list[CallReport]]:
+    """Return `reports` by the names of their downstreams, each in the given order."""
+    found: dict[str, list[CallReport]] = {}
+    for report in reports:
+        found.setdefault(report.downstream, []).append(report)
+    return found
 
 
 def judge(record: DownstreamRecord, reports: Sequence[CallReport], now: float) -> DownstreamRecord:
@@ -145,16 +182,28 @@ def judge(record: DownstreamRecord, reports: Sequence[CallReport], now: float) -
         return record
     for report in reports:
         record = _judge_one(record, policy, report, now)
-    return record
+    return _with_retries(record, reports, now)
+
+
+def _with_retries(
+    record: DownstreamRecord, reports: Sequence[CallReport], now: float
+) -> DownstreamRecord:
+    """Add the jobs of failed trials, those of earlier generations too, and drop those now due."""
+    added = [
+        report.retry
+        for report in reports
+        if report.retry is not None and report.verdict is Verdict.FAILURE
+    ]
+    if not added:
+        return record
+    waiting = [retry for retry in record.trial_retries if retry.ready_at > now]
+    return replace(record, trial_retries=(*waiting, *added)[-_MOST_RETRIES:])
 
 
 def _judge_one(
     record: DownstreamRecord, policy: BreakerPolicy, report: CallReport, now: float
 ) -> DownstreamRecord:
     circuit, permit, last_error = record.circuit, report.permit, record.last_error
-    if permit.trial is not None and report.verdict is Verdict.SUCCESS:
-        # Also if another trial's failure opened the circuit again: the downstream did answer.
-        record = replace(record, well_at=now)
     if permit.generation != circuit.generation:
         return record
     if report.verdict is Verdict.NEITHER:
@@ -169,7 +218,7 @@ def _judge_one(
             moved = transitions.fail(circuit, policy, permit, now, rate_passed=rate_passed)
             last_error = report.code
         else:
-            moved = transitions.succeed(circuit, policy, permit, now)
+            moved = transitions.succeed(circuit, policy, permit, now, rate_passed=rate_passed)
     if moved is circuit and window == record.window:
         return record
     return with_circuit(replace(record, window=window, last_error=last_error), moved, now)
@@ -188,6 +237,26 @@ def with_circuit(record: DownstreamRecord, circuit: Circuit, now: float) -> Down
             window=(),
             closed_at=now,
             open_seconds=record.open_seconds + max(0.0, open_for),
+            failed_rounds=0,
         )
-    tripped = before.state is CircuitState.CLOSED
-    return replace(record, circuit=circuit, window=(), trips=record.trips + tripped)
+    return replace(
+        record,
+        circuit=circuit,
+        window=(),
+        trips=record.trips + (before.state is CircuitState.CLOSED),
+        failed_rounds=record.failed_rounds + (circuit.cause is Cause.TRIAL_FAILED),
+    )
+
+
+def probe_from(record: DownstreamRecord, probe_every: float) -> float:
+    """Return when a passing probe may let trial calls through, in epoch seconds.
+
+    A downstream that passes its probe and fails its trials is left alone longer after each round of
+    trials: `probe_every` seconds, doubled each time, but never longer than `open_for`.
+    """
+    circuit, policy = record.circuit, record.settings.breaker
+    if policy is None or circuit.open_until is None or not record.failed_rounds:
+        return 0.0
+    doublings = min(record.failed_rounds, _MOST_DOUBLINGS)
+    opened_again_at = circuit.open_until - policy.open_for
+    return min(circuit.open_until, opened_again_at + probe_every * 2.0**doublings)

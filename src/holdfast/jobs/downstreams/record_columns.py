@@ -1,11 +1,17 @@
 """Convert downstream records to database rows, some columns and JSON text, and back."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from holdfast.errors import stored_code
-from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings, HoldMode
+from holdfast.jobs.downstreams.record import (
+    DownstreamRecord,
+    DownstreamSettings,
+    HoldMode,
+    TrialRetry,
+)
 from holdfast.resilience.breaker.transitions import Cause, Circuit, CircuitState, Trial
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
 
@@ -26,7 +32,11 @@ def dump_record(record: DownstreamRecord) -> str:
             "trips": record.trips,
             "open_seconds": record.open_seconds,
             "last_error": record.last_error,
-            "well_at": record.well_at,
+            "well_at": None,  # no longer used, but the release before this one reads it
+            "failed_rounds": record.failed_rounds,
+            "trial_retries": [
+                [retry.job_id, retry.token, retry.ready_at] for retry in record.trial_retries
+            ],
         }
     )
 
@@ -39,12 +49,21 @@ def dump_settings(settings: DownstreamSettings) -> str:
     return json.dumps(
         {
             "breaker": policy,
+            # Not in "breaker": a worker of the release before this one would not accept it there.
+            "rate_rule": "above" if breaker is None else breaker.rate_rule,
             "mode": settings.mode,
             "concurrency": settings.concurrency,
             "rate": None if rate is None else [rate.per_minute, rate.per_day],
             "ramp_seconds": settings.ramp_seconds,
         }
     )
+
+
+def storable(settings: DownstreamSettings) -> DownstreamSettings:
+    """Return `settings` as they are read back, so that declaring them again changes nothing."""
+    if settings.breaker is None or not settings.breaker.exclude:
+        return settings
+    return replace(settings, breaker=replace(settings.breaker, exclude=()))
 
 
 _POLICY_FIELDS = (
@@ -62,10 +81,11 @@ _POLICY_FIELDS = (
 def load_settings(name: str, text: str) -> DownstreamSettings:
     """Decode the text of `dump_settings`."""
     data: dict[str, Any] = json.loads(text)
-    rate = data["rate"]
+    rate, policy = data["rate"], data["breaker"]
+    rate_rule = data.get("rate_rule", "above")  # not written by the release before this one
     return DownstreamSettings(
         name=name,
-        breaker=None if data["breaker"] is None else BreakerPolicy(**data["breaker"]),
+        breaker=None if policy is None else BreakerPolicy(**policy, rate_rule=rate_rule),
         mode=HoldMode(data["mode"]),
         concurrency=data["concurrency"],
         rate=None if rate is None else RateLimit(*rate),
@@ -102,26 +122,40 @@ def dump_downstream(record: DownstreamRecord) -> StoredDownstream:
 
 def load_downstream(row: StoredDownstream) -> DownstreamRecord:
     """Return the record of a row made by `dump_downstream`."""
-    data: dict[str, Any] = json.loads(row.record)
+    record = _load_nameless(row.state, row.generation, row.open_until, row.settings, row.record)
+    settings = replace(record.settings, name=row.name)
+    return replace(record, settings=settings, version=row.version)
+
+
+# Thousands of hosts may share the same settings, and most of their records show no failure.
+@lru_cache(maxsize=1024)
+def _load_nameless(
+    state: str, generation: int, open_until: float | None, settings: str, record: str
+) -> DownstreamRecord:
+    data: dict[str, Any] = json.loads(record)
     circuit = Circuit(
-        state=CircuitState(row.state),
-        generation=row.generation,
+        state=CircuitState(state),
+        generation=generation,
         streak=data["streak"],
         opened_at=data["opened_at"],
-        open_until=row.open_until,
+        open_until=open_until,
         successes=data["successes"],
         trials=tuple(Trial(number, expires_at) for number, expires_at in data["trials"]),
         trials_started=data["trials_started"],
         cause=None if data["cause"] is None else Cause[data["cause"]],
     )
     return DownstreamRecord(
-        settings=load_settings(row.name, row.settings),
+        settings=load_settings("", settings),
         circuit=circuit,
         window=tuple((bucket, calls, failures) for bucket, calls, failures in data["window"]),
         closed_at=data["closed_at"],
         trips=data["trips"],
         open_seconds=data["open_seconds"],
-        version=row.version,
         last_error=None if data["last_error"] is None else stored_code(data["last_error"]),
-        well_at=data["well_at"],
+        # Not written by the release before this one.
+        failed_rounds=data.get("failed_rounds", 0),
+        trial_retries=tuple(
+            TrialRetry(job_id, token, ready_at)
+            for job_id, token, ready_at in data.get("trial_retries", ())
+        ),
     )

@@ -11,14 +11,16 @@ class MaintenanceOptions:
 
     Args:
         lead_seconds: how long the leadership lasts unless renewed; renewed after a third of it.
-        rescue_every: between two searches for expired leases.
+        compete_every: between two tries of others to take it over from a leader that is dead.
+        rescue_every: between two searches for dead workers and expired leases.
         deadlines_every: between two searches for passed deadlines.
         retention_every: between two deletions of finished jobs.
         probes_every: between two searches for open downstreams with a probe.
     """
 
     lead_seconds: float = 30.0
-    rescue_every: float = 5.0
+    compete_every: float = 1.0
+    rescue_every: float = 1.0
     deadlines_every: float = 60.0
     retention_every: float = 60.0
     probes_every: float = 1.0

@@ -1,8 +1,9 @@
-"""Compete for the leadership of maintenance, and run the services as the leader."""
+"""Compete for the leaderships of maintenance, and run the services as the leader."""
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from holdfast.clock import Clock
@@ -10,6 +11,7 @@ from holdfast.events import Listener, notify
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.job_events import LeaderChanged, ServiceRan
 from holdfast.jobs.maintenance.deadlines import Deadlines
+from holdfast.jobs.maintenance.declarations import fingerprint
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.maintenance.probes import Probes
 from holdfast.jobs.maintenance.rescue import Rescue
@@ -22,14 +24,15 @@ from holdfast.resilience.backoff import Exponential
 _log = logging.getLogger("holdfast.maintenance")
 
 LEADERSHIP = "maintenance"
+"""The leadership for what needs no declarations: rescue and deadlines, one for a database."""
 _BACKOFF = Exponential(base=0.5, multiplier=2, cap=10.0, jitter=0.2)
 
 
 class Maintenance:
-    """Run the maintenance services while this holder is the leader.
+    """Run the maintenance services for which this holder is the leader.
 
     Args:
-        holder: its name in the leadership lease.
+        holder: its name in the leadership leases.
         outage: records failed and successful calls of the store.
     """
 
@@ -45,49 +48,107 @@ class Maintenance:
         outage: Outage,
         listeners: Sequence[Listener] = (),
     ) -> None:
-        self._store = store
-        self._options = options
-        self._holder = holder
-        self._clock = clock
-        self._rng = rng
-        self._outage = outage
-        self._listeners = listeners
-        declared = tuple(kinds.values())
-        self._services: tuple[MaintenanceService, ...] = (
-            Rescue(store, interval=options.rescue_every, listeners=listeners),
-            Deadlines(store, interval=options.deadlines_every, listeners=listeners),
-            RetentionService(
-                store, declared, interval=options.retention_every, listeners=listeners
-            ),
-            Probes(
-                store, declared, clock=clock, interval=options.probes_every, listeners=listeners
-            ),
+        compete_every = min(options.compete_every, options.lead_seconds / 3)
+        candidate = Candidate(
+            store, holder, options.lead_seconds, compete_every, clock, rng, outage, listeners
         )
-        self._leads = False
+        declared = tuple(kinds.values())
+        self._leaders = (
+            Leader(
+                candidate,
+                LEADERSHIP,
+                (
+                    Rescue(store, interval=options.rescue_every, listeners=listeners),
+                    Deadlines(store, interval=options.deadlines_every, listeners=listeners),
+                ),
+            ),
+            Leader(
+                candidate,
+                declared_leadership(declared),
+                (
+                    RetentionService(
+                        store, declared, interval=options.retention_every, listeners=listeners
+                    ),
+                    Probes(
+                        store, declared, clock=clock, interval=options.probes_every,
+                        listeners=listeners,
+                    ),
+                ),
+            ),
+        )  # fmt: skip
 
-    @property
-    def leads(self) -> bool:
-        """Whether this holder was the leader at the last renewal."""
-        return self._leads
+    async def run(self) -> None:
+        """Compete for both leaderships and lead until cancelled; then resign."""
+        async with asyncio.TaskGroup() as group:
+            for leader in self._leaders:
+                group.create_task(leader.run())
+
+
+def declared_leadership(kinds: Iterable[JobKind]) -> str:
+    """Return the leadership for what follows declarations: one for all workers with the same."""
+    return f"{LEADERSHIP} {fingerprint(kinds)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A worker that competes for leaderships: how long one lasts and how often it tries."""
+
+    store: Store
+    holder: str
+    lead_seconds: float
+    compete_every: float
+    clock: Clock
+    rng: Random
+    outage: Outage
+    listeners: Sequence[Listener] = ()
+
+
+class Leader:
+    """Compete for the leadership `name`, and run its services while it is held."""
+
+    def __init__(
+        self, candidate: Candidate, name: str, services: Sequence[MaintenanceService]
+    ) -> None:
+        self._name = name
+        self._services = services
+        self._store = candidate.store
+        self._holder = candidate.holder
+        self._lead_seconds = candidate.lead_seconds
+        self._compete_every = candidate.compete_every
+        self._clock = candidate.clock
+        self._rng = candidate.rng
+        self._outage = candidate.outage
+        self._listeners = candidate.listeners
+        self._leads = False
 
     async def run(self) -> None:
         """Compete for the leadership and lead until cancelled; then resign."""
         try:
             while True:
-                if await self._renew():
-                    await self._lead()
-                await self._clock.sleep_async(self._options.lead_seconds / 3)
+                await self._compete()
+                await self._clock.sleep_async(self._compete_every)
         except StoreClosed:
             return
         finally:
             await self._resign()
+
+    async def _compete(self) -> None:
+        """Lead if no other does; an unexpected error must not end this leadership and the other."""
+        try:
+            if await self._renew():
+                await self._lead()
+        except StoreClosed:
+            raise
+        except Exception:
+            _log.exception("%s could not lead %s", self._holder, self._name)
+            self._set_leads(leads=False)
 
     async def _lead(self) -> None:
         """Run the services concurrently until the leadership is lost."""
         services = [asyncio.ensure_future(self._serve(service)) for service in self._services]
         try:
             while self._leads:
-                await self._clock.sleep_async(self._options.lead_seconds / 3)
+                await self._clock.sleep_async(self._lead_seconds / 3)
                 await self._renew()
         finally:
             for task in services:
@@ -100,16 +161,14 @@ class Maintenance:
     async def _renew(self) -> bool:
         """Become or stay the leader; False if another is, or the store does not answer."""
         try:
-            leadership = await self._store.lead(
-                LEADERSHIP, self._holder, self._options.lead_seconds
-            )
+            leadership = await self._store.lead(self._name, self._holder, self._lead_seconds)
         except StoreClosed:
             raise
         except StoreError as error:
-            self._outage.lost("leader", error)
+            self._outage.lost(self._name, error)
             self._set_leads(leads=False)
             return False
-        self._outage.back("leader")
+        self._outage.back(self._name)
         self._set_leads(leads=leadership is not None)
         return leadership is not None
 
@@ -117,8 +176,8 @@ class Maintenance:
         if leads is self._leads:
             return
         self._leads = leads
-        _log.info("%s %s maintenance", self._holder, "leads" if leads else "no longer leads")
-        notify(self._listeners, LeaderChanged(self._holder, leads))
+        _log.info("%s %s %s", self._holder, "leads" if leads else "no longer leads", self._name)
+        notify(self._listeners, LeaderChanged(self._holder, leads, self._name))
 
     async def _serve(self, service: MaintenanceService) -> None:
         failures = 0
@@ -144,12 +203,12 @@ class Maintenance:
             await self._clock.sleep_async(wait)
 
     async def _resign(self) -> None:
-        self._outage.back("leader")
+        self._outage.back(self._name)
         if not self._leads:
             return
         self._set_leads(leads=False)
         try:
             async with asyncio.timeout(1.0):
-                await self._store.resign(LEADERSHIP, self._holder)
+                await self._store.resign(self._name, self._holder)
         except (StoreError, TimeoutError) as error:
             _log.debug("%s could not resign: %s", self._holder, error)

@@ -1,7 +1,8 @@
 """Probe the health of open downstreams, so that trial calls start as soon as possible.
 
 A successful probe moves an open circuit to half open before `open_for` has passed. It never closes
-a circuit: only trial calls do. Downstreams held by a person are not probed.
+a circuit: only trial calls do. After failed trial calls the next probe waits, longer each time.
+Downstreams held by a person are not probed.
 """
 
 import asyncio
@@ -12,9 +13,9 @@ from typing import Protocol
 
 from holdfast.clock import Clock
 from holdfast.events import Listener, notify
-from holdfast.jobs.declare.downstream import Downstream
+from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.kinds import JobKind
-from holdfast.jobs.downstreams.record import DownstreamRecord, with_circuit
+from holdfast.jobs.downstreams.record import DownstreamRecord, probe_from, with_circuit
 from holdfast.jobs.error_text import one_line
 from holdfast.jobs.job_events import CircuitMoved, ProbeRan
 from holdfast.jobs.store_port import DownstreamStore
@@ -72,7 +73,9 @@ class Probes:
             for record in records
             if record.state_at(now) is CircuitState.OPEN and not record.circuit.held
             for downstream in self._probed
-            if downstream.covers(record.name) and self._is_due(record.name, downstream)
+            if downstream.covers(record.name)
+            and probe_from(record, downstream.probe_every) <= now
+            and self._is_due(record.name, downstream)
         ]
         moved = await asyncio.gather(*(self._probe(record, known) for record, known in due))
         return sum(moved)

@@ -23,10 +23,19 @@ from typing import Any, Protocol
 
 from holdfast.clock import Clock
 from holdfast.errors import AttemptTimeout, DeadlineExceeded
+from holdfast.jobs.declare.codecs import check_size
 from holdfast.jobs.declare.context import CancelReason, JobCancelled
 from holdfast.jobs.declare.kinds import Handler, Hook
-from holdfast.jobs.downstreams.record import Admission, CallReport, Verdict
-from holdfast.jobs.model import Cancelled, Completed, DeadLetterReason, Failed, Finished, Released
+from holdfast.jobs.downstreams.record import Admission, CallReport, TrialRetry, Verdict
+from holdfast.jobs.model import (
+    Cancelled,
+    Completed,
+    DeadLetterReason,
+    Failed,
+    Finished,
+    Released,
+    Retry,
+)
 from holdfast.jobs.store_port import Store, StoreError
 from holdfast.jobs.structs import Value
 from holdfast.jobs.worker.failure import Failure, refusal, summarize
@@ -38,10 +47,10 @@ from holdfast.jobs.worker.verdict import (
     Conclusion,
     decide,
     failed_before,
-    may_be_own,
+    failed_trial,
     needs_history,
-    would_be_own,
 )
+from holdfast.resilience.error_attributes import UNREADABLE, is_a
 from holdfast.time_limit import RUNNING
 
 
@@ -73,6 +82,7 @@ class Executor:
             late results.
         threads: where blocking handlers run.
         children: where handlers with `isolation` run.
+        payload_limit: most bytes of JSON in a result.
         on_ended: called with each run at its end, abandoned ones included.
         on_interrupt: called when the process was asked to stop from its keyboard.
     """
@@ -85,6 +95,7 @@ class Executor:
         rng: Random,
         threads: HandlerThreads,
         children: Children,
+        payload_limit: int,
         on_ended: Callable[[Run], None],
         on_interrupt: Callable[[], None],
     ) -> None:
@@ -93,6 +104,7 @@ class Executor:
         self._rng = rng
         self._threads = threads
         self._children = children
+        self._payload_limit = payload_limit
         self._on_ended = on_ended
         self._on_interrupt = on_interrupt
         self._late_declaration = LateDeclaration(store, clock)
@@ -137,11 +149,11 @@ class Executor:
         except asyncio.CancelledError as error:
             return self._cancelled(run, error)
         except BaseException as error:
-            if isinstance(error, GeneratorExit) and not runs_now(run.task):
+            if is_a(error, GeneratorExit) and not runs_now(run.task):
                 # The coroutine is being closed by the interpreter, not by its task.
                 raise
             failure = self._failed(run, error)
-            if isinstance(error, KeyboardInterrupt) and run.in_loop and interrupts_here():
+            if is_a(error, KeyboardInterrupt) and run.in_loop and interrupts_here():
                 # The signal may have arrived while this handler had the main thread, or the handler
                 # raised it itself. Nothing tells them apart: the attempt counts, the worker stops.
                 self._on_interrupt()
@@ -160,14 +172,18 @@ class Executor:
                 return early
         if kind.isolation is not None:
             answer = await self._children.execute(run)
-            return answer if isinstance(answer, Failure) else Answer(answer)
+            return answer if isinstance(answer, Failure) else self._answer(run, answer)
         if kind.existing is not None and kind.asks_existing(claim):
             value = await self._invoke(run, kind.existing, arguments)
             if value is None and run.stop_reason is not None:
                 return None
         if value is None:
             value = await self._invoke(run, handler, arguments)
-        return Answer(handler.results.encode(value))
+        return self._answer(run, handler.results.encode(value))
+
+    def _answer(self, run: Run, result: str) -> Answer:
+        check_size("the result", run.kind.name, result, self._payload_limit)
+        return Answer(result)
 
     async def _invoke(self, run: Run, called: Handler | Hook, arguments: Any) -> Any:
         """Call a coroutine function on this loop, and any other function on a thread."""
@@ -202,24 +218,23 @@ class Executor:
         return None if run.stop_reason is not None else self._failed(run, error)
 
     def _failed(self, run: Run, error: BaseException) -> Failure:
-        if isinstance(error, JobCancelled) and run.stop_reason is None:
+        if is_a(error, JobCancelled) and run.stop_reason is None:
             run.stop_reason = CancelReason.REQUESTED
         failure = summarize(error, run.kind, self._clock.wall())
         if run.stop_reason is None and not failure.diagnosis.known:
-            run.context.logger.warning("attempt %d failed", run.claim.attempt, exc_info=error)
+            # Formatting the traceback of a foreign exception may raise as well.
+            with contextlib.suppress(*UNREADABLE):
+                run.context.logger.warning("attempt %d failed", run.claim.attempt, exc_info=error)
         return failure
 
     async def _prepare_downstream(self, run: Run) -> Conclusion | None:
-        """Declare a downstream that the store does not know, and note whose failure would count."""
-        claim = run.claim
-        if self._late_declaration.is_needed(claim, run.kind):
-            if await self._late_declaration.declare(claim, run.kind, run.started_at):
-                return Conclusion(Released(reason="undeclared downstream"), verdict=None)
-        elif may_be_own(claim):
-            # If the store cannot be reached now, the next trial asks again.
-            with contextlib.suppress(StoreError):
-                run.own = would_be_own(await self._store.attempts(claim.job_id), claim)
-        return None
+        """Declare a downstream that the store does not know; return what that leads to."""
+        declaration, claim = self._late_declaration, run.claim
+        if not declaration.is_needed(claim, run.kind):
+            return None
+        if not await declaration.declare(claim, run.kind, run.started_at):
+            return None
+        return Conclusion(Released(reason="undeclared downstream"), verdict=None)
 
     # -- concluding ----------------------------------------------------------------------------
 
@@ -234,13 +249,13 @@ class Executor:
             return self._stopped(run, ended_at)
         outcome = decide(
             ending, run.claim, run.kind, self._rng, duration=ended_at - run.started_at,
-            repeated=await self._failed_before(run, ending), own=run.own,
+            repeated=await self._failed_before(run, ending),
         )  # fmt: skip
         return Conclusion(outcome, ending.verdict, ending)
 
     async def _failed_before(self, run: Run, failure: Failure) -> bool:
         claim = run.claim
-        if not needs_history(failure, claim, own=run.own):
+        if not needs_history(failure, claim):
             return False
         try:
             attempts = await self._store.attempts(claim.job_id)
@@ -269,7 +284,7 @@ class Executor:
                 Failed(failure.error, DeadLetterReason.DEADLINE), failure.verdict, failure
             )
         outcome = decide(
-            failure, run.claim, run.kind, self._rng, duration=ended_at - run.started_at, own=run.own
+            failure, run.claim, run.kind, self._rng, duration=ended_at - run.started_at
         )
         return Conclusion(outcome, failure.verdict, failure)
 
@@ -283,12 +298,26 @@ class Executor:
             run.context.logger.warning("a late result could not be stored: %s", error)
 
 
+def _trial_retry(run: Run, conclusion: Conclusion, ended_at: float) -> TrialRetry | None:
+    claim, outcome = run.claim, conclusion.outcome
+    if not isinstance(outcome, Retry) or not failed_trial(conclusion.verdict, claim):
+        return None
+    ready_at = claim.started_at + (ended_at - run.started_at) + outcome.after
+    return TrialRetry(claim.job_id, claim.lease.token, ready_at)
+
+
 def _report(run: Run, conclusion: Conclusion, ended_at: float) -> Finished:
     claim, call, meta = run.claim, None, None
     diagnosis = None if conclusion.failure is None else conclusion.failure.diagnosis
     if claim.permit is not None and claim.downstream is not None and conclusion.verdict is not None:
         code = None if diagnosis is None else diagnosis.code
-        call = CallReport(claim.downstream, claim.permit, conclusion.verdict, code)
+        call = CallReport(
+            claim.downstream,
+            claim.permit,
+            conclusion.verdict,
+            code,
+            _trial_retry(run, conclusion, ended_at),
+        )
     if diagnosis is not None and diagnosis.status is not None:
         meta = json.dumps({"http_status": diagnosis.status})
     return Finished(claim.lease, conclusion.outcome, ended_at - run.started_at, call, meta)

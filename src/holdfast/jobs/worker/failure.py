@@ -9,6 +9,7 @@ from holdfast.jobs.downstreams.record import RefusedPermit, Verdict
 from holdfast.jobs.error_text import one_line
 from holdfast.jobs.model import Claim, JobError
 from holdfast.resilience.categorize import Diagnosis, diagnose
+from holdfast.resilience.error_attributes import UNREADABLE, is_a
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -47,9 +48,17 @@ def summarize(error: BaseException, kind: JobKind, wall_now: float) -> Failure:
 
     A `BaseException` such as `SystemExit` ends the attempt, not the worker: an unknown failure.
     """
-    if not isinstance(error, Exception):
-        unknown = Diagnosis(Category.TRANSIENT, ErrorCode.UNKNOWN, known=False)
+    unknown = Diagnosis(Category.TRANSIENT, ErrorCode.UNKNOWN, known=False)
+    if not is_a(error, Exception):
         return Failure(unknown, f"the handler raised {one_line(error)}")
+    try:
+        return _examined(error, kind, wall_now)
+    except UNREADABLE:
+        # Some property or method of the exception, or of its class, raises.
+        return Failure(unknown, one_line(error))
+
+
+def _examined(error: Exception, kind: JobKind, wall_now: float) -> Failure:
     seen = diagnose(error, wall_now=wall_now)
     category, message = _own_category(error, kind), one_line(error)
     declared = kind.errors.get(seen.code)

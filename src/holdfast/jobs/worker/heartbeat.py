@@ -3,12 +3,17 @@
 The thread has its own event loop and its own connection to the store, so that a handler which
 blocks the worker's loop cannot lose a lease. One statement extends all leases.
 
+Twice a second the thread checks that the worker is registered as alive, and registers it again
+after a lost connection; while jobs run it also asks whether one is to be cancelled. A worker that
+is not registered claims nothing.
+
 A lease is valid until `lease_seconds` after the last successful extension was *sent*: the store
 counts from a later moment. When that time passes and the store cannot be reached, the attempt is
 asked to stop: without a lease another worker may run the job.
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -24,7 +29,15 @@ from holdfast.resilience.backoff import Exponential
 _log = logging.getLogger("holdfast.worker")
 
 _PART = "heartbeat"
+_REGISTRATION = "registration"
 _BACKOFF = Exponential(base=0.25, multiplier=2, cap=5.0, jitter=0.0)
+CHECK_EVERY = 0.5
+"""Seconds between two checks of the registration and of requests to cancel."""
+_CHECK_SECONDS = 1.0
+"""Seconds after which a check without an answer has failed. A worker whose session has ended counts
+as dead after three, so it must have noticed and be connected again by then."""
+_CONNECT_SECONDS = 5.0
+"""The same for a worker that is not registered: connecting may take longer than an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +48,20 @@ class LeaseChanges:
         lost: runs whose leases are lost.
         doubtful: runs whose leases have expired while the store could not be reached.
         cancelled: runs whose jobs were cancelled.
+        registered: the worker has been registered as alive, for the first time or again.
     """
 
     lost: tuple[Run, ...] = ()
     doubtful: tuple[Run, ...] = ()
     cancelled: tuple[Run, ...] = ()
+    registered: bool = False
 
 
 class Heartbeat:
     """Extend the leases of `held` every `extend_every` seconds until it is stopped.
 
     Args:
+        worker_id: the worker's name in the store.
         heartbeats: opens the store's heartbeat connection; called on the thread.
         held: the runs whose leases are extended, by job id. The worker changes it while this thread
             copies it; the copy is atomic.
@@ -57,6 +73,7 @@ class Heartbeat:
 
     def __init__(
         self,
+        worker_id: str,
         heartbeats: Callable[[], Heartbeats],
         held: Mapping[str, Run],
         *,
@@ -66,6 +83,8 @@ class Heartbeat:
         outage: Outage,
         on_change: Callable[[LeaseChanges], None],
     ) -> None:
+        self.registered = False
+        self._worker_id = worker_id
         self._open = heartbeats
         self._held = held
         self._lease_seconds = lease_seconds
@@ -111,13 +130,43 @@ class Heartbeat:
         self._loop = asyncio.get_running_loop()
         self._stop = stop = asyncio.Event()
         ready.set()
+        beat_at = self._clock.monotonic() + self.wait_seconds()
         while not stop.is_set():
-            try:
-                async with asyncio.timeout(self.wait_seconds()):
-                    await stop.wait()
-            except TimeoutError:
+            was_registered = self.registered
+            await self.check()
+            if was_registered and not self.registered:
+                continue  # connect again at once
+            if self._clock.monotonic() >= beat_at:
                 await self.beat()
+                beat_at = self._clock.monotonic() + self.wait_seconds()
+            wait = min(CHECK_EVERY, beat_at - self._clock.monotonic())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await stop.wait()
         await self._close()
+
+    async def check(self) -> None:
+        """Register the worker, unless it is registered, and ask for requests to cancel."""
+        runs = {run.claim.job_id: run for run in tuple(self._held.values())}
+        limit = _CHECK_SECONDS if self.registered else _CONNECT_SECONDS
+        try:
+            async with asyncio.timeout(min(limit, self._call_seconds)):
+                store = self._opened()
+                await store.register(self._worker_id)
+                asked = await store.cancel_requests(self._worker_id) if runs else ()
+        except Exception as error:
+            if not isinstance(error, StoreError | TimeoutError):
+                _log.exception("the worker could not be registered")
+            self.registered = False
+            self._outage.lost(_REGISTRATION, error)
+            return
+        self._outage.back(_REGISTRATION)
+        newly, self.registered = not self.registered, True
+        cancelled = tuple(runs[job_id] for job_id in asked if job_id in runs)
+        for run in cancelled:
+            run.context.request_cancel(CancelReason.REQUESTED)
+        if newly or cancelled:
+            self._on_change(LeaseChanges(cancelled=cancelled, registered=newly))
 
     def wait_seconds(self) -> float:
         """Return how long to wait before the next beat; less after one that failed."""
@@ -149,10 +198,14 @@ class Heartbeat:
         return changes
 
     async def _extend(self, runs: tuple[Run, ...]) -> Extended:
+        store = self._opened()
+        async with asyncio.timeout(self._call_seconds):
+            return await store.extend([run.claim.lease for run in runs], self._lease_seconds)
+
+    def _opened(self) -> Heartbeats:
         if self._store is None:
             self._store = self._open()
-        async with asyncio.timeout(self._call_seconds):
-            return await self._store.extend([run.claim.lease for run in runs], self._lease_seconds)
+        return self._store
 
     def _extended(self, runs: tuple[Run, ...], extended: Extended, began: float) -> LeaseChanges:
         self._failures = 0

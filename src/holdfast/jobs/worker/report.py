@@ -27,19 +27,36 @@ from holdfast.jobs.model import (
     Outcome,
     Released,
 )
-from holdfast.jobs.store_port import ClaimRequest, Refused, StoreError, TickResult, WorkerStore
+from holdfast.jobs.store_port import (
+    ClaimRequest,
+    Refused,
+    Store,
+    StoreBusy,
+    StoreClosed,
+    StoreDiskError,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    StoreUnusable,
+    TickResult,
+)
 from holdfast.jobs.worker.run import Run
 
 _log = logging.getLogger("holdfast.worker")
 
 
+_TRIES = 3
+"""Ticks that may fail in a row, as in an outage, before their reports are sent one by one."""
+
+
 class Reporter:
     """Tick a store on behalf of one worker."""
 
-    def __init__(self, store: WorkerStore, worker_id: str, listeners: Sequence[Listener]) -> None:
+    def __init__(self, store: Store, worker_id: str, listeners: Sequence[Listener]) -> None:
         self._store = store
         self._worker_id = worker_id
         self._listeners = listeners
+        self._failed = 0
 
     async def tick(self, runs: Sequence[Run], request: ClaimRequest | None) -> TickResult:
         """Report `runs` and claim by `request`.
@@ -50,11 +67,10 @@ class Reporter:
         finished = [run.report for run in runs if run.report is not None]
         try:
             result = await self._store.tick(self._worker_id, finished, request)
-        except StoreError:
-            _mark_resent(runs)
-            raise
-        except Exception:
-            if not finished:
+        except Exception as error:
+            if isinstance(error, StoreError):
+                _mark_resent(runs)
+            if not finished or not await self._may_be_a_report(error, runs[0]):
                 raise
             _log.exception(
                 "%s: a batch of reports was not accepted; trying one by one", self._worker_id
@@ -66,11 +82,37 @@ class Reporter:
                 _mark_resent(runs)
                 raise
             result, runs = _together(answers, result), taken
+        self._failed = 0
         if result.refused:
             self._note_refusals(runs, result.refused)
         if self._listeners:
             self._notify(runs, result)
         return result
+
+    async def _may_be_a_report(self, error: Exception, run: Run) -> bool:
+        """Say whether a report may be why a tick failed; `run` is one that it reported.
+
+        A report that the store cannot take, such as one that needs more memory than the server
+        has, may look like an outage. It is suspected when ticks with reports fail again and again
+        while the store takes a small write. On a full or failing disk a small write may succeed as
+        well, and no report is to blame.
+        """
+        if isinstance(error, StoreClosed | StoreUnusable):
+            return False
+        if isinstance(error, StoreBusy | StoreDiskError | StoreFull):
+            return False
+        if not isinstance(error, StoreUnavailable):
+            return True
+        self._failed += 1
+        return self._failed >= _TRIES and await self._store_takes_writes(run)
+
+    async def _store_takes_writes(self, run: Run) -> bool:
+        try:
+            # To read would not do: a standby or a file that another process has locked is readable.
+            await self._store.progress(run.claim.lease, None)
+        except StoreError:
+            return False
+        return True
 
     async def _report_singly(self, runs: Sequence[Run]) -> tuple[list[Run], list[TickResult]]:
         """Report one by one, so that a report that cannot be stored does not block the others.
@@ -83,14 +125,25 @@ class Reporter:
             if run.report is None:
                 continue
             try:
-                answers.append(await self._store.tick(self._worker_id, (run.report,)))
-            except StoreError:
-                raise
+                answers.append(await self._report_one(run, run.report))
+            except (StoreUnavailable, StoreClosed, StoreUnusable) as error:
+                if self._failed < _TRIES or not await self._may_be_a_report(error, run):
+                    raise
+                await self._report_unstorable(run, error)
             except Exception as error:
                 await self._report_unstorable(run, error)
             else:
                 taken.append(run)
         return taken, answers
+
+    async def _report_one(self, run: Run, report: Finished) -> TickResult:
+        """Report one attempt; once more where a suspected report meets what may be an outage."""
+        try:
+            return await self._store.tick(self._worker_id, (report,))
+        except StoreUnavailable:
+            if self._failed < _TRIES or not await self._store_takes_writes(run):
+                raise
+        return await self._store.tick(self._worker_id, (report,))
 
     async def _report_unstorable(self, run: Run, error: Exception) -> None:
         _log.error("%r: its report cannot be stored: %s", run, one_line(error))
@@ -99,7 +152,7 @@ class Reporter:
         assert run.report is not None
         try:
             await self._store.tick(self._worker_id, (Finished(run.report.lease, outcome),))
-        except StoreError:
+        except (StoreUnavailable, StoreClosed, StoreUnusable):
             raise
         except Exception:
             _log.exception("%r: not reported; it runs again after its lease expires", run)

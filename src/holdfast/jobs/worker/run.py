@@ -14,7 +14,7 @@ class Stopper(Protocol):
     """A handler that runs outside the event loop, on a thread or in a child process."""
 
     def request_stop(self, reason: CancelReason) -> None:
-        """Ask it to stop; its context says so already."""
+        """Ask it to stop; its context already has the request."""
         ...
 
     def kill(self) -> None:
@@ -33,7 +33,6 @@ class Run:
         lost: its lease is lost: only an answer is worth a report.
         waits: its handler has not started; it waits for a child process.
         awaited: a blocking handler returned an awaitable, which runs on the event loop.
-        own: a failure counts against the job even though the attempt is a trial.
         abandoned: it did not stop in time and was reported as stopped.
         resent: its report was sent before and may have been stored.
         report: set when the attempt has ended or was abandoned.
@@ -49,7 +48,6 @@ class Run:
     lost = False
     waits = False
     awaited = False
-    own = False
     abandoned = False
     resent = False
     report: Finished | None = None

@@ -11,10 +11,14 @@ from holdfast.clock import Clock
 from holdfast.events import Event, Listener, notify
 from holdfast.jobs.declare.context import CancelReason, JobContext
 from holdfast.jobs.job_events import AttemptAbandoned, LeaseLost, WorkerStuck
+from holdfast.jobs.model import Completed
 from holdfast.jobs.worker.heartbeat import LeaseChanges
 from holdfast.jobs.worker.run import Run
 
 _log = logging.getLogger("holdfast.worker")
+
+TICK_CHARACTERS = 8 * 1024 * 1024
+"""Most characters of results that one tick reports; a single larger result is a tick of its own."""
 
 
 class Slots:
@@ -24,7 +28,7 @@ class Slots:
         running: runs whose handlers have not ended; each occupies a slot.
         held: runs whose leases this worker holds, by job id: not reported yet, or the report is
             not accepted yet.
-        done: runs with a report to send, roughly in the order in which they ended.
+        done: runs with a report to send.
         stuck: abandoned runs occupied every slot when `check_stuck` last looked.
 
     Args:
@@ -104,8 +108,18 @@ class Slots:
         self._wake()
 
     def take_done(self) -> Sequence[Run]:
-        """Return the runs to report, and clear `done`."""
-        done, self.done = self.done, []
+        """Remove and return runs to report, in the order in which they ended.
+
+        These are all of `done`, or as many as one tick can carry.
+        """
+        done, size = self.done, 0
+        done.sort(key=_ended_at)
+        for place, run in enumerate(done):
+            size += _result_size(run)
+            if size > TICK_CHARACTERS and place:
+                self.done = done[place:]
+                return done[:place]
+        self.done = []
         return done
 
     def unreported(self, runs: Sequence[Run]) -> None:
@@ -234,3 +248,13 @@ class Slots:
     def _notify(self, event: Event) -> None:
         if self._listeners:
             notify(self._listeners, event)
+
+
+def _result_size(run: Run) -> int:
+    outcome = None if run.report is None else run.report.outcome
+    return len(outcome.result or "") if isinstance(outcome, Completed) else 0
+
+
+def _ended_at(run: Run) -> float:
+    assert run.report is not None
+    return run.started_at + (run.report.duration or 0.0)

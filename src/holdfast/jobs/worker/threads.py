@@ -69,7 +69,7 @@ class HandlerCall:
             return
         if error is None:
             self.future.set_result(value)
-        elif isinstance(error, StopIteration | GeneratorExit):
+        elif issubclass(type(error), StopIteration | GeneratorExit):
             # Either would end the coroutine that awaits it.
             name = type(error).__name__
             self.future.set_exception(RuntimeError(f"the handler raised {name}"))

@@ -3,15 +3,23 @@
 Where the store is another process, a worker sends its next tick before it starts the jobs of the
 last one, and a second tick while the first is in flight, so that worker and store do not wait for
 each other. A second tick must be a whole batch: many small ticks would cost more than they save.
+
+Two ticks in flight may be stored in either order. Breakers are judged in the order in which calls
+ended, so a tick that reports a failed call is never in flight together with another. The order of
+successes does not matter.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from holdfast.jobs.downstreams.record import Verdict
 from holdfast.jobs.store_port import ClaimRequest, TickResult
 from holdfast.jobs.worker.report import Reporter
 from holdfast.jobs.worker.run import Run
+
+_MOST_TICKS = 2
+"""Ticks in flight at once: one that the store works on, and one that waits for it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -24,6 +32,7 @@ class Sent:
         asked: how many jobs it asks for.
         began: when it was sent, by the monotonic clock: leases are valid at least from then.
         alone: no other tick was in flight at the same time.
+        has_failed_calls: it reports a call of a downstream that did not succeed.
     """
 
     answer: asyncio.Task[TickResult]
@@ -31,6 +40,7 @@ class Sent:
     asked: int
     began: float
     alone: bool
+    has_failed_calls: bool
 
 
 class Ticks:
@@ -54,13 +64,22 @@ class Ticks:
         """How many jobs the ticks in flight ask for: each may need a slot."""
         return sum(tick.asked for tick in self._sent)
 
+    def allow(self, runs: Sequence[Run]) -> bool:
+        """Say whether a tick that reports `runs` may be sent beside those in flight."""
+        if not self._sent:
+            return True
+        if len(self._sent) >= _MOST_TICKS or any(tick.has_failed_calls for tick in self._sent):
+            return False
+        return not _have_failed_calls(runs)
+
     def send(self, runs: Sequence[Run], request: ClaimRequest | None, began: float) -> Sent:
         """Send a tick from the running event loop."""
         answer = asyncio.get_running_loop().create_task(self._reporter.tick(runs, request))
         answer.add_done_callback(lambda _: self._on_answer())
         for other in self._sent:
             other.alone = False
-        tick = Sent(answer, runs, 0 if request is None else request.limit, began, not self._sent)
+        asked = 0 if request is None else request.limit
+        tick = Sent(answer, runs, asked, began, not self._sent, _have_failed_calls(runs))
         self._sent.append(tick)
         return tick
 
@@ -86,3 +105,8 @@ class Ticks:
             self._sent.remove(tick)
             tick.answer.cancel()
         return late
+
+
+def _have_failed_calls(runs: Sequence[Run]) -> bool:
+    calls = (None if run.report is None else run.report.report for run in runs)
+    return any(call is not None and call.verdict is not Verdict.SUCCESS for call in calls)

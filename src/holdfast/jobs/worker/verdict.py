@@ -8,11 +8,9 @@ how often and when:
   `IO_ERROR` after a `GW_5XX` still has its one retry.
 - by policy: until `max_attempts`.
 
-A trial call that fails does not count against the job, just as a held job burns no attempt. The
-exception: if another trial has succeeded since this job failed before, the failure is the job's
-own and counts. Otherwise a job that fails every call would open the breaker again and again, for
-ever. A job whose trial failed waits a little longer than the breaker stays open, so that the next
-trial is another job's.
+A trial call that fails is an attempt like any other. Its job waits a little longer than the breaker
+stays open, so that the next trial is another job's; when the breaker closes earlier, the store
+makes the job ready (`CallReport.retry`).
 
 A job whose next attempt could only start after its deadline fails now.
 """
@@ -22,7 +20,7 @@ from random import Random
 
 from holdfast.errors import RetryRule
 from holdfast.jobs.declare.kinds import JobKind
-from holdfast.jobs.downstreams.record import Admission, TrialPermit, Verdict
+from holdfast.jobs.downstreams.record import Admission, Verdict
 from holdfast.jobs.model import (
     Attempt,
     AttemptOutcome,
@@ -55,35 +53,15 @@ class Conclusion(Value, frozen=True):
     failure: Failure | None = None
 
 
-def needs_history(failure: Failure, claim: Claim, *, own: bool = False) -> bool:
+def needs_history(failure: Failure, claim: Claim) -> bool:
     """Say whether `decide` has to know the earlier attempts of the job."""
-    if failure.diagnosis.retry is not RetryRule.ONCE:
-        return False
-    if failed_trial(failure, claim) and not own:
-        return False
-    return 1 < claim.attempt < claim.max_attempts
+    once = failure.diagnosis.retry is RetryRule.ONCE
+    return once and 1 < claim.attempt < claim.max_attempts
 
 
-def may_be_own(claim: Claim) -> bool:
-    """Say whether a failure of this trial may count against the job."""
-    permit = claim.permit
-    return isinstance(permit, TrialPermit) and permit.well_at is not None and claim.lease.token > 1
-
-
-def would_be_own(attempts: Sequence[Attempt], claim: Claim) -> bool:
-    """Say whether a trial of the downstream has succeeded since the job failed before."""
-    well_at = claim.permit.well_at if isinstance(claim.permit, TrialPermit) else None
-    failed = [
-        attempt.started_at
-        for attempt in attempts
-        if attempt.error is not None and attempt.token < claim.lease.token
-    ]
-    return well_at is not None and bool(failed) and failed[-1] < well_at
-
-
-def failed_trial(failure: Failure, claim: Claim) -> bool:
+def failed_trial(verdict: Verdict | None, claim: Claim) -> bool:
     """Say whether the attempt was a trial that found its downstream still down."""
-    return claim.admission is Admission.TRIAL and failure.verdict is Verdict.FAILURE
+    return claim.admission is Admission.TRIAL and verdict is Verdict.FAILURE
 
 
 def failed_before(attempts: Sequence[Attempt], claim: Claim, code: str) -> bool:
@@ -111,27 +89,24 @@ def decide(
     *,
     duration: float,
     repeated: bool = False,
-    own: bool = False,
 ) -> Retry | Failed:
     """Return the outcome to report.
 
     Args:
         duration: seconds that the attempt ran.
         repeated: an earlier attempt failed with the same code, see `failed_before`.
-        own: a failed trial is the job's own failure, see `would_be_own`.
     """
     seen, error = failure.diagnosis, failure.error
     if seen.retry is RetryRule.NEVER:
         return Failed(error, DeadLetterReason.PERMANENT)
     if seen.ambiguous and not kind.policy.idempotent:
         return Failed(error, DeadLetterReason.PERMANENT)
-    counted = own or not failed_trial(failure, claim)
     spent = claim.attempt >= claim.max_attempts or (seen.retry is RetryRule.ONCE and repeated)
-    if spent and counted:
+    if spent:
         return Failed(error, DeadLetterReason.ATTEMPTS_EXHAUSTED)
     delay = retry_delay(failure, claim, kind, rng)
     if claim.deadline_at is not None and (claim.started_at + duration + delay >= claim.deadline_at):
         return Failed(error, DeadLetterReason.DEADLINE)
-    if not counted and kind.breaker is not None:
+    if kind.breaker is not None and failed_trial(failure.verdict, claim):
         delay = max(delay, _AFTER_FAILED_TRIAL * kind.breaker.open_for)
-    return Retry(delay, error, counted)
+    return Retry(delay, error)

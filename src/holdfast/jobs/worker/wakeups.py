@@ -1,6 +1,7 @@
 """Wake a worker up when there may be work: at a hint, at a known time, or at the next poll."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from random import Random
 
@@ -9,6 +10,17 @@ from holdfast.jobs.store_port import Store, StoreUnavailable, TickResult
 
 _SHORTEST_WAIT = 0.005
 """Seconds between two polls when the store announced work that was then taken by others."""
+
+
+class WakeEvent(asyncio.Event):
+    """An event that is cleared by the one task that waits for it."""
+
+    async def wait_and_clear(self, seconds: float | None = None) -> None:
+        """Wait until it is set, at most `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.wait()
+                self.clear()
 
 
 class Wakeups:

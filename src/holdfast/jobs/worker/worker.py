@@ -1,55 +1,51 @@
 """Claim → run → report, until asked to stop.
 
-One loop ticks the store: a tick writes everything that has finished since the last one and claims
-as many jobs as there are free slots, in a single transaction. Attempts that finish while a tick is
-in flight are written by the next one: the busier the worker, the larger the batch, and on an idle
-worker an attempt is reported at once. Where the store is another process, worker and store work at
-the same time: see `holdfast.jobs.worker.ticks`. Between ticks the loop sleeps until an attempt
-ends, the store signals work, or `poll_interval` has passed.
+One loop ticks the store: a tick writes all attempts that have finished since the last one and
+claims as many jobs as there are free slots, in one transaction. If the store is another process,
+both work in parallel: see `holdfast.jobs.worker.ticks`. Between ticks the loop sleeps until an
+attempt ends, the store signals work, or `poll_interval` has passed.
 
-When the store is unreachable the worker waits for it. Finished attempts stay in memory and are
-reported again; a report that had already been committed is refused, which does no harm.
+While the store is unreachable the worker waits. Finished attempts stay in memory and are reported
+again; a report that was already committed is refused, which does no harm.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Mapping, Sequence
 from random import Random
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener, notify
+from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.context import CancelReason
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.job_events import WorkerStarted, WorkerStopped
 from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.store_outage import Outage
-from holdfast.jobs.store_port import ClaimRequest, Store, StoreUnavailable
+from holdfast.jobs.store_port import ClaimRequest, Store, StoreError, StoreUnavailable
 from holdfast.jobs.worker.executor import Executor
 from holdfast.jobs.worker.heartbeat import Heartbeat, LeaseChanges
 from holdfast.jobs.worker.isolation.kind_pools import KindPools
+from holdfast.jobs.worker.lost_claims import LostClaims
 from holdfast.jobs.worker.options import WorkerOptions, new_worker_id
 from holdfast.jobs.worker.progress import ProgressWriter
 from holdfast.jobs.worker.report import Reporter
 from holdfast.jobs.worker.run import Run
 from holdfast.jobs.worker.slots import Slots
+from holdfast.jobs.worker.start_queue import StartQueue
+from holdfast.jobs.worker.store_backoff import StoreBackoff
 from holdfast.jobs.worker.threads import HandlerThreads
 from holdfast.jobs.worker.ticks import Sent, Ticks
-from holdfast.jobs.worker.wakeups import Wakeups
-from holdfast.resilience.backoff import Exponential
+from holdfast.jobs.worker.wakeups import WakeEvent, Wakeups
 
 _log = logging.getLogger("holdfast.worker")
 
-_BACKOFF = Exponential(base=0.1, multiplier=2, cap=5.0, jitter=0.2)
-_STARTED_AT_ONCE = 50
-"""Attempts started before other callbacks of the event loop get a turn."""
-_MOST_TICKS = 2
-"""Ticks in flight at once: one that the store works on, and one that waits for it."""
 _PROGRESS_EVERY = 0.5
 """Seconds between two writes of one attempt's progress."""
 _LAST_REPORTS = 2.0
-"""Seconds after the shutdown limit in which the last reports are tried again."""
+"""Seconds after the shutdown limit in which the last reports are tried again, and for one look for
+lost claims."""
 
 
 class Worker:
@@ -62,6 +58,7 @@ class Worker:
         clock: where time comes from.
         rng: where jitter comes from.
         listeners: notified of claims, outcomes, refusals, outages and maintenance.
+        payload_limit: most bytes of JSON in a job's result.
     """
 
     def __init__(
@@ -73,6 +70,7 @@ class Worker:
         clock: Clock = SYSTEM_CLOCK,
         rng: Random | None = None,
         listeners: Sequence[Listener] = (),
+        payload_limit: int = PAYLOAD_LIMIT,
     ) -> None:
         self._options = options = options or WorkerOptions()
         self._store = store
@@ -86,13 +84,14 @@ class Worker:
         self._queues = options.queues or tuple(sorted(known))
         if unknown := set(options.queues) - known:
             _log.warning("%s: no known kind of job uses queue %s", self._id, sorted(unknown))
-        self._wake = asyncio.Event()
+        self._wake = WakeEvent()
         self._outage = Outage(self._id, clock, self._listeners)
+        self._backoff = StoreBackoff(self._outage, clock, self._rng)
         self._threads = HandlerThreads("holdfast-handler")
         self._children = KindPools(self._kinds, options.child, clock)
         self._executor = Executor(
             store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,
-            on_ended=self._ended, on_interrupt=self._stop_now,
+            payload_limit=payload_limit, on_ended=self._ended, on_interrupt=self._stop_now,
         )  # fmt: skip
         self._slots = Slots(
             self._id, options.concurrency, clock=clock, cleanup_seconds=options.cleanup_seconds,
@@ -106,17 +105,17 @@ class Worker:
             store, options.poll_interval, clock=clock, rng=self._rng, on_work=self._poll
         )
         self._ticks = Ticks(Reporter(store, self._id, self._listeners), self._wake.set)
+        self._lost_claims = LostClaims(
+            store, self._id, self._slots.held, clock=clock, again_after=options.extend_every
+        )
         self._heartbeat = Heartbeat(
-            store.heartbeats, self._slots.held, lease_seconds=options.lease_seconds,
+            self._id, store.heartbeats, self._slots.held, lease_seconds=options.lease_seconds,
             extend_every=options.extend_every, clock=clock, outage=self._outage,
             on_change=self._leases_changed,
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._claimed: deque[Run] = deque()
-        self._due = True
-        self._stops = 0
-        self._failures = 0
-        self._backs_off_until = 0.0
+        self._claimed = StartQueue(self._executor.execute, clock, self._wake.set)
+        self._due, self._stops = True, 0
 
     # -- state and control ---------------------------------------------------------------------
 
@@ -129,6 +128,11 @@ class Worker:
     def running(self) -> int:
         """How many slots are occupied."""
         return len(self._slots.running)
+
+    @property
+    def unreported(self) -> int:
+        """How many attempts are not reported: of a worker that has ended, those left to leases."""
+        return len({run.claim.job_id for run in self._slots.done} | set(self._slots.held))
 
     @property
     def reachable(self) -> bool:
@@ -192,17 +196,21 @@ class Worker:
             if until_idle and answered is not None and self._found_nothing(answered):
                 return
             self._slots.check_stuck()
-            free = self._free_slots()
-            rest = self._backs_off_until - self._clock.monotonic()
-            if rest <= 0 and self._is_worth_a_tick(free):
+            free, rest = self._free_slots(), self._backoff.rest
+            if rest <= 0 and self._lost_claims.due:
+                if not self._ticks:  # an answer that is still to come wakes this loop
+                    await self._release_lost_claims()
+            elif rest <= 0 and self._is_worth_a_tick(free):
                 await self._send(free)
             elif until_idle and self._slots.stuck and not self._ticks:
                 return
-            self._start_claimed()
-            await self._sleep(rest if rest > 0 else None)
+            self._claimed.start(stopping=bool(self._stops))
+            await self._wake.wait_and_clear(rest if rest > 0 else None)
 
     def _free_slots(self) -> int:
-        """Return how many more jobs may be claimed."""
+        """Return how many more jobs may be claimed; none unless the worker counts as alive."""
+        if not self._heartbeat.registered:
+            return 0
         taken = len(self._slots.running) + self._ticks.asked
         return min(self._options.concurrency - taken, self._options.batch)
 
@@ -210,10 +218,11 @@ class Worker:
         done, batch = len(self._slots.done), self._options.batch
         if not self._ticks and not self._claimed:
             return done > 0 or (self._due and free > 0)
-        if self._ticks and (not self._store.ticks_apart or len(self._ticks) >= _MOST_TICKS):
+        if self._ticks and not self._store.ticks_apart:
             return False
         # Jobs about to start, or a tick about to be answered, will soon fill a larger batch.
-        return done >= batch or (self._due and free >= batch)
+        full = done >= batch or (self._due and free >= batch)
+        return full and self._ticks.allow(self._slots.done)
 
     async def _send(self, free: int) -> None:
         """Report and claim."""
@@ -222,7 +231,7 @@ class Worker:
             request = ClaimRequest(free, self._queues, self._limits, self._options.lease_seconds)
             self._due = False
         if not self._store.ticks_apart:
-            self._start_claimed()
+            self._claimed.start(stopping=bool(self._stops))
         tick = self._ticks.send(self._slots.take_done(), request, self._clock.monotonic())
         if self._claimed:  # let the tick be sent before they start
             await asyncio.wait((tick.answer,), timeout=0)
@@ -241,28 +250,37 @@ class Worker:
             result = tick.answer.result()
         except BaseException as error:
             self._slots.unreported(tick.runs)
+            if tick.asked:
+                self._lost_claims.suspect()
             # While stopping, the other runs must still be reported.
             if not isinstance(error, StoreUnavailable) and not self._stops:
                 raise
-            # Wait for an unreachable store, longer each time.
-            self._failures, self._due = self._failures + 1, True
-            seconds = _BACKOFF.delay(self._failures, self._rng)
-            self._backs_off_until = self._clock.monotonic() + seconds
-            self._outage.lost("tick", error)
+            self._due = True
+            self._backoff.failed(error)
             return False
-        self._failures = 0
-        self._outage.back("tick")
+        self._backoff.succeeded()
+        if result.claim_lost:
+            self._lost_claims.suspect()
         self._slots.reported(tick.runs)
         held_until = tick.began + self._options.lease_seconds
         for claim in result.claims:
             run = Run(claim, self._kinds[claim.kind], self._progress, self._clock, held_until)
             self._slots.add(run)
-            self._claimed.append(run)
+            self._claimed.add(run)
         if tick.asked and len(result.claims) >= tick.asked:
             self._due = True
         else:
             self._wakeups.wait(result)
         return True
+
+    async def _release_lost_claims(self) -> None:
+        """Release claims whose answers were lost; a store that hangs must not hide a stop."""
+        try:
+            async with asyncio.timeout(_LAST_REPORTS):
+                await self._lost_claims.release()
+        except (StoreUnavailable, TimeoutError) as error:
+            self._backoff.failed(error)
+        self._poll()
 
     def _found_nothing(self, tick: Sent) -> bool:
         """Say whether the last tick found no ready job and nothing is running here."""
@@ -272,21 +290,6 @@ class Worker:
         self._due = self._due or not tick.alone
         return tick.alone
 
-    def _start_claimed(self, most: int = _STARTED_AT_ONCE) -> None:
-        """Start claimed jobs, at most `most` now and the rest in later turns of the event loop."""
-        assert self._loop is not None
-        claimed, execute, now = self._claimed, self._executor.execute, self._clock.monotonic()
-        started = min(len(claimed), most)
-        for _ in range(started):
-            run = claimed.popleft()
-            if self._stops and run.stop_reason is None:
-                # Claimed by a tick that was in flight when `stop` was called: released unstarted.
-                run.stop_reason = CancelReason.SHUTDOWN
-            run.begin(now)
-            run.task = self._loop.create_task(execute(run), name=run.claim.kind)
-        if started:  # after those have run once, look again for jobs to start or to report
-            self._loop.call_soon(self._wake.set)
-
     def _poll(self) -> None:
         self._due = True
         self._wake.set()
@@ -295,24 +298,16 @@ class Worker:
         self._progress.forget(run.context)
         self._slots.ended(run)
 
-    # -- waiting -------------------------------------------------------------------------------
-
-    async def _sleep(self, seconds: float | None = None) -> None:
-        if seconds is None:
-            await self._wake.wait()
-        else:
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._wake.wait()
-            except TimeoutError:
-                return
-        self._wake.clear()
-
     def _leases_changed(self, changes: LeaseChanges) -> None:
         # Called on the heartbeat's thread. With a closed loop nothing runs any more.
         with contextlib.suppress(RuntimeError):
             if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._slots.apply, changes)
+                self._loop.call_soon_threadsafe(self._apply, changes)
+
+    def _apply(self, changes: LeaseChanges) -> None:
+        self._slots.apply(changes)
+        if changes.registered:
+            self._poll()
 
     # -- stopping ------------------------------------------------------------------------------
 
@@ -326,10 +321,17 @@ class Worker:
 
     async def _drain(self) -> None:
         """Finish or release running jobs within the limit, and report them all."""
+        await self._drain_runs()
+        if self._lost_claims.due:
+            with contextlib.suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(_LAST_REPORTS):
+                    await self._lost_claims.release()
+
+    async def _drain_runs(self) -> None:
         await self._ticks.settle(_LAST_REPORTS)
         self._cancel_ticks()
         self._take_answers()
-        self._start_claimed(len(self._claimed))
+        self._claimed.start(len(self._claimed), stopping=True)
         runs, now = self._slots, self._clock.monotonic()
         limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds
         cut_at, end_at = now + max(limit - cleanup, limit / 2), now + limit
@@ -351,18 +353,20 @@ class Worker:
             elif now >= end_at:
                 return
             else:
-                await self._sleep((end_at if now >= cut_at else cut_at) - now)
+                await self._wake.wait_and_clear((end_at if now >= cut_at else cut_at) - now)
 
     def _cancel_ticks(self) -> None:
         for tick in self._ticks.cancel():
             self._slots.unreported(tick.runs)
+            if tick.asked:
+                self._lost_claims.suspect()
 
     async def _report(self) -> bool:
         """Report finished runs; False where the store could not be reached."""
         await self._send(0)
         await self._ticks.settle()
         self._take_answers()
-        return not self._failures
+        return not self._backoff.failures
 
     async def _close(self, maintenance: asyncio.Task[None] | None) -> None:
         if maintenance is not None:

@@ -70,24 +70,6 @@ class CircuitBreaker:
         listeners: called at every change of state.
     """
 
-    __slots__ = (
-        "_circuit",
-        "_clock",
-        "_left_open_total",
-        "_listeners",
-        "_lock",
-        "_open_since",
-        "_recoveries",
-        "_refused",
-        "_trips",
-        "_window",
-        "closed",
-        "name",
-        "permit",
-        "policy",
-        "quiet",
-    )
-
     def __init__(
         self,
         policy: BreakerPolicy | None = None,
@@ -148,10 +130,10 @@ class CircuitBreaker:
         with self._lock:
             before = self._circuit
             now = self._clock.monotonic()
-            self._count(permit, failed=False, now=now)
-            if before.state is CircuitState.CLOSED and not before.streak:
+            passed = self._count(permit, failed=False, now=now)
+            if before.state is CircuitState.CLOSED and not before.streak and not passed:
                 return
-            circuit = transitions.succeed(before, self.policy, permit, now)
+            circuit = transitions.succeed(before, self.policy, permit, now, rate_passed=passed)
             self._change(before, circuit)
         self._notify(before, circuit)
 
@@ -182,11 +164,7 @@ class CircuitBreaker:
     # -- whole calls ---------------------------------------------------------------------------
 
     def call(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking operation under the breaker.
-
-        Raises:
-            CircuitOpenError: the breaker refused the call.
-        """
+        """Run a blocking operation, or raise a `CircuitOpenError`: the breaker refused it."""
         permit = self._acquire(operation)
         try:
             value = operation(*args, **kwargs)
@@ -200,11 +178,7 @@ class CircuitBreaker:
     async def acall(
         self, operation: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run an asynchronous operation under the breaker.
-
-        Raises:
-            CircuitOpenError: the breaker refused the call.
-        """
+        """Run an asynchronous operation, or raise a `CircuitOpenError`: the breaker refused it."""
         permit = self._acquire(operation)
         try:
             awaitable = operation(*args, **kwargs)
@@ -237,7 +211,7 @@ class CircuitBreaker:
         return CircuitOpenError(self.name, self.snapshot().next_attempt_at)
 
     def _acquire(self, operation: object) -> Permit:
-        checks.require_callable(operation)
+        checks.function("operation", operation)
         permit = self.try_acquire()
         if permit is None:
             raise self.refusal()
@@ -264,7 +238,7 @@ class CircuitBreaker:
         self._move_by_hand(Cause.RELEASE)
 
     def judge_by(self, policy: BreakerPolicy) -> None:
-        """Judge by another policy from now on: counts start anew, an open circuit stays open."""
+        """Use another policy from now on: counts are reset, an open circuit stays open."""
         checks.instance("policy", policy, BreakerPolicy)
         with self._lock:
             self.policy = policy

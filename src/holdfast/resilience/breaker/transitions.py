@@ -123,11 +123,23 @@ def admit(circuit: Circuit, policy: BreakerPolicy, now: float) -> tuple[Circuit,
     return admitted, Permit(circuit.generation, number)
 
 
-def succeed(circuit: Circuit, policy: BreakerPolicy, permit: Permit, now: float) -> Circuit:
-    """Record that the call under `permit` succeeded."""
+def succeed(
+    circuit: Circuit,
+    policy: BreakerPolicy,
+    permit: Permit,
+    now: float,
+    *,
+    rate_passed: bool = False,
+) -> Circuit:
+    """Record that the call under `permit` succeeded; `rate_passed` is the window's verdict.
+
+    A success can be the call with which the window holds enough calls to be judged.
+    """
     if permit.generation != circuit.generation:
         return circuit
     if circuit.state is CircuitState.CLOSED:
+        if rate_passed:
+            return move(_counted(circuit, 0), Cause.RATE, policy, now)
         return _counted(circuit, 0) if circuit.streak else circuit
     if not _has_place(circuit, permit):
         return circuit
@@ -176,23 +188,13 @@ def move(circuit: Circuit, cause: Cause, policy: BreakerPolicy, now: float) -> C
     generation = circuit.generation + 1
     if target is CircuitState.CLOSED:
         return Circuit(generation=generation, cause=cause)
-    opened_at = now if circuit.opened_at is None else circuit.opened_at
-    if target is CircuitState.HALF_OPEN:
-        return Circuit(
-            state=target,
-            generation=generation,
-            streak=circuit.streak,
-            opened_at=opened_at,
-            cause=cause,
-        )
-    streak = circuit.streak + 1 if cause is Cause.TRIAL_FAILED else circuit.streak
-    open_until = None if cause is Cause.HOLD else now + policy.open_for
+    timed = target is CircuitState.OPEN and cause is not Cause.HOLD
     return Circuit(
         state=target,
         generation=generation,
-        streak=streak,
-        opened_at=opened_at,
-        open_until=open_until,
+        streak=circuit.streak + (cause is Cause.TRIAL_FAILED),
+        opened_at=now if circuit.opened_at is None else circuit.opened_at,
+        open_until=now + policy.open_for if timed else None,
         cause=cause,
     )
 

@@ -1,7 +1,7 @@
 """Sliding windows that know, at any moment, how many calls they hold and how many failed.
 
 The breaker in memory keeps one; the durable record of a downstream keeps its `entries()`.
-Running totals are kept: what leaves the window is subtracted, nothing is ever summed anew.
+Running totals are kept: a call that leaves the window is subtracted, and nothing is summed again.
 The caller brings the lock.
 """
 
@@ -74,30 +74,19 @@ class CountWindow:
         return tuple((0, 1, self._outcomes[(first + n) % size]) for n in range(self._calls))
 
 
-class TimeWindow:
-    """The calls of the last `seconds`."""
+class TimeWindow(RecentCounts):
+    """The calls of the last `seconds`; the marked ones are those that failed."""
 
-    __slots__ = ("_recent",)
-
-    def __init__(self, seconds: float, entries: Iterable[Entry] = ()) -> None:
-        self._recent = RecentCounts(seconds, entries)
+    __slots__ = ()
 
     def totals(self, now: float) -> tuple[int, int]:
         """Return how many calls the window holds at `now`, in seconds, and how many failed."""
-        self._recent.forget_before(now)
-        return self._recent.calls, self._recent.marked
+        self.forget_before(now)
+        return self.calls, self.marked
 
     def record(self, failed: bool, now: float) -> None:
         """Add the outcome of one call at `now`, in seconds."""
-        self._recent.add(now, calls=1, marked=failed)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._recent.clear()
-
-    def entries(self) -> tuple[Entry, ...]:
-        """Return one entry for each bucket of time, oldest first."""
-        return self._recent.entries()
+        self.add(now, calls=1, marked=failed)
 
 
 def window_for(policy: BreakerPolicy, entries: Iterable[Entry] = ()) -> Window | None:

@@ -7,7 +7,8 @@ Round trips
 
 Locks, in the order in which they are taken
     1. rows of `jobs`, by `seq`
-    2. rows of `downstreams`, by name, where a report changes one or a limit must be counted for
+    2. rows of `downstreams`, by name, where a report changes one or a limit must be counted for;
+       further ones in the same claim only if they are not locked
     3. an advisory lock per kind, by name, where the kind has a limit
     Claims, heartbeats and maintenance skip locked jobs. Enqueueing enters dedup keys, then ids,
     each in their order. Counters are appended as deltas and folded by one process at a time. A
@@ -20,5 +21,6 @@ History in pages
 
 Changes without gaps
     See `holdfast.announce` in functions/history.sql: an event is shown only once no open
-    transaction can still commit one with a lower sequence.
+    transaction can still commit one with a lower sequence. Events in a caller's transaction are
+    numbered when it commits.
 """

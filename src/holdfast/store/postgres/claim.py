@@ -1,27 +1,28 @@
 """Claims from lanes where a limit, or a breaker that is not closed, must be checked first.
 
-The pure functions of `holdfast.jobs.downstreams` decide; what they decide on is locked first, in
-the order that the package's docstring gives, so that limits hold in the whole fleet.
+Several statements in one transaction. Each step looks at no more lanes than there are jobs still to
+be claimed, as `holdfast.claim` does in the database where nothing must be checked.
 """
 
-from collections import Counter, deque
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 
-from holdfast.jobs.claim_rules import share_out
-from holdfast.jobs.downstreams.claim_permits import RateSpent, grant, rate_slices
-from holdfast.jobs.downstreams.record import Admission, DownstreamRecord, judge
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.jobs.downstreams.record import Admission, DownstreamRecord
 from holdfast.jobs.store_port import ClaimRequest
-from holdfast.resilience.breaker.transitions import CircuitState, Permit
-from holdfast.store.postgres import downstreams
-from holdfast.store.postgres.columns import TIMED_OUT
+from holdfast.resilience.breaker.transitions import Permit
+from holdfast.store.postgres.claim_memory import ClaimMemory
+from holdfast.store.postgres.columns import PAGE, TIMEOUT_COLUMNS
 from holdfast.store.postgres.connection import Connection, Row, rows
-from holdfast.store.postgres.downstreams import Reports
+from holdfast.store.postgres.downstream_records import Reports
+from holdfast.store.postgres.limits import Limits
 
-_RATE_CHECK = 1.0
-_Grant = tuple[Admission, Permit]
+_LOCKED_CHECK = 1.0
+"""Seconds after which to try lanes again whose downstreams another claim had locked."""
 
 Admitted = tuple[Admission, Permit | None]
 """How a job was admitted, and under which permit of a breaker."""
@@ -49,210 +50,270 @@ def _admitted(generation: int | None) -> Admitted:
 
 
 class _Lane(NamedTuple):
-    """A row of `claim_lanes`."""
+    """A row of `claim_lanes` or `claim_lane_states`."""
 
     id: int
     queue: str
     downstream: str
     kind: str
     generation: int | None
-    open_until: float | None
-    stance: str
+    held_until: float | None
+    needs_check: bool
 
 
-class _Head(NamedTuple):
-    """A job that waits at the head of its lane."""
+_Family = list[_Lane]
+"""The lanes of one queue and downstream."""
+
+
+class _Share(NamedTuple):
+    """How many jobs the family of a lane may give, and the generation of their permits."""
 
     lane: _Lane
-    order: tuple[int, float, int]
+    family: int
+    most: int
+    generation: int | None
+
+
+class _Strand(NamedTuple):
+    """Jobs of one lane, priority and owner; all jobs of the lane where these are None."""
+
+    lane: int
+    priority: int | None
+    owner: str | None
+    quota: int
 
 
 @dataclass(slots=True)
 class CheckedClaim:
-    """One claim inside a transaction; `request` is None where there are only reports to judge."""
+    """One claim inside a transaction; `request` is None where there are only reports to judge.
+
+    `scanned` and `idle` are what `ClaimMemory.learn` takes.
+    """
 
     connection: Connection
     worker_id: str
     request: ClaimRequest | None
     now: float
-    served: int
+    memory: ClaimMemory
+    clock: Clock = SYSTEM_CLOCK
     started: list[Started] = field(default_factory=list)
     timed_out: list[str] = field(default_factory=list)
     moved: list[DownstreamRecord] = field(default_factory=list)
     wake_at: float | None = None
     needs_check: bool = False
-    _before: dict[str, DownstreamRecord] = field(default_factory=dict)
-    _records: dict[str, DownstreamRecord] = field(default_factory=dict)
-    _running: dict[str, int] = field(default_factory=dict)
-    _kind_rooms: dict[str, int] = field(default_factory=dict)
-    _spent: dict[str, list[RateSpent]] = field(default_factory=dict)
-    _trials: dict[str, dict[int, float]] = field(default_factory=dict)
+    scanned: tuple[Sequence[int], float] | None = None
+    idle: list[int] = field(default_factory=list)
 
     async def run(self, reports: Reports) -> None:
         """Judge the accepted `reports`, then claim up to the request's limit."""
-        lanes = await self._waiting_lanes()
-        names = {lane.downstream for lane in lanes if lane.stance == "check"} | set(reports)
-        if names:
-            self._before = await downstreams.lock(self.connection, names)
-            self._records = {
-                name: judge(record, reports.get(name, ()), self.now)
-                for name, record in self._before.items()
-            }
-        lanes = [lane for lane in lanes if not self._is_held(lane)]
-        if lanes and self.request is not None:
-            await self._count(lanes)
-            await self._claim(lanes, self.request)
-        await self._keep()
-
-    async def _waiting_lanes(self) -> list[_Lane]:
+        limits = Limits(self.connection, self.now)
         if self.request is None:
+            await limits.judge(reports, ())
+        else:
+            self.wake_at = (await rows(self.connection, "claim_promote", now=self.now))[0][0]
+            await self._claim(limits, reports, self.request)
+            self._wake(limits.wake_at)
+        await limits.save()
+        self.moved = limits.moved
+
+    def _wake(self, at: float | None) -> None:
+        if at is not None and at < (math.inf if self.wake_at is None else self.wake_at):
+            self.wake_at = at
+
+    async def _claim(self, limits: Limits, reports: Reports, request: ClaimRequest) -> None:
+        """Claim from the lanes that are known to wait; then, once, from all that wait."""
+        remaining, judged = request.limit, False
+        known, scans = self.memory.window(request)
+        families = await self._states(known) if remaining > 0 and not scans else []
+        while remaining > 0:
+            if not families and self.scanned is None:
+                families = await self._scan(request, self.memory.served(request))
+            window, families = self._split(families, remaining, reports if not judged else {})
+            names = {lane.downstream for family in window for lane in family if lane.needs_check}
+            if judged:
+                await limits.lock_more(names)
+            else:
+                judged = True
+                await limits.judge(reports, names)
+            window = [family for family in window if self._is_open(limits, family[0])]
+            taken = await self._claim_from(limits, window, remaining, request) if window else 0
+            remaining -= taken
+            if not families and self.scanned is not None:
+                break
+        if not judged:
+            await limits.judge(reports, ())
+
+    async def _states(self, known: Sequence[Sequence[int]]) -> list[_Family]:
+        """Return the families with these ids, in their order."""
+        ids = [lane for family in known for lane in family]
+        if not ids:
             return []
-        self.wake_at = (await rows(self.connection, "claim_promote", now=self.now))[0][0]
+        found = await rows(self.connection, "claim_lane_states", lanes=ids, now=self.now)
+        by_id = {row[0]: _Lane(*row) for row in found}
+        present = [[by_id[lane] for lane in family if lane in by_id] for family in known]
+        return [family for family in present if family]
+
+    async def _scan(self, request: ClaimRequest, served: int) -> list[_Family]:
+        """Return all families with ready jobs, beginning after the lane `served`."""
+        begin = self.clock.monotonic()
         found = await rows(
             self.connection,
             "claim_lanes",
-            queues=self.request.queues,
-            kinds=list(self.request.kinds),
+            queues=request.queues,
+            kinds=list(request.kinds),
             now=self.now,
         )
-        lanes = [_Lane(*row) for row in found] if self.request.limit > 0 else []
-        self.needs_check = any(
-            lane.stance == "check" or self.request.kinds[lane.kind] is not None for lane in lanes
-        )
-        return lanes
+        lanes = [_Lane(*row) for row in found]
+        seconds = self.clock.monotonic() - begin
+        self.scanned = [lane.id for lane in lanes if lane.held_until is None], seconds
+        families: defaultdict[tuple[str, str], _Family] = defaultdict(list)
+        for lane in lanes:
+            families[lane.queue, lane.downstream].append(lane)
+        return sorted(families.values(), key=lambda family: (family[0].id <= served, family[0].id))
 
-    def _wake(self, at: float | None) -> None:
-        if at is not None and (self.wake_at is None or at < self.wake_at):
-            self.wake_at = at
+    def _split(
+        self, families: list[_Family], most: int, reports: Reports
+    ) -> tuple[list[_Family], list[_Family]]:
+        """Return up to `most` of `families` that are not held, and those after them.
 
-    def _is_held(self, lane: _Lane) -> bool:
-        record = self._records.get(lane.downstream)
-        held = lane.stance == "held" if record is None else record.holds_at(self.now)
-        if held:
-            self._wake(lane.open_until if record is None else record.circuit.open_until)
-        return held
+        One whose downstream is among `reports` may be released by them.
+        """
+        window: list[_Family] = []
+        for number, family in enumerate(families):
+            if len(window) == most:
+                return window, families[number:]
+            if family[0].held_until is None or family[0].downstream in reports:
+                window.append(family)
+            else:
+                self._wake(family[0].held_until)
+        return window, []
 
-    async def _count(self, lanes: Sequence[_Lane]) -> None:
-        """Read what the limits of `lanes` are judged by, once no other worker can change it."""
-        assert self.request is not None
-        limits = {
-            lane.kind: limit
-            for lane in lanes
-            if (limit := self.request.kinds[lane.kind]) is not None
-        }
-        if limits:
-            await rows(self.connection, "claim_lock_kinds", kinds=sorted(limits))
-        names = [lane.downstream for lane in lanes if lane.downstream in self._records]
-        if not names and not limits:
-            return
-        by_kind: Counter[str] = Counter()
-        by_name: Counter[str] = Counter()
-        for downstream, kind, n in await rows(
-            self.connection, "claim_running", downstreams=names, kinds=list(limits)
-        ):
-            by_kind[kind] += n
-            by_name[downstream] += n
-        self._kind_rooms = {kind: limit - by_kind[kind] for kind, limit in limits.items()}
-        self._running = dict(by_name)
-        for name in dict.fromkeys(names):
-            await self._read_limits(self._records[name])
+    def _is_open(self, limits: Limits, lane: _Lane) -> bool:
+        """Say whether jobs of `lane` may be claimed as far as its breaker is concerned."""
+        record = limits.record(lane.downstream)
+        if record is None:
+            if lane.needs_check:  # another claim has locked it
+                self._wake(self.now + _LOCKED_CHECK)
+            return lane.held_until is None and not lane.needs_check
+        if record.held_until is not None and record.held_until > self.now:
+            self._wake(record.held_until)
+            return False
+        return True
 
-    async def _read_limits(self, record: DownstreamRecord) -> None:
-        name = record.name
-        if record.settings.rate is not None:
-            found = await rows(self.connection, "claim_rate_spent", downstream=name)
-            self._spent[name] = [RateSpent(*row) for row in found]
-        if record.circuit.state is not CircuitState.CLOSED:
-            generation = record.circuit.generation
-            found = await rows(
-                self.connection, "claim_trial_leases", downstream=name, generation=generation
-            )
-            self._trials[name] = dict(map(tuple, found))
-
-    def _grant(self, name: str, wanted: int) -> tuple[DownstreamRecord, Sequence[_Grant]]:
-        granted = grant(
-            self._records[name],
-            wanted,
-            self.now,
-            running=self._running.get(name, 0),
-            spent=self._spent.get(name, ()),
-            trial_leases=self._trials.get(name),
-        )
-        if len(granted.permits) < wanted and self._records[name].settings.rate is not None:
-            self._wake(self.now + _RATE_CHECK)
-        return granted.record, granted.permits
-
-    async def _claim(self, lanes: Sequence[_Lane], request: ClaimRequest) -> None:
-        ids = [lane.id for lane in lanes]
+    async def _claim_from(
+        self, limits: Limits, window: list[_Family], limit: int, request: ClaimRequest
+    ) -> int:
+        """Claim up to `limit` jobs: equal shares, the rest from families with more jobs."""
+        lanes = {lane.id: lane for family in window for lane in family}
+        await self._read_limits(limits, lanes.values(), request)
         expired = await rows(
-            self.connection, "claim_time_out", lanes=ids, timeout=TIMED_OUT, now=self.now
+            self.connection,
+            "claim_time_out",
+            lanes=list(lanes),
+            timeout=TIMEOUT_COLUMNS,
+            now=self.now,
         )
-        self.timed_out = [row["id"] for row in expired]
-        permits = {
-            name: self._grant(name, request.limit)[1]
-            for name in {lane.downstream for lane in lanes} & set(self._records)
-        }
-        by_id = {lane.id: lane for lane in lanes}
-        found = await rows(self.connection, "claim_heads", lanes=ids, limit=request.limit)
-        heads = [_Head(by_id[row[0]], (-row[1], row[2], row[3])) for row in found]
-        rooms = {name: len(some) for name, some in permits.items()}
-        quotas = self._share_out(heads, request.limit, rooms)
-        if not quotas:
-            return
-        taken = [lane for lane in lanes if quotas[lane.id]]
+        self.timed_out += [row["id"] for row in expired]
+        idle, remaining, skips = set(lanes), limit, 0
+        while remaining > 0:
+            most = min(remaining, PAGE)
+            shares = _shares(limits, window, most)
+            strands = await self._plan(limits, shares, skips)
+            if not strands:
+                break
+            line = await self._take(strands, shares, request)
+            if line["seqs"] is None:
+                skips += 1  # locked by other claims: take what stands behind those jobs
+                continue
+            await self._start(line, lanes, limits)
+            remaining -= len(line["seqs"])
+            idle.difference_update(line["lanes"])
+            gave = set(line["lanes"])
+            asked = [family for family in window[:most] if any(lane.id in gave for lane in family)]
+            window = asked + window[most:]
+        self.idle += idle
+        return limit - remaining
+
+    async def _read_limits(
+        self, limits: Limits, lanes: Iterable[_Lane], request: ClaimRequest
+    ) -> None:
+        names = {lane.downstream for lane in lanes if limits.record(lane.downstream)}
+        limited = any(request.kinds[lane.kind] is not None for lane in lanes)
+        self.needs_check = self.needs_check or limited or any(lane.needs_check for lane in lanes)
+        # All limited kinds, not only those that wait here: they are locked in order, once.
+        kinds = {kind: most for kind, most in request.kinds.items() if most is not None}
+        await limits.count(names, kinds if limited else {})
+
+    async def _plan(self, limits: Limits, shares: Sequence[_Share], skips: int) -> list[_Strand]:
+        """Choose jobs of the lanes in `shares`, within the limits of their kinds.
+
+        With `skips`, take any jobs of that lane of each family, the first one for 1.
+        """
+        found: list[_Strand] = []
+        if skips:
+            families: Counter[int] = Counter()
+            for share in shares:
+                families[share.family] += 1
+                if families[share.family] == skips:
+                    found.append(_Strand(share.lane.id, None, None, share.most))
+        elif shares:
+            found = await self._planned(shares)
+        kinds = {share.lane.id: share.lane.kind for share in shares}
+        rooms: dict[str, int | None] = {}
+        strands = []
+        for strand in found:
+            kind = kinds[strand.lane]
+            room = rooms.setdefault(kind, limits.kind_room(kind))
+            quota = strand.quota if room is None else min(strand.quota, room)
+            if room is not None:
+                rooms[kind] = room - quota
+            if quota > 0:
+                strands.append(strand._replace(quota=quota))
+        return strands
+
+    async def _planned(self, shares: Sequence[_Share]) -> list[_Strand]:
+        turns = self.memory.turns(share.lane.id for share in shares)
+        found = await rows(
+            self.connection,
+            "claim_plan",
+            lanes=[share.lane.id for share in shares],
+            families=[share.family for share in shares],
+            most=[share.most for share in shares],
+            owners=[turn.owner if turn else None for turn in turns],
+            used=[turn.used if turn else None for turn in turns],
+        )
+        # A kind with little room gives its jobs of the highest priority.
+        return [_Strand(*row) for row in sorted(found, key=lambda row: -row["priority"])]
+
+    async def _take(
+        self, strands: Sequence[_Strand], shares: Sequence[_Share], request: ClaimRequest
+    ) -> Row:
+        lanes, priorities, owners, quotas = zip(*strands, strict=True)
         (line,) = await rows(
             self.connection,
             "claim_take",
             worker=self.worker_id,
-            lanes=[lane.id for lane in taken],
-            quotas=[quotas[lane.id] for lane in taken],
-            generations=[_generation(lane, permits) for lane in taken],
+            strand_lanes=lanes,
+            priorities=priorities,
+            owners=owners,
+            quotas=quotas,
+            lanes=[share.lane.id for share in shares],
+            generations=[share.generation for share in shares],
             lease=request.lease_seconds,
             now=self.now,
         )
-        if line["seqs"] is not None:
-            await self._start(line, by_id)
+        return line
 
-    def _share_out(self, heads: Iterable[_Head], limit: int, rooms: dict[str, int]) -> Counter[int]:
-        """Return how many jobs each lane may give: equal shares, within every limit."""
-        waiting: dict[tuple[str, str], deque[_Head]] = {}
-        for head in sorted(heads, key=lambda head: head.order):
-            waiting.setdefault((head.lane.queue, head.lane.downstream), deque()).append(head)
-        groups = sorted(waiting.values(), key=self._turn)
-        kind_rooms = dict(self._kind_rooms)
-        quotas: Counter[int] = Counter()
-
-        def take(group: deque[_Head], wanted: int) -> int:
-            taken = 0
-            while group and taken < wanted and rooms.get(group[0].lane.downstream, 1) > 0:
-                lane = group.popleft().lane
-                if kind_rooms.get(lane.kind, 1) <= 0:
-                    continue
-                for room, name in ((kind_rooms, lane.kind), (rooms, lane.downstream)):
-                    if name in room:
-                        room[name] -= 1
-                quotas[lane.id] += 1
-                taken += 1
-            return taken
-
-        share_out(groups, limit, take)
-        return quotas
-
-    def _turn(self, group: Sequence[_Head]) -> tuple[bool, int]:
-        lane = group[0].lane.id
-        return lane <= self.served, lane
-
-    async def _start(self, line: Row, lanes: dict[int, _Lane]) -> None:
+    async def _start(self, line: Row, lanes: dict[int, _Lane], limits: Limits) -> None:
         """Give each job its permit: from each downstream exactly as many as jobs were taken."""
+        for kind, taken in Counter(lanes[lane].kind for lane in line["lanes"]).items():
+            limits.use_kind(kind, taken)
         names = [lanes[lane].downstream for lane in line["lanes"]]
-        permits = {}
-        for name, taken in Counter(names).items():
-            if name not in self._records:
-                continue
-            self._records[name], granted = self._grant(name, taken)
-            calls = sum(admission is not Admission.REFUSED for admission, _ in granted)
-            await self._spend(self._records[name], calls)
-            permits[name] = iter(granted)
+        permits = {
+            name: iter(limits.take(name, taken))
+            for name, taken in Counter(names).items()
+            if limits.record(name) is not None
+        }
         without_check = unchecked(line).admitted
         admitted: list[Admitted] = [
             next(permits[name]) if name in permits else unchecked_one
@@ -268,29 +329,19 @@ class CheckedClaim:
             seqs, numbers = zip(*trials, strict=True)
             await rows(self.connection, "claim_trials", seqs=seqs, trials=numbers)
 
-    async def _spend(self, record: DownstreamRecord, calls: int) -> None:
-        if not calls:
-            return
-        for period, width, _ in rate_slices(record.settings.rate):
-            slot = {"downstream": record.name, "width": width}
-            bucket = int(self.now // width)
-            await rows(self.connection, "claim_spend", **slot, bucket=bucket, spent=calls)
-            oldest = int((self.now - period) // width)
-            await rows(self.connection, "claim_forget_spent", **slot, bucket=oldest)
 
-    async def _keep(self) -> None:
-        """Write the records that changed, and note breakers that changed their state."""
-        for name in sorted(self._records):
-            before, after = self._before[name], self._records[name]
-            if after is before:
-                continue
-            stored = await downstreams.save(self.connection, after)
-            if stored is None:
-                raise AssertionError(f"downstream {name!r} changed under our own lock")
-            if stored.circuit.state is not before.circuit.state:
-                self.moved.append(stored)
-
-
-def _generation(lane: _Lane, granted: dict[str, Sequence[_Grant]]) -> int | None:
-    permits = granted.get(lane.downstream)
-    return permits[0][1].generation if permits else lane.generation
+def _shares(limits: Limits, window: Sequence[_Family], limit: int) -> list[_Share]:
+    """Return what each lane may give at most: its family's equal share, within the limits."""
+    share = max(1, limit // max(1, len(window)))
+    rooms: dict[str, tuple[int, int | None]] = {}
+    shares = []
+    for number, family in enumerate(window[:limit], start=1):
+        name = family[0].downstream
+        room, generation = rooms.get(name) or limits.room(name, limit)
+        most = min(share, room)
+        rooms[name] = room - most, generation
+        for lane in family:
+            if most > 0 and limits.kind_room(lane.kind) != 0:
+                given = lane.generation if limits.record(name) is None else generation
+                shares.append(_Share(lane, number, most, given))
+    return shares

@@ -2,18 +2,13 @@
 
 from typing import Any
 
-from holdfast.errors import ERRORS, ErrorCode
-from holdfast.jobs.model import JobError
-from holdfast.jobs.views import normalise_error
+from holdfast.store.error_columns import TIMED_OUT, error_columns
 from holdfast.store.text import clean_or_none
 
 PAGE = 10_000
 """Lines that a page of history has room for, and so jobs that one statement may move."""
 
-LEASE_LOST = JobError(ErrorCode.LEASE_LOST, ERRORS[ErrorCode.LEASE_LOST].message)
-
-_TIMED_OUT = ERRORS[ErrorCode.TIMEOUT].message
-TIMED_OUT = (_TIMED_OUT, normalise_error(_TIMED_OUT))
+TIMEOUT_COLUMNS = error_columns(TIMED_OUT)[1:]
 """Message and group of `TIMEOUT`, as the functions in the database take them."""
 
 

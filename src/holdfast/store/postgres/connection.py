@@ -1,6 +1,7 @@
 """Connections: how the database is reached, and what its errors mean to a caller."""
 
 import asyncio
+import logging
 import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -19,13 +20,20 @@ from holdfast.jobs.store_port import (
     StoreUnusable,
 )
 from holdfast.store.joining import numbered
-from holdfast.store.postgres.pool import Connection, Pool
+from holdfast.store.postgres.connection_pool import Connection, ConnectionPool
+from holdfast.store.postgres.session import (
+    NAME,
+    POOLED,
+    SETTINGS,
+    PooledConnection,
+    begun,
+    is_pooled,
+)
 from holdfast.store.sql_files import load_queries
 
 __all__ = [
     "DRIVER_ERRORS",
     "MINIMUM_VERSION",
-    "SETTINGS",
     "SQL",
     "Connection",
     "Database",
@@ -37,24 +45,13 @@ __all__ = [
     "store_error",
 ]
 
+_log = logging.getLogger("holdfast.store")
+
 T = TypeVar("T")
 Row: TypeAlias = Any
 
 SQL: Mapping[str, str] = load_queries("holdfast.store.postgres")
 """Every named query of this dialect, with named parameters (`:name`)."""
-
-SETTINGS = {
-    # Our statements are few, and each has one good plan: a nested loop over index scans, from a few
-    # given rows. It is made once, often while the tables are empty, and must still be right when
-    # they are full. docs/explanation/stores.md says what each setting saves.
-    "enable_seqscan": "off",
-    "enable_bitmapscan": "off",
-    "plan_cache_mode": "force_generic_plan",
-    "jit": "off",
-    # A process that stops inside a transaction must not keep tables from being vacuumed.
-    "idle_in_transaction_session_timeout": "60s",
-    "application_name": "holdfast",
-}
 
 MINIMUM_VERSION = (14,)
 """Older ones lack what our statements use, and have no support any more."""
@@ -112,11 +109,13 @@ class Database:
         self._url = url
         self._most = connections
         self._timeout = timeout
-        self._pool: Pool | None = None
+        self._pool: ConnectionPool | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self.where = describe(url)
         """The address without its password."""
+        self.pooled = False
+        """Whether a pooler is in between, so that sessions are shared; known once it is open."""
 
     async def open(self) -> None:
         """Connect.
@@ -139,9 +138,10 @@ class Database:
             raise
         self._closed = False
 
-    async def _opened_pool(self) -> Pool:
-        pool = Pool(self._connect, self._most)
+    async def _opened_pool(self) -> ConnectionPool:
+        pool = ConnectionPool(self._connect, self._most)
         try:
+            await self._look_for_pooler()
             pool.release(await pool.acquire(), whole=True)
         except (ValueError, OverflowError, asyncpg.InterfaceError):
             # The driver's message may repeat the address, and with it the password.
@@ -158,12 +158,23 @@ class Database:
             raise store_error(error, self.where) from error
         return pool
 
+    async def _look_for_pooler(self) -> None:
+        before, self.pooled = self.pooled, await is_pooled(self._url, _CONNECTING)
+        if self.pooled and not before:
+            _log.warning(POOLED, self.where)
+
     async def _connect(self) -> Connection:
+        options = (
+            {
+                "connection_class": PooledConnection,
+                "statement_cache_size": 0,
+                "server_settings": NAME,
+            }
+            if self.pooled
+            else {"server_settings": SETTINGS | NAME}
+        )
         return await asyncpg.connect(
-            self._url,
-            timeout=_CONNECTING,
-            command_timeout=self._timeout,
-            server_settings=SETTINGS,
+            self._url, timeout=_CONNECTING, command_timeout=self._timeout, **options
         )
 
     async def connect(self) -> Connection:
@@ -227,7 +238,11 @@ class Database:
         """Run `work` in one transaction, again where it lost a race with another one."""
 
         async def once() -> T:
-            async with self.connection() as connection, connection.transaction():
+            async with (
+                self.connection() as connection,
+                connection.transaction(isolation="read_committed"),
+            ):
+                await begun(connection)
                 return await work(connection)
 
         return await self._again(once)

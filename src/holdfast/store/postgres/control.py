@@ -2,40 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
-from holdfast.jobs.model import JobError, Lease
+from holdfast.jobs.model import Lease
 from holdfast.jobs.store_port import Change, Extended
-from holdfast.jobs.views import normalise_error
 from holdfast.store.postgres.connection import Connection, Database, rows
-from holdfast.store.text import clean, clean_or_none
-
-
-async def submit(database: Database, job_id: str, now: float | None) -> Change:
-    """Move an uploaded job to queued."""
-    return await _change(database, "control_submit", id=job_id, now=now)
-
-
-async def reject(database: Database, job_id: str, error: JobError, now: float | None) -> Change:
-    """Move an uploaded job to failed."""
-    message = clean(error.message)
-    told = [str(error.code), message, normalise_error(message)]
-    return await _change(database, "control_reject", id=job_id, error=told, now=now)
-
-
-async def cancel(database: Database, job_id: str, now: float | None) -> Change:
-    """Cancel a job that does not run, or ask its worker to."""
-    return await _change(database, "control_cancel", id=job_id, now=now)
-
-
-async def expedite(database: Database, job_id: str, now: float | None) -> Change:
-    """Let a queued job that waits for its time start at once."""
-    return await _change(database, "control_expedite", id=job_id, now=now)
-
-
-async def _change(database: Database, query: str, **parameters: Any) -> Change:
-    found = await database.write(query, **parameters)
-    return Change(found[0][0])
+from holdfast.store.text import clean_or_none
 
 
 async def retry(
@@ -70,6 +41,7 @@ async def progress(
         "control_progress",
         id=lease.job_id,
         token=lease.token,
+        worker=lease.worker_id,
         progress=share,
         note=text,
         meta=meta,
@@ -87,6 +59,7 @@ async def extend(
         "control_extend",
         ids=[lease.job_id for lease in leases],
         tokens=[lease.token for lease in leases],
+        workers=[lease.worker_id for lease in leases],
         lease=lease_seconds,
         now=now,
     )

@@ -1,6 +1,7 @@
 """Create jobs, on the store's own connection or inside a caller's transaction."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
@@ -15,45 +16,81 @@ from holdfast.store.postgres.lanes import Lanes
 
 _TEXTS = ("id", "kind", "queue", "arguments", "downstream", "dedup_key", "owner", "meta")
 
-_Page = tuple[Sequence[NewJob], dict[str, Any]]
-"""Jobs that one statement creates, and their columns."""
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Jobs that one statement creates, in the order in which it enters them, as columns too.
+
+    `places` are those of its numbers in the call, from 0.
+    """
+
+    places: Sequence[int]
+    jobs: Sequence[NewJob]
+    columns: dict[str, Any]
+
+    def answer(self, answers: list[Enqueued], found: Sequence[Any]) -> None:
+        """Enter into `answers` which jobs exist instead of those of this page.
+
+        Raises:
+            _UnknownLane: nothing was created.
+        """
+        for number, twin in found:
+            if number == 0:
+                raise _UnknownLane
+            answers[self.places[number - 1]] = Enqueued(twin, False)
+
+
+class _UnknownLane(Exception):
+    """A lane is no longer what this process remembers: it was deleted, or the database replaced."""
 
 
 async def enqueue(
     database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
 ) -> tuple[Enqueued, ...]:
     """Create `jobs` in a transaction of their own, in one round trip per page of history."""
-    pages = [(page, await _columns(lanes, page)) for page in _pages(jobs)]
-    # Most jobs have no twin and an id of their own: then nothing needs to be looked up first.
-    if all(columns["dedup_keys"] is None for _, columns in pages):
+    while True:
         try:
-            return await _create(database, pages, now, all_new=True)
+            return await _enqueue(database, lanes, jobs, now)
+        except _UnknownLane:
+            lanes.forget()
+
+
+async def _enqueue(
+    database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
+) -> tuple[Enqueued, ...]:
+    pages = await _pages(database, lanes, jobs, now)
+    # Most jobs have no twin and an id of their own: then nothing needs to be looked up first.
+    if all(page.columns["dedup_keys"] is None for page in pages):
+        try:
+            return await _create(database, jobs, pages, all_new=True)
         except StoreError as error:
             if not isinstance(error.__cause__, asyncpg.UniqueViolationError):
                 check_texts(jobs)
                 raise
-    return await _create(database, pages, now, all_new=False)
+    return await _create(database, jobs, pages, all_new=False)
 
 
 async def _create(
-    database: Database, pages: Sequence[_Page], now: float | None, *, all_new: bool
+    database: Database, jobs: Sequence[NewJob], pages: Sequence[_Page], *, all_new: bool
 ) -> tuple[Enqueued, ...]:
-    how = {"notify": False, "now": now, "all_new": all_new}
+    how = {"notify": False, "all_new": all_new}
     if len(pages) == 1:
-        ((jobs, columns),) = pages
-        return _answers(jobs, await database.write("enqueue", **columns, **how))
+        answers = _created(jobs)
+        pages[0].answer(answers, await database.write("enqueue", **pages[0].columns, **how))
+        return tuple(answers)
 
     async def work(connection: Connection) -> tuple[Enqueued, ...]:
-        answers: tuple[Enqueued, ...] = ()
-        for jobs, columns in pages:
-            answers += _answers(jobs, await rows(connection, "enqueue", **columns, **how))
-        return answers
+        answers = _created(jobs)
+        for page in pages:
+            page.answer(answers, await rows(connection, "enqueue", **page.columns, **how))
+        return tuple(answers)
 
     return await database.transaction(work) if pages else ()
 
 
 async def enqueue_on(
     connection: object,
+    database: Database,
     identity: Identity,
     lanes: Lanes,
     jobs: Sequence[NewJob],
@@ -68,16 +105,79 @@ async def enqueue_on(
     # An error in the database would cost the caller the whole transaction.
     check_texts(jobs)
     await identity.check(joined)
-    answers: tuple[Enqueued, ...] = ()
-    for page in _pages(jobs):
-        given = await _columns(lanes, page)
-        given |= {"notify": True, "now": now, "all_new": False}
-        answers += _answers(page, await joined.execute(SQL["enqueue"], given))
-    return answers
+    answers = _created(jobs)
+    for page in await _pages(database, lanes, jobs, now):
+        given = {**page.columns, "notify": True, "all_new": False}
+        while True:
+            try:
+                page.answer(answers, await joined.execute(SQL["enqueue"], given))
+                break
+            except _UnknownLane:
+                lanes.forget()
+                given |= await _lane_columns(lanes, page.jobs)
+            except BaseException:
+                # A serialization failure may be a lane that was deleted: the next try looks it up.
+                lanes.forget()
+                raise
+    return tuple(answers)
 
 
-def _pages(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
-    return [jobs[start : start + PAGE] for start in range(0, len(jobs), PAGE)]
+def _created(jobs: Sequence[NewJob]) -> list[Enqueued]:
+    return [Enqueued(job.id, True) for job in jobs]
+
+
+async def _pages(
+    database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
+) -> list[_Page]:
+    """Return `jobs` in pages, entered in an order that all callers share: they cannot deadlock."""
+    places = range(len(jobs))
+    order = _entry_order(jobs)
+    if len(jobs) <= PAGE:
+        if order is None:
+            return [_Page(places, jobs, await _columns(lanes, jobs, now))] if jobs else []
+        entered = [jobs[place] for place in order]
+        columns = await _columns(lanes, entered, now)
+        columns["numbers"] = [place + 1 for place in order]
+        return [_Page(places, entered, columns)]
+    seqs: list[str] = []
+    if order is not None:
+        seqs, now = await _take_seqs(database, len(jobs), now)
+    pages = []
+    for start in places[::PAGE]:
+        some = (order or places)[start : start + PAGE]
+        entered = [jobs[place] for place in some]
+        columns = await _columns(lanes, entered, now)
+        if seqs:
+            columns["seqs"] = [seqs[place] for place in some]
+        pages.append(_Page(some, entered, columns))
+    return pages
+
+
+def _entry_order(jobs: Sequence[NewJob]) -> list[int] | None:
+    """Return the places of `jobs` by key, or by id for jobs without one; None where they are so.
+
+    Within one page the database puts the ids in order itself.
+    """
+    if any(job.dedup_key is not None for job in jobs):
+        entries: list[Any] = [
+            ("", job.id) if job.dedup_key is None else (job.dedup_key, job.kind) for job in jobs
+        ]
+    elif len(jobs) > PAGE:
+        entries = [job.id for job in jobs]
+    else:
+        return None
+    order = sorted(range(len(jobs)), key=entries.__getitem__)
+    return None if order == list(range(len(jobs))) else order
+
+
+async def _take_seqs(database: Database, count: int, now: float | None) -> tuple[list[str], float]:
+    """Take numbers and a time for jobs that run in another order than they are entered in.
+
+    As text: a caller's connection may write bigint as a type of its own.
+    """
+    taken = await database.rows("enqueue_take_numbers", pages=-(-count // PAGE), now=now)
+    seqs = [str(taken[place // PAGE][0] - PAGE + place % PAGE + 1) for place in range(count)]
+    return seqs, taken[0][1]
 
 
 def check_texts(jobs: Sequence[NewJob]) -> None:
@@ -91,19 +191,14 @@ def check_texts(jobs: Sequence[NewJob]) -> None:
             check_text(f"job {job.id!r}: {name}", getattr(job, name))
 
 
-async def _columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
+async def _columns(lanes: Lanes, jobs: Sequence[NewJob], now: float | None) -> dict[str, Any]:
     """Return `jobs` as the functions in the database take them."""
-    numbers = None
-    if len(jobs) > 1 and none_if_empty([job.dedup_key for job in jobs]) is not None:
-        # All callers enter keys in this order, so that they cannot deadlock.
-        keyed = sorted(enumerate(jobs, start=1), key=_dedup_order)
-        numbers, jobs = [number for number, _ in keyed], [job for _, job in keyed]
-    places = [(job.queue, job.downstream or "", job.kind) for job in jobs]
-    known = await lanes.ids(set(places))
     return {
+        **await _lane_columns(lanes, jobs),
         "ids": [job.id for job in jobs],
-        "numbers": numbers,
-        "lanes": one_if_equal([known[place] for place in places]),
+        "numbers": None,
+        "seqs": None,
+        "now": now,
         "kinds": one_if_equal([job.kind for job in jobs]),
         "statuses": one_if_equal([str(job.status) for job in jobs]),
         "arguments": one_if_equal([job.arguments for job in jobs]),
@@ -117,16 +212,12 @@ async def _columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
     }
 
 
-def _dedup_order(numbered: tuple[int, NewJob]) -> tuple[str, str]:
-    _, job = numbered
-    return job.dedup_key or "", job.kind
-
-
-def _answers(jobs: Sequence[NewJob], found: Sequence[Any]) -> tuple[Enqueued, ...]:
-    if not found:
-        return tuple([Enqueued(job.id, True) for job in jobs])
-    twins = {number: twin for number, twin in found}  # noqa: C416 - the rows are no tuples
-    return tuple(
-        Enqueued(twins.get(number, job.id), number not in twins)
-        for number, job in enumerate(jobs, start=1)
-    )
+async def _lane_columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
+    """Return the lanes of `jobs`, and what they are supposed to be."""
+    wanted = [(job.queue, job.downstream or "", job.kind) for job in jobs]
+    known = await lanes.ids(set(wanted))
+    return {
+        "lanes": one_if_equal([known[lane] for lane in wanted]),
+        "queues": one_if_equal([queue for queue, _, _ in wanted]),
+        "downstreams": one_if_equal([downstream for _, downstream, _ in wanted]),
+    }

@@ -8,16 +8,15 @@ from holdfast.jobs.model import (
     Completed,
     Failed,
     Finished,
-    JobError,
     JobStatus,
     Outcome,
     Released,
     Retry,
 )
 from holdfast.jobs.store_port import Refusal
-from holdfast.jobs.views import normalise_error
+from holdfast.store.error_columns import error_columns
 from holdfast.store.postgres.columns import none_if_empty, one_if_equal
-from holdfast.store.text import clean, clean_or_none
+from holdfast.store.text import clean_or_none
 
 _Columns = tuple[str, str | None, str | None, str | None, str | None, str | None, float | None]
 _COMPLETE = "complete"
@@ -28,14 +27,13 @@ _COMPLETED: _Columns = (_COMPLETE, None, None, None, None, None, None)
 def report_columns(finished: Sequence[Finished], seqs: Mapping[str, int]) -> dict[str, Any]:
     """Return the reports as the arrays that `tick` takes; `seqs` are known ones, by job id."""
     leases = [item.lease for item in finished]
-    known = [seqs.get(lease.job_id) for lease in leases]
     columns = _outcome_columns([item.outcome for item in finished])
-    outcomes, results, codes, messages, groups, reasons, afters = map(
+    outcomes, results, codes, messages, groups, reasons, delays = map(
         list, zip(*columns, strict=True)
     )
     return {
-        "seqs": known,
-        "ids": [lease.job_id for lease in leases] if None in known else None,
+        "seqs": [seqs.get(lease.job_id) for lease in leases],
+        "ids": [lease.job_id for lease in leases],
         "tokens": one_if_equal([lease.token for lease in leases]),
         "workers": one_if_equal([lease.worker_id for lease in leases]),
         "outcomes": one_if_equal(outcomes),
@@ -44,27 +42,17 @@ def report_columns(finished: Sequence[Finished], seqs: Mapping[str, int]) -> dic
         "messages": none_if_empty(messages),
         "groups": none_if_empty(groups),
         "reasons": none_if_empty(reasons),
-        "afters": none_if_empty(afters),
+        "delays": none_if_empty(delays),
         "durations": none_if_empty([item.duration for item in finished]),
         "metas": none_if_empty([clean_or_none(item.meta) for item in finished]),
     }
 
 
-NO_REPORTS: dict[str, Any] = {
-    "seqs": [],
-    "ids": None,
-    "tokens": None,
-    "workers": None,
-    "outcomes": None,
-    "results": None,
-    "codes": None,
-    "messages": None,
-    "groups": None,
-    "reasons": None,
-    "afters": None,
-    "durations": None,
-    "metas": None,
-}
+_OPTIONAL = (
+    "ids", "tokens", "workers", "outcomes", "results", "codes", "messages", "groups", "reasons",
+    "delays", "durations", "metas",
+)  # fmt: skip
+NO_REPORTS: dict[str, Any] = {"seqs": [], **dict.fromkeys(_OPTIONAL)}
 """The columns of no reports."""
 
 
@@ -82,18 +70,14 @@ def _columns(outcome: Outcome) -> _Columns:
         case Completed(result):
             return _COMPLETE, clean_or_none(result), None, None, None, None, None
         case Retry(after, error, counted):
-            return "retry" if counted else "uncounted", None, *_error(error), None, after
+            return "retry" if counted else "uncounted", None, *error_columns(error), None, after
         case Failed(error, reason):
-            return "failed", None, *_error(error), None if reason is None else str(reason), None
+            dead_letter = None if reason is None else str(reason)
+            return "failed", None, *error_columns(error), dead_letter, None
         case Released(after):
             return "released", None, None, None, None, None, after
         case Cancelled():
             return "cancelled", None, None, None, None, None, None
-
-
-def _error(error: JobError) -> tuple[str, str, str]:
-    message = clean(error.message)
-    return str(error.code), message, normalise_error(message)
 
 
 REFUSALS = {"stale": Refusal.STALE, "late": Refusal.LATE}

@@ -1,21 +1,37 @@
-"""Keep leases alive from another thread, on a connection of its own."""
+"""Keep a worker and its leases alive from another thread, on a connection of its own."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from holdfast.jobs.model import Lease
 from holdfast.jobs.store_port import Extended
 from holdfast.store.postgres import control
-from holdfast.store.postgres.connection import Connection, Database, store_error
+from holdfast.store.postgres.connection import Connection, Database, rows, store_error
 
 
 class PostgresHeartbeats:
-    """Extends leases on whatever event loop it is first awaited; reconnects by itself."""
+    """Extends leases on whatever event loop it is first awaited; reconnects by itself.
+
+    A worker is registered as alive for as long as the connection lasts, so each new connection
+    registers it again before it is used. A connection on which anything fails is left: it may never
+    answer again.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._connection: Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._worker_id: str | None = None
+
+    async def register(self, worker_id: str) -> None:
+        """Register the worker as alive, or make sure that the connection it lives by answers."""
+        if worker_id != self._worker_id:
+            self._worker_id = worker_id
+            await self.close()
+        connection = await self._connected()
+        with self._left_on_failure(connection):
+            await connection.execute("SELECT 1")
 
     async def extend(
         self, leases: Sequence[Lease], lease_seconds: float, *, now: float | None = None
@@ -23,13 +39,16 @@ class PostgresHeartbeats:
         """Let all `leases` last until `lease_seconds` from now."""
         if not leases:
             return Extended()
-        if self._connection is None or self._connection.is_closed():
-            self._connection = await self._database.connect()
-            self._loop = asyncio.get_running_loop()
-        try:
-            return await control.extend(self._connection, leases, lease_seconds, now)
-        except Exception as error:
-            raise store_error(error, self._database.where) from error
+        connection = await self._connected()
+        with self._left_on_failure(connection):
+            return await control.extend(connection, leases, lease_seconds, now)
+
+    async def cancel_requests(self, worker_id: str) -> tuple[str, ...]:
+        """Return the ids of the worker's running jobs that are to be cancelled."""
+        connection = await self._connected()
+        with self._left_on_failure(connection):
+            found = await rows(connection, "worker_cancel_requests", worker=worker_id)
+        return tuple(row[0] for row in found)
 
     async def close(self) -> None:
         """Close the connection; from another event loop it is only cut."""
@@ -40,3 +59,28 @@ class PostgresHeartbeats:
             await connection.close()
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(connection.terminate)
+
+    async def _connected(self) -> Connection:
+        connection = self._connection
+        if connection is not None and not connection.is_closed():
+            return connection
+        self._connection = None
+        connection = await self._database.connect()
+        if self._worker_id is not None:
+            pid = connection.get_server_pid()
+            with self._left_on_failure(connection):
+                await rows(connection, "worker_register", worker=self._worker_id, pid=pid)
+        self._connection, self._loop = connection, asyncio.get_running_loop()
+        return connection
+
+    @contextmanager
+    def _left_on_failure(self, connection: Connection) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            # The caller's timeout arrives as a cancellation, which is no Exception.
+            connection.terminate()
+            self._connection = None
+            if not isinstance(error, Exception):
+                raise
+            raise store_error(error, self._database.where) from error

@@ -1,4 +1,4 @@
-"""A cache of lanes: their ids never change."""
+"""A cache of lanes. One may have been deleted meanwhile: enqueueing checks that in the database."""
 
 from collections.abc import Iterable
 
@@ -13,12 +13,14 @@ class Lanes:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._ids: dict[Lane, int] = {}
-        self._by_id: dict[int, Lane] = {}
+        self.known: dict[int, Lane] = {}
+        """Lanes by id, those read so far."""
+        self.known_ids: dict[Lane, int] = {}
+        """The same, ids by lane."""
 
     async def ids(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
         """Return the ids of `lanes`; new ones are committed at once, in no caller's transaction."""
-        missing = sorted(lane for lane in set(lanes) if lane not in self._ids)
+        missing = sorted(lane for lane in set(lanes) if lane not in self.known_ids)
         if missing:
             columns = [list(column) for column in zip(*missing, strict=True)]
             given = {"queues": columns[0], "downstreams": columns[1], "kinds": columns[2]}
@@ -27,21 +29,28 @@ class Lanes:
                 await self._database.write("lanes_create", **given)
                 found = await self._database.rows("lanes_find", **given)
             self._remember(found)
-        return self._ids
+        return self.known_ids
 
     async def by_id(self, ids: Iterable[int]) -> dict[int, Lane]:
-        """Return the lanes with these `ids`."""
-        missing = [lane for lane in set(ids) if lane not in self._by_id]
+        """Return the lanes with these `ids`, as far as they still exist."""
+        wanted = set(ids)
+        # A copy: they may be forgotten while this waits for the database.
+        lanes = {lane: self.known[lane] for lane in wanted if lane in self.known}
+        missing = wanted - lanes.keys()
         if missing:
-            self._remember(await self._database.rows("lanes_by_id", ids=missing))
-        return self._by_id
+            found = await self._database.rows("lanes_by_id", ids=list(missing))
+            self._remember(found)
+            lanes |= {
+                number: (queue, downstream, kind) for number, queue, downstream, kind in found
+            }
+        return lanes
 
     def forget(self) -> None:
         """Forget them all: the database may be another one now."""
-        self._ids.clear()
-        self._by_id.clear()
+        self.known_ids.clear()
+        self.known.clear()
 
     def _remember(self, rows: Iterable[tuple[int, str, str, str]]) -> None:
         for number, queue, downstream, kind in rows:
-            self._ids[queue, downstream, kind] = number
-            self._by_id[number] = (queue, downstream, kind)
+            self.known_ids[queue, downstream, kind] = number
+            self.known[number] = (queue, downstream, kind)

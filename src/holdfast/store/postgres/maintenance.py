@@ -1,12 +1,12 @@
 """Maintenance, each call on a bounded number of jobs."""
 
 from holdfast.jobs.store_port import Deleted, Leadership, Rescued, RetentionRule
-from holdfast.jobs.views import normalise_error
-from holdfast.store.postgres.columns import LEASE_LOST, TIMED_OUT
+from holdfast.store.error_columns import LEASE_LOST, error_columns
+from holdfast.store.postgres.columns import TIMEOUT_COLUMNS
 from holdfast.store.postgres.connection import Database
 from holdfast.store.text import clean_or_none
 
-_LOST = (str(LEASE_LOST.code), LEASE_LOST.message, normalise_error(LEASE_LOST.message))
+_LEASE_LOST = error_columns(LEASE_LOST)
 
 
 async def lead(
@@ -26,7 +26,7 @@ async def resign(database: Database, name: str, holder: str) -> bool:
 
 async def rescue(database: Database, limit: int, now: float | None) -> Rescued:
     """Take back jobs whose leases have run out."""
-    found = await database.write("maintain_rescue", limit=limit, error=_LOST, now=now)
+    found = await database.write("maintain_rescue", limit=limit, error=_LEASE_LOST, now=now)
     ids: dict[str, list[str]] = {"queued": [], "failed": [], "cancelled": []}
     for job_id, target in found:
         ids[target].append(job_id)
@@ -36,7 +36,7 @@ async def rescue(database: Database, limit: int, now: float | None) -> Rescued:
 async def expire_deadlines(database: Database, limit: int, now: float | None) -> tuple[str, ...]:
     """Fail unfinished jobs past their deadline."""
     found = await database.write(
-        "maintain_expire_deadlines", limit=limit, timeout=TIMED_OUT, now=now
+        "maintain_expire_deadlines", limit=limit, timeout=TIMEOUT_COLUMNS, now=now
     )
     return tuple(row[0] for row in found)
 
@@ -54,7 +54,7 @@ async def store_late_result(
 async def delete_finished(
     database: Database, rule: RetentionRule, limit: int, now: float | None
 ) -> tuple[Deleted, ...]:
-    """Delete the oldest finished jobs that `rule` lets go, with their history."""
+    """Delete the oldest finished jobs that `rule` no longer keeps, with their history."""
     if not rule.status.finished:
         raise ValueError(f"only finished jobs can be deleted, not {rule.status} ones")
     found = await database.write(

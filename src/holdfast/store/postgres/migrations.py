@@ -1,5 +1,6 @@
 """Bring a database to the schema of this release."""
 
+from holdfast.jobs.store_port import StoreUnusable
 from holdfast.store.migrations import FUNCTIONS, Missing, Recorded, Schema, checksum, load_schema
 from holdfast.store.postgres.connection import Connection, Database, check_server
 
@@ -8,7 +9,12 @@ SCHEMA = load_schema("holdfast.store.postgres")
 # An advisory lock of our own: "HFmigrat" in ASCII.
 _LOCK = "SELECT pg_advisory_xact_lock(5207970318575100276)"
 _CREATE = """
-CREATE SCHEMA IF NOT EXISTS holdfast;
+-- A role that may create nothing else in the database can be given the schema.
+DO $$ BEGIN
+    IF to_regnamespace('holdfast') IS NULL THEN
+        CREATE SCHEMA holdfast;
+    END IF;
+END $$;
 -- What was applied, with the SHA-256 of its text. Version 0 is the functions, replaced as a whole.
 CREATE TABLE holdfast.migrations (
     version    integer PRIMARY KEY,
@@ -22,11 +28,9 @@ _GIVE_UP_SOON = "SET LOCAL lock_timeout = '10s';"
 # Functions call each other, so they are not checked until all of them are there.
 _CHECK_LATER = "SET LOCAL check_function_bodies = off;"
 _RECORD = """
-INSERT INTO holdfast.migrations (version, name, checksum) VALUES ({}, '{}', '{}')
+INSERT INTO holdfast.migrations (version, name, checksum) VALUES ({}, '{}', '{}');
 """
-_RECORD_AGAIN = """ON CONFLICT (version) DO UPDATE SET
-    checksum = excluded.checksum, applied_at = excluded.applied_at
-"""
+_FORGET_FUNCTIONS = "DELETE FROM holdfast.migrations WHERE version = 0;"
 
 
 async def migrate(database: Database, schema: Schema = SCHEMA) -> tuple[int, ...]:
@@ -52,12 +56,18 @@ async def recorded(connection: Connection) -> Recorded:
     """Return what the database says was applied.
 
     Raises:
-        StoreUnusable: the server is too old.
+        StoreUnusable: the server is too old, or the tables are there without a record of them.
     """
     check_server(connection.get_server_version())
     if await connection.fetchval("SELECT to_regclass('holdfast.migrations')") is None:
         return {}
     found = await connection.fetch("SELECT version, checksum FROM holdfast.migrations")
+    if not found:
+        raise StoreUnusable(
+            "the database has Holdfast's tables, but no record of the migrations that created "
+            "them: restore the data of holdfast.migrations from the same dump, or drop the schema "
+            "holdfast and migrate again"
+        )
     return {row["version"]: row["checksum"] for row in found}
 
 
@@ -74,8 +84,8 @@ def _statements(schema: Schema, missing: Missing) -> str:
     if missing.migrations[:1] == schema.migrations[:1]:
         parts.append(_CREATE)
     for each in missing.migrations:
-        parts += [each.sql, _RECORD.format(each.version, each.name, each.checksum) + ";"]
+        parts += [each.sql, _RECORD.format(each.version, each.name, each.checksum)]
     if missing.functions:
         record = _RECORD.format(FUNCTIONS, "functions", checksum(schema.functions))
-        parts += [_CHECK_LATER, schema.functions, record + _RECORD_AGAIN + ";"]
+        parts += [_CHECK_LATER, schema.functions, _FORGET_FUNCTIONS, record]
     return "\n".join(parts)

@@ -3,7 +3,8 @@
 A process that made a job claimable wakes its own waiting tasks at once and notifies the other
 processes at most every few milliseconds: NOTIFY takes a lock on the whole server at commit. A
 process listens from the first wait on. After a reconnect it listens first and then wakes its
-waiting tasks, so that they look for what was missed.
+waiting tasks, so that they look for what was missed. Behind a pooler nothing can listen: there the
+waiting tasks are woken at intervals.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ _WORK_PAUSE = 0.005
 _CHANGES_PAUSE = 0.05
 _FIRST_RECONNECT = 0.1
 _LAST_RECONNECT = 5.0
+_POLL_PAUSE = 0.5
 
 
 class Signal:
@@ -113,7 +115,8 @@ class Notifier:
     def _start_listening(self) -> None:
         if not self._listening:
             self._listening = True
-            self._tasks.append(asyncio.create_task(self._listen()))
+            work = self._poll() if self._database.pooled else self._listen()
+            self._tasks.append(asyncio.create_task(work))
 
     async def _notify(self, what: str, pending: asyncio.Event, pause: float) -> None:
         """Notify the other processes, once for all changes during the last pause."""
@@ -137,6 +140,12 @@ class Notifier:
                         await connection.close(timeout=1)
             await self._clock.sleep_async(pause)
             pause = min(2 * pause, _LAST_RECONNECT)
+
+    async def _poll(self) -> None:
+        while True:
+            await self._clock.sleep_async(_POLL_PAUSE)
+            self.work.send()
+            self.changes.send()
 
     async def _listen_on(self, connection: Any) -> None:
         """Listen until the connection is gone."""

@@ -1,56 +1,20 @@
-"""Read jobs, their history and the counters."""
+"""Which query lists jobs, and the counters."""
 
 from collections import defaultdict
-from typing import Any
 
-from holdfast.jobs.model import FINISHED, Attempt, Job, JobEvent, JobStatus, LateResult
-from holdfast.jobs.views import (
-    DeadLetter,
-    DeadLetterGroup,
-    JobFilter,
-    LaneCounts,
-    OutcomeCounts,
-    Page,
-    Stats,
-)
-from holdfast.store import cursors
+from holdfast.jobs.model import FINISHED, JobStatus
+from holdfast.jobs.views import JobFilter, LaneCounts, OutcomeCounts, Stats
 from holdfast.store.postgres.connection import Database
-from holdfast.store.rows import (
-    attempt_from,
-    dead_letters_from,
-    event_from,
-    filter_parameters,
-    groups_from,
-    job_from,
-    page_from,
-)
 
 _UNSUCCESSFUL = FINISHED - {JobStatus.COMPLETE}
 _WAITING = frozenset({JobStatus.UPLOADED, JobStatus.QUEUED})
 
 
-async def get(database: Database, job_id: str, now: float | None) -> Job | None:
-    """Return one job with its arguments."""
-    rows = await database.rows("read_job", id=job_id, now=now)
-    return job_from(rows[0][:-1], rows[0][-1]) if rows else None
-
-
-async def list_jobs(
-    database: Database, where: JobFilter, cursor: str | None, limit: int, now: float | None
-) -> Page:
-    """Return jobs, newest first."""
-    (before,) = cursors.decode(cursor, 1) if cursor is not None else (cursors.NEWEST,)
-    rows = await database.rows(
-        _query_for(where), **_parameters(where), before=int(before), limit=limit + 1, now=now
-    )
-    return page_from(rows, limit)
-
-
-def _query_for(where: JobFilter) -> str:
-    """Choose the index that leaves the least to look at."""
+def list_query(where: JobFilter) -> str:
+    """Choose the query whose index leaves the fewest rows."""
     statuses = set(where.statuses)
     if where.id is not None:
-        return "read_jobs_by_id"
+        return "read_jobs_of_id"
     if where.owner is not None:
         return "read_jobs_of_owner"
     failed = where.error_code or where.error_text or where.error_group
@@ -63,82 +27,17 @@ def _query_for(where: JobFilter) -> str:
     return "read_jobs"
 
 
-def _parameters(where: JobFilter) -> dict[str, Any]:
-    return {
-        **filter_parameters(where),
-        "statuses": [str(status) for status in where.statuses] or None,
-        "kinds": list(where.kinds) or None,
-    }
-
-
-async def dead_letters(
-    database: Database, where: JobFilter, cursor: str | None, limit: int
-) -> tuple[tuple[DeadLetter, ...], str | None]:
-    """Return dead letters, newest failure first."""
-    start = (1e300, cursors.NEWEST)
-    before_at, before = start if cursor is None else cursors.decode(cursor, 2)
-    rows = await database.rows(
-        "read_dead_letters",
-        **_parameters(where),
-        before_at=float(before_at),
-        before=int(before),
-        limit=limit + 1,
-        now=None,
-    )
-    return dead_letters_from(rows, limit)
-
-
-async def dead_letter_groups(database: Database) -> tuple[DeadLetterGroup, ...]:
-    """Return the dead letters by group."""
-    return groups_from(await database.rows("read_dead_letter_groups"))
-
-
-async def events(database: Database, job_id: str) -> tuple[JobEvent, ...]:
-    """Return a job's history."""
-    return tuple(map(event_from, await database.rows("read_events", id=job_id)))
-
-
-async def changes_since(
-    database: Database, sequence: int, owner: str | None, limit: int
-) -> tuple[JobEvent, ...]:
-    """Return events after `sequence`."""
-    rows = await database.rows("read_changes", sequence=sequence, owner=owner, limit=limit)
-    return tuple(map(event_from, rows))
-
-
-async def has_changes(database: Database, sequence: int) -> bool:
-    """Say whether `changes_since` would return something."""
-    return bool((await database.rows("read_has_changes", sequence=sequence))[0][0])
-
-
-async def last_sequence(database: Database) -> int:
-    """Return the sequence up to which everything is known."""
-    return int((await database.rows("read_last_sequence"))[0][0])
-
-
-async def attempts(database: Database, job_id: str) -> tuple[Attempt, ...]:
-    """Return a job's attempts, the one under way last."""
-    rows = await database.rows("read_attempts", id=job_id)
-    return tuple(attempt_from(job_id, row) for row in rows)
-
-
-async def late_results(database: Database, job_id: str) -> tuple[LateResult, ...]:
-    """Return what arrived after the deadline."""
-    rows = await database.rows("read_late_results", id=job_id)
-    return tuple(LateResult(job_id, *row) for row in rows)
-
-
 async def stats(database: Database) -> Stats:
     """Return the counters."""
     counted: dict[str, dict[tuple[str, str, str], int]] = defaultdict(dict)
     for family, a, b, c, n in await database.rows("count_read"):
         if n:
             counted[family][a, b, c] = n
-    places: dict[str, dict[str, int]] = defaultdict(dict)
-    for (lane, place, _), n in counted["lane"].items():
-        places[lane][place] = n
+    by_lane: dict[str, dict[str, int]] = defaultdict(dict)
+    for (lane, counter, _), n in counted["lane"].items():
+        by_lane[lane][counter] = n
     lanes = [
-        LaneCounts(queue, downstream or None, kind, **places[str(number)])
+        LaneCounts(queue, downstream or None, kind, **by_lane[str(number)])
         for number, queue, downstream, kind in await database.rows("read_lanes")
     ]
     return Stats(

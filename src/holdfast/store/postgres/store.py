@@ -3,21 +3,11 @@
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
-from holdfast.jobs.model import (
-    Attempt,
-    Enqueued,
-    Finished,
-    Job,
-    JobError,
-    JobEvent,
-    LateResult,
-    Lease,
-    NewJob,
-)
+from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
     Change,
     ClaimRequest,
@@ -26,31 +16,31 @@ from holdfast.jobs.store_port import (
     Leadership,
     Rescued,
     RetentionRule,
-    StoreError,
     TickResult,
 )
-from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
+from holdfast.jobs.views import JobFilter, Stats
+from holdfast.store.error_columns import error_columns
+from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, newest
 from holdfast.store.postgres import (
     control,
-    downstreams,
+    downstream_records,
     enqueue,
     finish,
     maintenance,
     migrations,
     queries,
 )
-from holdfast.store.postgres.connection import Database
+from holdfast.store.postgres.connection import Database, Row
+from holdfast.store.postgres.counters import Counters
 from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lanes import Lanes
 from holdfast.store.postgres.notify import Notifier
 from holdfast.store.postgres.tick import Ticker
 
-_FOLD_EVERY = 64
 
-
-class PostgresStore:
+class PostgresStore(JobQueries):
     """The store for more than one machine.
 
     Args:
@@ -79,10 +69,10 @@ class PostgresStore:
         self._migrates = migrate
         self._identity = Identity(self._database)
         self._lanes = Lanes(self._database)
-        self._ticker = Ticker(self._database, self._lanes)
+        self._ticker = Ticker(self._database, self._lanes, clock)
         self._notifier = Notifier(self._database, clock)
+        self._counters = Counters(self._database)
         self._heartbeats: set[PostgresHeartbeats] = set()
-        self._written = 0
 
     async def open(self) -> None:
         """Connect, and see that the schema is the one this version works with."""
@@ -140,18 +130,23 @@ class PostgresStore:
     async def _wrote(self, *, work: bool = False) -> None:
         """Wake what waits for changes, and fold the counters once in a while."""
         self._notifier.changed(work=work)
-        self._written += 1
-        if self._written % _FOLD_EVERY == 0:
-            await self._fold()
+        await self._counters.wrote()
 
-    async def _fold(self) -> None:
-        """Fold the counters; a failure loses nothing, the deltas are counted too."""
-        with contextlib.suppress(StoreError):
-            await self._database.write("count_fold")
+    async def _rows(self, query: str, **parameters: Any) -> list[Row]:
+        return await self._database.rows(query, **parameters)
+
+    def _list_query(self, where: JobFilter) -> str:
+        return queries.list_query(where)
+
+    def _array(self, values: Sequence[str]) -> list[str]:
+        return list(map(str, values))
+
+    def _now(self, now: float | None) -> float | None:
+        return now
 
     async def ping(self) -> float:
         """Answer with the database's clock."""
-        return float((await self._database.rows("read_clock"))[0][0])
+        return float((await self._rows("read_clock"))[0][0])
 
     async def schema_version(self) -> int:
         """Return the number of the last migration that was applied."""
@@ -164,6 +159,7 @@ class PostgresStore:
         """Create `jobs`, all or none."""
         answers = await enqueue.enqueue(self._database, self._lanes, jobs, now)
         if any(answer.created for answer in answers):
+            self._ticker.memory.enqueued(jobs)
             await self._wrote(work=True)
         return answers
 
@@ -179,19 +175,23 @@ class PostgresStore:
             TypeError: it is no connection to this database, or of a driver that is not known.
             NoTransaction: it commits every statement by itself.
         """
-        return await enqueue.enqueue_on(connection, self._identity, self._lanes, jobs, now)
+        return await enqueue.enqueue_on(
+            connection, self._database, self._identity, self._lanes, jobs, now
+        )
 
-    async def submit(self, job_id: str, *, now: float | None = None) -> Change:
-        """Move an uploaded job to queued."""
-        change = await control.submit(self._database, job_id, now)
+    async def _change(self, query: str, **parameters: Any) -> Change:
+        """Change one job on request."""
+        change = Change((await self._database.write(query, **parameters))[0][0])
         await self._wrote(work=change is Change.DONE)
         return change
 
+    async def submit(self, job_id: str, *, now: float | None = None) -> Change:
+        """Move an uploaded job to queued."""
+        return await self._change("control_submit", id=job_id, now=now)
+
     async def reject(self, job_id: str, error: JobError, *, now: float | None = None) -> Change:
         """Move an uploaded job to failed."""
-        change = await control.reject(self._database, job_id, error, now)
-        await self._wrote()
-        return change
+        return await self._change("control_reject", id=job_id, error=error_columns(error), now=now)
 
     async def tick(
         self,
@@ -236,15 +236,11 @@ class PostgresStore:
 
     async def cancel(self, job_id: str, *, now: float | None = None) -> Change:
         """Cancel a job, or ask its worker to."""
-        change = await control.cancel(self._database, job_id, now)
-        await self._wrote()
-        return change
+        return await self._change("control_cancel", id=job_id, now=now)
 
     async def expedite(self, job_id: str, *, now: float | None = None) -> Change:
         """Let a queued job that waits for its time start at once."""
-        change = await control.expedite(self._database, job_id, now)
-        await self._wrote(work=change is Change.DONE)
-        return change
+        return await self._change("control_expedite", id=job_id, now=now)
 
     async def retry(
         self, job_ids: Sequence[str], *, now: float | None = None
@@ -260,63 +256,16 @@ class PostgresStore:
         await self._wrote()
         return discarded
 
-    async def get(self, job_id: str, *, now: float | None = None) -> Job | None:
-        """Return one job with its arguments."""
-        return await queries.get(self._database, job_id, now)
-
-    async def list_jobs(
-        self,
-        where: JobFilter = EVERY_JOB,
-        *,
-        cursor: str | None = None,
-        limit: int = 50,
-        now: float | None = None,
-    ) -> Page:
-        """Return jobs, newest first."""
-        return await queries.list_jobs(self._database, where, cursor, limit, now)
-
-    async def events(self, job_id: str) -> tuple[JobEvent, ...]:
-        """Return a job's history."""
-        return await queries.events(self._database, job_id)
-
-    async def attempts(self, job_id: str) -> tuple[Attempt, ...]:
-        """Return a job's attempts."""
-        return await queries.attempts(self._database, job_id)
-
-    async def late_results(self, job_id: str) -> tuple[LateResult, ...]:
-        """Return what arrived after the deadline."""
-        return await queries.late_results(self._database, job_id)
-
-    async def changes_since(
-        self, sequence: int, *, owner: str | None = None, limit: int = 500
-    ) -> tuple[JobEvent, ...]:
-        """Return events after `sequence`."""
-        return await queries.changes_since(self._database, sequence, owner, limit)
-
-    async def last_sequence(self) -> int:
-        """Return the sequence to start a stream of changes from."""
-        return await queries.last_sequence(self._database)
-
     async def wait_for_changes(self, sequence: int, timeout: float) -> bool:
         """Wait until there may be events after `sequence`."""
         ends_at = self._clock.monotonic() + timeout
         while True:
             seen = self._notifier.changes.count
-            if await queries.has_changes(self._database, sequence):
+            if (await self._rows("read_has_changes", sequence=sequence))[0][0]:
                 return True
             remaining = ends_at - self._clock.monotonic()
             if not await self._notifier.wait_for_changes(seen, remaining):
                 return False
-
-    async def dead_letters(
-        self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
-    ) -> tuple[tuple[DeadLetter, ...], str | None]:
-        """Return dead letters, newest failure first."""
-        return await queries.dead_letters(self._database, where, cursor, limit)
-
-    async def dead_letter_groups(self) -> tuple[DeadLetterGroup, ...]:
-        """Return the dead letters by group."""
-        return await queries.dead_letter_groups(self._database)
 
     async def stats(self) -> Stats:
         """Return the maintained counters."""
@@ -326,33 +275,23 @@ class PostgresStore:
         self,
         settings: Sequence[DownstreamSettings],
         *,
-        now: float | None = None,  # noqa: ARG002 - the port's; a record has its own times
+        now: float | None = None,
     ) -> None:
         """Create missing records and bring the settings of the others up to date."""
         await self._database.transaction(
-            lambda connection: downstreams.declare(connection, settings)
+            lambda connection: downstream_records.declare(connection, settings, now)
         )
         await self._wrote(work=True)
-
-    async def downstreams(self) -> tuple[DownstreamRecord, ...]:
-        """Return all records, by name."""
-        rows = await self._database.rows("downstream_list")
-        return tuple(map(downstreams.record_from, rows))
-
-    async def downstream(self, name: str) -> DownstreamRecord | None:
-        """Return one record."""
-        rows = await self._database.rows("downstream_get", name=name)
-        return downstreams.record_from(rows[0]) if rows else None
 
     async def write_downstream(
         self,
         record: DownstreamRecord,
         *,
-        now: float | None = None,  # noqa: ARG002 - the port's; a record has its own times
+        now: float | None = None,
     ) -> DownstreamRecord | None:
         """Store `record` where the version stored is still its own."""
         stored = await self._database.transaction(
-            lambda connection: downstreams.save(connection, record)
+            lambda connection: downstream_records.save(connection, record, now)
         )
         await self._wrote(work=True)
         return stored
@@ -370,7 +309,7 @@ class PostgresStore:
     async def rescue(self, *, limit: int = 500, now: float | None = None) -> Rescued:
         """Take back jobs whose leases have run out, and fold the counters."""
         rescued = await maintenance.rescue(self._database, limit, now)
-        await self._fold()
+        await self._counters.fold()
         if rescued != Rescued():
             await self._wrote(work=True)
         return rescued
@@ -395,5 +334,5 @@ class PostgresStore:
     async def delete_finished(
         self, rule: RetentionRule, *, limit: int = 500, now: float | None = None
     ) -> tuple[Deleted, ...]:
-        """Delete jobs that `rule` lets go, with all their history."""
+        """Delete jobs that `rule` no longer keeps, with all their history."""
         return await maintenance.delete_finished(self._database, rule, limit, now)

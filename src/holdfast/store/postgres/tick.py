@@ -11,20 +11,29 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
-from holdfast.jobs.downstreams.record import DownstreamRecord
+from holdfast.clock import Clock
+from holdfast.jobs.downstreams.record import DownstreamRecord, by_downstream
 from holdfast.jobs.model import Claim, Finished, Lease
 from holdfast.jobs.store_port import ClaimRequest, Overruled, Refused, StoreUnavailable, TickResult
-from holdfast.store.postgres import downstreams
 from holdfast.store.postgres.claim import CheckedClaim, Started, unchecked
-from holdfast.store.postgres.columns import PAGE, TIMED_OUT
+from holdfast.store.postgres.claim_memory import NO_LANES, ClaimMemory
+from holdfast.store.postgres.columns import PAGE, TIMEOUT_COLUMNS
 from holdfast.store.postgres.connection import Connection, Database, Row, rows
-from holdfast.store.postgres.downstreams import KnownDownstreams
-from holdfast.store.postgres.finish import NO_REPORTS, OVERRULINGS, REFUSALS, report_columns
+from holdfast.store.postgres.downstream_records import KnownDownstreams
+from holdfast.store.postgres.finish import (
+    NO_REPORTS,
+    OVERRULINGS,
+    REFUSALS,
+    report_columns,
+    wakes,
+)
 from holdfast.store.postgres.lanes import Lane, Lanes
 
 _SEQS_KEPT = 100_000
 _NOTHING = repeat(None)
-_NO_CLAIM: dict[str, Any] = {"queues": [], "kinds": [], "limited": [], "limit": None, "lease": None}
+_NO_CLAIM: dict[str, Any] = {
+    "queues": [], "kinds": [], "limited": [], "limit": None, "lease": None, **NO_LANES,
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -40,6 +49,9 @@ class TickWork:
     wake_at: float | None = None
     outdated: bool = False
     needs_check: bool = False
+    scanned: tuple[Sequence[int], float] | None = None
+    idle: Sequence[int] = ()
+    claim_lost: bool = False
 
     def read(self, finished: Sequence[Finished], lines: Sequence[Row]) -> None:
         """Take in the lines of an answer."""
@@ -63,17 +75,20 @@ class TickWork:
                     self.outdated = True
                 case "check":
                     self.needs_check = True
+                case "lanes":
+                    self.scanned = line["lanes"] or (), line["at"]
+                case "idle":
+                    self.idle = line["lanes"]
 
 
 class Ticker:
-    """Does the ticks of one store."""
+    """Does the ticks of one store; `memory` is what it remembers from one claim to the next."""
 
-    def __init__(self, database: Database, lanes: Lanes) -> None:
+    def __init__(self, database: Database, lanes: Lanes, clock: Clock) -> None:
         self._database = database
-        self._lanes = lanes
+        self.memory = ClaimMemory(lanes, clock)
         self._known = KnownDownstreams(database)
         self._seqs: dict[str, int] = {}
-        self._served = 0
         self._needs_check = False
 
     async def tick(
@@ -84,21 +99,20 @@ class Ticker:
         now: float | None,
     ) -> TickResult:
         """Do one tick; its `mark` is for the caller to fill in."""
-        # All workers lock jobs in this order, which is also that of the primary key.
-        seqs = self._seqs
-        finished = sorted(finished, key=lambda item: seqs.get(item.lease.job_id, 0))
-        reports = downstreams.by_name(item.report for item in finished if item.report is not None)
+        if wakes(finished):
+            self.memory.requeued()
+        reports = by_downstream(item.report for item in finished if item.report is not None)
         versions = await self._known.quiet_versions(reports) if reports else {}
         needs_check = self._needs_check and request is not None and request.limit > 0
         if versions is None or needs_check or len(finished) > PAGE:
-            work = await self._tick_with_checks(worker_id, finished, request, now)
+            work = await self._tick_with_checks(worker_id, finished, request, now, versions)
         else:
             work = await self._tick_at_once(worker_id, finished, request, now, versions)
-            if work.outdated:
-                self._known.forget(reports)
-                work = await self._tick_with_checks(worker_id, finished, request, now)
-            elif work.needs_check and request is not None:
+            if work.needs_check and request is not None:
                 await self._claim_later(worker_id, request, now, work)
+        if work.outdated:
+            self._known.forget(reports)
+            work = await self._tick_with_checks(worker_id, finished, request, now, None)
         if request is not None:
             self._needs_check = work.needs_check
         forget = self._seqs.pop
@@ -114,6 +128,7 @@ class Ticker:
         now: float | None,
         versions: dict[str, int | None],
     ) -> TickWork:
+        finished = self._in_lock_order(finished)
         lines = await self._database.write(
             "tick",
             names=list(versions),
@@ -121,26 +136,31 @@ class Ticker:
             **self._report_columns(finished),
             **self._claim_columns(request),
             worker=worker_id,
-            timeout=TIMED_OUT,
+            timeout=TIMEOUT_COLUMNS,
             now=now,
         )
         work = TickWork()
         work.read(finished, lines)
         return work
 
+    def _in_lock_order(self, finished: Sequence[Finished]) -> list[Finished]:
+        """Return `finished` in the order in which all workers lock jobs: by primary key."""
+        seqs = self._seqs
+        return sorted(finished, key=lambda item: seqs.get(item.lease.job_id, 0))
+
     def _report_columns(self, finished: Sequence[Finished]) -> dict[str, Any]:
         return report_columns(finished, self._seqs) if finished else NO_REPORTS
 
     def _claim_columns(self, request: ClaimRequest | None) -> dict[str, Any]:
         if request is None:
-            return {**_NO_CLAIM, "after": 0}
+            return _NO_CLAIM
         return {
             "queues": request.queues,
             "kinds": list(request.kinds),
             "limited": [kind for kind, limit in request.kinds.items() if limit is not None],
             "limit": request.limit,
             "lease": request.lease_seconds,
-            "after": self._served,
+            **self.memory.columns(request),
         }
 
     async def _tick_with_checks(
@@ -149,35 +169,42 @@ class Ticker:
         finished: Sequence[Finished],
         request: ClaimRequest | None,
         now: float | None,
+        versions: dict[str, int | None] | None,
     ) -> TickWork:
+        """Do it in several statements; `versions` is None where a report may change a breaker."""
+        known = versions or {}
+
         async def work_in(connection: Connection) -> TickWork:
-            work = TickWork()
-            for start in range(0, max(1, len(finished)), PAGE):
-                some = finished[start : start + PAGE]
+            work, ordered = TickWork(), self._in_lock_order(finished)
+            for start in range(0, max(1, len(ordered)), PAGE):
+                some = ordered[start : start + PAGE]
                 lines = await rows(
                     connection,
                     "tick",
-                    names=[],
-                    versions=[],
+                    names=list(known),
+                    versions=list(known.values()),
                     **self._report_columns(some),
                     **_NO_CLAIM,
-                    after=0,
                     worker=worker_id,
-                    timeout=TIMED_OUT,
+                    timeout=TIMEOUT_COLUMNS,
                     now=now,
                 )
                 work.read(some, lines)
+                if work.outdated:
+                    return work
             refused = {id(refused.lease) for refused in work.refused}
+            # Breakers are judged in the order in which the calls ended, that of `finished`.
             reports = [
                 item.report
                 for item in finished
-                if item.report is not None and id(item.lease) not in refused
+                if versions is None and item.report and id(item.lease) not in refused
             ]
             await self._claim_in(connection, worker_id, request, work, reports)
             return work
 
         work = await self._database.transaction(work_in)
-        self._known.forget({item.report.downstream for item in finished if item.report is not None})
+        if versions is None:
+            self._known.forget({item.report.downstream for item in finished if item.report})
         return work
 
     async def _claim_later(
@@ -199,8 +226,9 @@ class Ticker:
             later = await self._database.transaction(claim_in)
         except StoreUnavailable:
             work.wake_at = moment
+            work.claim_lost = True
             return
-        work.started = later.started
+        work.started, work.scanned, work.idle = later.started, later.scanned, later.idle
         work.timed_out += later.timed_out
         work.moved += later.moved
         work.wake_at = later.wake_at
@@ -214,31 +242,28 @@ class Ticker:
         work: TickWork,
         reports: Sequence[Any],
     ) -> None:
-        claim = CheckedClaim(connection, worker_id, request, work.now, self._served)
-        await claim.run(downstreams.by_name(reports))
+        claim = CheckedClaim(connection, worker_id, request, work.now, self.memory)
+        await claim.run(by_downstream(reports))
         work.started += claim.started
         work.timed_out += claim.timed_out
         work.moved += claim.moved
         work.wake_at = claim.wake_at
         work.needs_check = claim.needs_check
+        work.scanned, work.idle = claim.scanned, claim.idle
 
     async def _result(
         self, worker_id: str, request: ClaimRequest | None, work: TickWork
     ) -> TickResult:
         claims: list[Claim] = []
-        if request is not None and work.started:
+        if request is not None:
+            lines = [started.line for started in work.started]
+            lanes = await self.memory.learn(request, lines, scanned=work.scanned, idle=work.idle)
             expires_at = work.now + request.lease_seconds
-            served: set[int] = set()
-            for started in work.started:
-                line = started.line
-                served.update(line["lanes"])
-                lanes = await self._lanes.by_id(served)
+            for started, line in zip(work.started, lines, strict=True):
                 claims += _claims(started, lanes, worker_id, work.now, expires_at)
                 if len(self._seqs) > _SEQS_KEPT:  # of workers that never reported
                     self._seqs.clear()
                 self._seqs.update(zip(line["ids"], line["seqs"], strict=True))
-            # The last one in the round that began after the lane served before.
-            self._served = max(served, key=lambda lane: (lane <= self._served, lane))
         return TickResult(
             claims=tuple(claims),
             refused=tuple(work.refused),
@@ -248,6 +273,7 @@ class Ticker:
             wake_at=work.wake_at,
             mark=0,
             now=work.now,
+            claim_lost=work.claim_lost,
         )
 
 
@@ -255,8 +281,8 @@ def _claims(
     started: Started, lanes: Mapping[int, Lane], worker_id: str, now: float, expires_at: float
 ) -> list[Claim]:
     (
-        *_, ids, tokens, lane_ids, attempts, max_attempts, created_ats, deadlines, _, owners,
-        metas, arguments,
+        _, _, _, _, _, ids, tokens, lane_ids, attempts, max_attempts, created_ats, deadlines, _,
+        owners, metas, arguments, _, _,
     ) = started.line  # fmt: skip
     columns = zip(
         ids, tokens, lane_ids, arguments, attempts, max_attempts, owners or _NOTHING, created_ats,

@@ -4,14 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from holdfast.errors import ERRORS, ErrorCode
 from holdfast.jobs.model import AttemptOutcome, DeadLetterReason, EventName, JobError
-from holdfast.jobs.views import normalise_error
+from holdfast.store.error_columns import TIMED_OUT, error_columns
 from holdfast.store.sqlite.transaction import Transaction, as_json
-from holdfast.store.text import clean
-
-TIMED_OUT = JobError(ErrorCode.TIMEOUT, ERRORS[ErrorCode.TIMEOUT].message)
-LEASE_LOST = JobError(ErrorCode.LEASE_LOST, ERRORS[ErrorCode.LEASE_LOST].message)
 
 
 class RunningJob(NamedTuple):
@@ -69,13 +64,13 @@ def record_event(
 
 @dataclass(frozen=True, slots=True)
 class JobFailure:
-    """One job that fails. `place` is the counter of its lane that counts it now."""
+    """One job that fails. `counter` is the counter of its lane that counts it now."""
 
     seq: int
     token: int
     lane: int
     kind: str
-    place: str
+    counter: str
     attempts: int
     error: JobError
     dead_letter: DeadLetterReason | None
@@ -87,13 +82,12 @@ def fail(tx: Transaction, failures: Sequence[JobFailure]) -> None:
         return
     rows = []
     for job in failures:
-        message = clean(job.error.message)
-        group = normalise_error(message)
-        rows.append([job.seq, job.token, job.error.code, message, group, job.dead_letter])
-        tx.move_count(job.lane, job.place, "failed")
+        code, message, group = error_columns(job.error)
+        rows.append([job.seq, job.token, code, message, group, job.dead_letter])
+        tx.move_count(job.lane, job.counter, "failed")
         tx.count_outcome(job.kind, "failed", job.attempts)
         if job.dead_letter is not None:
-            tx.count_dead(job.kind, job.error.code, group, 1)
+            tx.count_dead(job.kind, code, group, 1)
     tx.change_exactly(len(rows), "finish_failed", {"rows": as_json(rows), "now": tx.now})
 
 
@@ -164,10 +158,10 @@ class EndedAttempts:
 
 
 def time_out(
-    tx: Transaction, seq: int, token: int, lane: int, kind: str, place: str, attempts: int
+    tx: Transaction, seq: int, token: int, lane: int, kind: str, counter: str, attempts: int
 ) -> None:
     """Fail a job that is not running and whose deadline has passed."""
     record_event(tx, seq, EventName.FAILED, error=TIMED_OUT)
     reason = DeadLetterReason.DEADLINE
-    fail(tx, [JobFailure(seq, token, lane, kind, place, attempts, TIMED_OUT, reason)])
+    fail(tx, [JobFailure(seq, token, lane, kind, counter, attempts, TIMED_OUT, reason)])
     tx.count_total("timed_out")

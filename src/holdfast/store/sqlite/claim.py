@@ -5,47 +5,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
 
-from holdfast.jobs.claim_rules import share_out
+from holdfast.jobs.claim_rules import Turn, share_out, turn_after
 from holdfast.jobs.downstreams.claim_permits import RateSpent, grant, rate_slices
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord
 from holdfast.jobs.model import Claim, Lease
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
-from holdfast.store.sqlite import downstreams
+from holdfast.store.sqlite import downstream_records
 from holdfast.store.sqlite.attempt_ends import time_out
-from holdfast.store.sqlite.transaction import Row, Transaction, as_json, as_numbers
+from holdfast.store.sqlite.candidates import (
+    ATTEMPTS,
+    DEADLINE,
+    ID,
+    OWNER,
+    SEQ,
+    TOKEN,
+    Candidate,
+    LaneKind,
+    heads_of,
+)
+from holdfast.store.sqlite.transaction import Transaction, as_json, as_numbers
 
 _PROMOTED_AT_ONCE = 1000
 _RATE_CHECK = 1.0
-# Columns of `claim_candidates`: named tuples would cost an object per row.
-_SEQ, _ID, _PRIORITY, _READY_AT, _ATTEMPTS, _TOKEN, _DEADLINE = 0, 1, 2, 3, 4, 6, 9
+_TURNS_KEPT = 10_000
 
-
-@dataclass(slots=True, eq=False)
-class _LaneKind:
-    """The ready jobs of one kind in one lane, read in order, a few at a time."""
-
-    id: int
-    queue: str
-    downstream: str
-    kind: str
-    buffer: list[Row] = field(default_factory=list)
-    read: int = 0
-    exhausted: bool = False
-
-    def fill(self, tx: Transaction, wanted: int) -> None:
-        """Read until there are `wanted` candidates in the buffer, or no more."""
-        missing = wanted - len(self.buffer)
-        if missing <= 0 or self.exhausted:
-            return
-        parameters = {"lane": self.id, "limit": missing, "taken": self.read}
-        rows = tx.rows("claim_candidates", parameters)
-        self.read += len(rows)
-        self.exhausted = len(rows) < missing
-        self.buffer += rows
-
-
-_Candidate = tuple[_LaneKind, Row]
+Turns = dict[tuple[str, str], Turn]
+"""Whose turn it is in each lane, by queue and downstream; it may be forgotten."""
 _Admitted = tuple[Admission, Permit | None]
 _UNLIMITED: _Admitted = (Admission.CALL, None)
 
@@ -57,6 +43,7 @@ class ClaimBatch:
     tx: Transaction
     request: ClaimRequest
     worker_id: str
+    turns: Turns
     timed_out: list[str] = field(default_factory=list)
     wake_at: float | None = None
     _records: dict[str, DownstreamRecord | None] = field(default_factory=dict)
@@ -73,6 +60,7 @@ class ClaimBatch:
         lanes = self._eligible()
         taken = self._take_in_turn(lanes)
         claims = self._start(taken)
+        self._note_turns(taken)
         if self._contested and taken:
             served = sorted({(source.queue, source.downstream) for source, _ in taken})
             self.tx.change("claim_served", {"lanes": as_json(served)})
@@ -103,9 +91,9 @@ class ClaimBatch:
         if at is not None and (self.wake_at is None or at < self.wake_at):
             self.wake_at = at
 
-    def _eligible(self) -> list[list[_LaneKind]]:
+    def _eligible(self) -> list[list[LaneKind]]:
         """Return lanes with jobs that may start, the one served longest ago first."""
-        found: list[tuple[int, list[_LaneKind]]] = []
+        found: list[tuple[int, list[LaneKind]]] = []
         for queue in dict.fromkeys(self.request.queues):
             # Read only as far as needed: there may be thousands of lanes, one for each host.
             usable = 0
@@ -114,7 +102,7 @@ class ClaimBatch:
                 if usable == self.request.limit:
                     self._contested = True
                     break
-                kinds = [_LaneKind(*row[1:]) for row in lane if row[4] in self.request.kinds]
+                kinds = [LaneKind(*row[1:]) for row in lane if row[4] in self.request.kinds]
                 if kinds and self._usable(kinds):
                     usable += 1
                     found.append((served, kinds))
@@ -122,15 +110,15 @@ class ClaimBatch:
         self._contested = self._contested or len(found) > 1
         return [kinds for _, kinds in found]
 
-    def _usable(self, lane: list[_LaneKind]) -> bool:
+    def _usable(self, lane: list[LaneKind]) -> bool:
         free = any(self._kind_room(source.kind) > 0 for source in lane)
         return free and self._room(lane[0].downstream) > 0
 
-    def _take_in_turn(self, lanes: Sequence[list[_LaneKind]]) -> list[_Candidate]:
+    def _take_in_turn(self, lanes: Sequence[list[LaneKind]]) -> list[Candidate]:
         """Take the jobs of the claim, shared out among `lanes`."""
-        taken: list[_Candidate] = []
+        taken: list[Candidate] = []
 
-        def take(lane: list[_LaneKind], wanted: int) -> int:
+        def take(lane: list[LaneKind], wanted: int) -> int:
             downstream, before = lane[0].downstream, len(taken)
             missing = min(wanted, self._room(downstream))
             # Once more if some of the candidates were past their deadline.
@@ -144,28 +132,28 @@ class ClaimBatch:
         share_out(lanes, self.request.limit, take)
         return taken
 
-    def _open(self, source: _LaneKind) -> bool:
+    def _open(self, source: LaneKind) -> bool:
         more = bool(source.buffer) or not source.exhausted
         return more and self._kind_room(source.kind) > 0
 
-    def _take(self, lane: list[_LaneKind], wanted: int) -> list[_Candidate]:
+    def _take(self, lane: list[LaneKind], wanted: int) -> list[Candidate]:
         """Take the first `wanted` jobs of a lane; fail those past their deadline."""
         heads = self._heads(lane, wanted)
         unlimited = len(lane) == 1 and lane[0].kind not in self._kind_rooms
-        if unlimited and all(job[_DEADLINE] is None for _, job in heads):
+        if unlimited and all(job[DEADLINE] is None for _, job in heads):
             del lane[0].buffer[: len(heads)]
             return heads
-        taken: list[_Candidate] = []
-        expired: list[_Candidate] = []
+        taken: list[Candidate] = []
+        expired: list[Candidate] = []
         for source, job in heads:
             room = self._kind_rooms.get(source.kind)
             if len(taken) == wanted or room == 0:
                 continue
             del source.buffer[0]
-            deadline_at = job[_DEADLINE]
+            deadline_at = job[DEADLINE]
             if deadline_at is not None and self.tx.now > deadline_at:
                 expired.append((source, job))
-                source.read -= 1
+                source.count([job], -1)
                 continue
             taken.append((source, job))
             if room is not None:
@@ -173,23 +161,27 @@ class ClaimBatch:
         self._fail_expired(expired)
         return taken
 
-    def _heads(self, lane: list[_LaneKind], wanted: int) -> list[_Candidate]:
+    def _heads(self, lane: list[LaneKind], wanted: int) -> list[Candidate]:
         """Return the candidates of a lane in its order."""
-        heads: list[_Candidate] = []
-        for source in lane:
-            most = min(wanted, self._kind_room(source.kind))
-            if most > 0:
-                source.fill(self.tx, most)
-                heads += [(source, job) for job in source.buffer[:most]]
-        if len(lane) > 1:
-            heads.sort(key=lambda head: (-head[1][_PRIORITY], head[1][_READY_AT], head[1][_SEQ]))
-        return heads
+        sources = [(source, min(wanted, self._kind_room(source.kind))) for source in lane]
+        turn = self.turns.get((lane[0].queue, lane[0].downstream))
+        return heads_of(self.tx, [source for source in sources if source[1] > 0], wanted, turn)
 
-    def _fail_expired(self, expired: Iterable[_Candidate]) -> None:
+    def _note_turns(self, taken: Sequence[Candidate]) -> None:
+        owners: dict[tuple[str, str], Counter[str]] = {}
+        for (source, owner), n in Counter([(source, job[OWNER]) for source, job in taken]).items():
+            lane = source.queue, source.downstream
+            owners.setdefault(lane, Counter())[owner or ""] += n
+        if len(self.turns) > _TURNS_KEPT:
+            self.turns.clear()
+        for lane, counts in owners.items():
+            self.turns[lane] = turn_after(self.turns.get(lane), counts)
+
+    def _fail_expired(self, expired: Iterable[Candidate]) -> None:
         for source, job in expired:
-            seq, token, attempts = job[_SEQ], job[_TOKEN], job[_ATTEMPTS]
+            seq, token, attempts = job[SEQ], job[TOKEN], job[ATTEMPTS]
             time_out(self.tx, seq, token, source.id, source.kind, "ready", attempts)
-            self.timed_out.append(job[_ID])
+            self.timed_out.append(job[ID])
 
     def _kind_room(self, kind: str) -> int:
         limit = self.request.kinds[kind]
@@ -206,7 +198,7 @@ class ClaimBatch:
         if not downstream:
             return self.request.limit
         if downstream not in self._rooms:
-            record = downstreams.load(self.tx, downstream)
+            record = downstream_records.load(self.tx, downstream)
             self._records[downstream] = record
             self._rooms[downstream] = (
                 self.request.limit
@@ -236,17 +228,17 @@ class ClaimBatch:
                 tx.rows("claim_trial_leases", {"downstream": name, "generation": generation})
             )
         running = int(tx.value("claim_running_of_downstream", {"downstream": name}))
-        leave = grant(record, wanted, tx.now, running=running, spent=spent, trial_leases=trials)
-        if len(leave.permits) < wanted and record.settings.rate is not None:
+        granted = grant(record, wanted, tx.now, running=running, spent=spent, trial_leases=trials)
+        if len(granted.permits) < wanted and record.settings.rate is not None:
             self._wake(tx.now + _RATE_CHECK)
-        return leave.record, leave.permits
+        return granted.record, granted.permits
 
-    def _start(self, taken: Sequence[_Candidate]) -> tuple[Claim, ...]:
+    def _start(self, taken: Sequence[Candidate]) -> tuple[Claim, ...]:
         """Start the attempts of all jobs taken."""
         if not taken:
             return ()
         permits = self._permits(taken)
-        every = [job[_SEQ] for _, job in taken]
+        every = [job[SEQ] for _, job in taken]
         batches: dict[Permit | None, list[int]] = {}
         if permits is None:
             batches[None] = every
@@ -269,7 +261,7 @@ class ClaimBatch:
             )
         by_attempt: dict[int, list[int]] = {}
         for _, job in taken:
-            by_attempt.setdefault(job[_ATTEMPTS] + 1, []).append(job[_SEQ])
+            by_attempt.setdefault(job[ATTEMPTS] + 1, []).append(job[SEQ])
         for attempt, seqs in by_attempt.items():
             given = {"seqs": as_numbers(seqs), "attempt": attempt, "now": tx.now}
             tx.change("claim_events", given)
@@ -277,7 +269,7 @@ class ClaimBatch:
             tx.move_count(lane, "ready", "processing", n)
         return self._claims(taken, permits or repeat(_UNLIMITED), expires_at)
 
-    def _permits(self, taken: Sequence[_Candidate]) -> list[_Admitted] | None:
+    def _permits(self, taken: Sequence[Candidate]) -> list[_Admitted] | None:
         """Take one permit of its downstream for each job; None if no downstream has limits."""
         by_name = Counter(source.downstream for source, _ in taken)
         granted = {}
@@ -286,7 +278,7 @@ class ClaimBatch:
             if record is None:
                 continue
             kept, permits = self._grant(record, n)
-            downstreams.keep(self.tx, record, kept)
+            downstream_records.keep(self.tx, record, kept)
             calls = sum(admission is not Admission.REFUSED for admission, _ in permits)
             self._spend(record, calls)
             granted[name] = iter(permits)
@@ -308,7 +300,7 @@ class ClaimBatch:
             self.tx.change("claim_forget_spent", {**slot, "bucket": oldest})
 
     def _claims(
-        self, taken: Sequence[_Candidate], admitted: Iterable[_Admitted], expires_at: float
+        self, taken: Sequence[Candidate], admitted: Iterable[_Admitted], expires_at: float
     ) -> tuple[Claim, ...]:
         """Return the claims; attempt and token are one higher than in the rows that were read."""
         claims = []

@@ -23,6 +23,7 @@ from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.store_port import (
     StoreBusy,
     StoreClosed,
+    StoreDiskError,
     StoreError,
     StoreFull,
     StoreUnavailable,
@@ -194,7 +195,9 @@ def store_error(error: apsw.Error, path: Path) -> StoreError:
         )
     if isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError | apsw.AuthError):
         return StoreUnusable(f"{path}: the database may not be written to ({error})")
-    if isinstance(error, apsw.IOError | apsw.NoMemError | apsw.InterruptError):
+    if isinstance(error, apsw.IOError):
+        return StoreDiskError(f"{path}: the database cannot be read or written now ({error})")
+    if isinstance(error, apsw.NoMemError | apsw.InterruptError):
         return StoreUnavailable(f"{path}: the database cannot be read or written now ({error})")
     return StoreError(f"{path}: {error}")
 

@@ -9,7 +9,7 @@ from holdfast.store.sqlite.attempt_ends import JobFailure, fail, record_event
 from holdfast.store.sqlite.transaction import Transaction, as_json
 
 
-class _Row(NamedTuple):
+class _JobRow(NamedTuple):
     """A row of `control_row`."""
 
     seq: int
@@ -27,16 +27,16 @@ class _Row(NamedTuple):
     dedup_key: str | None
 
     @property
-    def place(self) -> str:
+    def counter(self) -> str:
         """The counter of its lane that counts it."""
         if self.status == JobStatus.QUEUED:
             return "ready" if self.ready else "scheduled"
         return self.status
 
 
-def _find(tx: Transaction, job_id: str) -> _Row | None:
+def _find(tx: Transaction, job_id: str) -> _JobRow | None:
     rows = tx.rows("control_row", {"id": job_id})
-    return _Row._make(rows[0]) if rows else None
+    return _JobRow._make(rows[0]) if rows else None
 
 
 def submit(tx: Transaction, job_id: str) -> Change:
@@ -62,7 +62,7 @@ def reject(tx: Transaction, job_id: str, error: JobError) -> Change:
     if row.status != JobStatus.UPLOADED:
         return Change.REFUSED
     record_event(tx, row.seq, EventName.FAILED, error=error)
-    fail(tx, [JobFailure(row.seq, row.token, row.lane, row.kind, row.place, 0, error, None)])
+    fail(tx, [JobFailure(row.seq, row.token, row.lane, row.kind, row.counter, 0, error, None)])
     return Change.DONE
 
 
@@ -78,12 +78,14 @@ def cancel(tx: Transaction, job_id: str) -> Change:
     if row.status == JobStatus.PROCESSING:
         if not row.cancel_requested:
             tx.change_exactly(1, "control_request_cancel", {"seq": row.seq})
+            tx.change("worker_forget_cancel_requests")
+            tx.change("worker_note_cancel_request", {"seq": row.seq})
             record_event(tx, row.seq, EventName.CANCEL_REQUESTED)
         return Change.REQUESTED
     record_event(tx, row.seq, EventName.CANCELLED)
     rows = as_json([[row.seq, row.token]])
     tx.change_exactly(1, "finish_cancelled", {"rows": rows, "now": tx.now})
-    tx.move_count(row.lane, row.place, "cancelled")
+    tx.move_count(row.lane, row.counter, "cancelled")
     tx.count_outcome(row.kind, "cancelled", row.attempt_count)
     return Change.DONE
 
@@ -98,7 +100,7 @@ def expedite(tx: Transaction, job_id: str) -> Change:
     if row.ready_at is not None and row.ready_at > tx.now:
         tx.change_exactly(1, "control_expedite", {"seq": row.seq, "now": tx.now})
         record_event(tx, row.seq, EventName.EXPEDITED)
-        tx.move_count(row.lane, row.place, "ready")
+        tx.move_count(row.lane, row.counter, "ready")
         tx.woke = True
     return Change.DONE
 
@@ -140,7 +142,7 @@ def discard(tx: Transaction, job_ids: Sequence[str]) -> int:
     return discarded
 
 
-def _leave_dead_letters(tx: Transaction, row: _Row) -> None:
+def _leave_dead_letters(tx: Transaction, row: _JobRow) -> None:
     if row.dead_letter is not None:
         assert row.error_code is not None
         assert row.error_group is not None

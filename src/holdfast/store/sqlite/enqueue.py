@@ -105,9 +105,9 @@ def _parts(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
 
 
 def _enqueue_part(execute: Execute, jobs: Sequence[NewJob], now: float) -> tuple[Enqueued, ...]:
-    places = [(job.queue, job.downstream or "", job.kind) for job in jobs]
-    lanes = _lane_ids(execute, set(places))
-    rows = [_row(job, lanes[place], now) for job, place in zip(jobs, places, strict=True)]
+    wanted = [(job.queue, job.downstream or "", job.kind) for job in jobs]
+    lanes = _lane_ids(execute, set(wanted))
+    rows = [_row(job, lanes[lane], now) for job, lane in zip(jobs, wanted, strict=True)]
     given = {"jobs": as_json(rows)}
     newest = int(execute(SQL["enqueue_newest"], {})[0][0])
     execute(SQL["enqueue_jobs"], {**given, "now": now})

@@ -20,15 +20,15 @@ from holdfast.jobs.model import (
 )
 from holdfast.jobs.report_rules import target_status
 from holdfast.jobs.store_port import Overruled, Refusal, Refused
+from holdfast.store.error_columns import TIMED_OUT
 from holdfast.store.sqlite.attempt_ends import (
-    TIMED_OUT,
     AttemptEnd,
     EndedAttempts,
     RunningJob,
     record_event,
 )
 from holdfast.store.sqlite.completions import Completions
-from holdfast.store.sqlite.downstreams import apply_reports
+from holdfast.store.sqlite.downstream_records import apply_reports
 from holdfast.store.sqlite.transaction import Transaction, as_json
 from holdfast.store.text import clean, clean_or_none
 

@@ -8,20 +8,20 @@ from holdfast.jobs.model import (
     JobStatus,
 )
 from holdfast.jobs.store_port import Deleted, Leadership, Rescued, RetentionRule
-from holdfast.store.sqlite.attempt_ends import (
-    LEASE_LOST,
-    TIMED_OUT,
-    AttemptEnd,
-    EndedAttempts,
-    time_out,
-)
+from holdfast.store.error_columns import LEASE_LOST, TIMED_OUT
+from holdfast.store.sqlite import workers
+from holdfast.store.sqlite.attempt_ends import AttemptEnd, EndedAttempts, time_out
 from holdfast.store.sqlite.finish import keep_late_result
+from holdfast.store.sqlite.process_identity import ProcessIdentity
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 
 
 def lead(tx: Transaction, name: str, holder: str, seconds: float) -> Leadership | None:
     """Become or stay the leader."""
     expires_at = tx.now + seconds
+    leader = tx.value("maintain_leader", {"name": name, "now": tx.now})
+    if leader is not None and leader != holder and workers.is_dead(tx, leader):
+        resign(tx, name, leader)
     rows = tx.rows(
         "maintain_lead", {"name": name, "holder": holder, "expires_at": expires_at, "now": tx.now}
     )
@@ -33,13 +33,17 @@ def resign(tx: Transaction, name: str, holder: str) -> bool:
     return tx.change("maintain_resign", {"name": name, "holder": holder}) == 1
 
 
-def rescue(tx: Transaction, limit: int) -> Rescued:
-    """Requeue, fail or cancel jobs whose leases have expired."""
+def rescue(tx: Transaction, limit: int, offset: float) -> Rescued:
+    """Requeue, fail or cancel jobs whose leases have expired or whose workers are dead.
+
+    `offset` is how far the wall clock is ahead of the monotonic clock.
+    """
+    dead = workers.dead_workers(tx)
     requeued: list[str] = []
-    dead: list[str] = []
+    failed: list[str] = []
     cancelled: list[str] = []
     ended = EndedAttempts(tx)
-    for row in tx.rows("maintain_expired_leases", {"now": tx.now, "limit": limit}):
+    for row in _lost(tx, dead, limit, offset):
         seq, job_id, token, lane, kind, attempts, most, started_at, cancel_requested = row
         if cancel_requested:
             event = EventName.CANCELLED
@@ -47,7 +51,7 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
             ended.cancel(seq, token, lane, kind, attempts)
         elif attempts >= most:
             event = EventName.FAILED
-            dead.append(job_id)
+            failed.append(job_id)
             reason = DeadLetterReason.LEASE_LOST
             ended.fail(seq, token, lane, kind, attempts, LEASE_LOST, reason)
         else:
@@ -57,7 +61,22 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
         ended.ends.append(_ended(tx, seq, AttemptOutcome.LEASE_LOST, event, started_at, LEASE_LOST))
     ended.write()
     tx.count_total("rescued", len(ended.ends))
-    return Rescued(tuple(requeued), tuple(dead), tuple(cancelled))
+    workers.forget(tx, dead)
+    return Rescued(tuple(requeued), tuple(failed), tuple(cancelled))
+
+
+def _lost(tx: Transaction, dead: list[str], limit: int, offset: float) -> list[Row]:
+    """Return jobs of dead workers and jobs whose leases have expired, each once."""
+    found: list[Row] = []
+    if dead:
+        found = tx.rows("maintain_leases_of_dead", {"workers": as_json(dead), "limit": limit})
+    taken = {row[0] for row in found}
+    here = ProcessIdentity.own()
+    expired = tx.rows(
+        "maintain_expired_leases",
+        {"now": tx.now, "limit": limit, "offset": offset, "boot": here.boot if here else ""},
+    )
+    return [*found, *(row for row in expired if row[0] not in taken)][:limit]
 
 
 def expire_deadlines(tx: Transaction, limit: int) -> tuple[str, ...]:
@@ -74,10 +93,10 @@ def expire_deadlines(tx: Transaction, limit: int) -> tuple[str, ...]:
                 _ended(tx, seq, AttemptOutcome.TIMEOUT, EventName.FAILED, started_at, TIMED_OUT)
             )
             continue
-        place = status
+        counter = status
         if status == JobStatus.QUEUED:
-            place = "ready" if ready else "scheduled"
-        time_out(tx, seq, token, lane, kind, place, attempts)
+            counter = "ready" if ready else "scheduled"
+        time_out(tx, seq, token, lane, kind, counter, attempts)
     ended.write()
     tx.count_total("timed_out", len(ended.ends))
     return tuple(ids)
@@ -117,6 +136,8 @@ def delete_finished(tx: Transaction, rule: RetentionRule, limit: int) -> tuple[D
             tx.count_dead(rule.kind, code, group, -1)
         deleted.append(Deleted(job_id, rule.kind, rule.status, owner, meta, result))
     tx.count_total("deleted", len(deleted))
+    tx.flush()
+    tx.change("maintain_delete_lanes", {"lanes": as_json(sorted({row[3] for row in expired}))})
     return tuple(deleted)
 
 
@@ -134,6 +155,6 @@ def _expired(tx: Transaction, rule: RetentionRule, limit: int) -> list[Row]:
     )
     return [
         row
-        for place, row in enumerate(rows)
-        if place < excess or (born_before is not None and row[1] <= born_before)
+        for number, row in enumerate(rows)
+        if number < excess or (born_before is not None and row[1] <= born_before)
     ]

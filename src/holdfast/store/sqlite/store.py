@@ -5,26 +5,15 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
-from holdfast.jobs.model import (
-    Attempt,
-    Enqueued,
-    Finished,
-    Job,
-    JobError,
-    JobEvent,
-    LateResult,
-    Lease,
-    NewJob,
-)
+from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
     Change,
     ClaimRequest,
     Deleted,
-    Extended,
     Heartbeats,
     Leadership,
     Rescued,
@@ -32,26 +21,30 @@ from holdfast.jobs.store_port import (
     StoreUnusable,
     TickResult,
 )
-from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
+from holdfast.jobs.views import JobFilter, Stats
+from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing
 from holdfast.store.sqlite import (
     control,
-    downstreams,
+    downstream_records,
     enqueue,
     maintenance,
     migrations,
     queries,
     tick,
 )
+from holdfast.store.sqlite.claim import Turns
 from holdfast.store.sqlite.connection import check_process, check_version
+from holdfast.store.sqlite.heartbeats import SQLiteHeartbeats
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
-from holdfast.store.sqlite.transaction import Transaction
+from holdfast.store.sqlite.transaction import Row, Transaction, as_json
+from holdfast.store.sqlite.workers import clock_offset
 from holdfast.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 
 
-class SQLiteStore:
+class SQLiteStore(JobQueries):
     """The embedded store.
 
     Args:
@@ -76,6 +69,7 @@ class SQLiteStore:
         self._busy_timeout = busy_timeout
         self._threads = readers
         self._process: int | None = None
+        self._turns: Turns = {}
         self._prepare()
 
     def _prepare(self) -> None:
@@ -131,12 +125,21 @@ class SQLiteStore:
     async def _read(self, question: Callable[[Snapshot], T]) -> T:
         return await self._reads.read(question)
 
+    async def _rows(self, query: str, **parameters: Any) -> list[Row]:
+        return await self._read(lambda view: view.rows(query, parameters))
+
+    def _list_query(self, where: JobFilter) -> str:
+        return queries.list_query(where)
+
+    def _array(self, values: Sequence[str]) -> str:
+        return as_json(values)
+
     def _now(self, now: float | None) -> float:
         return self._clock.wall() if now is None else now
 
     async def ping(self) -> float:
         """Answer with the store's clock after reading from the file."""
-        await self._read(queries.last_sequence)
+        await self.last_sequence()
         return self._clock.wall()
 
     async def missing(self) -> Missing:
@@ -149,7 +152,7 @@ class SQLiteStore:
 
     async def schema_version(self) -> int:
         """Return the number of the last migration that was applied."""
-        return await self._read(queries.schema_version)
+        return int((await self._rows("read_schema_version"))[0][0])
 
     async def enqueue(
         self, jobs: Sequence[NewJob], *, now: float | None = None
@@ -190,7 +193,9 @@ class SQLiteStore:
     ) -> TickResult:
         """Record what `finished` and claim what comes next."""
         result, mark = await asyncio.wrap_future(
-            self._writer.submit(lambda tx: tick.tick(tx, worker_id, finished, claim), now)
+            self._writer.submit(
+                lambda tx: tick.tick(tx, worker_id, finished, claim, self._turns), now
+            )
         )
         return replace(result, mark=mark)
 
@@ -215,7 +220,7 @@ class SQLiteStore:
 
     def heartbeats(self) -> Heartbeats:
         """Return the part that a heartbeat thread uses."""
-        return SQLiteHeartbeats(self._writer)
+        return SQLiteHeartbeats(self._writer, self._reads, self._clock)
 
     async def cancel(self, job_id: str, *, now: float | None = None) -> Change:
         """Cancel a job, or ask its worker to."""
@@ -235,62 +240,12 @@ class SQLiteStore:
         """Take jobs out of the dead letters."""
         return await self._write(lambda tx: control.discard(tx, job_ids), now)
 
-    async def get(self, job_id: str, *, now: float | None = None) -> Job | None:
-        """Return one job with its arguments."""
-        return await self._read(lambda view: queries.get(view, job_id, self._now(now)))
-
-    async def list_jobs(
-        self,
-        where: JobFilter = EVERY_JOB,
-        *,
-        cursor: str | None = None,
-        limit: int = 50,
-        now: float | None = None,
-    ) -> Page:
-        """Return jobs, newest first."""
-        return await self._read(
-            lambda view: queries.list_jobs(view, where, cursor, limit, self._now(now))
-        )
-
-    async def events(self, job_id: str) -> tuple[JobEvent, ...]:
-        """Return a job's history."""
-        return await self._read(lambda view: queries.events(view, job_id))
-
-    async def attempts(self, job_id: str) -> tuple[Attempt, ...]:
-        """Return a job's attempts."""
-        return await self._read(lambda view: queries.attempts(view, job_id))
-
-    async def late_results(self, job_id: str) -> tuple[LateResult, ...]:
-        """Return what arrived after the deadline."""
-        return await self._read(lambda view: queries.late_results(view, job_id))
-
-    async def changes_since(
-        self, sequence: int, *, owner: str | None = None, limit: int = 500
-    ) -> tuple[JobEvent, ...]:
-        """Return events after `sequence`."""
-        return await self._read(lambda view: queries.changes_since(view, sequence, owner, limit))
-
-    async def last_sequence(self) -> int:
-        """Return the sequence of the newest event."""
-        return await self._read(queries.last_sequence)
-
     async def wait_for_changes(self, sequence: int, timeout: float) -> bool:
         """Wait until there may be events after `sequence`."""
         seen = self._writer.changes.count
         if await self.last_sequence() > sequence:
             return True
         return await self._writer.changes.wait(seen, timeout)
-
-    async def dead_letters(
-        self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
-    ) -> tuple[tuple[DeadLetter, ...], str | None]:
-        """Return dead letters, newest failure first."""
-        now = self._clock.wall()
-        return await self._read(lambda view: queries.dead_letters(view, where, cursor, limit, now))
-
-    async def dead_letter_groups(self) -> tuple[DeadLetterGroup, ...]:
-        """Return the dead letters by group."""
-        return await self._read(queries.dead_letter_groups)
 
     async def stats(self) -> Stats:
         """Return the maintained counters."""
@@ -300,21 +255,13 @@ class SQLiteStore:
         self, settings: Sequence[DownstreamSettings], *, now: float | None = None
     ) -> None:
         """Create missing records and bring the settings of the others up to date."""
-        await self._write(lambda tx: downstreams.declare(tx, settings), now)
-
-    async def downstreams(self) -> tuple[DownstreamRecord, ...]:
-        """Return all records, by name."""
-        return await self._read(downstreams.read_all)
-
-    async def downstream(self, name: str) -> DownstreamRecord | None:
-        """Return one record."""
-        return await self._read(lambda view: downstreams.read_one(view, name))
+        await self._write(lambda tx: downstream_records.declare(tx, settings), now)
 
     async def write_downstream(
         self, record: DownstreamRecord, *, now: float | None = None
     ) -> DownstreamRecord | None:
         """Store `record` where the version stored is still its own."""
-        return await self._write(lambda tx: downstreams.save(tx, record), now)
+        return await self._write(lambda tx: downstream_records.save(tx, record), now)
 
     async def lead(
         self, name: str, holder: str, seconds: float, *, now: float | None = None
@@ -327,8 +274,12 @@ class SQLiteStore:
         return await self._write(lambda tx: maintenance.resign(tx, name, holder))
 
     async def rescue(self, *, limit: int = 500, now: float | None = None) -> Rescued:
-        """Requeue, fail or cancel jobs whose leases have expired."""
-        return await self._write(lambda tx: maintenance.rescue(tx, limit), now)
+        """Requeue, fail or cancel jobs whose leases have expired or whose workers are dead."""
+        return await self._write(
+            # The offset after the time: a jump between the two must not look like a long wait.
+            lambda tx: maintenance.rescue(tx, limit, clock_offset(self._clock)),
+            now,
+        )
 
     async def expire_deadlines(
         self, *, limit: int = 500, now: float | None = None
@@ -349,21 +300,3 @@ class SQLiteStore:
     ) -> tuple[Deleted, ...]:
         """Delete jobs that `rule` no longer keeps, with all their history."""
         return await self._write(lambda tx: maintenance.delete_finished(tx, rule, limit), now)
-
-
-class SQLiteHeartbeats:
-    """Extends leases through the writer; may be awaited on any event loop."""
-
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
-
-    async def extend(
-        self, leases: Sequence[Lease], lease_seconds: float, *, now: float | None = None
-    ) -> Extended:
-        """Extend all `leases` to `lease_seconds` from now."""
-        future = self._writer.submit(lambda tx: control.extend(tx, leases, lease_seconds), now)
-        extended, _ = await asyncio.wrap_future(future)
-        return extended
-
-    async def close(self) -> None:
-        """Do nothing: the connection belongs to the store's writer."""

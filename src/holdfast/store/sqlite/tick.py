@@ -4,13 +4,17 @@ from collections.abc import Sequence
 
 from holdfast.jobs.model import Claim, Finished
 from holdfast.jobs.store_port import ClaimRequest, TickResult
-from holdfast.store.sqlite.claim import ClaimBatch
+from holdfast.store.sqlite.claim import ClaimBatch, Turns
 from holdfast.store.sqlite.finish import FinishBatch
 from holdfast.store.sqlite.transaction import Transaction
 
 
 def tick(
-    tx: Transaction, worker_id: str, finished: Sequence[Finished], request: ClaimRequest | None
+    tx: Transaction,
+    worker_id: str,
+    finished: Sequence[Finished],
+    request: ClaimRequest | None,
+    turns: Turns,
 ) -> TickResult:
     """Do the tick; the caller fills in `mark` after the commit."""
     finish = FinishBatch(tx)
@@ -21,7 +25,7 @@ def tick(
     if request is not None:
         # A claim reads the counters that finishing has changed.
         tx.flush()
-        claim = ClaimBatch(tx, request, worker_id)
+        claim = ClaimBatch(tx, request, worker_id, turns)
         claims = claim.run()
         timed_out, wake_at = tuple(claim.timed_out), claim.wake_at
     return TickResult(

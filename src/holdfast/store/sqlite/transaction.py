@@ -16,7 +16,7 @@ SQL: Mapping[str, str] = load_queries("holdfast.store.sqlite")
 
 Row = tuple[Any, ...]
 
-_PLACES = ("uploaded", "scheduled", "ready", "processing", "complete", "failed", "cancelled")
+_COUNTERS = ("uploaded", "scheduled", "ready", "processing", "complete", "failed", "cancelled")
 
 
 def as_json(value: Any) -> str:
@@ -111,7 +111,7 @@ class Transaction:
         """Write the counters that have changed."""
         for lane, counts in self._lanes.items():
             if any(counts.values()):
-                parameters = {place: counts[place] for place in _PLACES}
+                parameters = {name: counts[name] for name in _COUNTERS}
                 self.change("count_lane", {"lane": lane, **parameters})
         self._lanes.clear()
         for name, n in _nonzero(self._totals):

@@ -7,36 +7,24 @@ with a fresh database for each of `FACTS`, without exception:
     def test_the_store_keeps(fact, make_world): ...
 """
 
-from holdfast.testing.conformance import (
+from holdfast.testing.conformance import (  # noqa: F401 - importing its files fills FACTS
     claim_facts,
     control_facts,
     counter_facts,
     downstream_facts,
     enqueue_facts,
     fencing_facts,
+    held_facts,
     invariant_facts,
     limit_facts,
     maintenance_facts,
     outcome_facts,
+    owner_facts,
     query_facts,
     sharing_facts,
+    trial_facts,
+    worker_facts,
 )
-from holdfast.testing.conformance.world import FACTS, Fact, World
+from holdfast.testing.conformance.world import FACTS, Fact, Tables, World
 
-__all__ = [
-    "FACTS",
-    "Fact",
-    "World",
-    "claim_facts",
-    "control_facts",
-    "counter_facts",
-    "downstream_facts",
-    "enqueue_facts",
-    "fencing_facts",
-    "invariant_facts",
-    "limit_facts",
-    "maintenance_facts",
-    "outcome_facts",
-    "query_facts",
-    "sharing_facts",
-]
+__all__ = ["FACTS", "Fact", "Tables", "World"]

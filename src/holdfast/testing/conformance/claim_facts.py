@@ -1,14 +1,11 @@
 """Facts about which jobs are claimed, in which order, and when."""
 
-# ruff: noqa: D401 - the docstring of a fact states, it does not command
-
 from holdfast.jobs.model import Completed, Finished, JobStatus, Released, Retry
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 
 @fact
 async def a_claim_has_the_handlers_input(world: World) -> None:
-    """Arguments, attempt, deadline, owner and the rest."""
     await world.add(
         "a",
         queue="slow",
@@ -43,7 +40,6 @@ async def a_claim_takes_no_more_than_its_limit(world: World) -> None:
 
 @fact
 async def higher_priority_first_then_first_come(world: World) -> None:
-    """Within a lane."""
     for name, priority in (("low", -1), ("first", 0), ("urgent", 9), ("second", 0)):
         await world.add(name, priority=priority)
         world.pass_time(1)
@@ -52,7 +48,6 @@ async def higher_priority_first_then_first_come(world: World) -> None:
 
 @fact
 async def priority_holds_across_the_kinds_of_a_lane(world: World) -> None:
-    """Two kinds in one queue share a lane."""
     await world.add("a", "work")
     await world.add("b", "other", priority=1)
     await world.add("c", "work", priority=2)
@@ -65,7 +60,6 @@ async def priority_holds_across_the_kinds_of_a_lane(world: World) -> None:
 
 @fact
 async def only_the_requested_queues_and_kinds_are_claimed(world: World) -> None:
-    """A worker gets no job that it cannot run."""
     await world.add("a", queue="slow")
     await world.add("b", "other")
     await world.add("c")
@@ -90,7 +84,6 @@ async def a_flood_in_one_lane_does_not_starve_the_others(world: World) -> None:
 
 @fact
 async def lanes_take_turns_with_a_limit_of_one(world: World) -> None:
-    """A worker with a single slot serves them all."""
     for number in range(3):
         await world.add(f"a-{number}", downstream="a")
         await world.add(f"b-{number}", downstream="b")
@@ -102,7 +95,6 @@ async def lanes_take_turns_with_a_limit_of_one(world: World) -> None:
 
 @fact
 async def a_job_is_not_started_before_its_time(world: World) -> None:
-    """`run_at` is respected, and the tick returns when it is due."""
     await world.add("later", run_at=world.now + 10)
     await world.add("past", run_at=world.now - 10)
     result = await world.tick([], 10)
@@ -116,7 +108,6 @@ async def a_job_is_not_started_before_its_time(world: World) -> None:
 
 @fact
 async def scheduled_jobs_do_not_delay_due_jobs(world: World) -> None:
-    """Whatever their priority."""
     await world.add("future", priority=9, run_at=world.now + 60)
     await world.add("due")
     assert ids(await world.claim(1)) == ["due"]
@@ -124,7 +115,6 @@ async def scheduled_jobs_do_not_delay_due_jobs(world: World) -> None:
 
 @fact
 async def many_due_jobs_are_all_promoted(world: World) -> None:
-    """Retries that are due at the same time are claimed together."""
     for number in range(30):
         await world.add(f"job-{number:02d}", run_at=world.now + 5 + number / 100)
     world.pass_time(6)
@@ -134,8 +124,7 @@ async def many_due_jobs_are_all_promoted(world: World) -> None:
 @fact
 async def a_waiting_retry_takes_no_slot(world: World) -> None:
     """It is queued, without worker and lease, and others run meanwhile."""
-    await world.add("a")
-    await world.finish(await world.claim_one(), Retry(45, BROKEN))
+    await world.finish(await world.start("a"), Retry(45, BROKEN))
     job = await world.job("a")
     assert (job.status, job.worker_id, job.lease_expires_at) == (JobStatus.QUEUED, None, None)
     assert (job.ready_at, job.retry_after) == (world.now + 45, world.now + 45)
@@ -147,10 +136,8 @@ async def a_waiting_retry_takes_no_slot(world: World) -> None:
 
 @fact
 async def a_tick_finishes_and_claims_in_one_transaction(world: World) -> None:
-    """Reports are written and the next jobs claimed, with the same timestamp."""
-    await world.add("a")
+    first = await world.start("a")
     await world.add("b")
-    first = await world.claim_one()
     result = await world.tick([Finished(first.lease, Completed("1"))], 1)
     assert ids(result.claims) == ["b"]
     assert result.now == world.now
@@ -160,8 +147,7 @@ async def a_tick_finishes_and_claims_in_one_transaction(world: World) -> None:
 @fact
 async def a_released_job_is_claimable_in_the_same_tick(world: World) -> None:
     """Before the jobs that became ready after it."""
-    await world.add("a")
-    first = await world.claim_one()
+    first = await world.start("a")
     world.pass_time(5)
     await world.add("b")
     result = await world.tick([Finished(first.lease, Released())], 2)
@@ -188,8 +174,7 @@ async def a_released_job_keeps_its_position(world: World) -> None:
 @fact
 async def a_released_retry_keeps_the_position_of_its_retry(world: World) -> None:
     """Its `ready_at` is the end of its delay, not its creation."""
-    await world.add("a")
-    await world.finish(await world.claim_one(), Retry(10, BROKEN))
+    await world.finish(await world.start("a"), Retry(10, BROKEN))
     world.pass_time(5)
     await world.add("before")
     world.pass_time(5)
@@ -206,7 +191,6 @@ async def a_released_retry_keeps_the_position_of_its_retry(world: World) -> None
 
 @fact
 async def a_job_past_its_deadline_is_failed_not_claimed(world: World) -> None:
-    """The claim fails it and continues with the next job."""
     for number in range(3):
         await world.add(f"late-{number}", deadline_at=world.now + 1)
     await world.add("fine", deadline_at=world.now + 99)
@@ -217,3 +201,15 @@ async def a_job_past_its_deadline_is_failed_not_claimed(world: World) -> None:
     job = await world.job("late-0")
     assert (job.status, job.attempt_count) == (JobStatus.FAILED, 0)
     assert (await world.lane()).failed == 3
+
+
+@fact
+async def a_kind_above_its_lowered_limit_does_not_block_other_kinds(world: World) -> None:
+    """A new release may lower a limit below the number of running jobs."""
+    for name in ("a", "b"):
+        await world.start(name, kind="other")
+    await world.add("blocked", kind="other", priority=5)
+    await world.add("free")
+    lowered = {"work": None, "other": 1}
+    assert ids(await world.claim(1, kinds=lowered)) == ["free"]
+    assert await world.claim(1, kinds=lowered) == ()

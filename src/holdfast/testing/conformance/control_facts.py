@@ -1,7 +1,5 @@
 """Facts about requests of people: cancel, retry, discard."""
 
-# ruff: noqa: D401 - the docstring of a fact states, it does not command
-
 from dataclasses import replace
 
 from holdfast.errors import ErrorCode
@@ -23,7 +21,6 @@ from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 @fact
 async def a_job_that_is_not_running_is_cancelled_at_once(world: World) -> None:
-    """Uploaded, queued or waiting for its retry."""
     await world.add("a", status=JobStatus.UPLOADED)
     await world.add("b")
     await world.add("c", run_at=world.now + 60)
@@ -46,20 +43,18 @@ async def a_running_job_is_asked_to_cancel_through_its_heartbeat(world: World) -
     assert await world.store.cancel("a", now=world.now) is Change.REQUESTED
     job = await world.job("a")
     assert (job.status, job.cancel_requested) == (JobStatus.PROCESSING, True)
-    extended = await world.store.heartbeats().extend([a.lease, b.lease], LEASE, now=world.now)
+    extended = await world.extend([a.lease, b.lease])
     assert (extended.cancel_requested, extended.lost) == (("a",), ())
     await world.finish(a, Cancelled())
     job = await world.job("a")
     assert (job.status, job.cancel_requested) == (JobStatus.CANCELLED, False)
-    names = [event.name for event in await world.store.events("a")]
+    names = await world.event_names("a")
     assert names.count(EventName.CANCEL_REQUESTED) == 1
 
 
 @fact
 async def a_job_that_completes_before_the_notification_is_complete(world: World) -> None:
-    """The work was done."""
-    await world.add("a")
-    claim = await world.claim_one()
+    claim = await world.start("a")
     await world.store.cancel("a", now=world.now)
     await world.finish(claim, Completed())
     assert (await world.job("a")).status is JobStatus.COMPLETE
@@ -71,14 +66,12 @@ async def a_job_with_a_cancel_request_is_not_retried(world: World) -> None:
     trial = Retry(5, BROKEN, counted=False)
     outcomes: list[Outcome] = [Retry(5, BROKEN), Released(), trial]
     for name, outcome in zip("abd", outcomes, strict=True):
-        await world.add(name)
-        claim = await world.claim_one()
+        claim = await world.start(name)
         await world.store.cancel(name, now=world.now)
         result = await world.finish(claim, outcome)
         assert result.overruled == (Overruled(claim.lease, JobStatus.CANCELLED),)
         assert (await world.job(name)).status is JobStatus.CANCELLED
-    await world.add("c")
-    await world.claim_one()
+    await world.start("c")
     await world.store.cancel("c", now=world.now)
     world.pass_time(LEASE)
     assert (await world.store.rescue(now=world.now)).cancelled == ("c",)
@@ -87,7 +80,6 @@ async def a_job_with_a_cancel_request_is_not_retried(world: World) -> None:
 
 @fact
 async def a_finished_job_cannot_be_cancelled(world: World) -> None:
-    """Complete and failed jobs are unchanged."""
     await world.run("a", Completed())
     await world.run("b", Failed(BROKEN))
     assert await world.store.cancel("a", now=world.now) is Change.REFUSED
@@ -98,8 +90,7 @@ async def a_finished_job_cannot_be_cancelled(world: World) -> None:
 @fact
 async def a_waiting_job_can_be_expedited(world: World) -> None:
     """Before its retry or its first run; nothing is counted, and repeating it changes nothing."""
-    await world.add("a")
-    await world.finish(await world.claim_one(), Retry(60, BROKEN))
+    await world.finish(await world.start("a"), Retry(60, BROKEN))
     await world.add("b", run_at=world.now + 99)
     before = await world.job("a")
     world.pass_time(10)
@@ -110,7 +101,7 @@ async def a_waiting_job_can_be_expedited(world: World) -> None:
     assert await world.job("a") == replace(before, ready_at=world.now)
     counts = await world.lane()
     assert (counts.ready, counts.scheduled) == (2, 0)
-    names = [event.name for event in await world.store.events("a")]
+    names = await world.event_names("a")
     assert names.count(EventName.EXPEDITED) == 1
     assert await world.total("manual_retries") == 0
     claims = await world.claim()
@@ -122,8 +113,7 @@ async def only_a_queued_job_can_be_expedited(world: World) -> None:
     """A ready or due job keeps its position."""
     await world.add("later", run_at=world.now + 5)
     due = world.now + 5
-    await world.add("running")
-    await world.claim_one()
+    await world.start("running")
     await world.run("complete", Completed())
     await world.run("failed", Failed(BROKEN))
     await world.add("uploaded", status=JobStatus.UPLOADED, run_at=world.now + 99)
@@ -135,17 +125,17 @@ async def only_a_queued_job_can_be_expedited(world: World) -> None:
     world.pass_time(10)
     assert await world.store.expedite("later", now=world.now) is Change.DONE
     assert (await world.job("later")).ready_at == due
-    names = [event.name for event in await world.store.events("later")]
+    names = await world.event_names("later")
     assert names == [EventName.QUEUED]
     assert ids(await world.claim()) == ["later"]
 
 
 @fact
 async def an_expedited_job_of_a_held_downstream_stays_held(world: World) -> None:
-    """The breaker still applies."""
     await world.declare()
-    await world.add("first", downstream="gateway")
-    await world.finish(await world.claim_one(), Retry(60, BROKEN), Verdict.FAILURE)
+    await world.finish(
+        await world.start("first", downstream="gateway"), Retry(60, BROKEN), Verdict.FAILURE
+    )
     assert await world.store.expedite("first", now=world.now) is Change.DONE
     assert await world.claim() == ()
     assert (await world.job("first")).held
@@ -165,30 +155,23 @@ async def a_manual_retry_resets_the_attempts_and_keeps_history(world: World) -> 
     claim = await world.claim_one()
     await world.finish(claim, Completed("1"))
     assert [attempt.token for attempt in await world.store.attempts("a")] == [1, 2]
-    names = [event.name for event in await world.store.events("a")]
+    names = await world.event_names("a")
     assert names.index(EventName.FAILED) < names.index(EventName.MANUAL_RETRY)
     assert await world.total("manual_retries") == 1
 
 
 @fact
 async def only_failed_jobs_can_be_retried_by_hand(world: World) -> None:
-    """Each id gets its own answer, in order."""
     await world.run("a", Failed(BROKEN))
     await world.run("b", Completed())
     await world.add("c")
     answers = await world.store.retry(["b", "missing", "a", "c", "a"], now=world.now)
-    assert answers == (
-        Change.REFUSED,
-        Change.MISSING,
-        Change.DONE,
-        Change.REFUSED,
-        Change.REFUSED,
-    )
+    refused = Change.REFUSED
+    assert answers == (refused, Change.MISSING, Change.DONE, refused, refused)
 
 
 @fact
 async def a_retry_is_refused_if_a_twin_exists(world: World) -> None:
-    """One job per key, also on a manual retry."""
     await world.run("a", Failed(BROKEN), dedup_key="k")
     await world.add("b", dedup_key="k")
     assert await world.store.retry(["a"], now=world.now) == (Change.TWIN,)
@@ -197,7 +180,6 @@ async def a_retry_is_refused_if_a_twin_exists(world: World) -> None:
 
 @fact
 async def a_retry_after_the_deadline_removes_it(world: World) -> None:
-    """A future deadline is kept."""
     await world.add("a", deadline_at=world.now + 10)
     await world.add("b", deadline_at=world.now + 1000)
     world.pass_time(11)
@@ -211,7 +193,6 @@ async def a_retry_after_the_deadline_removes_it(world: World) -> None:
 
 @fact
 async def dead_letters_have_reason_attempts_error_and_time(world: World) -> None:
-    """Newest failure first."""
     await world.run("a", Failed(BROKEN), max_attempts=2)
     world.pass_time(1)
     await world.run("b", Failed(BROKEN))

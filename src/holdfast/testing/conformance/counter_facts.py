@@ -1,7 +1,5 @@
 """Facts about counters: maintained in the same transaction, always equal to a recount."""
 
-# ruff: noqa: D401 - the docstring of a fact states, it does not command
-
 import random
 from collections import Counter
 
@@ -57,7 +55,6 @@ async def check_counters(world: World) -> None:
 
 @fact
 async def counters_follow_every_move(world: World) -> None:
-    """Uploaded, scheduled, ready, processing, and the three finished statuses."""
     await world.add("u", status=JobStatus.UPLOADED)
     await world.add("s", run_at=world.now + 50)
     for name in ("a", "b", "c", "d"):
@@ -82,8 +79,7 @@ async def counters_follow_every_move(world: World) -> None:
 async def outcomes_are_counted_by_attempts_and_kept_after_retention(world: World) -> None:
     """Success rates can be computed without reading jobs."""
     await world.run("a", Completed())
-    await world.add("b")
-    await world.finish(await world.claim_one(), Retry(0, BROKEN))
+    await world.finish(await world.start("b"), Retry(0, BROKEN))
     await world.finish(await world.claim_one(), Completed())
     await world.run("c", Failed(BROKEN))
     await world.store.delete_finished(

@@ -1,10 +1,7 @@
 """Facts about downstreams: held lanes, trial permits, versions."""
 
-# ruff: noqa: D401 - the docstring of a fact states, it does not command
-
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 from holdfast.jobs.downstreams.record import Admission, CallReport, HoldMode, Verdict, with_circuit
 from holdfast.jobs.model import Completed, Failed, Finished, JobStatus, Released, Retry
@@ -13,34 +10,22 @@ from holdfast.resilience.policy import BreakerPolicy
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 
-async def _open_gateway(world: World, waiting: int = 5, **settings: Any) -> None:
-    """Declare `gateway`, open its breaker, and enqueue `waiting` jobs."""
-    await world.declare(**settings)
-    await world.add("first", downstream="gateway")
-    claim = await world.claim_one()
-    await world.finish(claim, Failed(BROKEN), Verdict.FAILURE)
-    for number in range(waiting):
-        await world.add(f"job-{number}", downstream="gateway")
-
-
 @fact
 async def a_failure_opens_the_breaker_in_the_same_tick(world: World) -> None:
-    """The record changes with the report, and the tick returns it."""
     await world.declare()
-    await world.add("a", downstream="gateway")
-    claim = await world.claim_one()
+    claim = await world.start("a", downstream="gateway")
     assert claim.admission is Admission.CALL
     result = await world.finish(claim, Retry(1, BROKEN), Verdict.FAILURE)
     (moved,) = result.moved
     assert (moved.name, moved.circuit.state) == ("gateway", CircuitState.OPEN)
-    assert await world.store.downstream("gateway") == moved
+    assert await world.downstream() == moved
     assert moved.circuit.open_until == world.now + 30
 
 
 @fact
 async def an_open_downstream_holds_its_jobs_and_no_others(world: World) -> None:
     """No attempt is made or counted; other lanes are claimed."""
-    await _open_gateway(world)
+    await world.open_gateway()
     await world.add("free")
     result = await world.tick([], 10)
     assert ids(result.claims) == ["free"]
@@ -52,8 +37,7 @@ async def an_open_downstream_holds_its_jobs_and_no_others(world: World) -> None:
 
 @fact
 async def a_new_lane_of_an_open_downstream_is_held_too(world: World) -> None:
-    """Another queue, another kind: the same breaker."""
-    await _open_gateway(world)
+    await world.open_gateway()
     await world.add("b", "other", downstream="gateway")
     await world.add("c", queue="slow", downstream="gateway")
     assert await world.claim(queues=["default", "slow"]) == ()
@@ -63,7 +47,7 @@ async def a_new_lane_of_an_open_downstream_is_held_too(world: World) -> None:
 @fact
 async def after_the_cooldown_only_trial_calls_run(world: World) -> None:
     """Two permits in the whole fleet, whatever the number of workers and jobs."""
-    await _open_gateway(world)
+    await world.open_gateway()
     world.pass_time(30)
     assert not (await world.job("job-0")).held
     second = await world.open_second()
@@ -74,15 +58,13 @@ async def after_the_cooldown_only_trial_calls_run(world: World) -> None:
     assert len(trials) == 2
     assert {claim.admission for claim in trials} == {Admission.TRIAL}
     assert await world.claim() == ()
-    record = await world.store.downstream("gateway")
-    assert record is not None
+    record = await world.downstream()
     assert record.circuit.state is CircuitState.HALF_OPEN
 
 
 @fact
 async def successful_trials_close_the_breaker_and_end_the_hold(world: World) -> None:
-    """One success is not enough, two are."""
-    await _open_gateway(world)
+    await world.open_gateway()
     world.pass_time(30)
     first, second = await world.claim()
     await world.finish(first, Completed(), Verdict.SUCCESS)
@@ -94,15 +76,13 @@ async def successful_trials_close_the_breaker_and_end_the_hold(world: World) -> 
 
 @fact
 async def a_failed_trial_opens_it_again(world: World) -> None:
-    """For another cooldown, in which its lanes are held."""
-    await _open_gateway(world)
+    await world.open_gateway()
     world.pass_time(30)
     first, second = await world.claim()
     await world.finish(first, Retry(0, BROKEN), Verdict.FAILURE)
     assert await world.claim() == ()
     await world.finish(second, Completed(), Verdict.SUCCESS)
-    record = await world.store.downstream("gateway")
-    assert record is not None
+    record = await world.downstream()
     assert record.circuit.state is CircuitState.OPEN
     assert record.circuit.open_until == world.now + 30
     assert record.trips == 1
@@ -110,8 +90,7 @@ async def a_failed_trial_opens_it_again(world: World) -> None:
 
 @fact
 async def a_trial_without_a_verdict_releases_its_permit(world: World) -> None:
-    """Neither success nor failure: another trial may run."""
-    await _open_gateway(world)
+    await world.open_gateway()
     world.pass_time(30)
     first, _ = await world.claim()
     await world.finish(first, Released(), Verdict.NEITHER)
@@ -122,11 +101,11 @@ async def a_trial_without_a_verdict_releases_its_permit(world: World) -> None:
 @fact
 async def a_trial_permit_lasts_as_long_as_its_lease(world: World) -> None:
     """However long it runs; and a dead worker's permit is not lost."""
-    await _open_gateway(world)
+    await world.open_gateway()
     world.pass_time(30)
     trials = await world.claim()
     world.pass_time(LEASE - 1)
-    await world.store.heartbeats().extend([claim.lease for claim in trials], LEASE, now=world.now)
+    await world.extend([claim.lease for claim in trials])
     world.pass_time(LEASE - 1)
     assert await world.claim() == ()
     world.pass_time(2)
@@ -136,39 +115,73 @@ async def a_trial_permit_lasts_as_long_as_its_lease(world: World) -> None:
 
 @fact
 async def results_of_an_earlier_generation_are_discarded(world: World) -> None:
-    """Calls started before the breaker opened do not count."""
     await world.declare()
     for name in ("a", "b"):
         await world.add(name, downstream="gateway")
     a, b = await world.claim()
     await world.finish(a, Failed(BROKEN), Verdict.FAILURE)
-    opened = await world.store.downstream("gateway")
+    opened = await world.downstream()
     await world.finish(b, Failed(BROKEN), Verdict.FAILURE)
-    assert await world.store.downstream("gateway") == opened
+    assert await world.downstream() == opened
 
 
 @fact
 async def a_refused_report_does_not_count_for_the_breaker(world: World) -> None:
-    """A zombie's failure is ignored."""
     await world.declare()
-    await world.add("a", downstream="gateway")
-    zombie = await world.claim_one()
+    zombie = await world.start("a", downstream="gateway")
     world.pass_time(LEASE)
     await world.store.rescue(now=world.now)
     await world.finish(zombie, Failed(BROKEN), Verdict.FAILURE)
-    record = await world.store.downstream("gateway")
-    assert record is not None
+    record = await world.downstream()
     assert record.circuit.state is CircuitState.CLOSED
 
 
 @fact
 async def a_success_that_changes_nothing_writes_nothing(world: World) -> None:
-    """No record is written while the breaker is closed without failures."""
     await world.declare()
-    before = await world.store.downstream("gateway")
-    await world.add("a", downstream="gateway")
-    await world.finish(await world.claim_one(), Completed(), Verdict.SUCCESS)
-    assert await world.store.downstream("gateway") == before
+    before = await world.downstream()
+    await world.finish(await world.start("a", downstream="gateway"), Completed(), Verdict.SUCCESS)
+    assert await world.downstream() == before
+
+
+async def _report_in_turn(world: World, *calls: tuple[int, Verdict]) -> CircuitState:
+    """Claim a job per call, then report them in one tick in the order given; return the state."""
+    await world.declare(breaker=BreakerPolicy(consecutive_failures=5))
+    for number in range(len(calls)):
+        await world.add(f"job-{number}", downstream="gateway")
+    claims = {claim.job_id: claim for claim in await world.claim(len(calls))}
+    finished = []
+    for number, verdict in calls:
+        claim = claims[f"job-{number}"]
+        assert claim.permit is not None
+        outcome = Completed() if verdict is Verdict.SUCCESS else Retry(60, BROKEN)
+        report = CallReport("gateway", claim.permit, verdict)
+        finished.append(Finished(claim.lease, outcome, report=report))
+    await world.tick(finished)
+    record = await world.store.downstream("gateway")
+    assert record is not None
+    return record.circuit.state
+
+
+@fact
+async def failures_that_alternate_with_successes_are_no_streak(world: World) -> None:
+    """The order of the reports counts, which is that of the calls' ends; not that of the jobs."""
+    calls = [
+        call
+        for number in range(5)
+        for call in ((number, Verdict.FAILURE), (number + 5, Verdict.SUCCESS))
+    ]
+    assert await _report_in_turn(world, *calls) is CircuitState.CLOSED
+
+
+@fact
+async def failures_after_successes_are_a_streak_in_whatever_order_their_jobs_came(
+    world: World,
+) -> None:
+    """Every other job succeeds, and after that the calls of the jobs between them fail."""
+    calls = [(number, Verdict.SUCCESS) for number in range(0, 10, 2)]
+    calls += [(number, Verdict.FAILURE) for number in range(1, 10, 2)]
+    assert await _report_in_turn(world, *calls) is CircuitState.OPEN
 
 
 @fact
@@ -180,10 +193,8 @@ async def the_rate_rule_counts_over_time(world: World) -> None:
     await world.declare(breaker=policy)
 
     async def call(name: str, verdict: Verdict) -> CircuitState:
-        await world.add(name, downstream="gateway")
-        await world.finish(await world.claim_one(), Completed(), verdict)
-        record = await world.store.downstream("gateway")
-        assert record is not None
+        await world.finish(await world.start(name, downstream="gateway"), Completed(), verdict)
+        record = await world.downstream()
         return record.circuit.state
 
     for number in range(3):
@@ -197,27 +208,42 @@ async def the_rate_rule_counts_over_time(world: World) -> None:
 
 
 @fact
+async def the_rate_rule_is_judged_after_every_call_and_can_open_at_the_limit(world: World) -> None:
+    """The third call is a success; with it there are enough calls, and two of three failed."""
+    above = BreakerPolicy(consecutive_failures=None, failure_rate=2 / 3, minimum_calls=3)
+    verdicts = [Verdict.FAILURE, Verdict.FAILURE, Verdict.SUCCESS]
+    for name, policy, expected in (
+        ("at", replace(above, rate_rule="at_least"), CircuitState.OPEN),
+        ("above", above, CircuitState.CLOSED),
+        ("below", replace(above, failure_rate=0.6), CircuitState.OPEN),
+    ):
+        await world.declare(name, breaker=policy)
+        for number, verdict in enumerate(verdicts):
+            await world.add(f"{name}-{number}", downstream=name)
+            await world.finish(await world.claim_one(), Completed(), verdict)
+        record = await world.store.downstream(name)
+        assert record is not None
+        assert (record.circuit.state, record.settings.breaker) == (expected, policy)
+
+
+@fact
 async def a_fail_fast_downstream_claims_and_refuses(world: World) -> None:
     """Claims are refusals while it is open; after the cooldown trials come first."""
-    await _open_gateway(world, mode=HoldMode.FAIL_FAST)
+    await world.open_gateway(mode=HoldMode.FAIL_FAST)
     assert not (await world.job("job-0")).held
     refused = await world.claim(2)
     assert [claim.admission for claim in refused] == [Admission.REFUSED] * 2
     world.pass_time(30)
     rest = await world.claim(3)
-    assert [claim.admission for claim in rest] == [
-        Admission.TRIAL,
-        Admission.TRIAL,
-        Admission.REFUSED,
-    ]
+    trial = Admission.TRIAL
+    assert [claim.admission for claim in rest] == [trial, trial, Admission.REFUSED]
 
 
 @fact
 async def a_manual_hold_holds_until_it_is_released(world: World) -> None:
     """However much time passes, in every mode."""
     await world.declare(mode=HoldMode.FAIL_FAST)
-    record = await world.store.downstream("gateway")
-    assert record is not None
+    record = await world.downstream()
     policy = record.settings.breaker
     assert policy is not None
     held = with_circuit(record, move(record.circuit, Cause.HOLD, policy, world.now), world.now)
@@ -236,26 +262,23 @@ async def a_manual_hold_holds_until_it_is_released(world: World) -> None:
 async def a_write_with_an_old_version_is_refused(world: World) -> None:
     """Compare-and-set: the second writer reads again."""
     await world.declare()
-    record = await world.store.downstream("gateway")
-    assert record is not None
+    record = await world.downstream()
     first = await world.store.write_downstream(replace(record, trips=1), now=world.now)
     assert first is not None
     assert first.version > record.version
     assert await world.store.write_downstream(replace(record, trips=2), now=world.now) is None
-    assert await world.store.downstream("gateway") == first
+    assert await world.downstream() == first
 
 
 @fact
 async def declaring_again_keeps_the_breakers_state(world: World) -> None:
     """Settings change, the circuit stays; the same settings change nothing."""
-    await _open_gateway(world)
-    before = await world.store.downstream("gateway")
-    assert before is not None
+    await world.open_gateway()
+    before = await world.downstream()
     await world.store.declare_downstreams([before.settings], now=world.now)
-    assert await world.store.downstream("gateway") == before
+    assert await world.downstream() == before
     await world.declare(concurrency=7)
-    after = await world.store.downstream("gateway")
-    assert after is not None
+    after = await world.downstream()
     assert (after.circuit, after.settings.concurrency) == (before.circuit, 7)
     assert [record.name for record in await world.store.downstreams()] == ["gateway"]
     assert await world.store.downstream("missing") is None
@@ -266,16 +289,14 @@ async def excluded_errors_are_not_stored(world: World) -> None:
     """Only the verdict needs them; declaring them again changes nothing."""
     policy = BreakerPolicy(exclude=(KeyError,))
     await world.declare(breaker=policy)
-    first = await world.store.downstream("gateway")
+    first = await world.downstream()
     await world.declare(breaker=policy)
-    assert await world.store.downstream("gateway") == first
+    assert await world.downstream() == first
 
 
 @fact
 async def a_report_on_an_unknown_downstream_is_ignored(world: World) -> None:
-    """The outcome is still accepted."""
-    await world.add("a", downstream="unknown")
-    claim = await world.claim_one()
+    claim = await world.start("a", downstream="unknown")
     report = CallReport("unknown", Permit(0), Verdict.FAILURE)
     result = await world.tick([Finished(claim.lease, Completed(), report=report)])
     assert result.moved == ()
@@ -284,8 +305,7 @@ async def a_report_on_an_unknown_downstream_is_ignored(world: World) -> None:
 
 @fact
 async def a_change_to_fail_fast_ends_the_hold(world: World) -> None:
-    """A change of settings is seen by the next claim."""
-    await _open_gateway(world)
+    await world.open_gateway()
     assert await world.claim() == ()
     await world.declare(mode=HoldMode.FAIL_FAST)
     assert len(await world.claim()) == 5
@@ -294,7 +314,7 @@ async def a_change_to_fail_fast_ends_the_hold(world: World) -> None:
 @fact
 async def after_closing_the_number_of_running_jobs_grows_gradually(world: World) -> None:
     """Twice the trial calls at first, then more, finally all."""
-    await _open_gateway(world, waiting=40, ramp_seconds=80.0)
+    await world.open_gateway(waiting=40, ramp_seconds=80.0)
     world.pass_time(30)
     result = await world.tick([])
     for claim in await world.claim():

@@ -1,7 +1,5 @@
 """Facts about leases and tokens: a zombie changes nothing."""
 
-# ruff: noqa: D401 - the docstring of a fact states, it does not command
-
 from holdfast.jobs.model import (
     Cancelled,
     Claim,
@@ -26,20 +24,17 @@ OUTCOMES: tuple[Outcome, ...] = (
 )
 
 
-async def _taken_over(world: World) -> tuple[Claim, Claim]:
-    """Return the claim of a worker that lost its lease, and the current claim."""
-    await world.add("a")
-    zombie = await world.claim_one("zombie")
+async def _taken_over(world: World, heir: str = "heir") -> tuple[Claim, Claim]:
+    """Return the claim of a worker that lost its lease, and the current claim by `heir`."""
+    zombie = await world.start("a", worker="zombie")
     world.pass_time(LEASE + 1)
     await world.store.rescue(now=world.now)
-    return zombie, await world.claim_one("heir")
+    return zombie, await world.claim_one(heir)
 
 
 @fact
 async def each_claim_raises_the_token_and_counts_the_attempt(world: World) -> None:
-    """Both grow by one, at the claim and not before."""
-    await world.add("a", max_attempts=3)
-    first = await world.claim_one()
+    first = await world.start("a", max_attempts=3)
     assert (first.lease.token, first.attempt) == (1, 1)
     job = await world.job("a")
     assert (job.token, job.attempt_count, job.status) == (1, 1, JobStatus.PROCESSING)
@@ -52,8 +47,7 @@ async def each_claim_raises_the_token_and_counts_the_attempt(world: World) -> No
 @fact
 async def a_running_job_is_not_claimed_again(world: World) -> None:
     """Not even after its lease expired: it must be rescued first."""
-    await world.add("a")
-    await world.claim_one()
+    await world.start("a")
     world.pass_time(LEASE * 10)
     assert await world.claim() == ()
 
@@ -82,7 +76,7 @@ async def a_zombie_is_refused_if_the_new_attempt_uses_another_handle(world: Worl
         await world.add(name)
     zombie, other, mine = await world.claim(3, "zombie")
     world.pass_time(LEASE - 1)
-    await world.store.heartbeats().extend([mine.lease], LEASE, now=world.now)
+    await world.extend([mine.lease])
     world.pass_time(2)
     await second.rescue(now=world.now)
     heirs = await world.claim(3, "heir", store=second)
@@ -102,11 +96,10 @@ async def a_zombie_is_refused_if_the_new_attempt_uses_another_handle(world: Worl
 
 @fact
 async def a_zombies_progress_and_heartbeat_are_refused(world: World) -> None:
-    """The new attempt's progress and lease are unchanged."""
     zombie, heir = await _taken_over(world)
     assert await world.store.progress(heir.lease, 0.25, "mine", now=world.now)
     assert not await world.store.progress(zombie.lease, 0.75, "theirs", now=world.now)
-    extended = await world.store.heartbeats().extend([zombie.lease], LEASE * 9, now=world.now)
+    extended = await world.extend([zombie.lease], LEASE * 9)
     assert extended.lost == (zombie.lease,)
     job = await world.job("a")
     assert (job.progress, job.progress_note) == (0.25, "mine")
@@ -115,12 +108,25 @@ async def a_zombies_progress_and_heartbeat_are_refused(world: World) -> None:
 
 
 @fact
+async def a_lost_attempt_is_refused_if_its_own_worker_claimed_the_job_again(world: World) -> None:
+    """Only the token distinguishes the two attempts."""
+    lost, current = await _taken_over(world, heir="zombie")
+    for outcome in OUTCOMES:
+        (refused,) = (await world.finish(lost, outcome)).refused
+        assert (refused.lease, refused.reason) == (lost.lease, Refusal.STALE)
+    assert not await world.store.progress(lost.lease, 0.75, now=world.now)
+    assert (await world.extend([lost.lease], LEASE * 9)).lost == (lost.lease,)
+    job = await world.job("a")
+    assert (job.status, job.token, job.progress) == (JobStatus.PROCESSING, 2, None)
+    assert job.lease_expires_at == current.lease.expires_at
+
+
+@fact
 async def a_lease_ended_by_its_own_worker_is_lost_but_not_refused(world: World) -> None:
     """A heartbeat or progress sent together with the attempt's report is harmless."""
     heartbeats = world.store.heartbeats()
     for number, outcome in enumerate((*OUTCOMES, Retry(5, BROKEN, counted=False))):
-        await world.add(f"job-{number}")
-        claim = await world.claim_one()
+        claim = await world.start(f"job-{number}")
         await world.finish(claim, outcome)
         extended = await heartbeats.extend([claim.lease], LEASE, now=world.now)
         assert extended.lost == (claim.lease,)
@@ -144,7 +150,7 @@ async def a_lease_that_was_taken_counts_as_refused_in_every_status(
     await world.store.expire_deadlines(now=world.now)
     await world.store.rescue(now=world.now)
     leases = [claim.lease for claim in claims]
-    extended = await world.store.heartbeats().extend(leases, LEASE, now=world.now)
+    extended = await world.extend(leases)
     assert set(extended.lost) == set(leases)
     assert await world.total("refused_writes") == 4
     for lease in leases:
@@ -156,17 +162,14 @@ async def a_lease_that_was_taken_counts_as_refused_in_every_status(
 async def of_two_leases_on_one_job_only_the_current_one_is_extended(world: World) -> None:
     """A worker may claim its own rescued job again and still have the old lease."""
     zombie, heir = await _taken_over(world)
-    extended = await world.store.heartbeats().extend(
-        [zombie.lease, heir.lease], LEASE, now=world.now
-    )
+    extended = await world.extend([zombie.lease, heir.lease])
     assert extended.lost == (zombie.lease,)
 
 
 @fact
 async def a_second_report_of_one_attempt_is_refused(world: World) -> None:
     """Also within one tick: the first one counts."""
-    await world.add("a")
-    claim = await world.claim_one()
+    claim = await world.start("a")
     result = await world.tick(
         [Finished(claim.lease, Completed("1")), Finished(claim.lease, Failed(BROKEN))]
     )
@@ -180,9 +183,7 @@ async def a_second_report_of_one_attempt_is_refused(world: World) -> None:
 
 @fact
 async def a_token_of_the_future_or_of_another_job_is_refused(world: World) -> None:
-    """The token must be equal."""
-    await world.add("a")
-    claim = await world.claim_one()
+    claim = await world.start("a")
     for lease in (
         Lease("a", claim.lease.token + 1, "worker-1", 0.0),
         Lease("missing", claim.lease.token, "worker-1", 0.0),
@@ -194,7 +195,6 @@ async def a_token_of_the_future_or_of_another_job_is_refused(world: World) -> No
 
 @fact
 async def one_stale_report_does_not_refuse_the_others(world: World) -> None:
-    """Of three reports in a tick, the two good ones are recorded."""
     for name in ("a", "b", "c"):
         await world.add(name)
     claims = await world.claim()
@@ -215,8 +215,7 @@ async def one_stale_report_does_not_refuse_the_others(world: World) -> None:
 @fact
 async def a_manual_retry_keeps_the_token(world: World) -> None:
     """The attempt count restarts, the token does not: a zombie is still refused."""
-    await world.add("a")
-    zombie = await world.claim_one("zombie")
+    zombie = await world.start("a", worker="zombie")
     await world.finish(zombie, Failed(BROKEN))
     await world.store.retry(["a"], now=world.now)
     heir = await world.claim_one("heir")
@@ -227,14 +226,11 @@ async def a_manual_retry_keeps_the_token(world: World) -> None:
 
 @fact
 async def an_extended_lease_is_not_rescued(world: World) -> None:
-    """The heartbeat extends all leases at once."""
     for name in ("a", "b"):
         await world.add(name)
     claims = await world.claim()
     world.pass_time(LEASE - 1)
-    extended = await world.store.heartbeats().extend(
-        [claim.lease for claim in claims], LEASE, now=world.now
-    )
+    extended = await world.extend([claim.lease for claim in claims])
     assert extended.lost == ()
     assert extended.cancel_requested == ()
     world.pass_time(LEASE - 1)
@@ -246,8 +242,7 @@ async def an_extended_lease_is_not_rescued(world: World) -> None:
 @fact
 async def an_expired_lease_that_was_not_taken_can_be_extended(world: World) -> None:
     """A worker that was only slow keeps its job, and may finish it."""
-    await world.add("a")
-    claim = await world.claim_one()
+    claim = await world.start("a")
     world.pass_time(LEASE * 3)
     heartbeats = world.store.heartbeats()
     assert (await heartbeats.extend([claim.lease], LEASE, now=world.now)).lost == ()
@@ -257,6 +252,5 @@ async def an_expired_lease_that_was_not_taken_can_be_extended(world: World) -> N
 
 @fact
 async def extending_nothing_does_nothing(world: World) -> None:
-    """No leases, no loss."""
-    extended = await world.store.heartbeats().extend([], LEASE, now=world.now)
+    extended = await world.extend([])
     assert (extended.lost, extended.cancel_requested) == ((), ())

@@ -1,7 +1,5 @@
 """Facts about writes that the database itself refuses."""
 
-# ruff: noqa: D401 - the docstring of a fact states, it does not command
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,8 +39,8 @@ _NOTHING: dict[str, Any] = {
 async def _refused(world: World, job_id: str, columns: Mapping[str, Any]) -> bool:
     before = await world.job(job_id)
     try:
-        await world.set_columns(job_id, columns)
-    except world.violations:
+        await world.tables.set_columns(job_id, columns)
+    except world.tables.violations:
         assert await world.job(job_id) == before
         return True
     return False
@@ -93,26 +91,22 @@ async def _moves(world: World, legal: bool) -> int:
 
 @fact
 async def the_database_refuses_every_illegal_move(world: World) -> None:
-    """All pairs of statuses that the table does not list."""
     assert await _moves(world, legal=False) == 30 - len(MOVES)
 
 
 @fact
 async def the_database_allows_every_legal_move(world: World) -> None:
-    """The counterpart of the fact above."""
     assert await _moves(world, legal=True) == len(MOVES)
 
 
 @fact
 async def a_status_that_does_not_exist_is_refused(world: World) -> None:
-    """Only six names exist."""
     job_id = await _in(world, JobStatus.QUEUED)
     assert await _refused(world, job_id, {"status": "paused"})
 
 
 @fact
 async def a_result_exists_only_when_complete(world: World) -> None:
-    """In no other status."""
     for status in set(JobStatus) - {JobStatus.COMPLETE}:
         job_id = await _in(world, status)
         assert await _refused(world, job_id, {"result": "1"}), status
@@ -120,7 +114,6 @@ async def a_result_exists_only_when_complete(world: World) -> None:
 
 @fact
 async def an_error_exists_only_when_failed(world: World) -> None:
-    """In no other status, and always in that one."""
     error = {"error_code": "UNKNOWN", "error_message": "m", "error_group": "m"}
     for status in set(JobStatus) - {JobStatus.FAILED}:
         job_id = await _in(world, status)
@@ -133,7 +126,6 @@ async def an_error_exists_only_when_failed(world: World) -> None:
 
 @fact
 async def a_lease_exists_only_while_processing(world: World) -> None:
-    """Worker and expiry come and go together with the status."""
     for status in set(JobStatus) - {JobStatus.PROCESSING}:
         job_id = await _in(world, status)
         assert await _refused(world, job_id, {"worker_id": "w"}), status
@@ -145,7 +137,6 @@ async def a_lease_exists_only_while_processing(world: World) -> None:
 
 @fact
 async def a_job_is_ready_only_while_queued(world: World) -> None:
-    """Jobs in other statuses cannot be claimed."""
     for status in set(JobStatus) - {JobStatus.QUEUED}:
         job_id = await _in(world, status)
         assert await _refused(world, job_id, {"ready": True}), status
@@ -153,7 +144,6 @@ async def a_job_is_ready_only_while_queued(world: World) -> None:
 
 @fact
 async def a_job_has_an_end_exactly_when_it_is_finished(world: World) -> None:
-    """`finished_at` is set exactly then."""
     for status in JobStatus:
         job_id = await _in(world, status)
         wrong = None if status.finished else 9e9
@@ -162,7 +152,6 @@ async def a_job_has_an_end_exactly_when_it_is_finished(world: World) -> None:
 
 @fact
 async def attempts_stay_within_their_bounds(world: World) -> None:
-    """Never negative, never more than allowed, at least one allowed."""
     job_id = await _in(world, JobStatus.QUEUED)
     for columns in ({"attempt_count": -1}, {"attempt_count": 4}, {"max_attempts": 0}):
         assert await _refused(world, job_id, columns)
@@ -171,7 +160,6 @@ async def attempts_stay_within_their_bounds(world: World) -> None:
 
 @fact
 async def the_token_never_falls(world: World) -> None:
-    """The database refuses it."""
     job_id = await _in(world, JobStatus.FAILED)
     assert (await world.job(job_id)).token == 1
     assert await _refused(world, job_id, {"token": 0})
@@ -180,7 +168,6 @@ async def the_token_never_falls(world: World) -> None:
 
 @fact
 async def progress_is_a_share(world: World) -> None:
-    """From 0 to 1."""
     job_id = await _in(world, JobStatus.PROCESSING)
     for wrong in (-0.1, 1.1):
         assert await _refused(world, job_id, {"progress": wrong})

@@ -20,7 +20,6 @@ async def a_kind_runs_no_more_jobs_at_once_than_its_limit(world: World) -> None:
 
 @fact
 async def a_kind_at_its_limit_does_not_block_other_kinds(world: World) -> None:
-    """Jobs behind it in the same lane are claimed."""
     for number in range(5):
         await world.add(f"job-{number}", priority=5)
     await world.add("b", "other")
@@ -29,7 +28,6 @@ async def a_kind_at_its_limit_does_not_block_other_kinds(world: World) -> None:
 
 @fact
 async def a_downstream_runs_no_more_jobs_at_once_than_its_limit(world: World) -> None:
-    """Over all queues and kinds."""
     await world.declare(concurrency=2)
     for number in range(3):
         await world.add(f"job-{number}", downstream="gateway")
@@ -62,7 +60,6 @@ async def a_rate_limit_holds_for_any_minute(world: World) -> None:
 
 @fact
 async def a_rate_limit_does_not_delay_other_lanes(world: World) -> None:
-    """They are claimed in full, and `wake_at` is set."""
     await world.declare(rate=RateLimit(per_day=1))
     for number in range(3):
         await world.add(f"job-{number}", downstream="gateway")
@@ -75,7 +72,6 @@ async def a_rate_limit_does_not_delay_other_lanes(world: World) -> None:
 
 @fact
 async def an_undeclared_downstream_has_no_limits(world: World) -> None:
-    """Its jobs run; its reports are ignored."""
     for number in range(3):
         await world.add(f"job-{number}", downstream="unknown")
     claims = await world.claim()

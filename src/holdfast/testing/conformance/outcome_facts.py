@@ -1,7 +1,5 @@
 """Facts about how attempts end, and how history records them."""
 
-# ruff: noqa: D401 - the docstring of a fact states, it does not command
-
 from itertools import product
 
 from holdfast.errors import ErrorCode
@@ -25,9 +23,7 @@ from holdfast.testing.conformance.world import BROKEN, World, fact
 
 @fact
 async def a_completed_job_has_its_result_and_no_lease(world: World) -> None:
-    """processing → complete."""
-    await world.add("a")
-    claim = await world.claim_one()
+    claim = await world.start("a")
     world.pass_time(2)
     await world.finish(claim, Completed('{"pages": 3}'))
     job = await world.job("a")
@@ -39,9 +35,9 @@ async def a_completed_job_has_its_result_and_no_lease(world: World) -> None:
 
 @fact
 async def history_records_every_step(world: World) -> None:
-    """Queued, processing, retry, processing, complete: with attempt, duration and error."""
-    await world.add("a", owner="ann")
-    await world.finish(await world.claim_one(), Retry(5, BROKEN), duration=1.5, meta='{"s":502}')
+    await world.finish(
+        await world.start("a", owner="ann"), Retry(5, BROKEN), duration=1.5, meta='{"s":502}'
+    )
     world.pass_time(5)
     await world.finish(await world.claim_one(), Completed(), duration=0.25)
     events = await world.store.events("a")
@@ -64,9 +60,7 @@ async def history_records_every_step(world: World) -> None:
 
 @fact
 async def attempts_keep_their_own_errors_and_the_waiting_job_has_none(world: World) -> None:
-    """A retry never overwrites history."""
-    await world.add("a")
-    await world.finish(await world.claim_one("one"), Retry(5, BROKEN), duration=1.0)
+    await world.finish(await world.start("a", worker="one"), Retry(5, BROKEN), duration=1.0)
     assert (await world.job("a")).error is None
     world.pass_time(5)
     other = JobError(ErrorCode.GW_TIMEOUT, "too slow")
@@ -74,11 +68,8 @@ async def attempts_keep_their_own_errors_and_the_waiting_job_has_none(world: Wor
     first, second = await world.store.attempts("a")
     assert (first.number, first.token, first.worker_id) == (1, 1, "one")
     assert (first.outcome, first.error, first.retry_after) == (AttemptOutcome.RETRY, BROKEN, 5.0)
-    assert (first.started_at, first.finished_at, first.duration) == (
-        world.now - 5,
-        world.now - 5,
-        1.0,
-    )
+    assert (first.started_at, first.finished_at) == (world.now - 5, world.now - 5)
+    assert first.duration == 1.0
     assert (second.number, second.token, second.worker_id) == (2, 2, "two")
     assert (second.outcome, second.error) == (AttemptOutcome.FAILED, other)
     assert (await world.job("a")).error == other
@@ -86,9 +77,7 @@ async def attempts_keep_their_own_errors_and_the_waiting_job_has_none(world: Wor
 
 @fact
 async def a_running_attempt_is_listed_without_an_end(world: World) -> None:
-    """It was recorded at the claim."""
-    await world.add("a")
-    claim = await world.claim_one()
+    claim = await world.start("a")
     (attempt,) = await world.store.attempts("a")
     assert (attempt.number, attempt.token) == (claim.attempt, claim.lease.token)
     assert (attempt.worker_id, attempt.started_at) == ("worker-1", world.now)
@@ -97,9 +86,7 @@ async def a_running_attempt_is_listed_without_an_end(world: World) -> None:
 
 @fact
 async def a_duration_that_is_not_given_is_measured(world: World) -> None:
-    """By the store's clock."""
-    await world.add("a")
-    claim = await world.claim_one()
+    claim = await world.start("a")
     world.pass_time(7)
     await world.finish(claim, Completed())
     (attempt,) = await world.store.attempts("a")
@@ -108,7 +95,6 @@ async def a_duration_that_is_not_given_is_measured(world: World) -> None:
 
 @fact
 async def a_failed_job_is_a_dead_letter_with_its_reason(world: World) -> None:
-    """processing → failed."""
     job = await world.run("a", Failed(BROKEN, DeadLetterReason.ATTEMPTS_EXHAUSTED))
     assert (job.status, job.error) == (JobStatus.FAILED, BROKEN)
     assert (job.dead_letter, job.is_dead_letter) == (DeadLetterReason.ATTEMPTS_EXHAUSTED, True)
@@ -126,8 +112,7 @@ async def any_text_of_an_exception_can_be_stored(world: World) -> None:
     assert "' \" \\ é" in job.error.message
     (attempt,) = await world.store.attempts("a")
     assert attempt.error == job.error
-    await world.add("b")
-    await world.finish(await world.claim_one(), Completed('"\ud800é"'), meta='"\ud800"')
+    await world.finish(await world.start("b"), Completed('"\ud800é"'), meta='"\ud800"')
     result = (await world.job("b")).result
     assert result is not None
     assert "é" in result
@@ -135,9 +120,7 @@ async def any_text_of_an_exception_can_be_stored(world: World) -> None:
 
 @fact
 async def a_retry_without_an_attempt_left_is_a_dead_letter(world: World) -> None:
-    """Even if the worker reports a retry."""
-    await world.add("a", max_attempts=1)
-    claim = await world.claim_one()
+    claim = await world.start("a", max_attempts=1)
     result = await world.finish(claim, Retry(5, BROKEN))
     assert result.overruled == (Overruled(claim.lease, JobStatus.FAILED),)
     job = await world.job("a")
@@ -148,8 +131,7 @@ async def a_retry_without_an_attempt_left_is_a_dead_letter(world: World) -> None
 @fact
 async def an_uncounted_retry_undoes_the_attempt_count(world: World) -> None:
     """History keeps its error, and the job waits as after any other failure."""
-    await world.add("a")
-    await world.finish(await world.claim_one(), Retry(5, BROKEN))
+    await world.finish(await world.start("a"), Retry(5, BROKEN))
     world.pass_time(5)
     await world.finish(await world.claim_one(), Retry(7, BROKEN, counted=False), duration=1.0)
     job = await world.job("a")
@@ -188,9 +170,7 @@ async def an_uncounted_retry_does_not_exhaust_the_attempts(world: World) -> None
 
 @fact
 async def a_released_job_has_no_attempt_counted(world: World) -> None:
-    """A shutdown counts no attempt, and history records it."""
-    await world.add("a", max_attempts=1)
-    await world.finish(await world.claim_one(), Released())
+    await world.finish(await world.start("a", max_attempts=1), Released())
     job = await world.job("a")
     assert (job.status, job.attempt_count, job.token) == (JobStatus.QUEUED, 0, 1)
     claim = await world.claim_one()
@@ -198,15 +178,13 @@ async def a_released_job_has_no_attempt_counted(world: World) -> None:
     released, running = await world.store.attempts("a")
     assert (released.outcome, released.number) == (AttemptOutcome.RELEASED, 1)
     assert running.number == 1
-    names = [event.name for event in await world.store.events("a")]
+    names = await world.event_names("a")
     assert EventName.RELEASED in names
 
 
 @fact
 async def a_job_released_with_a_delay_waits(world: World) -> None:
-    """Its downstream opened after the claim."""
-    await world.add("a")
-    await world.finish(await world.claim_one(), Released(after=30, reason="circuit_open"))
+    await world.finish(await world.start("a"), Released(after=30, reason="circuit_open"))
     assert await world.claim() == ()
     world.pass_time(30)
     assert len(await world.claim()) == 1
@@ -214,7 +192,6 @@ async def a_job_released_with_a_delay_waits(world: World) -> None:
 
 @fact
 async def a_cancelled_attempt_ends_the_job(world: World) -> None:
-    """processing → cancelled."""
     job = await world.run("a", Cancelled())
     assert (job.status, job.error, job.result) == (JobStatus.CANCELLED, None, None)
     assert (await world.store.attempts("a"))[0].outcome is AttemptOutcome.CANCELLED
@@ -223,8 +200,7 @@ async def a_cancelled_attempt_ends_the_job(world: World) -> None:
 @fact
 async def a_result_after_the_deadline_is_late_even_before_the_deadline_check(world: World) -> None:
     """The time of arrival decides: failed with TIMEOUT, with a late result."""
-    await world.add("a", deadline_at=world.now + 10)
-    claim = await world.claim_one()
+    claim = await world.start("a", deadline_at=world.now + 10)
     world.pass_time(10.5)
     result = await world.finish(claim, Completed('"late"'))
     assert result.overruled == (Overruled(claim.lease, JobStatus.FAILED),)
@@ -238,9 +214,7 @@ async def a_result_after_the_deadline_is_late_even_before_the_deadline_check(wor
 
 @fact
 async def a_result_at_the_deadline_counts(world: World) -> None:
-    """Only later results are late."""
-    await world.add("a", deadline_at=world.now + 10)
-    claim = await world.claim_one()
+    claim = await world.start("a", deadline_at=world.now + 10)
     world.pass_time(10)
     await world.finish(claim, Completed())
     assert (await world.job("a")).status is JobStatus.COMPLETE
@@ -252,8 +226,7 @@ async def any_other_end_after_the_deadline_is_a_timeout_too(world: World) -> Non
     trial = Retry(1, BROKEN, counted=False)
     outcomes: list[Outcome] = [Retry(1, BROKEN), Failed(BROKEN), Released(), trial]
     for name, outcome in zip("abcd", outcomes, strict=True):
-        await world.add(name, deadline_at=world.now + 10)
-        claim = await world.claim_one()
+        claim = await world.start(name, deadline_at=world.now + 10)
         world.pass_time(11)
         await world.finish(claim, outcome)
         job = await world.job(name)
@@ -264,9 +237,7 @@ async def any_other_end_after_the_deadline_is_a_timeout_too(world: World) -> Non
 
 @fact
 async def a_result_after_timeout_is_stored_once_and_changes_no_status(world: World) -> None:
-    """Reported late by the worker that ran it."""
-    await world.add("a", deadline_at=world.now + 10)
-    claim = await world.claim_one()
+    claim = await world.start("a", deadline_at=world.now + 10)
     world.pass_time(11)
     assert await world.store.expire_deadlines(now=world.now) == ("a",)
     before = await world.job("a")
@@ -281,9 +252,7 @@ async def a_result_after_timeout_is_stored_once_and_changes_no_status(world: Wor
 
 @fact
 async def progress_is_stored_under_the_lease_and_cleared_at_the_end(world: World) -> None:
-    """With an event only if requested."""
-    await world.add("a")
-    claim = await world.claim_one()
+    claim = await world.start("a")
     assert await world.store.progress(claim.lease, 0.5, "extracting", now=world.now)
     assert len(await world.store.events("a")) == 2
     assert await world.store.progress(claim.lease, 0.75, "indexing", record=True, now=world.now)
@@ -300,7 +269,6 @@ async def progress_is_stored_under_the_lease_and_cleared_at_the_end(world: World
 
 @fact
 async def a_report_moves_its_job_by_the_shared_rule(world: World) -> None:
-    """Every combination of outcome, deadline, request to cancel and attempts left."""
     error = JobError(ErrorCode.GW_5XX, "x")
     outcomes: tuple[Outcome, ...] = (
         Completed(), Failed(error), Cancelled(), Released(), Retry(5, error),

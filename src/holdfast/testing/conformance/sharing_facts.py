@@ -1,17 +1,14 @@
 """Facts about several handles, like those of several processes, on one database."""
 
-# ruff: noqa: D401 - the docstring of a fact states, it does not command
-
 import asyncio
 
-from holdfast.jobs.model import Claim, Completed, Finished, JobStatus, NewJob
+from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
 from holdfast.jobs.store_port import Store
 from holdfast.testing.conformance.world import World, fact, ids
 
 
 @fact
 async def one_handle_sees_the_writes_of_the_other(world: World) -> None:
-    """As soon as it was acknowledged."""
     second = await world.open_second()
     await world.add("a")
     job = await second.get("a")
@@ -23,7 +20,6 @@ async def one_handle_sees_the_writes_of_the_other(world: World) -> None:
 
 @fact
 async def two_workers_share_the_jobs_without_overlap(world: World) -> None:
-    """Each job is claimed once, and all of them are."""
     second = await world.open_second()
     names = [f"job-{number:03d}" for number in range(60)]
     await world.store.enqueue([NewJob(name, "work") for name in names], now=world.now)
@@ -60,7 +56,6 @@ async def enqueueing_wakes_a_waiting_worker(world: World) -> None:
 
 @fact
 async def enqueueing_by_another_handle_wakes_a_waiting_worker(world: World) -> None:
-    """The hint arrives."""
     second = await world.open_second()
     idle = await world.tick([], 1)
     waiting = asyncio.create_task(world.store.wait_for_work(idle.mark, 10))
@@ -78,7 +73,6 @@ async def waiting_for_work_ends_after_the_timeout(world: World) -> None:
 
 @fact
 async def many_writers_lose_nothing(world: World) -> None:
-    """A hundred single enqueues from two handles at once."""
     second = await world.open_second()
     await asyncio.gather(
         *(
@@ -95,23 +89,17 @@ async def many_writers_lose_nothing(world: World) -> None:
 async def one_bad_request_does_not_affect_concurrent_ones(world: World) -> None:
     """Requests in the same commit succeed or fail separately."""
     good = [world.add(f"job-{number}") for number in range(5)]
-    bad = world.store.progress((await _claimed(world)).lease, 7.0, now=world.now)
+    bad = world.store.progress((await world.start("running")).lease, 7.0, now=world.now)
     results = await asyncio.gather(*good, bad, return_exceptions=True)
     assert all(not isinstance(result, BaseException) for result in results[:5])
     assert isinstance(results[5], Exception)
     assert (await world.lane()).ready == 5
 
 
-async def _claimed(world: World) -> Claim:
-    await world.add("running")
-    return await world.claim_one()
-
-
 @fact
 async def heartbeats_work_from_a_thread_with_its_own_loop(world: World) -> None:
     """A blocked event loop cannot lose them."""
-    await world.add("a")
-    claim = await world.claim_one()
+    claim = await world.start("a")
     heartbeats = world.store.heartbeats()
 
     def beat() -> float:

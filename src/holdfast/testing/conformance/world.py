@@ -1,22 +1,34 @@
 """The argument of a fact: a store, a second handle on its database, and the time."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.downstreams.record import CallReport, DownstreamSettings, Verdict
+from holdfast.jobs.downstreams.record import (
+    Admission,
+    CallReport,
+    DownstreamRecord,
+    DownstreamSettings,
+    TrialRetry,
+    Verdict,
+)
 from holdfast.jobs.model import (
     Claim,
     Completed,
     Enqueued,
+    EventName,
+    Failed,
     Finished,
     Job,
     JobError,
+    Lease,
     NewJob,
     Outcome,
+    Retry,
 )
-from holdfast.jobs.store_port import ClaimRequest, Store, TickResult
+from holdfast.jobs.store_port import ClaimRequest, Extended, Store, TickResult
 from holdfast.jobs.views import LaneCounts
 from holdfast.resilience.policy import BreakerPolicy
 
@@ -38,6 +50,34 @@ def fact(check: Fact) -> Fact:
     return check
 
 
+class Tables(Protocol):
+    """The tables and views of a store's database, bypassing the store."""
+
+    @property
+    def violations(self) -> tuple[type[Exception], ...]:
+        """The exceptions that `set_columns` raises if the database refuses."""
+        ...
+
+    async def set_columns(self, job_id: str, columns: Mapping[str, Any]) -> None:
+        """Set columns of one job's row.
+
+        Names are those of `Job`'s fields, and `error_code`, `error_message`, `error_group` (the
+        normalised message) and `ready` (whether a queued job is in its lane).
+        """
+        ...
+
+    async def shown_as_held(self, job_id: str) -> bool:
+        """Say whether the view for people shows the job as held."""
+        ...
+
+    async def kill_worker(self, worker_id: str) -> None:
+        """Register a worker in another process, and kill that process.
+
+        Return when the database knows that it has ended.
+        """
+        ...
+
+
 @dataclass(slots=True)
 class World:
     """A database used by one fact only.
@@ -45,18 +85,13 @@ class World:
     Args:
         store: a store that is open.
         open_second: open another handle on the same database; the creator of the world closes it.
-        set_columns: set columns of one job's row, by id, bypassing the store. Names are those of
-            `Job`'s fields, and `error_code`, `error_message`, `error_group` (the normalised
-            message) and `ready` (whether a queued job is in its lane; ignored by a store without
-            such a column).
-        violations: the exceptions that `set_columns` raises if the database refuses.
+        tables: the tables of that database.
         now: epoch seconds; a fact advances it with `pass_time`.
     """
 
     store: Store
     open_second: Callable[[], Awaitable[Store]]
-    set_columns: Callable[[str, Mapping[str, Any]], Awaitable[None]]
-    violations: tuple[type[Exception], ...]
+    tables: Tables
     now: float = 1_800_000_000.0
 
     def pass_time(self, seconds: float) -> None:
@@ -101,13 +136,27 @@ class World:
         (claim,) = await self.claim(1, worker)
         return claim
 
+    async def start(self, job_id: str, *, worker: str = "worker-1", **fields: Any) -> Claim:
+        """Enqueue and claim one job; nothing else may be claimable."""
+        await self.add(job_id, **fields)
+        claim = await self.claim_one(worker)
+        assert claim.job_id == job_id
+        return claim
+
+    async def extend(self, leases: Sequence[Lease], seconds: float = LEASE) -> Extended:
+        """Send one heartbeat for `leases`."""
+        return await self.store.heartbeats().extend(leases, seconds, now=self.now)
+
     async def finish(
         self, claim: Claim, outcome: Outcome, verdict: Verdict | None = None, **details: Any
     ) -> TickResult:
         """Report the outcome of one attempt and its verdict on the downstream."""
         report = None
         if verdict is not None and claim.permit is not None and claim.downstream is not None:
-            report = CallReport(claim.downstream, claim.permit, verdict)
+            retry = None
+            if claim.admission is Admission.TRIAL and isinstance(outcome, Retry):
+                retry = TrialRetry(claim.job_id, claim.lease.token, self.now + outcome.after)
+            report = CallReport(claim.downstream, claim.permit, verdict, retry=retry)
         return await self.store.tick(
             claim.lease.worker_id,
             [Finished(claim.lease, outcome, report=report, **details)],
@@ -116,10 +165,7 @@ class World:
 
     async def run(self, job_id: str, outcome: Outcome | None = None, **fields: Any) -> Job:
         """Enqueue, claim and finish one job; nothing else may be claimable."""
-        await self.add(job_id, **fields)
-        claim = await self.claim_one()
-        assert claim.job_id == job_id
-        await self.finish(claim, outcome or Completed('"done"'))
+        await self.finish(await self.start(job_id, **fields), outcome or Completed('"done"'))
         return await self.job(job_id)
 
     async def job(self, job_id: str) -> Job:
@@ -127,6 +173,16 @@ class World:
         job = await self.store.get(job_id, now=self.now)
         assert job is not None, f"there is no job {job_id}"
         return job
+
+    async def event_names(self, job_id: str) -> list[EventName]:
+        """Return what happened to a job, oldest first."""
+        return [event.name for event in await self.store.events(job_id)]
+
+    async def downstream(self, name: str = "gateway") -> DownstreamRecord:
+        """Return the record of a downstream that must exist."""
+        record = await self.store.downstream(name)
+        assert record is not None, f"there is no downstream {name}"
+        return record
 
     async def lane(self, kind: str = "work") -> LaneCounts:
         """Return the counts of the only lane of `kind`."""
@@ -145,7 +201,26 @@ class World:
         settings.setdefault("ramp_seconds", 0.0)
         await self.store.declare_downstreams([DownstreamSettings(name, **settings)], now=self.now)
 
+    async def open_gateway(self, waiting: int = 5, **settings: Any) -> None:
+        """Declare `gateway`, open its breaker, and enqueue `waiting` jobs."""
+        await self.declare(**settings)
+        claim = await self.start("first", downstream="gateway")
+        await self.finish(claim, Failed(BROKEN), Verdict.FAILURE)
+        for number in range(waiting):
+            await self.add(f"job-{number}", downstream="gateway")
+
 
 def ids(claims: Sequence[Claim]) -> list[str]:
     """Return the ids of `claims`, in order."""
     return [claim.job_id for claim in claims]
+
+
+@contextmanager
+def refusal(what: str, words: str = "") -> Iterator[None]:
+    """Require that the block raises a `ValueError` with `words` in it; `what` names the cause."""
+    try:
+        yield
+    except ValueError as error:
+        assert words in str(error), error  # noqa: PT017 - facts run without pytest
+    else:
+        raise AssertionError(f"{what} was accepted")

@@ -1,4 +1,4 @@
-"""Faults as data, and time that is only said to pass."""
+"""Faults as data, with a virtual clock."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Files whose conversions are killed, counted."""
+"""Counting the killed conversions of a file."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 
 def end(killings, file, reason):
-    """End a conversion for `reason`, None is well; return why it is refused in the end."""
+    """End a conversion with `reason` (None: success); return why the file is refused, if it is."""
     try:
         with killings.counted(file):
             if reason is not None:
@@ -27,7 +27,7 @@ def test_the_third_in_a_row_is_the_files_doing():
 
 
 @pytest.mark.parametrize("between", [None, Reason.DAMAGED, Reason.CRASHED])
-def test_a_conversion_that_comes_to_its_end_begins_the_count_anew(between):
+def test_a_finished_conversion_resets_the_count(between):
     killings = KillCounter()
     ends = [end(killings, "a", each) for each in (Reason.KILLED, Reason.KILLED, between)]
 
@@ -68,5 +68,5 @@ def test_no_more_files_are_remembered_than_there_is_room_for():
         (Reason.BUSY, False),
     ],
 )
-def test_only_what_the_file_is_to_blame_for_is_kept_as_an_answer(reason, kept):
+def test_only_failures_caused_by_the_file_are_cached(reason, kept):
     assert Rejection(reason).is_kept is kept

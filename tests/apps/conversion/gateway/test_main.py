@@ -1,4 +1,4 @@
-"""The command: how it starts, what it says, how it ends."""
+"""The command: start, output and end."""
 
 import json
 import signal
@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from tests.apps.conversion.gateway_process import Running, environment
 from tests.apps.conversion.pdf_writer import Text, document
-from tests.apps.conversion.running import Running, environment
 
 COMMAND = [sys.executable, "-m", "holdfast_conversion.gateway"]
 HELLO = document([Text(72, 700, "Hello")])
@@ -25,7 +25,7 @@ def run(*words, **extra):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_where_it_listens_converts_and_ends_cleanly(how):
+def test_it_prints_its_address_converts_and_ends_cleanly(how):
     with Running([*COMMAND, "--port", "0", "--children", "1"]) as running:
         assert running.announced == f"gateway: listening on http://127.0.0.1:{running.port}"
         assert running.convert(HELLO).status_code == 200
@@ -36,7 +36,7 @@ def test_it_says_where_it_listens_converts_and_ends_cleanly(how):
         assert len(children) == 1
 
 
-def test_a_second_one_on_the_same_port_says_so_in_one_line(gateway):
+def test_a_second_one_on_the_same_port_is_an_error_of_one_line(gateway):
     done = run("--port", str(gateway.port))
     assert done.returncode == 1
     assert done.stderr == (f"gateway: port {gateway.port} is taken; choose another with --port\n")
@@ -72,7 +72,7 @@ def test_the_size_is_a_setting_and_faults_can_be_asked_for_by_command():
         assert done.stderr == "gateway: share must be a number from 0 to 1\n"
 
 
-def test_a_gateway_without_faults_says_how_to_have_them(gateway):
+def test_the_error_of_a_gateway_without_faults_has_advice(gateway):
     done = run("chaos", "fail", "--port", str(gateway.port))
     assert done.returncode == 1
     assert done.stderr == "gateway: this gateway was not started with --chaos\n"

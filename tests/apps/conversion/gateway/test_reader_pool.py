@@ -1,4 +1,4 @@
-"""Children under attack by files, limits and signals: the server stays, the file is answered."""
+"""Hostile files, limits and signals: the server keeps running, and every file gets an answer."""
 
 import os
 import signal
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
-from tests.apps.conversion.hostile import BUILDERS, decompression_bomb, endless_pages
+from tests.apps.conversion.gateway_process import ticks
+from tests.apps.conversion.hostile_pdfs import BUILDERS, decompression_bomb, endless_pages
 from tests.apps.conversion.pdf_writer import Text, document, paragraph
-from tests.apps.conversion.running import ticks
 from tests.support.processes import is_alive
 
 HELLO = document([Text(72, 700, "Hello")])
@@ -19,7 +19,7 @@ ANSWERS = {200, 400, 413}
 
 
 def until(fact):
-    """Ask again and again until the answer is true."""
+    """Poll until the answer is true."""
     give_up = time.monotonic() + 60
     while not fact():
         assert time.monotonic() < give_up
@@ -31,7 +31,7 @@ def code_of(answer):
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_a_hostile_pdf_gets_an_answer_and_harms_nobody(gateway, name):
+def test_a_hostile_pdf_gets_an_answer_and_does_no_harm(gateway, name):
     answer = gateway.convert(BUILDERS[name](), "layout")
     assert answer.status_code in ANSWERS, answer.text
     if answer.status_code == 200:
@@ -44,7 +44,7 @@ def test_a_hostile_pdf_gets_an_answer_and_harms_nobody(gateway, name):
 @pytest.mark.parametrize(
     "name", ["locked", "only_a_header", "header_and_noise", "no_pages", "not_even_a_catalog"]
 )
-def test_what_cannot_be_read_is_said(gateway, name):
+def test_an_unreadable_pdf_is_reported(gateway, name):
     assert code_of(gateway.convert(BUILDERS[name]())) == (400, "PARSE_ERROR")
 
 
@@ -71,7 +71,7 @@ def test_memory_is_bounded(start_gateway):
     assert tight.convert(HELLO).status_code == 200
 
 
-def test_a_child_that_stands_still_is_ended_and_the_caller_may_try_again(start_gateway):
+def test_a_hanging_child_is_ended_and_the_caller_may_retry(start_gateway):
     one = start_gateway({"children": 1}, {"wall_seconds": 1.5})
     (child,) = one.children()
     os.kill(child, signal.SIGSTOP)
@@ -79,12 +79,12 @@ def test_a_child_that_stands_still_is_ended_and_the_caller_may_try_again(start_g
     assert code_of(answer) == (503, "GW_TIMEOUT")
     assert "retry-after" in answer.headers
     until(lambda: not is_alive(child))
-    # The next child has to start within the time that one may take.
+    # The next child must start within the start timeout.
     until(lambda: one.convert(HELLO).status_code == 200)
 
 
 def killed(killing, number, **headers):
-    """Send the one child a signal while it converts a long file; return the answer to that."""
+    """Send the only child a signal while it converts a long file; return the answer."""
     (child,) = killing.children()
     at_rest = ticks(child)
     answers = []
@@ -92,7 +92,7 @@ def killed(killing, number, **headers):
         target=lambda: answers.append(killing.convert(LONG, "layout", **headers))
     )
     asking.start()
-    # One that is not busy yet may not have taken the file, and then another does.
+    # A child that is not busy may not have taken the file; then another one does.
     while ticks(child) < at_rest + 5:
         time.sleep(0.005)
     os.kill(child, number)
@@ -129,7 +129,7 @@ def test_a_file_whose_child_is_killed_again_and_again_is_refused_until_it_is_not
     assert one.convert(LONG, "layout", **key).status_code == 200
 
 
-def test_a_crash_is_tried_again_for_who_asks_again(killing):
+def test_a_crash_is_not_cached_for_the_next_request(killing):
     key = {"idempotency_key": "crashed"}
 
     assert code_of(killed(killing, signal.SIGSEGV, **key)) == (400, "PARSE_ERROR")
@@ -141,7 +141,7 @@ LONG = document(*[paragraph(40, 780, ["words to take time with, and more"] * 60,
 
 @pytest.fixture(scope="module")
 def killing():
-    from tests.apps.conversion.running import start
+    from tests.apps.conversion.gateway_process import start
 
     with start({"children": 1}, {}) as running:
         yield running

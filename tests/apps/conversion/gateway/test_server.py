@@ -60,11 +60,11 @@ def test_the_children_are_confined(gateway):
         (locked(), 400, "PARSE_ERROR"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_a_reason(gateway, body, status, code):
+def test_an_unreadable_pdf_is_refused_with_a_reason(gateway, body, status, code):
     assert error_of(gateway.convert(body)) == (status, code)
 
 
-def test_a_locked_pdf_is_told_apart_from_a_damaged_one(gateway):
+def test_a_locked_pdf_is_distinguished_from_a_damaged_one(gateway):
     assert "password" in gateway.convert(locked()).json()["error"]["message"]
 
 
@@ -115,7 +115,7 @@ def test_the_api_describes_itself(gateway):
 
 
 def talk(gateway, data, *, half_close=False):
-    """Send bytes as they are and return all that comes back until the connection ends."""
+    """Send raw bytes and return everything received until the connection ends."""
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=20) as connection:
         connection.sendall(data)
         if half_close:
@@ -161,7 +161,7 @@ def test_a_body_that_is_cut_off_leaves_nothing_behind(gateway):
 
 
 def scratch_files(gateway):
-    """Count the files without a name that the server holds open."""
+    """Count the deleted files that the server has open."""
     names = []
     for entry in Path(f"/proc/{gateway.process.pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -169,7 +169,7 @@ def scratch_files(gateway):
     return sum("(deleted)" in name for name in names)
 
 
-def test_a_body_that_stands_still_is_given_up(gateway):
+def test_a_stalled_body_is_given_up(gateway):
     back = talk(gateway, head("Content-Length: 5000") + HELLO[:400])
     assert back.startswith(b"HTTP/1.1 408 ")
     assert b'"TIMEOUT"' in back
@@ -240,7 +240,7 @@ def test_twenty_requests_with_one_key_at_once_are_one_conversion(gateway):
     assert gateway.health()["converted"] == before + 1
 
 
-def test_a_result_that_nobody_waited_for_is_there_for_the_next_try(start_gateway):
+def test_a_result_whose_caller_left_is_kept_for_the_next_try(start_gateway):
     one = start_gateway({"children": 1})
     body = long_document(15)
     request = head(f"Content-Length: {len(body)}", "Idempotency-Key: gone") + body
@@ -265,7 +265,7 @@ def test_many_at_once_all_get_their_own_answer(gateway):
         assert f"<p>number {number}</p>" in answer.text
 
 
-def test_an_overloaded_gateway_says_when_to_come_back(start_gateway):
+def test_an_overloaded_gateway_sends_a_retry_after(start_gateway):
     small = start_gateway({"children": 1, "most_requests": 2})
     body, gate, answers = long_document(30), threading.Barrier(6), []
 

@@ -1,8 +1,8 @@
 """The service's part of the front page, as the server renders it."""
 
 import pytest
+from tests.http.live_server import Serving
 from tests.http.pages.page_reader import Looked
-from tests.http.serving import Serving
 
 from holdfast_conversion.app import Conversion
 from holdfast_conversion.pages import conversion_page
@@ -16,7 +16,7 @@ def serving(tmp_path):
         yield serving
 
 
-def test_a_newcomer_is_told_what_to_do(serving):
+def test_a_new_user_sees_what_to_do(serving):
     page = Looked(serving.client.get("/"))
 
     assert page.text("//h1") == "Convert PDFs to XML"
@@ -26,7 +26,7 @@ def test_a_newcomer_is_told_what_to_do(serving):
     assert page.text("//*[@id='sample']") == "Convert a sample"
 
 
-def test_each_mapping_says_what_it_gives(serving):
+def test_each_mapping_has_a_description(serving):
     page = Looked(serving.client.get("/"))
 
     mappings = dict(
@@ -49,7 +49,7 @@ def test_the_form_works_without_script(serving):
 
     assert (form.get("method"), form.get("action")) == ("post", "/upload")
     assert form.get("enctype") == "multipart/form-data"
-    # A form without script sends what one upload may have: one file.
+    # Without JavaScript a form sends one file.
     assert form.xpath(".//input[@type='file']/@name") == ["file"]
     assert form.xpath(".//input[@type='file']/@multiple") == []
     assert form.xpath(".//button[not(@type)]")
@@ -69,7 +69,7 @@ def test_the_limits_are_those_of_the_settings(tmp_path):
     "seconds, said",
     [(86_400, "24 hours"), (604_800, "7 days"), (600, "10 minutes"), (90, "90 seconds")],
 )
-def test_how_long_results_are_kept_is_said_in_a_unit_that_fits(tmp_path, seconds, said):
+def test_the_retention_of_results_is_shown_in_a_suitable_unit(tmp_path, seconds, said):
     assert (
         conversion_page(ConversionSettings(tmp_path, artifact_ttl=seconds)).values["kept"] == said
     )

@@ -1,11 +1,11 @@
-"""The page's forms where no script runs: an upload, and the sample."""
+"""The page's forms without JavaScript: an upload, and the sample."""
 
 import errno
 
 import pytest
 from tests.apps.conversion.service import pdf
+from tests.http.live_server import Serving
 from tests.http.pages.page_reader import Looked
-from tests.http.serving import Serving
 
 from holdfast_conversion.app import Conversion
 from holdfast_conversion.service_settings import ConversionSettings
@@ -18,7 +18,7 @@ def serving(tmp_path):
     settings = ConversionSettings(
         files=tmp_path / "files", gateway_url="http://127.0.0.1:9", max_upload_bytes=LIMIT
     )
-    # A body that is no upload may have a kilobyte.
+    # Other bodies than uploads are limited to a kilobyte.
     with Serving(tmp_path, served=Conversion(settings), body_bytes=1000) as serving:
         yield serving
 
@@ -39,7 +39,7 @@ def shown(serving, answer, client=None):
     return page.text("//*[@id='toast']"), page.texts("//ul[@id='rows']/li")
 
 
-def test_a_file_is_taken_in_and_the_page_comes_back_with_its_row(serving):
+def test_a_file_is_accepted_and_the_page_shows_its_row(serving):
     note, rows = shown(serving, upload(serving, pdf("by form") + b" " * 5000, "my file.pdf"))
 
     assert note.startswith("Uploaded.")
@@ -49,7 +49,7 @@ def test_a_file_is_taken_in_and_the_page_comes_back_with_its_row(serving):
     assert len(names(serving)) == 1
 
 
-def test_the_same_file_again_is_said_to_be_there(serving):
+def test_the_same_file_again_is_reported_as_existing(serving):
     upload(serving, pdf("again"))
 
     note, rows = shown(serving, upload(serving, pdf("again")))
@@ -77,7 +77,7 @@ def test_the_same_file_again_is_said_to_be_there(serving):
         ),
     ],
 )
-def test_a_refused_file_is_a_row_that_says_why(serving, content, fields, note, line):
+def test_a_refused_file_is_a_row_with_the_reason(serving, content, fields, note, line):
     told, rows = shown(serving, upload(serving, content, **fields))
 
     assert note in told
@@ -87,7 +87,7 @@ def test_a_refused_file_is_a_row_that_says_why(serving, content, fields, note, l
     assert names(serving) == []
 
 
-def test_what_is_no_form_is_refused_and_leaves_no_row(serving):
+def test_a_body_that_is_not_a_form_is_refused_and_leaves_no_row(serving):
     answer = serving.client.post("/upload", content=b"x" * 5000)
 
     note, rows = shown(serving, answer)
@@ -96,7 +96,7 @@ def test_what_is_no_form_is_refused_and_leaves_no_row(serving):
     assert rows == []
 
 
-def test_a_disk_that_fails_is_said_so(serving, monkeypatch):
+def test_a_failing_disk_is_reported(serving, monkeypatch):
     def broken(*_):
         raise OSError(errno.EIO, "broken", "/a/secret/path")
 
@@ -115,7 +115,7 @@ def test_a_form_of_another_site_takes_nothing_in(serving):
     assert names(serving) == []
 
 
-def test_a_file_belongs_to_who_has_sent_it(serving):
+def test_a_file_belongs_to_its_uploader(serving):
     stranger = serving.browser()
     stranger.get("/")
 
@@ -135,7 +135,7 @@ def test_each_sample_is_another_file(serving):
     assert all("sample-" in row and "metadata" in row for row in rows)
 
 
-def test_a_script_is_told_what_became_of_its_sample(serving, monkeypatch):
+def test_a_script_gets_the_outcome_of_its_sample(serving, monkeypatch):
     json = {"accept": "application/json"}
     answer = serving.client.post("/sample", headers=json, data={"mapping": "text"})
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 from holdfast_conversion.pages.sample import sample_pdf
 
 
-def test_the_gateway_reads_what_the_sample_says(gateway):
+def test_the_gateway_reads_the_text_of_the_sample(gateway):
     answer = gateway.convert(sample_pdf("ab(c)\\1"), "text")
 
     assert answer.status_code == 200

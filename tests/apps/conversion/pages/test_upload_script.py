@@ -1,10 +1,10 @@
-"""The page's own script in a real browser, where the server cannot do what it is asked for."""
+"""The page's script in a real browser, when the server fails."""
 
 import errno
 
 import pytest
 from playwright.sync_api import expect
-from tests.http.serving import Serving
+from tests.http.live_server import Serving
 from tests.support.browser import chromium
 
 from holdfast_conversion.app import Conversion
@@ -14,7 +14,7 @@ LONG = 40_000
 """Milliseconds that a machine may take for what happens at once on a quick one."""
 
 
-# It ends with this file: while Playwright runs, no other test can have an event loop.
+# Module scope: while Playwright runs, no other test of its thread can have an event loop.
 @pytest.fixture(scope="module")
 def browser():
     with chromium() as found:
@@ -32,7 +32,7 @@ def serving(tmp_path):
 
 @pytest.fixture
 def page(browser, serving):
-    """The front page; an error that no script has caught fails the test."""
+    """The front page; an uncaught JavaScript error fails the test."""
     page, uncaught = browser.new_page(), []
     page.on("pageerror", lambda error: uncaught.append(str(error)))
     page.goto(serving.url)
@@ -49,7 +49,7 @@ def expect_toast(page, words):
     expect(page.locator("#toast")).to_contain_text(words, timeout=LONG)
 
 
-def test_a_sample_that_never_reaches_the_server_is_said_so(page):
+def test_a_sample_that_does_not_reach_the_server_is_reported(page):
     page.route("**/sample", lambda route: route.abort("connectionrefused"))
 
     ask_for_a_sample(page)
@@ -57,7 +57,7 @@ def test_a_sample_that_never_reaches_the_server_is_said_so(page):
     expect_toast(page, "The connection was lost")
 
 
-def test_a_sample_that_is_refused_says_why(page, monkeypatch):
+def test_a_refused_sample_shows_the_reason(page, monkeypatch):
     def broken(*_):
         raise OSError(errno.EIO, "broken", "/a/secret/path")
 
@@ -68,7 +68,7 @@ def test_a_sample_that_is_refused_says_why(page, monkeypatch):
     expect_toast(page, "The file could not be read or stored.")
 
 
-def test_a_sample_too_many_says_so_and_the_first_has_its_row(page):
+def test_a_sample_beyond_the_limit_shows_a_message_and_the_first_has_its_row(page):
     ask_for_a_sample(page)
     expect(page.locator("#rows > li")).to_have_count(1, timeout=LONG)
     expect(page.locator("#rows")).to_contain_text("sample-")
@@ -79,7 +79,7 @@ def test_a_sample_too_many_says_so_and_the_first_has_its_row(page):
     expect(page.locator("#rows > li")).to_have_count(1)
 
 
-def test_an_answer_that_nobody_can_read_is_said_in_our_own_words(page):
+def test_an_unreadable_answer_has_a_readable_message(page):
     page.route("**/sample", lambda route: route.fulfill(status=502, body="<html>"))
 
     ask_for_a_sample(page)

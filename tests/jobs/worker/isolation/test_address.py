@@ -35,12 +35,12 @@ def test_a_kind_is_found_by_its_module():
 def test_a_kind_is_found_as_itself_by_its_function_and_by_its_app():
     for value in (PID, isolated.pid, isolated.app):
         assert find_in({"x": 1, "a class": object, "it": value}, "apart.pid") is PID
-    assert find_in({"app": isolated.app, "pid": isolated.pid}, "apart.nobody") is None
+    assert find_in({"app": isolated.app, "pid": isolated.pid}, "apart.unknown") is None
 
 
-def test_a_module_without_the_kind_says_so():
+def test_a_module_without_the_kind_is_an_error():
     with pytest.raises(LookupError, match="does not declare"):
-        load_kind(Address("apart.nobody", "tests.support.isolated"))
+        load_kind(Address("apart.unknown", "tests.support.isolated"))
 
 
 def test_a_kind_of_a_program_that_runs_as_a_module_is_found_by_that_name(monkeypatch):
@@ -64,7 +64,7 @@ def test_a_kind_of_a_script_is_found_by_its_path(monkeypatch, tmp_path):
     assert load_kind(address).name == "apart.pid"
 
 
-def test_what_was_typed_in_cannot_be_found(monkeypatch):
+def test_code_from_a_prompt_cannot_be_found(monkeypatch):
     kind = as_main(monkeypatch)
     with pytest.raises(ValueError, match="put it in a file"):
         address_of(kind)

@@ -57,20 +57,20 @@ def test_a_handler_can_ask_for_its_time_without_its_context():
 @pytest.mark.parametrize(
     "what, code", [("permanent", "PARSE_ERROR"), ("later", "GW_UNAVAILABLE"), ("exit", "UNKNOWN")]
 )
-def test_what_a_handler_raises_is_told(what, code):
+def test_the_error_of_a_handler_is_sent_to_the_parent(what, code):
     with serving(isolated.fail) as parent:
         ask(parent, json.dumps(what))
         kind, body = receive(parent)
         assert (kind, load_failure(body).diagnosis.code) == (FrameKind.ERROR, code)
 
 
-def test_arguments_that_do_not_fit_are_told():
+def test_invalid_arguments_are_reported():
     with serving(isolated.shout) as parent:
         ask(parent, '"x"')
         assert load_failure(receive(parent)[1]).diagnosis.code == "VALIDATION_ERROR"
 
 
-def test_an_answer_that_is_too_large_is_told():
+def test_an_answer_that_is_too_large_is_reported():
     with serving(isolated.shout, output_bytes=20) as parent:
         ask(parent, "10")
         assert receive(parent) == (FrameKind.ANSWER, '"xxxxxxxxxx"')
@@ -78,7 +78,7 @@ def test_an_answer_that_is_too_large_is_told():
         assert load_failure(receive(parent)[1]).diagnosis.code == "TOO_LARGE"
 
 
-def test_want_of_memory_is_told(monkeypatch):
+def test_running_out_of_memory_is_reported(monkeypatch):
     def hog(ctx):
         raise MemoryError
 
@@ -113,16 +113,16 @@ def test_an_existing_answer_is_asked_for_first():
         assert receive(parent) == (FrameKind.ANSWER, '"from before"')
 
 
-def test_of_much_progress_little_is_sent_and_the_last_word_always():
+def test_frequent_progress_is_thinned_out_and_the_last_update_always_sent():
     with serving(isolated.chatter) as parent:
         ask(parent, "5000")
-        words = []
-        while not words or words[-1] != [1.0, "the last"]:
-            kind, word = receive(parent)
+        updates = []
+        while not updates or updates[-1] != [1.0, "the last"]:
+            kind, update = receive(parent)
             assert kind is FrameKind.PROGRESS
-            words.append(word)
-        assert words[0] == [0.0, "step 0"]
-        assert len(words) < 1000
+            updates.append(update)
+        assert updates[0] == [0.0, "step 0"]
+        assert len(updates) < 1000
         parent.sendall(pack(FrameKind.CANCEL, "requested"))
         assert receive(parent)[0] is FrameKind.ANSWER
 

@@ -1,4 +1,4 @@
-"""Child processes: limits, deaths, progress, cancelling, and being used again."""
+"""Child processes: limits, deaths, progress, cancellation and reuse."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ LIMITS = ChildLimits(memory_bytes=512 * MEGABYTE, cpu_seconds=1, output_bytes=10
 
 
 def app_of(*jobs):
-    """Return what a rig asks of an app, with only these jobs: no other children are warmed."""
+    """Return an app of only these jobs, so that no other children are started."""
     return SimpleNamespace(kinds=tuple(job.kind for job in jobs))
 
 
@@ -57,7 +57,7 @@ def test_children_are_used_again_and_end_with_the_worker(tmp_path):
             await it.enqueue(isolated.pid, *(f"j{n}" for n in range(5)))
             await it.run()
             pids = {(await it.store.get(f"j{n}")).result for n in range(5)}
-            assert len(pids) <= 2  # the warmed one, and one that was asked for before it was there
+            assert len(pids) <= 2  # the prepared child, and one requested before it was ready
             assert str(os.getpid()) not in pids
             await gone(*map(int, pids))
 
@@ -94,7 +94,7 @@ def test_arguments_attempt_and_key_reach_an_async_handler(tmp_path):
         ("refused", "retry", ErrorCode.GW_UNAVAILABLE, None),
     ],
 )
-def test_what_a_handler_raises_is_judged_as_in_the_worker(tmp_path, what, outcome, code, wait):
+def test_the_error_of_a_handler_is_classified_as_in_the_worker(tmp_path, what, outcome, code, wait):
     async def go():
         async with alone(tmp_path, isolated.fail) as it:
             await it.enqueue(isolated.fail, "j", arguments=f'"{what}"')
@@ -162,7 +162,7 @@ def test_processor_time_is_limited(tmp_path):
     asyncio.run(go())
 
 
-def test_a_timeout_kills_the_child_and_what_it_started(tmp_path):
+def test_a_timeout_kills_the_child_and_its_processes(tmp_path):
     async def go():
         async with alone(tmp_path, isolated.hang) as it:
             await it.enqueue(isolated.hang, "h", arguments=f'"{tmp_path / "pids"}"')
@@ -220,7 +220,7 @@ def test_a_request_to_cancel_crosses_the_pipe(tmp_path, kind):
     asyncio.run(go())
 
 
-def test_a_child_that_does_not_heed_the_shutdown_is_killed_and_its_job_handed_back(tmp_path):
+def test_a_child_that_ignores_the_shutdown_is_killed_and_its_job_released(tmp_path):
     async def go():
         path = tmp_path / "pid"
         async with alone(tmp_path, isolated.deaf, shutdown_seconds=0.4) as it:
@@ -233,7 +233,7 @@ def test_a_child_that_does_not_heed_the_shutdown_is_killed_and_its_job_handed_ba
     asyncio.run(go())
 
 
-def test_a_job_that_is_cut_while_its_child_starts_is_handed_back(tmp_path):
+def test_a_job_that_is_stopped_while_its_child_starts_is_released(tmp_path):
     async def go():
         async with alone(tmp_path, isolated.deaf) as it:
             await it.enqueue(isolated.deaf, "d", arguments='"unused"')
@@ -259,7 +259,7 @@ def test_an_existing_result_is_asked_for_in_the_child(tmp_path):
     asyncio.run(go())
 
 
-def test_idle_children_are_let_go(tmp_path):
+def test_idle_children_are_ended(tmp_path):
     async def go():
         child = ChildOptions(limits=LIMITS, idle_seconds=0.1)
         async with alone(tmp_path, isolated.pid, child=child) as it:

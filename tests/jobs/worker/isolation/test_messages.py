@@ -24,7 +24,7 @@ app = App("a")
 async def work(ctx): ...
 
 
-def test_a_claim_comes_through_but_for_its_permit():
+def test_a_claim_is_transmitted_without_its_permit():
     given = claim(owner="ann", meta="{}", deadline_at=5.0, arguments="[1]")
     assert load_claim(json.loads(json.dumps(dump_claim(given)))) == given
 
@@ -37,7 +37,7 @@ def test_a_claim_comes_through_but_for_its_permit():
         summarize(TimeoutError("slow"), work.kind, 0.0),
     ],
 )
-def test_a_trouble_comes_through(failure):
+def test_a_failure_is_transmitted(failure):
     assert load_failure(json.loads(json.dumps(dump_failure(failure)))) == failure
 
 
@@ -52,12 +52,12 @@ GOOD = dump_failure(of_code(ErrorCode.UNKNOWN, "x"))
         {**GOOD, "after": True},
     ],
 )  # fmt: skip
-def test_a_trouble_that_makes_no_sense_is_refused(fields):
+def test_a_malformed_failure_is_refused(fields):
     with pytest.raises(BrokenFrame):
         load_failure(fields)
 
 
-def test_what_a_trouble_says_is_cleaned():
+def test_the_text_of_a_failure_is_cleaned():
     read_back = load_failure({**GOOD, "message": "a\nb\0" + "x" * 9999, "status": "503"})
     assert read_back.message.startswith("a b")
     assert len(read_back.message) == 500

@@ -47,11 +47,11 @@ def serve(settings: GatewaySettings, clock: Clock | None = None) -> int:
     import uvicorn
 
     from holdfast.children import ChildFailed
-    from holdfast_conversion.gateway.listener import AnnouncingServer, Listener
+    from holdfast_conversion.gateway.listening_socket import AnnouncingServer, ListeningSocket
 
     clock = clock or SystemClock()
     try:
-        listener = Listener(settings.host, settings.port, clock)
+        listener = ListeningSocket(settings.host, settings.port, clock)
     except OSError as error:
         print(f"gateway: {_why_not(settings, error)}", file=sys.stderr)
         return EXIT_FAILED

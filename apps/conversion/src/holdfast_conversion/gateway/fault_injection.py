@@ -4,16 +4,11 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast import Clock
 from holdfast_conversion.gateway.chaos import Chaos, Fault, Mode
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _GARBAGE = b'<?xml version="1.0" encoding="UTF-8"?>\n<document><page number="1"><p>\x00\xff</p'
@@ -22,7 +17,7 @@ _GARBAGE = b'<?xml version="1.0" encoding="UTF-8"?>\n<document><page number="1">
 class FaultInjector:
     """An ASGI app that lets requests through to `app`, unless a fault is on."""
 
-    def __init__(self, app: AsgiApp, chaos: Chaos, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, chaos: Chaos, clock: Clock) -> None:
         self._app = app
         self._chaos = chaos
         self._clock = clock

@@ -9,7 +9,7 @@ MEBIBYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReaderLimits:
     """What one child process may use on one file.
 
     `memory_bytes` bounds its address space, `cpu_seconds` its computing time for one file and
@@ -48,4 +48,4 @@ class GatewaySettings:
     stall_seconds: float = 20.0
     keep_seconds: float = 600.0
     chaos: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: ReaderLimits = field(default_factory=ReaderLimits)

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from holdfast import Clock
 from holdfast_conversion.gateway.rejections import Reason, Rejection
@@ -13,7 +14,7 @@ _MOST_KEYS = 256
 _MOST_BYTES = 1024 * 1024 * 1024
 
 
-Work = Callable[[], Awaitable[ScratchFile]]
+Work = Callable[[], Coroutine[Any, Any, ScratchFile]]
 
 
 @dataclass(slots=True)
@@ -63,10 +64,7 @@ class IdempotencyCache:
         self._entries.clear()
 
     def _start(self, work: Work) -> "asyncio.Task[ScratchFile]":
-        async def run() -> ScratchFile:
-            return await work()
-
-        task = asyncio.create_task(run())
+        task = asyncio.create_task(work())
         self._loose.add(task)
         task.add_done_callback(self._done)
         return task

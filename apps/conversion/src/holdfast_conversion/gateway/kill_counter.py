@@ -28,7 +28,7 @@ class KillCounter:
         try:
             yield
         except Rejection as refusal:
-            if refusal.meaning.is_final:
+            if refusal.reason.is_final:
                 self._counts.pop(fingerprint, None)
             if refusal.reason is not Reason.KILLED:
                 raise

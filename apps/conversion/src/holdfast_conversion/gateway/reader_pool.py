@@ -25,7 +25,7 @@ from holdfast.children import (
     NoChildFree,
 )
 from holdfast_conversion.gateway.formats import Mapping
-from holdfast_conversion.gateway.gateway_settings import Limits
+from holdfast_conversion.gateway.gateway_settings import ReaderLimits
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 _START_SECONDS = 60.0
@@ -58,7 +58,7 @@ _DEATHS = {
 class ReaderPool:
     """Keep `size` children ready that read PDFs. Use it as an async context manager."""
 
-    def __init__(self, size: int, limits: Limits, clock: Clock) -> None:
+    def __init__(self, size: int, limits: ReaderLimits, clock: Clock) -> None:
         self._limits = limits
         self.pool = ChildPool(_spec(limits), clock, size=size, wait_seconds=limits.wall_seconds)
         self.given = 0
@@ -104,7 +104,7 @@ class ReaderPool:
             raise Rejection(Reason.OUTPUT_TOO_LARGE)
 
 
-def _spec(limits: Limits) -> ChildSpec:
+def _spec(limits: ReaderLimits) -> ChildSpec:
     return ChildSpec(
         "holdfast_conversion.gateway.reader_process:load",
         asdict(limits.caps),
@@ -125,10 +125,10 @@ def _answer(kind: FrameKind, body: Any) -> tuple[Reason | None, str]:
     """Return why a child refused a file, None where it did not, and what it says of it."""
     try:
         fields: Any = json.loads(body) if kind is FrameKind.ANSWER else None
-        reason = None if fields["reason"] is None else Reason(fields["reason"])
+        reason = None if fields["reason"] is None else Reason[fields["reason"]]
         detail = str(fields.get("detail", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise BrokenFrame("an answer that cannot be read") from None
     if reason is not None and reason not in _FROM_CHILD:
-        raise BrokenFrame(f"a reason that is not a child's: {reason}")
+        raise BrokenFrame(f"a reason that is not a child's: {reason.name}")
     return reason, detail

@@ -14,7 +14,7 @@ from holdfast_conversion.gateway.formats import Caps, Mapping
 from holdfast_conversion.gateway.reading.mappings import convert_into
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 
-_NO_MEMORY = json.dumps({"reason": Reason.OUT_OF_MEMORY})
+_NO_MEMORY = json.dumps({"reason": Reason.OUT_OF_MEMORY.name})
 """Made beforehand: when it is needed there is no memory to make it."""
 
 _SAMPLE = b"""%PDF-1.4
@@ -55,15 +55,18 @@ def _answer(message: dict[str, Any], descriptors: list[int], caps: Caps) -> str:
         _convert(source, Mapping(message["mapping"]), target, caps)
         return '{"reason": null}'
     except Rejection as refusal:
-        return json.dumps({"reason": refusal.reason, "detail": refusal.detail[:200]})
+        return _refused(refusal.reason, refusal.detail)
     except MemoryError:
         return _NO_MEMORY
     except OSError as error:
-        return json.dumps({"reason": Reason.STORAGE, "detail": str(error.strerror)})
+        return _refused(Reason.STORAGE, str(error.strerror))
     except Exception as error:
         # A bug of ours met this file: reject the file, and let the log name the error.
-        detail = f"{type(error).__name__}: {error}"[:200]
-        return json.dumps({"reason": Reason.CRASHED, "detail": detail})
+        return _refused(Reason.CRASHED, f"{type(error).__name__}: {error}")
+
+
+def _refused(reason: Reason, detail: str) -> str:
+    return json.dumps({"reason": reason.name, "detail": detail[:200]})
 
 
 def _convert(source: int, mapping: Mapping, target: int, caps: Caps) -> None:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 
 from holdfast_conversion.gateway.formats import MAGIC_WITHIN, check_magic
 from holdfast_conversion.gateway.rejections import Reason, Rejection
@@ -18,6 +18,12 @@ class Upload:
 
     file: ScratchFile
     sha256: str
+
+
+def declared_length(request: Request) -> int | None:
+    """Return the Content-Length in bytes; None where there is none that can be read."""
+    text = request.headers.get("content-length", "")
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 async def receive(

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Header, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from holdfast import Clock, ErrorCode
@@ -22,7 +23,7 @@ from holdfast_conversion.gateway.formats import Mapping
 from holdfast_conversion.gateway.gateway_settings import GatewaySettings
 from holdfast_conversion.gateway.idempotency_cache import IdempotencyCache
 from holdfast_conversion.gateway.kill_counter import KillCounter
-from holdfast_conversion.gateway.listener import Listener
+from holdfast_conversion.gateway.listening_socket import ListeningSocket
 from holdfast_conversion.gateway.reader_pool import ReaderPool
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 from holdfast_conversion.gateway.scratch import ScratchFile
@@ -34,39 +35,33 @@ _RETRY_AFTER = "2"
 _LONGEST_KEY = 255
 _LONGEST_COMMAND = 4096
 
+
+class Problem(BaseModel):
+    """What went wrong, by code, and in one line for people."""
+
+    code: Annotated[str, Field(json_schema_extra={"enum": list(ALL_ERRORS)})]
+    message: str
+
+
+class ErrorBody(BaseModel):
+    """The body of every refusal."""
+
+    error: Problem
+
+
 _BODY = {
     "requestBody": {
         "required": True,
         "content": {"application/pdf": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
-_ERROR = {
-    "description": "Refused; the message says why.",
-    "content": {
-        "application/json": {
-            "schema": {
-                "type": "object",
-                "required": ["error"],
-                "properties": {
-                    "error": {
-                        "type": "object",
-                        "required": ["code", "message"],
-                        "properties": {
-                            "code": {"type": "string", "enum": list(ALL_ERRORS)},
-                            "message": {"type": "string"},
-                        },
-                    }
-                },
-            }
-        }
-    },
-}
+_REFUSED = {"model": ErrorBody, "description": "Refused; the message says why."}
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The XML.",
         "content": {"application/xml": {"schema": {"type": "string"}}},
     },
-    **dict.fromkeys((400, 406, 408, 413, 415, 422, 500, 503), _ERROR),
+    **dict.fromkeys((400, 406, 408, 413, 415, 422, 500, 503), _REFUSED),
 }
 
 
@@ -106,7 +101,7 @@ class Gateway:
         with self.place():
             body = await request_body.receive(
                 request.stream(),
-                declared=_declared(request),
+                declared=request_body.declared_length(request),
                 most_bytes=self.settings.max_upload_bytes,
                 stall_seconds=self.settings.stall_seconds,
             )
@@ -125,7 +120,7 @@ class Gateway:
 
 
 def create_app(
-    settings: GatewaySettings, clock: Clock, listener: Listener, rng: random.Random
+    settings: GatewaySettings, clock: Clock, listener: ListeningSocket, rng: random.Random
 ) -> Any:
     """Return the ASGI app; its children start and end with it."""
     chaos = Chaos(clock, rng)
@@ -248,22 +243,16 @@ def _check_headers(request: Request, key: str | None) -> None:
         raise Rejection(Reason.BAD_KEY)
 
 
-def _declared(request: Request) -> int | None:
-    text = request.headers.get("content-length", "")
-    return int(text) if text.isascii() and text.isdigit() else None
-
-
 # -- errors ----------------------------------------------------------------------------------------
 
 
 async def _answer_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, Rejection)
-    meaning = error.meaning
+    reason = error.reason
     _log.info("%s %s: %s", request.method, request.url.path, error)
-    headers = {"retry-after": _RETRY_AFTER} if meaning.status == 503 else {}
-    return DisconnectingResponse(
-        meaning.status, _body(meaning.code, meaning.message), headers, request
-    )
+    headers = {"retry-after": _RETRY_AFTER} if reason.status == 503 else {}
+    body = _body(reason.code, reason.message)
+    return DisconnectingResponse(reason.status, body, headers, request)
 
 
 async def _answer_http(_: Request, error: Exception) -> Response:

@@ -27,7 +27,7 @@ document.addEventListener("holdfast:say", ({ detail: { text, aloud } }) => say(t
 
 // -- time -----------------------------------------------------------------------------------------
 
-// Seconds that the server's clock is ahead of this machine's, known anew with every answer.
+// Seconds by which the server's clock is ahead of this machine's, updated with every answer.
 let ahead = 0;
 const serverNow = () => Date.now() / 1000 + ahead;
 
@@ -65,7 +65,7 @@ function tick() {
   }
   for (const node of document.querySelectorAll("time[data-ago]"))
     write(node, ago(serverNow() - Number(node.dataset.ago)));
-  // A job whose time has come may be held from then on, and nothing on the stream says so.
+  // A job that becomes due may be held from then on, and the stream has no event for that.
   if (!due || Date.now() - askedAt < DUE_MS) return;
   askedAt = Date.now();
   refresh();
@@ -155,7 +155,7 @@ function poll() {
   // A stream may be dead without having ended, so even one that is open is not relied on.
   if (connected && beat % 12) return;
   refresh();
-  // The extension comes back by itself to a stream that was open once, and not to one that never was.
+  // The extension reconnects a stream that was open before, but not one that never was.
   if (!connected && !live._htmx?.sse && beat % 6 === 0) htmx.process(live, true);
 }
 
@@ -164,17 +164,17 @@ function poll() {
 const looks = new Map();
 
 function noteLooks(aloud) {
-  const news = [];
+  const changes = [];
   for (const row of document.querySelectorAll("#board .row[data-look][id]")) {
     const { look } = row.dataset;
     if (looks.get(row.id) === look) continue;
     looks.set(row.id, look);
     if (["done", "failed", "held"].includes(look))
-      news.push(`${row.querySelector("bdi").textContent}: ${row.querySelector(".status").textContent}`);
+      changes.push(`${row.querySelector("bdi").textContent}: ${row.querySelector(".status").textContent}`);
   }
-  if (!aloud || !news.length) return;
-  const more = news.length > 3 ? `, and ${news.length - 3} more` : "";
-  say(news.slice(0, 3).join(", ") + more);
+  if (!aloud || !changes.length) return;
+  const more = changes.length > 3 ? `, and ${changes.length - 3} more` : "";
+  say(changes.slice(0, 3).join(", ") + more);
 }
 
 // Where the keyboard is: in which row, and in which place that row stands.
@@ -266,7 +266,7 @@ byId("pause").addEventListener("click", () => pause(!paused));
 showTheme(document.documentElement.dataset.theme);
 if (byId("toast").textContent) {
   say(byId("toast").textContent, true);
-  // A note was for once: it does not come back with the page.
+  // A note is shown once, not again when the page is restored.
   const url = new URL(location.href);
   url.searchParams.delete("note");
   history.replaceState(history.state, "", url);

@@ -1,5 +1,5 @@
--- The second half of a worker's tick: promote jobs that are due, find the lanes with ready jobs,
--- claim from them in turn.
+-- The second half of a worker's tick: promote jobs that are due, find lanes with ready jobs, claim from
+-- them in turn.
 
 -- Let jobs that are due become ready; return when the next one is.
 CREATE OR REPLACE FUNCTION holdfast.promote(t double precision) RETURNS double precision
@@ -25,235 +25,234 @@ BEGIN
         RETURNING lane
     )
     INSERT INTO holdfast.counter_deltas (delta, family, a, b)
-    SELECT place.sign * n, 'lane', lane, place.name
+    SELECT sign * n, 'lane', lane, counter
     FROM (SELECT lane, count(*) AS n FROM moved GROUP BY lane) AS by_lane
-    CROSS JOIN (VALUES (-1, 'scheduled'), (1, 'ready')) AS place (sign, name);
+    CROSS JOIN (VALUES (-1, 'scheduled'), (1, 'ready')) AS changes (sign, counter);
     RETURN (SELECT min(ready_at) FROM holdfast.jobs WHERE status = 'queued' AND NOT ready);
 END
 $$;
 
--- The lanes of some queues and kinds with ready jobs, by a loose index scan: its cost depends on the
--- number of lanes, not of jobs. It runs backwards, because the entries at the front of a lane may be
--- of claimed jobs that are not vacuumed yet.
--- stance: free, may be claimed from at once; held, not now; check, a limit or a breaker decides.
-CREATE OR REPLACE FUNCTION holdfast.waiting_lanes(p_queues text[], p_kinds text[], t double precision)
-RETURNS TABLE (
-    lane integer, queue text, downstream text, kind text, generation bigint,
-    open_until double precision, stance text
-)
-LANGUAGE sql STABLE AS $$
-    WITH RECURSIVE lane_list (lane) AS (
-        (
-            SELECT jobs.lane
-            FROM holdfast.jobs
-            WHERE jobs.ready
-            ORDER BY jobs.lane DESC, jobs.priority, jobs.ready_at DESC, jobs.seq DESC
-            LIMIT 1
-        )
-        UNION ALL
-        SELECT (
-            SELECT jobs.lane
-            FROM holdfast.jobs
-            WHERE jobs.ready AND jobs.lane < lane_list.lane
-            ORDER BY jobs.lane DESC, jobs.priority, jobs.ready_at DESC, jobs.seq DESC
-            LIMIT 1
-        )
-        FROM lane_list
-        WHERE lane_list.lane IS NOT NULL
-    )
-    SELECT
-        lanes.id, lanes.queue, lanes.downstream, lanes.kind, downstreams.generation,
-        downstreams.open_until,
-        CASE
-            WHEN downstreams.name IS NULL THEN 'free'
-            WHEN downstreams.state = 'OPEN' AND (
-                downstreams.open_until IS NULL
-                OR (downstreams.holds AND downstreams.open_until > t)
-            ) THEN 'held'
-            WHEN downstreams.state = 'CLOSED'
-                AND NOT downstreams.needs_check
-                AND coalesce(downstreams.ramp_until, 0) <= t THEN 'free'
-            ELSE 'check'
-        END
-    FROM lane_list
-    JOIN holdfast.lanes ON lanes.id = lane_list.lane
-    LEFT JOIN holdfast.downstreams ON downstreams.name = lanes.downstream
-    WHERE lanes.queue = ANY (p_queues) AND lanes.kind = ANY (p_kinds)
-$$;
-
--- Share `p_limit` jobs among lanes: an equal share for every (queue, downstream), within it by
--- priority and time over all its kinds, beginning after the lane `p_after` that was served last.
--- Reads no more jobs of a lane than its share; call it again for what some lanes leave over.
-CREATE OR REPLACE FUNCTION holdfast.share_out(p_lanes integer[], p_limit integer, p_after integer)
-RETURNS TABLE (lane integer, quota integer)
-LANGUAGE sql STABLE AS $$
-    WITH wanted AS MATERIALIZED (
-        SELECT
-            lanes.id,
-            dense_rank() OVER (ORDER BY lanes.queue, lanes.downstream) AS family
-        FROM unnest(p_lanes) AS given (id)
-        JOIN holdfast.lanes ON lanes.id = given.id
-    ), share AS MATERIALIZED (
-        SELECT greatest(1, p_limit / greatest(1, max(family)::integer)) AS size FROM wanted
-    ), ranked AS (
-        SELECT wanted.id, row_number() OVER (
-            PARTITION BY wanted.family ORDER BY head.priority DESC, head.ready_at, head.seq
-        ) AS place
-        FROM wanted
-        CROSS JOIN LATERAL (
-            SELECT jobs.priority, jobs.ready_at, jobs.seq
-            FROM holdfast.jobs
-            WHERE jobs.ready AND jobs.lane = wanted.id
-            ORDER BY jobs.priority DESC, jobs.ready_at, jobs.seq
-            LIMIT (SELECT size FROM share)
-        ) AS head
-    ), chosen AS (
-        SELECT ranked.id
-        FROM ranked
-        WHERE ranked.place <= (SELECT size FROM share)
-        ORDER BY ranked.place, ranked.id <= p_after, ranked.id
-        LIMIT p_limit
-    )
-    SELECT chosen.id, count(*)::integer FROM chosen GROUP BY chosen.id
-$$;
-
--- Claim up to `quota` ready jobs of each lane, with permits of `generation`; at most 10000 in all, for
--- they share a page of history.
-CREATE OR REPLACE FUNCTION holdfast.take(
+-- Claim up to `p_limit` jobs from lanes that may be claimed from at once: an equal share from every
+-- family, the rest from families with more jobs. Returns one line per page of jobs.
+CREATE OR REPLACE FUNCTION holdfast.claim_from(
     p_worker text,
+    p_request holdfast.claim_request,
     p_lanes integer[],
-    p_quotas integer[],
+    p_families integer[],
     p_generations bigint[],
-    p_lease double precision,
+    p_limit integer,
     t double precision
-) RETURNS holdfast.tick_line
+) RETURNS SETOF holdfast.tick_answer
 LANGUAGE plpgsql AS $$
 DECLARE
-    line holdfast.tick_line;
-    page_number bigint := holdfast.next_page();
+    line holdfast.tick_answer;
+    lanes integer[] := p_lanes;
+    families integer[] := p_families;
+    remaining integer := p_limit;
+    share integer;
+    strands holdfast.strand[];
+    lone holdfast.strand;
+    known integer;
+    -- How a lane is read: from the job taken last on; from its front; past jobs that others have locked.
+    resumes boolean := true;
+    -- Which lane of each family then, for they share the family's jobs.
+    skips integer := 0;
 BEGIN
-    WITH started AS (
-        UPDATE holdfast.jobs SET
-            status = 'processing', ready = false, attempt_count = attempt_count + 1,
-            token = token + 1, worker_id = p_worker, lease_expires_at = t + p_lease,
-            started_at = coalesce(started_at, t), last_attempt_at = t,
-            permit_generation = p_generations[array_position(p_lanes, lane)],
-            previous_event = last_event, last_event = page_number
-        WHERE ctid = ANY (ARRAY(
-            SELECT job.place
-            FROM unnest(p_lanes, p_quotas) AS wanted (lane, quota)
-            CROSS JOIN LATERAL (
-                SELECT jobs.ctid AS place
-                FROM holdfast.jobs
-                WHERE jobs.ready
-                    AND jobs.lane = wanted.lane
-                    AND (t > jobs.deadline_at) IS NOT TRUE
-                ORDER BY jobs.priority DESC, jobs.ready_at, jobs.seq
-                LIMIT wanted.quota
-                FOR UPDATE SKIP LOCKED
-            ) AS job
-        ))
-        RETURNING
-            seq, token, lane, attempt_count, max_attempts, created_at, deadline_at,
-            permit_generation, priority, ready_at, last_event, previous_event, id, owner, meta,
-            arguments
-    ), page AS (
-        SELECT
-            min(last_event) AS sequence, array_agg(seq) AS jobs,
-            array_agg(previous_event) AS previous, array_agg(attempt_count) AS attempts,
-            array_agg(id) AS ids, array_agg(token) AS tokens, array_agg(lane) AS lanes,
-            array_agg(max_attempts) AS max_attempts, array_agg(created_at) AS created_ats,
-            CASE WHEN count(deadline_at) > 0 THEN array_agg(deadline_at) END AS deadlines,
-            CASE WHEN count(permit_generation) > 0
-                THEN array_agg(permit_generation)
-            END AS generations,
-            CASE WHEN count(owner) > 0 THEN array_agg(owner) END AS owners,
-            CASE WHEN count(meta) > 0 THEN array_agg(meta) END AS metas,
-            array_agg(arguments) AS arguments
-        FROM (SELECT * FROM started ORDER BY priority DESC, ready_at, seq) AS started
-    ), told AS (
-        INSERT INTO holdfast.history (sequence, at, name, jobs, previous, attempts)
-        SELECT sequence, t, 'processing', jobs, previous, attempts
-        FROM page
-        WHERE sequence IS NOT NULL
-    ), alike AS (
-        SELECT lane, count(*) AS n FROM started GROUP BY lane
-    ), counted AS (
-        INSERT INTO holdfast.counter_deltas (delta, family, a, b)
-        SELECT sign * n, 'lane', lane, place
-        FROM alike
-        CROSS JOIN (VALUES (-1, 'ready'), (1, 'processing')) AS changes (sign, place)
-    )
-    SELECT
-        'claims', NULL, t, NULL, jobs, ids, tokens, lanes, attempts, max_attempts, created_ats,
-        deadlines, generations, owners, metas, arguments
-    INTO line
-    FROM page;
-    RETURN line;
+    WHILE remaining > 0 AND lanes IS NOT NULL LOOP
+        SELECT greatest(1, least(10000, remaining) / count(DISTINCT family)) INTO share
+        FROM unnest(families) AS given (family);
+        strands := NULL;
+        IF skips > 0 THEN
+            strands := ARRAY(
+                SELECT ROW(given.lane, NULL, NULL, share, NULL, NULL)::holdfast.strand
+                FROM (
+                    SELECT lane, row_number() OVER (PARTITION BY family ORDER BY lane) AS number
+                    FROM unnest(lanes, families) AS known (lane, family)
+                ) AS given
+                WHERE given.number = skips
+            );
+        ELSIF cardinality(lanes) = 1 THEN
+            known := CASE WHEN resumes THEN array_position(p_request.lanes, lanes[1]) END;
+            lone := holdfast.lone_strand(
+                lanes[1], p_request.priorities[known], p_request.owners[known],
+                p_request.ready_ats[known], p_request.seqs[known]
+            );
+            resumes := lone.seq IS NOT NULL;
+            IF lone.lane IS NOT NULL THEN
+                lone.quota := share;
+                strands := ARRAY[lone];
+            END IF;
+        END IF;
+        IF strands IS NULL THEN
+            SELECT array_agg(ROW(plan.*)::holdfast.strand) INTO strands
+            FROM (
+                SELECT
+                    array_agg(given.lane) AS lanes, array_agg(given.family) AS families,
+                    array_agg(share) AS most, array_agg(memory.owner) AS owners,
+                    array_agg(memory.used) AS used
+                FROM unnest(lanes, families) AS given (lane, family)
+                LEFT JOIN unnest(p_request.lanes, p_request.owners, p_request.used)
+                    AS memory (lane, owner, used) ON memory.lane = given.lane
+            ) AS wanted
+            CROSS JOIN LATERAL holdfast.plan_claim(
+                wanted.lanes, wanted.families, wanted.most, wanted.owners, wanted.used
+            ) AS plan;
+        END IF;
+        EXIT WHEN strands IS NULL OR strands = '{}';
+        line := holdfast.take_strands(p_worker, strands, p_lanes, p_generations, p_request.lease, t);
+        IF line.seqs IS NOT NULL THEN
+            RETURN NEXT line;
+            remaining := remaining - cardinality(line.seqs);
+            -- The rest comes from the families that gave something.
+            SELECT array_agg(ranked.lane), array_agg(ranked.family) INTO lanes, families
+            FROM (
+                SELECT given.lane, given.family, dense_rank() OVER (ORDER BY given.family) AS rank
+                FROM unnest(lanes, families) AS given (lane, family)
+                WHERE given.family IN (
+                    SELECT gave.family
+                    FROM unnest(lanes, families) AS gave (lane, family)
+                    WHERE gave.lane IN (SELECT unnest(line.lanes))
+                )
+            ) AS ranked
+            WHERE ranked.rank <= remaining;
+        ELSIF resumes THEN
+            resumes := false;
+        ELSE
+            skips := skips + 1;
+        END IF;
+    END LOOP;
 END
 $$;
 
--- Claim jobs, where no lane with ready jobs must be checked first.
+-- The lanes of some queues and kinds with ready jobs that are not held, numbered by families, beginning
+-- after the lane `p_after`; and when the first held one may be tried again.
+CREATE OR REPLACE FUNCTION holdfast.scan_lanes(
+    p_request holdfast.claim_request, t double precision,
+    OUT lanes integer[], OUT families integer[], OUT cools_at double precision
+)
+LANGUAGE sql STABLE AS $$
+    WITH waiting AS MATERIALIZED (
+        SELECT * FROM holdfast.ready_lanes(p_request.queues, p_request.kinds, t)
+    ), grouped AS (
+        SELECT lane, min(lane) OVER (PARTITION BY queue, downstream) AS first
+        FROM waiting
+        WHERE held_until IS NULL
+    ), numbered AS (
+        SELECT lane, dense_rank() OVER (ORDER BY first <= p_request.after, first)::integer AS family
+        FROM grouped
+    )
+    SELECT
+        array_agg(lane ORDER BY family, lane), array_agg(family ORDER BY family, lane),
+        (SELECT min(held_until) FROM waiting WHERE held_until < 'infinity')
+    FROM numbered
+$$;
+
+-- Claim jobs: from the lanes of the request, and where they have too few from all lanes with ready
+-- jobs. Each step looks at no more families than there are jobs still to be claimed, so a claim's cost
+-- depends on what it takes. Stops at lanes that must be checked first; if it has claimed jobs by then,
+-- the answer is to ask again at once.
 CREATE OR REPLACE FUNCTION holdfast.claim(
-    p_worker text, p_request holdfast.request, p_timeout text[], t double precision
-) RETURNS SETOF holdfast.tick_line
+    p_worker text, p_request holdfast.claim_request, p_timeout text[], t double precision
+) RETURNS SETOF holdfast.tick_answer
 LANGUAGE plpgsql AS $$
 DECLARE
-    line holdfast.tick_line;
-    free integer[];
-    generations bigint[];
-    lanes integer[];
-    quotas integer[];
-    generations_taken bigint[];
+    line holdfast.tick_answer;
+    -- Without families all lanes are to be looked for.
+    lanes integer[] := CASE WHEN p_request.families IS NOT NULL THEN p_request.lanes END;
+    families integer[] := p_request.families;
     remaining integer := p_request.most;
-    needs_check boolean;
+    looked_at integer := 0;
+    scanned boolean := false;
+    began timestamptz;
+    free integer[];
+    free_families integer[];
+    generations bigint[];
+    served integer[] := '{}';
+    needs_check boolean := false;
+    wake_at double precision := holdfast.promote(t);
     cools_at double precision;
 BEGIN
-    line.what := 'wake';
-    line.at := holdfast.promote(t);
-    SELECT
-        array_agg(lane ORDER BY lane) FILTER (WHERE stance = 'free'),
-        array_agg(generation ORDER BY lane) FILTER (WHERE stance = 'free'),
-        bool_or(stance = 'check' OR (stance = 'free' AND kind = ANY (p_request.limited))),
-        min(open_until) FILTER (WHERE stance = 'held')
-    INTO free, generations, needs_check, cools_at
-    FROM holdfast.waiting_lanes(p_request.queues, p_request.kinds, t);
-    line.at := least(line.at, cools_at);
-    IF line.at IS NOT NULL THEN
-        RETURN NEXT line;
-    END IF;
-    IF remaining <= 0 THEN
-        RETURN;
-    END IF;
-    IF needs_check THEN
-        line := NULL;
+    LOOP
+        IF looked_at >= coalesce(families[cardinality(families)], 0) THEN
+            EXIT WHEN scanned;
+            scanned := true;
+            looked_at := 0;
+            began := clock_timestamp();
+            SELECT * INTO lanes, families, cools_at FROM holdfast.scan_lanes(p_request, t);
+            wake_at := least(wake_at, cools_at);
+            line := NULL;
+            line.what := 'lanes';
+            line.lanes := lanes;
+            line.at := extract(epoch FROM clock_timestamp() - began);
+            RETURN NEXT line;
+        END IF;
+        EXIT WHEN lanes IS NULL OR remaining <= 0;
+        SELECT
+            array_agg(state.lane ORDER BY given.family) FILTER (WHERE state.held_until IS NULL),
+            array_agg(given.family ORDER BY given.family) FILTER (WHERE state.held_until IS NULL),
+            array_agg(state.generation ORDER BY given.family)
+                FILTER (WHERE state.held_until IS NULL),
+            coalesce(bool_or(state.needs_check OR (
+                state.held_until IS NULL AND state.kind = ANY (p_request.limited)
+            )), false),
+            least(wake_at, min(state.held_until) FILTER (WHERE state.held_until < 'infinity'))
+        INTO free, free_families, generations, needs_check, wake_at
+        FROM unnest(lanes, families) AS given (lane, family)
+        CROSS JOIN LATERAL holdfast.lane_states(ARRAY[given.lane], t) AS state
+        WHERE given.family > looked_at AND given.family <= looked_at + remaining
+            -- A family is given with all its lanes. From the back, see holdfast.ready_lane_ids.
+            AND (
+                SELECT true
+                FROM holdfast.jobs
+                WHERE jobs.ready AND jobs.lane = given.lane
+                ORDER BY
+                    jobs.priority, coalesce(jobs.owner, '') COLLATE "C" DESC, jobs.ready_at DESC,
+                    jobs.seq DESC
+                LIMIT 1
+            );
+        EXIT WHEN needs_check;
+        looked_at := looked_at + remaining;
+        IF free IS NOT NULL THEN
+            RETURN QUERY
+            SELECT late.*, NULL::smallint[], NULL::double precision[]
+            FROM holdfast.time_out_ready(free, p_timeout, t) AS late;
+            FOR line IN
+                SELECT * FROM holdfast.claim_from(
+                    p_worker, p_request, free, free_families, generations, remaining, t
+                )
+            LOOP
+                RETURN NEXT line;
+                remaining := remaining - cardinality(line.seqs);
+                served := served || line.lanes;
+            END LOOP;
+        END IF;
+        EXIT WHEN remaining <= 0;
+    END LOOP;
+    line := NULL;
+    IF needs_check AND served = '{}' THEN
         line.what := 'check';
         RETURN NEXT line;
-        RETURN;
+    ELSIF needs_check THEN
+        wake_at := t;
     END IF;
-    IF free IS NULL THEN
-        RETURN;
-    END IF;
-    RETURN QUERY SELECT * FROM holdfast.time_out_ready(free, p_timeout, t);
-    lanes := free;
-    generations_taken := generations;
-    WHILE remaining > 0 LOOP
-        quotas := ARRAY[least(remaining, 10000)];
-        IF cardinality(free) > 1 THEN
-            SELECT
-                array_agg(shares.lane), array_agg(shares.quota),
-                array_agg(generations[array_position(free, shares.lane)])
-            INTO lanes, quotas, generations_taken
-            FROM holdfast.share_out(free, quotas[1], p_request.after) AS shares;
-            EXIT WHEN lanes IS NULL;
-        END IF;
-        line := holdfast.take(
-            p_worker, lanes, quotas, generations_taken, p_request.lease, t
-        );
-        EXIT WHEN line.seqs IS NULL;
+    IF wake_at IS NOT NULL THEN
+        line.what := 'wake';
+        line.at := wake_at;
         RETURN NEXT line;
-        remaining := remaining - cardinality(line.seqs);
-        EXIT WHEN cardinality(free) = 1 AND cardinality(line.seqs) < quotas[1];
-    END LOOP;
+    END IF;
+    IF NOT scanned AND cardinality(lanes) > 1 THEN
+        line.what := 'idle';
+        SELECT array_agg(given.lane) INTO line.lanes
+        FROM unnest(lanes, families) AS given (lane, family)
+        WHERE given.family <= looked_at
+            AND given.family NOT IN (
+                SELECT gave.family
+                FROM unnest(lanes, families) AS gave (lane, family)
+                WHERE gave.lane IN (SELECT unnest(served))
+            );
+        IF line.lanes IS NOT NULL THEN
+            RETURN NEXT line;
+        END IF;
+    END IF;
 END
 $$;

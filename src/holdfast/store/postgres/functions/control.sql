@@ -43,7 +43,8 @@ BEGIN
     ELSIF job.status = 'processing' THEN
         IF NOT job.cancel_requested THEN
             UPDATE holdfast.jobs SET cancel_requested = true WHERE seq = job.seq;
-            PERFORM holdfast.tell(job.seq, 'cancel_requested', NULL, t);
+            PERFORM holdfast.note_cancel_request(job.worker_id, job.seq);
+            PERFORM holdfast.add_event(job.seq, 'cancel_requested', NULL, t);
         END IF;
         RETURN 'requested';
     END IF;
@@ -52,6 +53,19 @@ BEGIN
     move.name := 'cancelled';
     PERFORM holdfast.move(ARRAY[move], t);
     RETURN 'done';
+END
+$$;
+
+-- Make a scheduled job ready, with its event and counters; the caller has locked it.
+CREATE OR REPLACE FUNCTION holdfast.make_ready(p_seq bigint, t double precision) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    its_lane integer;
+BEGIN
+    UPDATE holdfast.jobs SET ready = true, ready_at = t WHERE seq = p_seq RETURNING lane INTO its_lane;
+    PERFORM holdfast.add_event(p_seq, 'expedited', NULL, t);
+    INSERT INTO holdfast.counter_deltas (delta, family, a, b)
+    VALUES (-1, 'lane', its_lane, 'scheduled'), (1, 'lane', its_lane, 'ready');
 END
 $$;
 
@@ -67,12 +81,37 @@ BEGIN
     ELSIF job.status <> 'queued' THEN
         RETURN 'refused';
     ELSIF NOT job.ready AND job.ready_at > t THEN
-        UPDATE holdfast.jobs SET ready = true, ready_at = t WHERE seq = job.seq;
-        PERFORM holdfast.tell(job.seq, 'expedited', NULL, t);
-        INSERT INTO holdfast.counter_deltas (delta, family, a, b)
-        VALUES (-1, 'lane', job.lane, 'scheduled'), (1, 'lane', job.lane, 'ready');
+        PERFORM holdfast.make_ready(job.seq, t);
     END IF;
     RETURN 'done';
+END
+$$;
+
+-- Make the jobs of failed trials ready: their downstream's breaker has closed. Jobs that have run since
+-- are left alone, and so are locked ones: jobs are locked before downstreams, so waiting for a job
+-- here could deadlock.
+CREATE OR REPLACE FUNCTION holdfast.release_trials(
+    p_ids text[], p_tokens bigint[], p_now double precision
+) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+    seqs bigint[] := ARRAY(SELECT holdfast.job_of(given.id) FROM unnest(p_ids) AS given (id));
+    waiting bigint;
+BEGIN
+    FOR waiting IN
+        SELECT jobs.seq
+        FROM unnest(seqs, p_tokens) AS given (seq, token)
+        JOIN holdfast.jobs ON jobs.seq = given.seq
+        WHERE jobs.token = given.token
+            AND jobs.status = 'queued'
+            AND NOT jobs.ready
+            AND jobs.ready_at > t
+        ORDER BY jobs.seq
+        FOR UPDATE OF jobs SKIP LOCKED
+    LOOP
+        PERFORM holdfast.make_ready(waiting, t);
+    END LOOP;
 END
 $$;
 
@@ -99,7 +138,7 @@ BEGIN
         -- The key belongs to another job by now.
         RETURN 'twin';
     END;
-    PERFORM holdfast.tell(job.seq, 'manual_retry', NULL, t);
+    PERFORM holdfast.add_event(job.seq, 'manual_retry', NULL, t);
     PERFORM holdfast.count_total('manual_retries', 1);
     INSERT INTO holdfast.counter_deltas (delta, family, a, b)
     VALUES (-1, 'lane', job.lane, 'failed'), (1, 'lane', job.lane, 'ready');
@@ -142,7 +181,7 @@ BEGIN
         job := holdfast.lock_job(given);
         CONTINUE WHEN job.dead_letter IS NULL;
         UPDATE holdfast.jobs SET dead_letter = NULL WHERE seq = job.seq;
-        PERFORM holdfast.tell(job.seq, 'discarded', NULL, t);
+        PERFORM holdfast.add_event(job.seq, 'discarded', NULL, t);
         INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
         VALUES (-1, 'dead', job.kind, job.error_code, job.error_group);
         discarded := discarded + 1;
@@ -151,9 +190,11 @@ BEGIN
 END
 $$;
 
+-- Store how far a worker is with a job, if it still has it.
 CREATE OR REPLACE FUNCTION holdfast.progress(
     p_id text,
     p_token bigint,
+    p_worker text,
     p_progress double precision,
     p_note text,
     p_meta text,
@@ -164,15 +205,31 @@ DECLARE
     moved bigint;
 BEGIN
     UPDATE holdfast.jobs SET progress = p_progress, progress_note = p_note
-    WHERE seq = holdfast.job_of(p_id) AND status = 'processing' AND token = p_token
+    WHERE seq = holdfast.job_of(p_id)
+        AND status = 'processing'
+        AND token = p_token
+        AND (worker_id <> p_worker) IS NOT TRUE
     RETURNING seq INTO moved;
     IF moved IS NULL THEN
         PERFORM holdfast.count_refused_writes(ARRAY[p_id], ARRAY[p_token]);
         RETURN false;
     END IF;
     IF p_meta IS NOT NULL THEN
-        PERFORM holdfast.tell(moved, 'progress', p_meta, holdfast.time_of(p_now));
+        PERFORM holdfast.add_event(moved, 'progress', p_meta, holdfast.time_of(p_now));
     END IF;
     RETURN true;
 END
+$$;
+
+-- The same for workers of the release before, which do not say who they are.
+CREATE OR REPLACE FUNCTION holdfast.progress(
+    p_id text,
+    p_token bigint,
+    p_progress double precision,
+    p_note text,
+    p_meta text,
+    p_now double precision
+) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+    SELECT holdfast.progress(p_id, p_token, NULL, p_progress, p_note, p_meta, p_now)
 $$;

@@ -43,7 +43,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM holdfast.tell(p_seq, 'late_result', NULL, t);
+    PERFORM holdfast.add_event(p_seq, 'late_result', NULL, t);
     PERFORM holdfast.count_total('late_results', 1);
     RETURN true;
 END

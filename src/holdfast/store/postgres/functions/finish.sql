@@ -1,4 +1,8 @@
 -- The first half of a worker's tick: record the attempts that have ended.
+--
+-- A report is compared with its job by seq, token, worker and id. Seq and token alone do not tell jobs
+-- apart after a failover to a standby that had not received the last commits: it gives the same
+-- numbers again, to other jobs. Reports of a worker of the release before may come without ids.
 
 -- Record the most common reports: complete, in time, of a job that is processing under their token.
 -- Returns the positions of the reports that were accepted.
@@ -11,7 +15,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     lanes integer[];
     page holdfast.history;
-    -- Where only the job and the duration differ, the jobs are updated without a join.
+    -- Where only the job and the duration differ, little is joined and returned.
     uniform boolean := cardinality(p_reports.tokens) = 1
         AND cardinality(p_reports.workers) = 1
         AND p_reports.outcomes = '{complete}'
@@ -30,8 +34,11 @@ BEGIN
                 progress_note = NULL, worker_id = NULL, lease_expires_at = NULL,
                 permit_generation = NULL, permit_trial = NULL, cancel_requested = false,
                 previous_event = last_event, last_event = page.sequence
-            WHERE seq = ANY (p_reports.seqs)
+            FROM unnest(p_reports.seqs, p_reports.ids) AS given (job, job_id)
+            WHERE seq = given.job
                 AND token = p_reports.tokens[1]
+                AND worker_id = p_reports.workers[1]
+                AND (id <> given.job_id) IS NOT TRUE
                 AND status = 'processing'
                 AND (t > deadline_at) IS NOT TRUE
             RETURNING seq, token, attempt_count, last_attempt_at, previous_event, lane
@@ -46,7 +53,7 @@ BEGIN
             page.durations := p_reports.durations;
         ELSE
             done := ARRAY(SELECT array_position(p_reports.seqs, job) FROM unnest(page.jobs) AS job);
-            page.durations := ARRAY(SELECT p_reports.durations[place] FROM unnest(done) AS place);
+            page.durations := ARRAY(SELECT p_reports.durations[number] FROM unnest(done) AS number);
         END IF;
     ELSE
         WITH moved AS (
@@ -56,14 +63,16 @@ BEGIN
                 permit_generation = NULL, permit_trial = NULL, cancel_requested = false,
                 previous_event = last_event, last_event = page.sequence
             FROM unnest(
-                p_reports.seqs, p_reports.tokens, p_reports.workers, p_reports.outcomes,
-                p_reports.results, p_reports.durations, p_reports.metas
+                p_reports.seqs, p_reports.ids, p_reports.tokens, p_reports.workers,
+                p_reports.outcomes, p_reports.results, p_reports.durations, p_reports.metas
             ) WITH ORDINALITY AS given (
-                job, token, worker_id, outcome, result, duration, meta, number
+                job, job_id, token, worker_id, outcome, result, duration, meta, number
             )
             WHERE coalesce(given.outcome, p_reports.outcomes[1]) = 'complete'
                 AND jobs.seq = given.job
                 AND jobs.token = coalesce(given.token, p_reports.tokens[1])
+                AND jobs.worker_id = coalesce(given.worker_id, p_reports.workers[1])
+                AND (jobs.id <> given.job_id) IS NOT TRUE
                 AND jobs.status = 'processing'
                 AND (t > jobs.deadline_at) IS NOT TRUE
             RETURNING
@@ -93,7 +102,7 @@ BEGIN
     page.name := 'complete';
     page.outcome := 'complete';
     INSERT INTO holdfast.history SELECT page.*;
-    WITH alike AS (
+    WITH by_lane AS (
         SELECT counts.lane, lanes.kind, counts.attempt_count, counts.n
         FROM (
             SELECT given.lane, given.attempt_count, count(*) AS n
@@ -102,11 +111,11 @@ BEGIN
         ) AS counts
         JOIN holdfast.lanes ON lanes.id = counts.lane
     ), listed AS (
-        INSERT INTO holdfast.completed (kind, page) SELECT DISTINCT kind, page.sequence FROM alike
+        INSERT INTO holdfast.completed (kind, page) SELECT DISTINCT kind, page.sequence FROM by_lane
     )
     INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
     SELECT sign * n, family, a, b, c
-    FROM alike
+    FROM by_lane
     CROSS JOIN LATERAL (
         VALUES
             (-1, 'lane', lane::text, 'processing', ''),
@@ -126,11 +135,12 @@ DECLARE
 BEGIN
     FOR line.number, line.what IN
         SELECT given.number, CASE WHEN jobs.seq IS NULL THEN 'stale' ELSE 'late' END
-        FROM unnest(p_reports.seqs, p_reports.tokens, p_reports.outcomes)
-            WITH ORDINALITY AS given (job, token, outcome, number)
+        FROM unnest(p_reports.seqs, p_reports.ids, p_reports.tokens, p_reports.outcomes)
+            WITH ORDINALITY AS given (job, job_id, token, outcome, number)
         LEFT JOIN holdfast.jobs
             ON jobs.seq = given.job
             AND jobs.token = coalesce(given.token, p_reports.tokens[1])
+            AND (jobs.id <> given.job_id) IS NOT TRUE
             AND jobs.error_code = 'TIMEOUT'
             AND coalesce(given.outcome, p_reports.outcomes[1]) = 'complete'
         WHERE given.number <> ALL (done)
@@ -151,8 +161,8 @@ END
 $$;
 
 -- Record the other reports, those whose positions are not in `done`. A report is accepted if its job
--- is processing under its token, else refused. A passed deadline overrules the report, and a request
--- to cancel overrules a retry.
+-- is processing under its token and worker, else refused. A passed deadline overrules the report, and
+-- a request to cancel overrules a retry.
 CREATE OR REPLACE FUNCTION holdfast.finish_others(
     p_reports holdfast.reports,
     done bigint[],
@@ -177,21 +187,24 @@ BEGIN
                 given.outcome <> 'cancelled' AND (t > jobs.deadline_at) IS TRUE AS past
             FROM (
                 SELECT
-                    number, job, coalesce(token, p_reports.tokens[1]) AS token,
+                    number, job, job_id, coalesce(token, p_reports.tokens[1]) AS token,
+                    coalesce(worker_id, p_reports.workers[1]) AS worker_id,
                     coalesce(outcome, p_reports.outcomes[1]) AS outcome, code, message,
                     error_group, reason, after, duration, meta
                 FROM unnest(
-                    p_reports.seqs, p_reports.tokens, p_reports.outcomes, p_reports.codes,
-                    p_reports.messages, p_reports.groups, p_reports.reasons, p_reports.afters,
-                    p_reports.durations, p_reports.metas
+                    p_reports.seqs, p_reports.ids, p_reports.tokens, p_reports.workers,
+                    p_reports.outcomes, p_reports.codes, p_reports.messages, p_reports.groups,
+                    p_reports.reasons, p_reports.delays, p_reports.durations, p_reports.metas
                 ) WITH ORDINALITY AS columns (
-                    job, token, outcome, code, message, error_group, reason, after, duration,
-                    meta, number
+                    job, job_id, token, worker_id, outcome, code, message, error_group, reason,
+                    after, duration, meta, number
                 )
             ) AS given
             JOIN holdfast.jobs ON jobs.seq = given.job
             WHERE given.number <> ALL (done)
                 AND jobs.token = given.token
+                AND jobs.worker_id = given.worker_id
+                AND (jobs.id <> given.job_id) IS NOT TRUE
                 AND jobs.status = 'processing'
             ORDER BY jobs.seq
             FOR UPDATE OF jobs

@@ -1,28 +1,56 @@
 -- Writing and reading the history of jobs.
 
 -- Transactions may commit in another order than they took page numbers. So before a transaction takes
--- numbers it announces that by a shared advisory lock on the last number taken, held until it ends.
--- Readers show only pages up to the lowest such lock, see holdfast.settled_sequence. Shared locks
+-- its first number it announces that by a shared advisory lock on the last number taken, held until it
+-- ends. Readers show only pages up to the lowest such lock, see holdfast.settled_sequence. Shared locks
 -- never wait for each other. 18502 is "HF".
+-- Once per transaction: each lock takes room in the server's lock table. A setting local to the
+-- transaction remembers it; a savepoint that is rolled back takes the lock and the setting with it.
 CREATE OR REPLACE FUNCTION holdfast.announce() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+    IF current_setting('holdfast.announced', true) = 'yes' THEN
+        RETURN;
+    END IF;
     PERFORM pg_advisory_xact_lock_shared(
         (18502::bigint << 48) | CASE WHEN is_called THEN last_value / 10000 ELSE 0 END
     )
     FROM holdfast.event_sequence;
+    PERFORM set_config('holdfast.announced', 'yes', true);
 END
 $$;
 
--- Take the number of a page that a statement is about to write.
+-- Take the number of a page that a statement is about to write. In a caller's transaction, which may
+-- stay open for long, it is negative: a page gets its real number when the transaction commits, so
+-- that readers need not wait for it.
 CREATE OR REPLACE FUNCTION holdfast.next_page() RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
+    IF current_setting('holdfast.joined', true) = 'yes' THEN
+        RETURN -nextval('holdfast.event_sequence');
+    END IF;
     PERFORM holdfast.announce();
     RETURN nextval('holdfast.event_sequence');
 END
 $$;
 
+-- The trigger that does so.
+-- With the rights of the schema's owner: a role that may only enqueue changes and deletes no other row.
+CREATE OR REPLACE FUNCTION holdfast.number_page() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog AS $$
+DECLARE
+    before bigint := NEW.sequence;
+BEGIN
+    PERFORM holdfast.announce();
+    NEW.sequence := nextval('holdfast.event_sequence');
+    DELETE FROM holdfast.history WHERE sequence = before;
+    INSERT INTO holdfast.history SELECT NEW.*;
+    UPDATE holdfast.jobs SET last_event = NEW.sequence
+    WHERE seq = ANY (NEW.jobs) AND last_event = before;
+    RETURN NULL;
+END
+$$;
+
 -- Add an event to a job that keeps its status; the caller has locked it.
-CREATE OR REPLACE FUNCTION holdfast.tell(p_seq bigint, p_name text, p_meta text, t double precision)
+CREATE OR REPLACE FUNCTION holdfast.add_event(p_seq bigint, p_name text, p_meta text, t double precision)
 RETURNS void
 LANGUAGE sql VOLATILE AS $$
     WITH moved AS (

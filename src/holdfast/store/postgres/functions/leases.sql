@@ -13,9 +13,14 @@ LANGUAGE sql VOLATILE AS $$
 $$;
 
 -- Extend leases, and return those that are still valid. A job that is locked at this moment is
--- skipped: its lease is extended by the next heartbeat.
+-- skipped: its lease is extended by the next heartbeat. After a failover that lost a claim, another
+-- worker may have the same job under the same token, so the workers are compared too.
 CREATE OR REPLACE FUNCTION holdfast.extend(
-    p_ids text[], p_tokens bigint[], p_lease double precision, p_now double precision
+    p_ids text[],
+    p_tokens bigint[],
+    p_workers text[],
+    p_lease double precision,
+    p_now double precision
 ) RETURNS TABLE (id text, token bigint, cancel_requested boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -26,15 +31,19 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH held AS MATERIALIZED (
-        SELECT given.id, jobs.seq, jobs.token, jobs.cancel_requested
-        FROM unnest(p_ids, p_tokens, seqs) AS given (id, token, seq)
+        SELECT given.id, jobs.seq, jobs.token, jobs.worker_id, jobs.cancel_requested
+        FROM unnest(p_ids, p_tokens, p_workers, seqs) AS given (id, token, worker_id, seq)
         JOIN holdfast.jobs ON jobs.seq = given.seq
-        WHERE jobs.token = given.token AND jobs.status = 'processing'
+        WHERE jobs.token = given.token
+            AND (jobs.worker_id <> given.worker_id) IS NOT TRUE
+            AND jobs.status = 'processing'
     ), locked AS MATERIALIZED (
         SELECT jobs.seq
         FROM held
         JOIN holdfast.jobs ON jobs.seq = held.seq
-        WHERE jobs.token = held.token AND jobs.status = 'processing'
+        WHERE jobs.token = held.token
+            AND jobs.worker_id = held.worker_id
+            AND jobs.status = 'processing'
         FOR UPDATE OF jobs SKIP LOCKED
     ), extended AS (
         UPDATE holdfast.jobs SET lease_expires_at = t + p_lease
@@ -49,7 +58,16 @@ BEGIN
 END
 $$;
 
--- Take back jobs whose leases have run out. `p_error` is code, message and group.
+-- The same for workers of the release before, which do not say who they are.
+CREATE OR REPLACE FUNCTION holdfast.extend(
+    p_ids text[], p_tokens bigint[], p_lease double precision, p_now double precision
+) RETURNS TABLE (id text, token bigint, cancel_requested boolean)
+LANGUAGE sql VOLATILE AS $$
+    SELECT * FROM holdfast.extend(p_ids, p_tokens, NULL, p_lease, p_now)
+$$;
+
+-- Take back jobs whose leases have run out or whose workers are dead. `p_error` is code, message and
+-- group.
 CREATE OR REPLACE FUNCTION holdfast.rescue(
     p_limit integer, p_error text[], p_now double precision
 ) RETURNS TABLE (id text, target text)
@@ -59,6 +77,9 @@ DECLARE
     ids text[];
     targets text[];
     moves holdfast.move[];
+    dead text[] := ARRAY(
+        SELECT workers.id FROM holdfast.workers WHERE holdfast.is_dead(workers.id, t)
+    );
 BEGIN
     WITH lost AS MATERIALIZED (
         SELECT
@@ -69,7 +90,8 @@ BEGIN
                 ELSE 'queued'
             END AS target
         FROM holdfast.jobs
-        WHERE jobs.worker_id IS NOT NULL AND jobs.lease_expires_at <= t
+        WHERE jobs.worker_id IS NOT NULL
+            AND (jobs.lease_expires_at <= t OR jobs.worker_id = ANY (dead))
         ORDER BY jobs.seq
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
@@ -85,6 +107,9 @@ BEGIN
     IF moves IS NOT NULL THEN
         PERFORM holdfast.move(moves, t);
         PERFORM holdfast.count_total('rescued', cardinality(moves));
+    END IF;
+    IF dead <> '{}' THEN
+        PERFORM holdfast.forget_workers(dead);
     END IF;
     RETURN QUERY SELECT * FROM unnest(ids, targets);
 END

@@ -18,7 +18,7 @@ BEGIN
             ready_at = coalesce(leaving.ready_at, jobs.ready_at),
             queued_at = CASE WHEN target = 'queued' THEN t ELSE queued_at END,
             finished_at = CASE WHEN target <> 'queued' THEN t END,
-            attempt_count = jobs.attempt_count - CASE WHEN gives_back THEN 1 ELSE 0 END,
+            attempt_count = jobs.attempt_count - CASE WHEN uncounted THEN 1 ELSE 0 END,
             progress = CASE WHEN target <> 'queued' THEN progress END,
             progress_note = CASE WHEN target <> 'queued' THEN progress_note END,
             error_code = CASE WHEN target = 'failed' THEN code END,
@@ -31,7 +31,7 @@ BEGIN
         FROM leaving
         WHERE jobs.seq = leaving.job
         RETURNING leaving.*, jobs.ready, jobs.last_event, jobs.previous_event
-    ), told AS (
+    ), recorded AS (
         INSERT INTO holdfast.history (
             sequence, at, name, outcome, error_code, error_message, retry_after, metas, jobs,
             previous, attempts, workers, tokens, started_ats, durations
@@ -52,8 +52,8 @@ BEGIN
     FROM moved
     CROSS JOIN LATERAL (
         VALUES
-            (-1, 'lane', lane::text, holdfast.place_of(origin, was_ready), ''),
-            (1, 'lane', lane::text, holdfast.place_of(target, moved.ready), ''),
+            (-1, 'lane', lane::text, holdfast.lane_counter(origin, was_ready), ''),
+            (1, 'lane', lane::text, holdfast.lane_counter(target, moved.ready), ''),
             (CASE WHEN target <> 'queued' THEN 1 ELSE 0 END,
                 'outcome', kind, target::text, attempt_count::text),
             (CASE WHEN target = 'failed' AND moved.dead_letter IS NOT NULL THEN 1 ELSE 0 END,

@@ -51,22 +51,32 @@ DECLARE
     excess bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('holdfast retention', 0));
-    SELECT sum(counted.n) - p_max_count INTO excess
-    FROM holdfast.lanes
-    CROSS JOIN LATERAL (
-        SELECT count AS n FROM holdfast.counters
-        WHERE family = 'lane' AND a = lanes.id::text AND b = p_status
-        UNION ALL
-        SELECT delta FROM holdfast.counter_deltas
-        WHERE family = 'lane' AND a = lanes.id::text AND b = p_status
-    ) AS counted
-    WHERE lanes.kind = p_kind;
+    IF p_max_count IS NOT NULL THEN
+        SELECT sum(counted.n) - p_max_count INTO excess
+        FROM (
+            SELECT count AS n FROM holdfast.counters
+            WHERE family = 'kind' AND a = p_kind AND b = p_status AND c = ''
+            UNION ALL
+            SELECT deltas.delta
+            FROM holdfast.counter_deltas AS deltas
+            JOIN holdfast.lanes ON lanes.id = CASE deltas.family WHEN 'lane' THEN deltas.a::integer END
+            WHERE deltas.family = 'lane' AND deltas.b = p_status AND lanes.kind = p_kind
+        ) AS counted;
+    END IF;
+    IF coalesce(excess, 0) <= 0 THEN
+        -- Usually there is nothing to delete: look at the oldest job only.
+        PERFORM FROM holdfast.oldest_finished(p_kind, p_status, 1) AS oldest
+        WHERE oldest.finished_at <= t - p_max_age;
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
     SELECT array_agg(seq) INTO going
     FROM (
-        SELECT seq, finished_at, row_number() OVER (ORDER BY finished_at, seq) AS place
+        SELECT seq, finished_at, row_number() OVER (ORDER BY finished_at, seq) AS rank
         FROM holdfast.oldest_finished(p_kind, p_status, p_limit)
     ) AS oldest
-    WHERE place <= excess OR finished_at <= t - p_max_age;
+    WHERE rank <= excess OR finished_at <= t - p_max_age;
     IF going IS NULL THEN
         RETURN;
     END IF;

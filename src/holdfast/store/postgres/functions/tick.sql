@@ -2,18 +2,18 @@
 
 -- Reports may be empty; nothing is claimed where `most` of the request is NULL. `p_names` and
 -- `p_versions` are downstreams whose breakers the reports do not change at that version.
-CREATE OR REPLACE FUNCTION holdfast.tick(
+CREATE OR REPLACE FUNCTION holdfast.report_and_claim(
     p_names text[],
     p_versions bigint[],
     p_reports holdfast.reports,
     p_worker text,
-    p_request holdfast.request,
+    p_request holdfast.claim_request,
     p_timeout text[],
     p_now double precision
-) RETURNS SETOF holdfast.tick_line
+) RETURNS SETOF holdfast.tick_answer
 LANGUAGE plpgsql AS $$
 DECLARE
-    line holdfast.tick_line;
+    line holdfast.tick_answer;
     t double precision := holdfast.time_of(p_now);
     done bigint[];
 BEGIN
@@ -40,11 +40,38 @@ BEGIN
         done := holdfast.complete(p_reports, t);
         IF cardinality(done) < cardinality(p_reports.seqs) THEN
             RETURN QUERY
-            SELECT * FROM holdfast.finish_others(p_reports, done, p_timeout, t);
+            SELECT others.*, NULL::smallint[], NULL::double precision[]
+            FROM holdfast.finish_others(p_reports, done, p_timeout, t) AS others;
         END IF;
     END IF;
     IF p_request.most IS NOT NULL THEN
         RETURN QUERY SELECT * FROM holdfast.claim(p_worker, p_request, p_timeout, t);
     END IF;
 END
+$$;
+
+-- For workers of the release before, which pass untyped rows: an overload of the function above would be
+-- ambiguous to them.
+CREATE OR REPLACE FUNCTION holdfast.tick(
+    p_names text[],
+    p_versions bigint[],
+    p_reports holdfast.reports,
+    p_worker text,
+    p_request holdfast.request,
+    p_timeout text[],
+    p_now double precision
+) RETURNS SETOF holdfast.tick_line
+LANGUAGE sql AS $$
+    SELECT
+        what, number, at, id, seqs, ids, tokens, lanes, attempts, max_attempts, created_ats,
+        deadlines, generations, owners, metas, arguments
+    FROM holdfast.report_and_claim(
+        p_names, p_versions, p_reports, p_worker,
+        ROW(
+            (p_request).queues, (p_request).kinds, (p_request).limited, (p_request).most,
+            (p_request).lease, (p_request).after, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+        )::holdfast.claim_request,
+        p_timeout, p_now
+    )
+    WHERE what NOT IN ('lanes', 'idle')
 $$;

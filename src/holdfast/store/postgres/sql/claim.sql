@@ -4,52 +4,67 @@
 SELECT holdfast.promote(:now);
 
 -- name: claim_lanes
-SELECT lane, queue, downstream, kind, generation, open_until, stance
-FROM holdfast.waiting_lanes(:queues, :kinds, :now)
+SELECT lane, queue, downstream, kind, generation, held_until, needs_check
+FROM holdfast.ready_lanes(:queues, :kinds, :now)
 ORDER BY lane;
+
+-- name: claim_lane_states
+SELECT lane, queue, downstream, kind, generation, held_until, needs_check
+FROM holdfast.lane_states(:lanes, :now);
 
 -- Kinds with a limit, each locked until the transaction ends, in the order given.
 -- name: claim_lock_kinds
 SELECT pg_advisory_xact_lock(hashtextextended('holdfast kind ' || kind, 0))
-FROM unnest(CAST(:kinds AS text[])) WITH ORDINALITY AS given (kind, place)
-ORDER BY place;
+FROM unnest(CAST(:kinds AS text[])) WITH ORDINALITY AS given (kind, number)
+ORDER BY number;
+
+-- name: claim_running_kinds
+SELECT lanes.kind, count(*)
+FROM holdfast.lanes
+JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.worker_id IS NOT NULL
+WHERE lanes.kind = ANY (CAST(:kinds AS text[]))
+GROUP BY lanes.kind;
 
 -- name: claim_running
-SELECT lanes.downstream, lanes.kind, count(*)
+SELECT lanes.downstream, count(*)
 FROM holdfast.lanes
 JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.worker_id IS NOT NULL
 WHERE lanes.downstream = ANY (CAST(:downstreams AS text[]))
-    OR lanes.kind = ANY (CAST(:kinds AS text[]))
-GROUP BY lanes.downstream, lanes.kind;
+GROUP BY lanes.downstream;
 
 -- name: claim_trial_leases
-SELECT jobs.permit_trial, jobs.lease_expires_at
-FROM holdfast.lanes
+SELECT lanes.downstream, jobs.permit_trial, jobs.lease_expires_at
+FROM unnest(CAST(:downstreams AS text[]), CAST(:generations AS bigint[]))
+    AS given (downstream, generation)
+JOIN holdfast.lanes ON lanes.downstream = given.downstream
 JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.worker_id IS NOT NULL
-WHERE lanes.downstream = :downstream
-    AND jobs.permit_trial IS NOT NULL
-    AND jobs.permit_generation = :generation;
+WHERE jobs.permit_trial IS NOT NULL AND jobs.permit_generation = given.generation;
 
 -- name: claim_rate_spent
-SELECT width, bucket, spent FROM holdfast.rate_spent WHERE downstream = :downstream;
+SELECT downstream, width, bucket, spent
+FROM holdfast.rate_spent
+WHERE downstream = ANY (CAST(:downstreams AS text[]));
 
 -- name: claim_time_out
 SELECT id FROM holdfast.time_out_ready(:lanes, :timeout, :now);
 
--- name: claim_heads
-SELECT given.lane, head.priority, head.ready_at, head.seq
-FROM unnest(CAST(:lanes AS integer[])) AS given (lane)
-CROSS JOIN LATERAL (
-    SELECT jobs.priority, jobs.ready_at, jobs.seq
-    FROM holdfast.jobs
-    WHERE jobs.ready AND jobs.lane = given.lane
-    ORDER BY jobs.priority DESC, jobs.ready_at, jobs.seq
-    LIMIT CAST(:limit AS integer)
-) AS head;
+-- name: claim_plan
+SELECT lane, priority, owner, quota
+FROM holdfast.plan_claim(:lanes, :families, :most, :owners, :used);
 
 -- name: claim_take
 SELECT *
-FROM holdfast.take(:worker, :lanes, :quotas, :generations, :lease, :now);
+FROM holdfast.take_strands(
+    :worker,
+    ARRAY(
+        SELECT ROW(given.lane, given.priority, given.owner, given.quota, NULL, NULL)::holdfast.strand
+        FROM unnest(
+            CAST(:strand_lanes AS integer[]), CAST(:priorities AS smallint[]),
+            CAST(:owners AS text[]), CAST(:quotas AS integer[])
+        ) AS given (lane, priority, owner, quota)
+    ),
+    CAST(:lanes AS integer[]), CAST(:generations AS bigint[]), :lease, :now
+);
 
 -- name: claim_trials
 UPDATE holdfast.jobs SET permit_trial = given.trial
@@ -58,9 +73,18 @@ WHERE jobs.seq = given.seq;
 
 -- name: claim_spend
 INSERT INTO holdfast.rate_spent AS spending (downstream, width, bucket, spent)
-VALUES (:downstream, :width, :bucket, :spent)
+SELECT downstream, width, bucket, spent
+FROM unnest(
+    CAST(:downstreams AS text[]), CAST(:widths AS double precision[]),
+    CAST(:buckets AS bigint[]), CAST(:spent AS integer[])
+) AS given (downstream, width, bucket, spent)
 ON CONFLICT (downstream, width, bucket) DO UPDATE SET spent = spending.spent + excluded.spent;
 
 -- name: claim_forget_spent
 DELETE FROM holdfast.rate_spent
-WHERE downstream = :downstream AND width = :width AND bucket < :bucket;
+USING unnest(
+    CAST(:downstreams AS text[]), CAST(:widths AS double precision[]), CAST(:buckets AS bigint[])
+) AS given (downstream, width, bucket)
+WHERE rate_spent.downstream = given.downstream
+    AND rate_spent.width = given.width
+    AND rate_spent.bucket < given.bucket;

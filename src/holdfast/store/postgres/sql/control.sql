@@ -19,7 +19,7 @@ SELECT holdfast.retry(:ids, :now);
 SELECT holdfast.discard(:ids, :now);
 
 -- name: control_progress
-SELECT holdfast.progress(:id, :token, :progress, :note, :meta, :now);
+SELECT holdfast.progress(:id, :token, :worker, :progress, :note, :meta, :now);
 
 -- name: control_extend
-SELECT id, token, cancel_requested FROM holdfast.extend(:ids, :tokens, :lease, :now);
+SELECT id, token, cancel_requested FROM holdfast.extend(:ids, :tokens, :workers, :lease, :now);

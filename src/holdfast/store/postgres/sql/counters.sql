@@ -12,3 +12,6 @@ GROUP BY family, a, b, c;
 -- Does not wait for the disk: after a crash the deltas are folded again.
 -- name: count_fold
 SELECT set_config('synchronous_commit', 'off', true), holdfast.fold_counters();
+
+-- name: count_total
+SELECT holdfast.count_total(:name, :number);

@@ -22,6 +22,14 @@ WHERE name = ANY (CAST(:names AS text[]))
 ORDER BY name COLLATE "C"
 FOR UPDATE;
 
+-- For locks that are taken out of that order: records that are locked already are left out.
+-- name: downstream_lock_free
+SELECT {{downstream_columns}}
+FROM holdfast.downstreams
+WHERE name = ANY (CAST(:names AS text[]))
+ORDER BY name COLLATE "C"
+FOR UPDATE SKIP LOCKED;
+
 -- name: downstream_create
 INSERT INTO holdfast.downstreams (
     name, version, state, generation, open_until, settings, record, ramp_until, holds, needs_check
@@ -32,16 +40,27 @@ VALUES (
 )
 ON CONFLICT (name) DO NOTHING;
 
+-- name: downstream_release_trials
+SELECT holdfast.release_trials(:ids, :tokens, :now);
+
 -- name: downstream_write
 UPDATE holdfast.downstreams SET
-    version = :version + 1,
-    state = :state,
-    generation = :generation,
-    open_until = :open_until,
-    settings = :settings,
-    record = :record,
-    ramp_until = :ramp_until,
-    holds = :holds,
-    needs_check = :needs_check
-WHERE name = :name AND version = :version
-RETURNING version;
+    version = given.version + 1,
+    state = given.state,
+    generation = given.generation,
+    open_until = given.open_until,
+    settings = given.settings,
+    record = given.record,
+    ramp_until = given.ramp_until,
+    holds = given.holds,
+    needs_check = given.needs_check
+FROM unnest(
+    CAST(:name AS text[]), CAST(:version AS bigint[]), CAST(:state AS text[]),
+    CAST(:generation AS bigint[]), CAST(:open_until AS double precision[]),
+    CAST(:settings AS text[]), CAST(:record AS text[]), CAST(:ramp_until AS double precision[]),
+    CAST(:holds AS boolean[]), CAST(:needs_check AS boolean[])
+) AS given (
+    name, version, state, generation, open_until, settings, record, ramp_until, holds, needs_check
+)
+WHERE downstreams.name = given.name AND downstreams.version = given.version
+RETURNING downstreams.name;

@@ -12,10 +12,18 @@ FROM holdfast.enqueue(
         CAST(:deadlines AS double precision[]), CAST(:dedup_keys AS text[]),
         CAST(:owners AS text[]), CAST(:metas AS text[])
     ),
+    CAST(CAST(:seqs AS text[]) AS bigint[]),
+    CAST(:queues AS text[]),
+    CAST(:downstreams AS text[]),
     CAST(:all_new AS boolean),
     CAST(:notify AS boolean),
     CAST(:now AS double precision)
 );
+
+-- The numbers of so many pages, for jobs and not for events; and the time.
+-- name: enqueue_take_numbers
+SELECT nextval('holdfast.event_sequence'), moment.at
+FROM holdfast.time_of(:now) AS moment (at), generate_series(1, CAST(:pages AS integer));
 
 -- name: lanes_find
 SELECT lanes.id, lanes.queue, lanes.downstream, lanes.kind
@@ -41,8 +49,9 @@ WHERE id = ANY (CAST(:ids AS integer[]));
 -- name: notify
 SELECT pg_notify('holdfast', :payload);
 
--- Which database a connection is to. It may have no Holdfast schema, so none of it is used.
+-- Which database a connection is to. It may have no Holdfast schema, so none of it is used. As text,
+-- since a caller's connection may read numbers as types of its own.
 -- name: identity
-SELECT control.system_identifier, CAST(databases.oid AS bigint)
+SELECT CAST(control.system_identifier AS text), CAST(databases.oid AS text)
 FROM pg_control_system() AS control, pg_database AS databases
 WHERE databases.datname = current_database();

@@ -1,19 +1,7 @@
 -- Maintenance; the functions are in functions/.
 
 -- name: maintain_lead
-INSERT INTO holdfast.leaders AS present (name, holder, term, expires_at)
-SELECT :name, :holder, 1, now.at + :seconds
-FROM holdfast.time_of(:now) AS now (at)
-ON CONFLICT (name) DO UPDATE SET
-    term = present.term + CASE
-        WHEN present.holder <> excluded.holder
-            OR present.expires_at <= excluded.expires_at - :seconds THEN 1
-        ELSE 0
-    END,
-    holder = excluded.holder,
-    expires_at = excluded.expires_at
-WHERE present.holder = excluded.holder OR present.expires_at <= excluded.expires_at - :seconds
-RETURNING term, expires_at;
+SELECT term, expires_at FROM holdfast.lead(:name, :holder, :seconds, :now);
 
 -- name: maintain_resign
 UPDATE holdfast.leaders SET expires_at = 0

@@ -9,12 +9,7 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
     jobs.cancel_requested, jobs.result, jobs.error_code, jobs.error_message, jobs.dead_letter,
     jobs.status = 'queued' AND jobs.ready_at <= moment.at AND EXISTS (
         SELECT FROM holdfast.downstreams
-        WHERE downstreams.name = lanes.downstream
-            AND downstreams.state = 'OPEN'
-            AND (
-                downstreams.open_until IS NULL
-                OR (downstreams.holds AND downstreams.open_until > moment.at)
-            )
+        WHERE downstreams.name = lanes.downstream AND downstreams.held_until > moment.at
     ) AS held
 
 -- fragment: job_details
@@ -51,7 +46,7 @@ WHERE jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
--- name: read_jobs_by_id
+-- name: read_jobs_of_id
 SELECT {{job_columns}}
 FROM holdfast.jobs
 {{job_details}}
@@ -187,43 +182,54 @@ ORDER BY late_results.token;
 -- name: read_lanes
 SELECT id, queue, downstream, kind FROM holdfast.lanes ORDER BY queue, downstream, kind;
 
--- The oldest of each priority that a lane has: one index lookup per priority.
+-- The oldest of each priority and owner that a lane has: one index lookup for each.
 -- name: read_oldest_ready
-WITH RECURSIVE heads (lane, priority) AS (
+WITH RECURSIVE heads (lane, priority, owner, ready_at) AS (
     (
-        SELECT lane, priority FROM holdfast.jobs
+        SELECT lane, priority, coalesce(owner, '') COLLATE "C", ready_at
+        FROM holdfast.jobs
         WHERE ready
-        ORDER BY lane, priority DESC
+        ORDER BY lane, priority DESC, coalesce(owner, '') COLLATE "C", ready_at, seq
         LIMIT 1
     )
     UNION ALL
-    SELECT next.lane, next.priority
+    SELECT next.lane, next.priority, next.owner, next.ready_at
     FROM heads
     CROSS JOIN LATERAL (
         SELECT * FROM (
             (
-                SELECT jobs.lane, jobs.priority FROM holdfast.jobs
-                WHERE jobs.ready AND jobs.lane = heads.lane AND jobs.priority < heads.priority
-                ORDER BY jobs.lane, jobs.priority DESC
+                SELECT
+                    jobs.lane, jobs.priority, coalesce(jobs.owner, '') COLLATE "C" AS owner,
+                    jobs.ready_at
+                FROM holdfast.jobs
+                WHERE ready
+                    AND lane = heads.lane
+                    AND priority = heads.priority
+                    AND coalesce(owner, '') COLLATE "C" > heads.owner
+                ORDER BY coalesce(owner, '') COLLATE "C", jobs.ready_at, seq
                 LIMIT 1
             )
             UNION ALL
             (
-                SELECT jobs.lane, jobs.priority FROM holdfast.jobs
-                WHERE jobs.ready AND jobs.lane > heads.lane
-                ORDER BY jobs.lane, jobs.priority DESC
+                SELECT lane, priority, coalesce(owner, '') COLLATE "C", ready_at
+                FROM holdfast.jobs
+                WHERE ready AND lane = heads.lane AND priority < heads.priority
+                ORDER BY priority DESC, coalesce(owner, '') COLLATE "C", jobs.ready_at, seq
+                LIMIT 1
+            )
+            UNION ALL
+            (
+                SELECT lane, priority, coalesce(owner, '') COLLATE "C", ready_at
+                FROM holdfast.jobs
+                WHERE ready AND lane > heads.lane
+                ORDER BY lane, priority DESC, coalesce(owner, '') COLLATE "C", jobs.ready_at, seq
                 LIMIT 1
             )
         ) AS either
         LIMIT 1
     ) AS next
 )
-SELECT lanes.queue, min((
-    SELECT jobs.ready_at FROM holdfast.jobs
-    WHERE jobs.ready AND jobs.lane = heads.lane AND jobs.priority = heads.priority
-    ORDER BY jobs.ready_at
-    LIMIT 1
-))
+SELECT lanes.queue, min(heads.ready_at)
 FROM heads
 JOIN holdfast.lanes ON lanes.id = heads.lane
 GROUP BY lanes.queue;

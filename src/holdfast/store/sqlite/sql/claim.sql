@@ -45,15 +45,38 @@ FROM holdfast_lanes AS lanes
 CROSS JOIN holdfast_jobs AS jobs ON jobs.lane = lanes.id AND jobs.permit_trial IS NOT NULL
 WHERE lanes.downstream = :downstream AND jobs.permit_generation = :generation;
 
--- name: claim_candidates
-SELECT
-    jobs.seq, jobs.id, jobs.priority, jobs.ready_at, jobs.attempt_count, jobs.max_attempts,
+-- fragment: candidate_columns
+jobs.seq, jobs.id, jobs.priority, jobs.ready_at, jobs.attempt_count, jobs.max_attempts,
     jobs.token, jobs.owner, jobs.created_at, jobs.deadline_at, jobs.meta, job_arguments.arguments
+
+-- name: claim_candidates
+SELECT {{candidate_columns}}
 FROM holdfast_jobs AS jobs
 CROSS JOIN holdfast_job_arguments AS job_arguments ON job_arguments.job = jobs.seq
 WHERE jobs.lane = :lane AND jobs.ready = 1
-ORDER BY jobs.priority DESC, jobs.ready_at, jobs.seq
-LIMIT :limit OFFSET :taken;
+ORDER BY jobs.priority DESC, coalesce(jobs.owner, ''), jobs.ready_at, jobs.seq
+LIMIT :limit OFFSET :offset;
+
+-- name: claim_candidates_of_owner
+SELECT {{candidate_columns}}
+FROM holdfast_jobs AS jobs
+CROSS JOIN holdfast_job_arguments AS job_arguments ON job_arguments.job = jobs.seq
+WHERE jobs.lane = :lane
+    AND jobs.ready = 1
+    AND jobs.priority = :priority
+    AND coalesce(jobs.owner, '') = :owner
+ORDER BY jobs.ready_at, jobs.seq
+LIMIT :limit OFFSET :offset;
+
+-- name: claim_next_owner
+SELECT coalesce(jobs.owner, '')
+FROM holdfast_jobs AS jobs
+WHERE jobs.lane = :lane
+    AND jobs.ready = 1
+    AND jobs.priority = :priority
+    AND coalesce(jobs.owner, '') >= :start
+ORDER BY coalesce(jobs.owner, '')
+LIMIT 1;
 
 -- name: claim_start
 UPDATE holdfast_jobs AS jobs SET

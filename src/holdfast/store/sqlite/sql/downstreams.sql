@@ -14,6 +14,17 @@ INSERT INTO holdfast_downstreams AS downstreams (name, version, state, generatio
 VALUES (:name, :version, :state, :generation, :open_until, :settings, :record)
 ON CONFLICT (name) DO NOTHING;
 
+-- A row of :retries is [id, token].
+-- name: downstream_release_trials
+UPDATE holdfast_jobs AS jobs SET ready = 1, ready_at = :now
+FROM json_each(:retries) AS given
+WHERE jobs.id = given.value ->> 0
+    AND jobs.token = given.value ->> 1
+    AND jobs.status = 'queued'
+    AND jobs.ready = 0
+    AND jobs.ready_at > :now
+RETURNING seq, lane;
+
 -- name: downstream_write
 UPDATE holdfast_downstreams AS downstreams SET
     version = :version + 1,

@@ -13,12 +13,29 @@ RETURNING term;
 -- name: maintain_resign
 UPDATE holdfast_leaders AS leaders SET expires_at = 0 WHERE name = :name AND holder = :holder AND expires_at > 0;
 
+-- name: maintain_leader
+SELECT holder FROM holdfast_leaders AS leaders WHERE name = :name AND expires_at > :now;
+
+-- fragment: lost_columns
+jobs.seq, jobs.id, jobs.token, jobs.lane, jobs.kind, jobs.attempt_count, jobs.max_attempts,
+    jobs.last_attempt_at, jobs.cancel_requested
+
+-- A lease lasts longer by what the wall clock has jumped since its worker's last heartbeat.
 -- name: maintain_expired_leases
-SELECT
-    seq, id, token, lane, kind, attempt_count, max_attempts, last_attempt_at, cancel_requested
+SELECT {{lost_columns}}
 FROM holdfast_jobs AS jobs
-WHERE lease_expires_at IS NOT NULL AND lease_expires_at <= :now
-ORDER BY lease_expires_at
+LEFT JOIN holdfast_workers AS workers ON workers.id = jobs.worker_id AND workers.boot = :boot
+WHERE jobs.lease_expires_at IS NOT NULL
+    AND jobs.lease_expires_at <= :now
+    AND jobs.lease_expires_at + max(0, coalesce(:offset - workers.clock_offset, 0)) <= :now
+ORDER BY jobs.lease_expires_at
+LIMIT :limit;
+
+-- name: maintain_leases_of_dead
+SELECT {{lost_columns}}
+FROM holdfast_jobs AS jobs
+WHERE jobs.lease_expires_at IS NOT NULL
+    AND jobs.worker_id IN (SELECT value FROM json_each(:workers))
 LIMIT :limit;
 
 -- name: maintain_past_deadline
@@ -55,3 +72,9 @@ DELETE FROM holdfast_events AS events WHERE job IN (SELECT value FROM json_each(
 
 -- name: maintain_delete_late_results
 DELETE FROM holdfast_late_results AS late_results WHERE job IN (SELECT value FROM json_each(:seqs));
+
+-- Lanes that no job is in.
+-- name: maintain_delete_lanes
+DELETE FROM holdfast_lanes AS lanes
+WHERE id IN (SELECT value FROM json_each(:lanes))
+    AND uploaded + scheduled + ready + processing + complete + failed + cancelled = 0;

@@ -7,11 +7,10 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
     jobs.last_attempt_at, jobs.finished_at, jobs.deadline_at, jobs.dedup_key, jobs.owner,
     jobs.meta, jobs.progress, jobs.progress_note, jobs.worker_id, jobs.lease_expires_at,
     jobs.cancel_requested, jobs.result, jobs.error_code, jobs.error_message, jobs.dead_letter,
-    jobs.status = 'queued' AND jobs.ready_at <= :now AND lanes.held = 1 AND coalesce((
-        SELECT open_until IS NULL OR open_until > :now
-        FROM holdfast_downstreams AS downstreams
-        WHERE name = lanes.downstream
-    ), 0) AS held
+    jobs.status = 'queued' AND jobs.ready_at <= :now AND EXISTS (
+        SELECT 1 FROM holdfast_downstreams AS downstreams
+        WHERE downstreams.name = lanes.downstream AND downstreams.held_until > :now
+    ) AS held
 
 -- fragment: job_filter
 (:statuses IS NULL OR jobs.status IN (SELECT value FROM json_each(:statuses)))
@@ -65,7 +64,7 @@ WHERE jobs.finished_at IS NULL AND jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
--- name: read_jobs_ended_badly
+-- name: read_jobs_unsuccessful
 SELECT {{job_columns}}
 FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_ended_badly
 CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
@@ -137,12 +136,12 @@ SELECT
 FROM holdfast_jobs AS jobs
 CROSS JOIN holdfast_events AS events ON events.job = jobs.seq AND events.token IS NOT NULL
 WHERE jobs.id = :id
-ORDER BY events.token;
-
--- name: read_running_attempt
-SELECT attempt_count, token, worker_id, last_attempt_at
+UNION ALL
+SELECT
+    attempt_count, token, worker_id, last_attempt_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM holdfast_jobs AS jobs
-WHERE id = :id AND status = 'processing';
+WHERE id = :id AND status = 'processing'
+ORDER BY 2;
 
 -- name: read_late_results
 SELECT late_results.token, late_results.received_at, late_results.result
@@ -169,29 +168,41 @@ SELECT coalesce(sum(count), 0) FROM holdfast_dead_letter_groups AS dead_letter_g
 
 -- The oldest job of each priority in a lane: one index step per priority.
 -- name: read_oldest_ready
-WITH RECURSIVE heads (lane, queue, priority) AS (
+WITH RECURSIVE heads (queue, lane, seq) AS (
     SELECT
-        id, queue,
-        (SELECT max(priority) FROM holdfast_jobs AS jobs WHERE lane = lanes.id AND ready = 1)
+        queue, id,
+        (
+            SELECT seq FROM holdfast_jobs AS jobs
+            WHERE lane = lanes.id AND ready = 1
+            ORDER BY priority DESC, coalesce(owner, ''), ready_at
+            LIMIT 1
+        )
     FROM holdfast_lanes AS lanes
     WHERE ready > 0
     UNION ALL
     SELECT
-        heads.lane, heads.queue,
-        (
-            SELECT max(priority) FROM holdfast_jobs AS jobs
-            WHERE lane = heads.lane AND ready = 1 AND priority < heads.priority
-        )
+        heads.queue, heads.lane,
+        coalesce((
+            SELECT seq FROM holdfast_jobs AS jobs
+            WHERE lane = heads.lane
+                AND ready = 1
+                AND priority = head.priority
+                AND coalesce(owner, '') > coalesce(head.owner, '')
+            ORDER BY coalesce(owner, ''), ready_at
+            LIMIT 1
+        ), (
+            SELECT seq FROM holdfast_jobs AS jobs
+            WHERE lane = heads.lane AND ready = 1 AND priority < head.priority
+            ORDER BY priority DESC, coalesce(owner, ''), ready_at
+            LIMIT 1
+        ))
     FROM heads
-    WHERE heads.priority IS NOT NULL
+    CROSS JOIN holdfast_jobs AS head ON head.seq = heads.seq
 )
-SELECT queue, min((
-    SELECT min(ready_at) FROM holdfast_jobs AS jobs
-    WHERE lane = heads.lane AND ready = 1 AND priority = heads.priority
-))
+SELECT heads.queue, min(jobs.ready_at)
 FROM heads
-WHERE priority IS NOT NULL
-GROUP BY queue;
+CROSS JOIN holdfast_jobs AS jobs ON jobs.seq = heads.seq
+GROUP BY heads.queue;
 
 -- name: read_schema_version
 SELECT max(version) FROM holdfast_migrations;

@@ -1,4 +1,4 @@
-"""Characters as they may stand in XML."""
+"""Characters that XML permits."""
 
 import unicodedata
 
@@ -12,7 +12,7 @@ from holdfast_conversion.gateway.reading.xml import escaped, points
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[])))
-def test_any_text_can_stand_in_xml_once_it_is_clean(text):
+def test_any_cleaned_text_is_valid_in_xml(text):
     cleaned = clean(text)
     root = etree.fromstring(f'<a b="{escaped(cleaned)}">{escaped(cleaned)}</a>'.encode())
     assert (root.text or "") == cleaned.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,4 +1,4 @@
-"""What fonts tell beyond the text: advances, glyphs without a character, marks, directions."""
+"""Fonts: advances, glyphs without a character, marks, directions."""
 
 import pytest
 from tests.apps.conversion.gateway.reading.test_mappings import paragraphs, words
@@ -9,7 +9,7 @@ NARROW = {letter: chr(letter) for letter in range(32, 127)}
 
 
 def pictures(*lines: bytes, name: bytes = b"") -> bytes:
-    """Return a page whose font is of pictures, as old TeX made them: codes, and no characters."""
+    """Return a page with a bitmap font of old TeX: glyph codes without characters."""
     glyph = stream(b"500 0 0 0 450 700 d1 0 0 450 700 re f")
     codes = sorted({*b"".join(lines)} - {32})
     procedures = b" ".join(b"/a%d 5 0 R" % code for code in codes)
@@ -50,11 +50,11 @@ def test_ligatures_and_signs_of_a_font_without_names_are_read_as_tex_meant_them(
     assert words(pictures(codes)) == [text]
 
 
-def test_a_code_that_may_be_a_formulas_symbol_is_no_ligature():
+def test_a_code_that_may_be_a_symbol_of_a_formula_is_not_a_ligature():
     assert words(pictures(b"X\x0bY")) == ["XY"]
 
 
-def test_a_glyph_that_nobody_knows_parts_no_word():
+def test_an_unknown_glyph_does_not_split_a_word():
     assert words(pictures(b"w\x01hole")) == ["whole"]
 
 
@@ -65,17 +65,17 @@ def test_ink_that_reaches_beyond_its_letter_hides_no_space():
     assert words(document(texts, to_unicode=NARROW)) == ["W", "a"]
 
 
-def test_ink_that_reaches_beyond_its_letter_parts_no_word():
+def test_ink_that_reaches_beyond_its_letter_does_not_split_a_word():
     assert words(document([Text(72, 700, "WWaW", 10)], to_unicode=NARROW)) == ["WWaW"]
 
 
-def test_a_glyph_that_stands_for_several_letters_is_as_wide_as_all_of_them():
+def test_a_glyph_for_several_letters_is_as_wide_as_all_of_them():
     table = {**NARROW, ord("#"): "ffi"}
 
     assert words(document([Text(72, 700, "o#ce", 10)], to_unicode=table)) == ["office"]
 
 
-def test_a_word_cut_by_a_hyphen_goes_on_where_the_next_line_is_indented():
+def test_a_hyphenated_word_continues_on_an_indented_line():
     page = [*paragraph(72, 700, ["* a note that was in-"]), *paragraph(92, 685.6, ["troduced"])]
 
     assert paragraphs(document(page)) == ["* a note that was introduced"]

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast_conversion.gateway.reading.lines import lines_of
-from holdfast_conversion.gateway.reading.page_model import Fragment, Page
+from holdfast_conversion.gateway.reading.page_model import Fragment, PdfPage
 
 MIM, NUN, WAW = "\u0645", "\u0646", "\u0648"
 
@@ -14,7 +14,7 @@ def line(*letters: tuple[str, float, bool]) -> list[str]:
         Fragment(letter, start, 90, start + 5, 100, 10, 0, closed)
         for letter, start, closed in letters
     ]
-    (found,) = lines_of(Page(1, 612, 792, 0, fragments=fragments))
+    (found,) = lines_of(PdfPage(1, 612, 792, 0, fragments=fragments))
     return [word.text for word in found.words]
 
 
@@ -26,5 +26,5 @@ def line(*letters: tuple[str, float, bool]) -> list[str]:
         ([(MIM, 20.5, False), (NUN, 15.5, True), (WAW, 10, False)], [MIM + NUN, WAW]),
     ],
 )
-def test_the_space_behind_a_letter_stands_on_the_side_that_it_is_read_to(letters, words):
+def test_the_space_after_a_letter_is_on_the_side_of_the_reading_direction(letters, words):
     assert line(*letters) == words

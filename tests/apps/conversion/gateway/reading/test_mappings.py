@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
+from tests.apps.conversion.gateway_process import environment
 from tests.apps.conversion.pdf_writer import Text, document, locked, paragraph
-from tests.apps.conversion.running import environment
 
 from holdfast_conversion.gateway.formats import Caps, Mapping, check_magic
 from holdfast_conversion.gateway.reading.mappings import convert, iso_date
@@ -19,7 +19,7 @@ LAYOUT, TEXT = "{urn:holdfast:layout:1}", "{urn:holdfast:text:1}"
 
 
 def tree(pdf, mapping):
-    """Convert, hold the XML against its schema, and return its root."""
+    """Convert, validate the XML against its schema, and return its root."""
     root = etree.fromstring(convert(pdf, mapping))
     schema_file = resources.files("holdfast_conversion.gateway") / "schemas" / f"{mapping}.rng"
     schema = etree.RelaxNG(etree.fromstring(schema_file.read_bytes()))
@@ -42,7 +42,7 @@ def box(element):
 # -- layout ----------------------------------------------------------------------------------------
 
 
-def test_a_word_stands_where_the_page_shows_it():
+def test_a_word_has_the_position_that_the_page_shows():
     root = tree(document([Text(72, 700, "Hello there", 10)]), "layout")
     assert (root.get("pages"), root[0].get("width"), root[0].get("height")) == ("1", "612", "792")
     first, second = root.iter(f"{LAYOUT}word")
@@ -55,7 +55,7 @@ def test_a_word_stands_where_the_page_shows_it():
     assert box(second)[0] > x1
 
 
-def test_blocks_hold_their_lines_and_lines_their_words():
+def test_blocks_contain_lines_and_lines_contain_words():
     root = tree(document(paragraph(72, 700, ["one two", "three four five"])), "layout")
     (block,) = root.iter(f"{LAYOUT}block")
     assert [[word.text for word in line] for line in block] == [
@@ -102,12 +102,12 @@ def test_text_outside_the_page_is_left_out():
     ]
 
 
-def test_letters_set_apart_one_by_one_are_one_word():
+def test_letters_placed_one_by_one_are_one_word():
     spaced = [Text(72 + 6.67 * at, 700, letter) for at, letter in enumerate("nnnn")]
     assert words(document(spaced)) == ["nnnn"]
 
 
-def test_words_are_parted_by_a_gap_even_without_a_space():
+def test_a_gap_separates_words_even_without_a_space():
     assert words(document([Text(72, 700, "left"), Text(100, 700, "right")])) == ["left", "right"]
 
 
@@ -142,7 +142,7 @@ def test_an_indent_begins_a_paragraph():
     ]
 
 
-def test_a_word_cut_by_a_hyphen_is_whole_again():
+def test_a_hyphenated_word_is_joined():
     assert paragraphs(document(paragraph(72, 700, ["a conver-", "sion of Jean-", "Paul"]))) == [
         "a conversion of Jean- Paul"
     ]
@@ -187,7 +187,7 @@ def test_markup_in_the_text_is_text():
         ("\u4e2d", "\u4e2d"),
     ],
 )
-def test_letters_mean_what_the_font_says(meaning, told):
+def test_letters_follow_the_fonts_character_map(meaning, told):
     pdf = document([Text(72, 700, "aXa")], to_unicode={ord("X"): meaning, ord("a"): "a"})
     assert words(pdf) == [f"a{told}a"]
 
@@ -206,7 +206,7 @@ def test_half_a_surrogate_pair_is_replaced():
 
 
 def test_an_accent_printed_over_a_letter_belongs_to_it():
-    # As TeX does it: the accent first, then the letter in the same place.
+    # As in TeX: the accent first, then the letter at the same position.
     texts = [
         Text(72, 700, "r"),
         Text(76.3, 700, "\xb4"),
@@ -227,7 +227,7 @@ def test_lines_of_hebrew_are_read_from_the_right():
 # -- metadata --------------------------------------------------------------------------------------
 
 
-def test_metadata_says_what_the_document_says():
+def test_metadata_is_that_of_the_document():
     pdf = document(
         [Text(72, 700, "x")],
         [],
@@ -257,7 +257,7 @@ def test_metadata_says_what_the_document_says():
     }
 
 
-def test_a_document_that_says_nothing_of_itself_has_empty_metadata():
+def test_a_document_without_metadata_has_empty_metadata():
     root = tree(document([]), "metadata")
     assert [len(part) for part in root] == [0, 0, 1]
 
@@ -309,7 +309,7 @@ def test_the_same_bytes_give_the_same_xml_in_every_process(mapping, tmp_path):
         (locked(), Reason.ENCRYPTED),
     ],
 )
-def test_what_cannot_be_converted_is_refused(pdf, reason):
+def test_an_unconvertible_pdf_is_refused(pdf, reason):
     with pytest.raises(Rejection) as refused:
         convert(pdf, "text")
     assert refused.value.reason is reason
@@ -332,7 +332,7 @@ def test_there_are_three_mappings():
         convert(document([]), "xslt")
 
 
-def test_the_mark_of_a_pdf_may_stand_within_the_first_kibibyte():
+def test_the_header_of_a_pdf_may_be_anywhere_in_the_first_kibibyte():
     check_magic(b"x" * 1019 + b"%PDF-")
     with pytest.raises(Rejection):
         check_magic(b"x" * 1020 + b"%PDF-")
@@ -340,7 +340,7 @@ def test_the_mark_of_a_pdf_may_stand_within_the_first_kibibyte():
 
 @settings(max_examples=40)
 @given(st.lists(st.text(alphabet=st.characters(codec="cp1252"), max_size=30), max_size=8))
-def test_whatever_a_page_says_the_xml_is_well_formed_and_valid(lines):
+def test_the_xml_of_any_page_is_well_formed_and_valid(lines):
     pdf = document(paragraph(20, 780, [line.replace("\r", " ") for line in lines]))
     for mapping in Mapping:
         tree(pdf, mapping)

@@ -11,7 +11,15 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from holdfast_conversion.gateway.reading.characters import clean
-from holdfast_conversion.gateway.reading.page_model import Box, Fragment, Line, Page, Word, word_gap
+from holdfast_conversion.gateway.reading.page_model import (
+    Box,
+    Fragment,
+    Line,
+    PdfPage,
+    Word,
+    box_around,
+    word_gap,
+)
 
 _COLUMN_GAP = 1.6
 """Share of the type size above which a gap parts two columns and not two words."""
@@ -23,7 +31,7 @@ _LIKE_SIZE = 2.6
 _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
 
-def lines_of(page: Page) -> list[Line]:
+def lines_of(page: PdfPage) -> list[Line]:
     """Return the lines on `page`, in no order that means anything yet."""
     by_turn: dict[int, list[Fragment]] = defaultdict(list)
     for fragment in page.fragments:
@@ -38,11 +46,11 @@ def lines_of(page: Page) -> list[Line]:
     return found
 
 
-def _is_on(page: Page, box: Box) -> bool:
+def _is_on(page: PdfPage, box: Box) -> bool:
     return box.x1 >= 0 and box.y1 >= 0 and box.x0 <= page.width and box.y0 <= page.height
 
 
-class _Row:
+class _GrowingLine:
     """A line that still grows at its end."""
 
     __slots__ = ("fragments", "last")
@@ -54,14 +62,14 @@ class _Row:
 
 def _rows(fragments: Sequence[Fragment]) -> Iterable[list[Fragment]]:
     """Group fragments into rows; each looks only at rows that end near its own height."""
-    rows: list[_Row] = []
-    near: dict[int, list[_Row]] = defaultdict(list)
+    rows: list[_GrowingLine] = []
+    near: dict[int, list[_GrowingLine]] = defaultdict(list)
     step = _shelf_height(fragments)
     for fragment in sorted(fragments, key=lambda one: (one.start, one.upper)):
-        first, last = _shelves(fragment, step)
+        shelves = _shelves(fragment, step)
         best, best_gap = None, 0.0
         seen: set[int] = set()
-        for shelf in range(first, last + 1):
+        for shelf in shelves:
             for row in near[shelf]:
                 if id(row) in seen:
                     continue
@@ -70,14 +78,14 @@ def _rows(fragments: Sequence[Fragment]) -> Iterable[list[Fragment]]:
                 if gap is not None and (best is None or gap < best_gap):
                     best, best_gap = row, gap
         if best is None:
-            best = _Row(fragment)
+            best = _GrowingLine(fragment)
             rows.append(best)
         else:
-            for shelf in range(*_span(best.last, step)):
+            for shelf in _shelves(best.last, step):
                 near[shelf] = [row for row in near[shelf] if row is not best]
             best.fragments.append(fragment)
             best.last = fragment
-        for shelf in range(first, last + 1):
+        for shelf in shelves:
             near[shelf].append(best)
     return [row.fragments for row in rows]
 
@@ -90,14 +98,9 @@ def _shelf_height(fragments: Sequence[Fragment]) -> float:
 _MOST_SHELVES = 64
 
 
-def _shelves(fragment: Fragment, step: float) -> tuple[int, int]:
+def _shelves(fragment: Fragment, step: float) -> range:
     first, last = int(fragment.upper // step), int(fragment.lower // step)
-    return first, min(last, first + _MOST_SHELVES)
-
-
-def _span(fragment: Fragment, step: float) -> tuple[int, int]:
-    first, last = _shelves(fragment, step)
-    return first, last + 1
+    return range(first, min(last, first + _MOST_SHELVES) + 1)
 
 
 def _gap_between(left: Fragment, right: Fragment) -> float | None:
@@ -128,10 +131,7 @@ def _line(fragments: list[Fragment], turn: int) -> Line | None:
     for group in reversed(groups) if backwards else groups:
         text = clean("".join(one.text for one in (reversed(group) if backwards else group)))
         if text:
-            box = group[0].box()
-            for one in group[1:]:
-                box = box.joined(one.box())
-            words.append(Word(text, box))
+            words.append(Word(text, box_around([one.box() for one in group])))
     if not words:
         return None
     return Line(

@@ -15,7 +15,7 @@ from holdfast_conversion.gateway.formats import MAGIC_WITHIN, Caps, Mapping, che
 from holdfast_conversion.gateway.reading.blocks import blocks_of, paragraphs_of
 from holdfast_conversion.gateway.reading.characters import clean
 from holdfast_conversion.gateway.reading.lines import lines_of
-from holdfast_conversion.gateway.reading.page_model import Block, Box, Page
+from holdfast_conversion.gateway.reading.page_model import Block, Box, PdfPage
 from holdfast_conversion.gateway.reading.pdfium import Document
 from holdfast_conversion.gateway.reading.xml import Sink, XmlWriter, escaped, points
 from holdfast_conversion.gateway.rejections import Reason, Rejection
@@ -60,12 +60,14 @@ def convert_into(data: Any, mapping: Mapping, sink: Sink, caps: Caps) -> None:
 # -- pages -----------------------------------------------------------------------------------------
 
 
-def _each_page(
+def _write_pages(
     document: Document,
     writer: XmlWriter,
-    attributes: Callable[[Page], str],
-    body: Callable[[XmlWriter, Page], None],
+    mapping: Mapping,
+    attributes: Callable[[PdfPage], str],
+    body: Callable[[XmlWriter, PdfPage], None],
 ) -> None:
+    writer.put(f'<document xmlns="urn:holdfast:{mapping}:1" pages="{document.page_count}">\n')
     readable = False
     for page in document.pages(with_text=True):
         readable = readable or page.readable
@@ -74,14 +76,15 @@ def _each_page(
         writer.put("</page>\n")
     if not readable:
         raise Rejection(Reason.DAMAGED, "no readable page")
+    writer.put("</document>\n")
 
 
-def _page_size(page: Page) -> str:
+def _page_size(page: PdfPage) -> str:
     size = f' width="{points(page.width)}" height="{points(page.height)}"'
     return f'{size} rotation="{page.rotation}"{_page_state(page)}'
 
 
-def _page_state(page: Page) -> str:
+def _page_state(page: PdfPage) -> str:
     return "" if page.readable else ' readable="false"'
 
 
@@ -89,12 +92,10 @@ def _page_state(page: Page) -> str:
 
 
 def _write_layout(document: Document, writer: XmlWriter) -> None:
-    writer.put(f'<document xmlns="urn:holdfast:layout:1" pages="{document.page_count}">\n')
-    _each_page(document, writer, _page_size, _write_blocks)
-    writer.put("</document>\n")
+    _write_pages(document, writer, Mapping.LAYOUT, _page_size, _write_blocks)
 
 
-def _write_blocks(writer: XmlWriter, page: Page) -> None:
+def _write_blocks(writer: XmlWriter, page: PdfPage) -> None:
     for block in blocks_of(lines_of(page)):
         writer.put(f"<block {_place(block.box)}>\n")
         _write_lines(writer, block)
@@ -118,12 +119,10 @@ def _place(box: Box) -> str:
 
 
 def _write_text(document: Document, writer: XmlWriter) -> None:
-    writer.put(f'<document xmlns="urn:holdfast:text:1" pages="{document.page_count}">\n')
-    _each_page(document, writer, _page_state, _write_paragraphs)
-    writer.put("</document>\n")
+    _write_pages(document, writer, Mapping.TEXT, _page_state, _write_paragraphs)
 
 
-def _write_paragraphs(writer: XmlWriter, page: Page) -> None:
+def _write_paragraphs(writer: XmlWriter, page: PdfPage) -> None:
     for block in blocks_of(lines_of(page)):
         for paragraph in paragraphs_of(block):
             writer.put(f"<p>{escaped(paragraph)}</p>\n")

@@ -5,6 +5,7 @@ origin is the upper left corner and y grows downwards. A `Fragment` is in its re
 so that one set of rules serves text that is turned by a quarter, a half or three quarters.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,14 +40,15 @@ class Box(NamedTuple):
     x1: float
     y1: float
 
-    def joined(self, other: "Box") -> "Box":
-        """Return the smallest box around both."""
-        return Box(
-            min(self.x0, other.x0),
-            min(self.y0, other.y0),
-            max(self.x1, other.x1),
-            max(self.y1, other.y1),
-        )
+
+def box_around(boxes: Sequence[Box]) -> Box:
+    """Return the smallest box around all of `boxes`."""
+    return Box(
+        min(box.x0 for box in boxes),
+        min(box.y0 for box in boxes),
+        max(box.x1 for box in boxes),
+        max(box.y1 for box in boxes),
+    )
 
 
 @dataclass(slots=True)
@@ -154,7 +156,7 @@ class Line:
     @property
     def box(self) -> Box:
         """Where it stands on the page as it is shown."""
-        return _around([word.box for word in self.words])
+        return box_around([word.box for word in self.words])
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +168,11 @@ class Block:
     @property
     def box(self) -> Box:
         """Where it stands on the page as it is shown."""
-        return _around([line.box for line in self.lines])
+        return box_around([line.box for line in self.lines])
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PdfPage:
     """One page; `width` and `height` are in points as it is shown, `rotation` in degrees.
 
     `readable` is False where the page is broken: it is there, and its content is not known.
@@ -185,16 +187,9 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Bookmark:
     """A bookmark: its `level` from 1, the number of the page it leads to if any, its title."""
 
     level: int
     page: int | None
     title: str
-
-
-def _around(boxes: list[Box]) -> Box:
-    whole = boxes[0]
-    for box in boxes[1:]:
-        whole = whole.joined(box)
-    return whole

@@ -16,7 +16,7 @@ import pypdfium2 as pdfium  # type: ignore[import-untyped]
 from pypdfium2 import raw
 
 from holdfast_conversion.gateway.reading.fonts import CONTROLS, Fonts
-from holdfast_conversion.gateway.reading.page_model import Entry, Fragment, Page
+from holdfast_conversion.gateway.reading.page_model import Bookmark, Fragment, PdfPage
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 _SPACES = frozenset(
@@ -99,7 +99,7 @@ class Document:
             if value:
                 yield name, value
 
-    def outline(self, most: int) -> Iterator[Entry]:
+    def outline(self, most: int) -> Iterator[Bookmark]:
         """Yield the bookmarks in order, at most `most` of them."""
         for number, bookmark in enumerate(self._pdf.get_toc(max_depth=15)):
             if number >= most:
@@ -107,16 +107,16 @@ class Document:
             target = bookmark.get_dest()
             index = None if target is None else target.get_index()
             page = None if index is None or index < 0 else index + 1
-            yield Entry(bookmark.level + 1, page, bookmark.get_title())
+            yield Bookmark(bookmark.level + 1, page, bookmark.get_title())
 
-    def pages(self, *, with_text: bool) -> Iterator[Page]:
+    def pages(self, *, with_text: bool) -> Iterator[PdfPage]:
         """Yield each page in order; only one is held open at a time."""
         for index in range(self.page_count):
             try:
                 page = self._pdf[index]
             except pdfium.PdfiumError:
                 # One broken page does not spoil the others; its number stays.
-                yield Page(index + 1, 0.0, 0.0, 0, readable=False)
+                yield PdfPage(index + 1, 0.0, 0.0, 0, readable=False)
                 continue
             try:
                 yield _read_page(page, index + 1, with_text)
@@ -124,7 +124,7 @@ class Document:
                 page.close()
 
 
-def _read_page(page: Any, number: int, with_text: bool) -> Page:
+def _read_page(page: Any, number: int, with_text: bool) -> PdfPage:
     box = raw.FS_RECTF()
     raw.FPDF_GetPageBoundingBox(page, box)
     turns = max(0, raw.FPDFPage_GetRotation(page)) % 4
@@ -141,7 +141,7 @@ def _read_page(page: Any, number: int, with_text: bool) -> Page:
             placing = _Placing(_finite(box.left), _finite(box.top), width, height, turns)
             fragments = _Fragments(text, placing).read()
             text.close()
-    return Page(number, *shown, turns * 90, readable, fragments)
+    return PdfPage(number, *shown, turns * 90, readable, fragments)
 
 
 def _finite(value: float) -> float:

@@ -16,7 +16,7 @@ class Sink(Protocol):
 
 
 class XmlWriter:
-    """Collect text and hand it on in pieces, up to `most_bytes` in all."""
+    """Collect text and hand it on in pieces; a `Rejection` beyond `most_bytes` in all."""
 
     def __init__(self, sink: Sink, most_bytes: int) -> None:
         self._sink = sink
@@ -25,22 +25,14 @@ class XmlWriter:
         self._characters = len(self._parts[0])
 
     def put(self, markup: str) -> None:
-        """Write markup that is well-formed as it stands.
-
-        Raises:
-            Rejection: the document grows beyond its limit.
-        """
+        """Write markup that is well-formed as it stands."""
         self._parts.append(markup)
         self._characters += len(markup)
         if self._characters > _FLUSH_CHARACTERS:
             self.flush()
 
     def flush(self) -> None:
-        """Hand on what is still held back.
-
-        Raises:
-            Rejection: the document grows beyond its limit.
-        """
+        """Hand on what is still held back."""
         data = "".join(self._parts).encode("utf-8")
         self._parts.clear()
         self._characters = 0

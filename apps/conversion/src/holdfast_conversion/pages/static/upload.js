@@ -1,4 +1,4 @@
-// Uploads with a bar. Without this module the form posts one file and comes back.
+// Uploads with a progress bar. Without this module the form posts one file and reloads the page.
 
 const AT_ONCE = 3;
 const NOT_TAKEN = "The server could not take it in.";
@@ -26,7 +26,7 @@ class Upload {
   constructor(file, mapping) {
     this.file = file;
     this.mapping = mapping;
-    this.told = 0;
+    this.announced = 0;
     this.row = template.content.firstElementChild.cloneNode(true);
     this.row.querySelector("bdi").textContent = file.name;
     this.row.querySelector("[data-fact=mapping]").textContent = mapping;
@@ -78,7 +78,7 @@ class Upload {
     request.onloadend = finished;
     request.open("POST", "/api/upload");
     request.responseType = "json";
-    this.told = 0;
+    this.announced = 0;
     this.show("uploading", "Uploading 0 %");
     request.send(body);
   }
@@ -89,8 +89,8 @@ class Upload {
     this.row.querySelector(".status").textContent =
       share < 100 ? `Uploading ${share} %` : "Storing";
     const step = Math.floor(share / 25) * 25;
-    if (step > this.told) {
-      this.told = step;
+    if (step > this.announced) {
+      this.announced = step;
       say(`${this.file.name}: ${step} % uploaded`);
     }
   }
@@ -141,7 +141,7 @@ function pump() {
 function finished() {
   running -= 1;
   pump();
-  // Without htmx the rows come with the page, which is loaded anew when nothing is under way.
+  // Without htmx the rows are part of the page, which is reloaded when no upload is running.
   if (!window.htmx && !running && handedOver.size) refresh();
 }
 
@@ -150,7 +150,7 @@ function take(files) {
   const most = Number(form.dataset.mostBytes);
   for (const file of files) {
     const upload = new Upload(file, mapping);
-    // Nobody should send fifty megabytes to hear that they are too many.
+    // Refuse a file that is too large before it is sent.
     if (file.size > most) upload.refuse(form.dataset.tooLarge, true);
     else enqueue(upload);
   }
@@ -163,8 +163,8 @@ async function convertSample() {
   try {
     const answer = await fetch("/sample", { method: "POST", body, headers });
     if (answer.ok) return "";
-    const told = await answer.json().catch(() => null);
-    return told?.error?.message ?? NOT_TAKEN;
+    const problem = await answer.json().catch(() => null);
+    return problem?.error?.message ?? NOT_TAKEN;
   } catch {
     return "The connection was lost, so no sample was converted.";
   }

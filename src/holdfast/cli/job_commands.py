@@ -1,0 +1,123 @@
+"""Commands that deal with jobs."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Union
+
+from holdfast import bootstrap
+from holdfast.cli.app_discovery import find_workable
+from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
+from holdfast.cli.worker_setup import database_address, rare_collections, worker_options
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.store_outage import Outage
+from holdfast.jobs.store_port import StoreUnavailable
+from holdfast.jobs.worker.options import WorkerOptions
+from holdfast.jobs.worker.signals import stop_on_signals
+from holdfast.jobs.worker.worker import Worker
+from holdfast.resilience.backoff import Exponential
+from holdfast.settings import Environment, Settings
+
+if TYPE_CHECKING:
+    from holdfast.http import ServedApp
+
+_BACKOFF = Exponential(base=0.25, multiplier=2, cap=5.0, jitter=0.0)
+
+
+def migrate(database: str | None = None, *, check: bool = False, sql: bool = False) -> int:
+    """Bring the schema of `database` up to date, or say what is missing, or print it as SQL."""
+    url = database_address(Settings.load(Environment(os.environ)), database)
+    if sql:
+        print(asyncio.run(bootstrap.migration_script(url)), end="")
+        return 0
+    if check:
+        missing = asyncio.run(bootstrap.missing_migrations(url))
+        print(f"missing: {missing}" if missing else "the schema is up to date")
+        return 1 if missing else 0
+    version = asyncio.run(bootstrap.migrate(url))
+    print(f"the schema is up to date at version {version}")
+    return 0
+
+
+def work(
+    apps: Sequence[str],
+    database: str | None = None,
+    *,
+    queues: Sequence[str] | None = None,
+    concurrency: int | None = None,
+    until_idle: bool = False,
+) -> int:
+    """Run the jobs of `apps`, or of all that are installed, until stopped.
+
+    An app is named as `serve` takes it: by an installed package's name, or `mypackage.jobs:app`.
+    Options that are left out come from the settings. A store that does not answer is waited for.
+    Returns the exit code; where handlers do not stop, the process ends here, see `forced_exit`.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    settings = Settings.load(Environment(os.environ))
+    options = worker_options(settings, concurrency)
+    found = find_workable(apps, os.environ)
+    url = database_address(settings, database)
+
+    if queues is not None:
+        options = replace(options, queues=tuple(queues))
+    declared = [app if isinstance(app, App) else app.app for app in found]
+    exits = ForcedExit(options.shutdown_seconds + GRACE)
+    with rare_collections(), exits:
+        engine = bootstrap.Engine(url, apps=declared)
+        return run_worker(_work(engine, found, options, until_idle, exits), exits)
+
+
+async def _work(
+    engine: bootstrap.Engine,
+    found: Sequence[Union[App, "ServedApp"]],
+    options: WorkerOptions,
+    until_idle: bool,
+    exits: ForcedExit,
+) -> Worker:
+    worker, stopped = engine.worker(options), asyncio.Event()
+
+    def stop() -> None:
+        stopped.set()
+        worker.stop()
+
+    async with AsyncExitStack() as stack:
+        stack.enter_context(stop_on_signals(stop, exits.begin))
+        if await _opened(engine, stack, worker.worker_id, stopped):
+            async with _sidecars(found):
+                await worker.run(until_idle=until_idle)
+    return worker
+
+
+async def _opened(
+    engine: bootstrap.Engine, stack: AsyncExitStack, worker_id: str, stopped: asyncio.Event
+) -> bool:
+    """Open `engine`; wait for a store that does not answer. False where the worker was stopped."""
+    outage, failures = Outage(worker_id, SYSTEM_CLOCK, ()), 0
+    while not stopped.is_set():
+        try:
+            await stack.enter_async_context(engine)
+        except StoreUnavailable as error:
+            outage.lost("start", error)
+            failures += 1
+        else:
+            outage.back("start")
+            return True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_BACKOFF.nominal(failures)):
+                await stopped.wait()
+    return False
+
+
+def _sidecars(apps: Sequence[Union[App, "ServedApp"]]) -> AbstractAsyncContextManager[Any]:
+    """Return a context that runs the sidecars of `apps`."""
+    wanted = [each for app in apps if not isinstance(app, App) for each in app.sidecars()]
+    if not wanted:
+        return nullcontext()
+    from holdfast.cli.sidecars import Sidecars
+
+    return Sidecars(wanted, SYSTEM_CLOCK)

@@ -1,0 +1,200 @@
+"""A job as a row: which shape, which words, which buttons. Nothing here does I/O."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.http.pages import humanize
+from holdfast.http.plugins import FactFormat, JobFact, JobFacts
+from holdfast.jobs.model import Attempt, Job, JobStatus
+
+
+class Look(StrEnum):
+    """What a row looks like: each has a shape and a colour of its own."""
+
+    QUEUED = "queued"
+    WAITING = "waiting"
+    """Between two attempts, or before a first one that is to come later."""
+    HELD = "held"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+_STATUSES: Mapping[JobStatus, tuple[Look, str]] = {
+    JobStatus.UPLOADED: (Look.QUEUED, "Queued"),
+    JobStatus.QUEUED: (Look.QUEUED, "Queued"),
+    JobStatus.PROCESSING: (Look.RUNNING, "Running"),
+    JobStatus.COMPLETE: (Look.DONE, "Done"),
+    JobStatus.FAILED: (Look.FAILED, "Failed"),
+    JobStatus.CANCELLED: (Look.CANCELLED, "Cancelled"),
+}
+
+
+def word_of(status: JobStatus) -> str:
+    """Return what `status` is called where an app has no word of its own."""
+    return _STATUSES[status][1]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFact:
+    """A fact of a job, as the page shows it."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedRow:
+    """One job, ready to be written down. Times are epoch seconds of the store.
+
+    Args:
+        label: its status in a word or two.
+        attempts: "Attempt 2 of 3", or nothing.
+        until: when its next attempt begins, if that is still to come.
+        until_words: what stands before the time that is left until then.
+        line: what else there is to say: why it waits, what went wrong.
+        can_expedite: its next attempt can begin now.
+    """
+
+    id: str
+    name: str
+    facts: tuple[ShownFact, ...]
+    created_at: float
+    look: Look
+    label: str
+    attempts: str
+    until: float | None
+    until_words: str
+    line: str
+    progress: float | None
+    can_download: bool
+    can_retry: bool
+    can_expedite: bool
+    can_cancel: bool
+
+
+def row_of(
+    job: Job,
+    facts: JobFacts,
+    now: float,
+    *,
+    words: Mapping[JobStatus, str],
+    declared: Sequence[JobFact] = (),
+    paused: bool = False,
+    last_error: str | None = None,
+) -> RenderedRow:
+    """Return `job` as a row.
+
+    Args:
+        now: the store's clock.
+        words: what its app calls statuses.
+        declared: the facts that the job's app declares.
+        paused: its downstream is held, so that nothing can be tried now.
+        last_error: what went wrong in its last attempt, for a job that waits for another.
+    """
+    look = _look(job, now, paused=paused)
+    until = job.ready_at if look is Look.WAITING else None
+    return RenderedRow(
+        id=job.id,
+        name=facts.title or job.kind,
+        facts=_shown_facts(facts, declared),
+        created_at=job.created_at,
+        look=look,
+        label=_label(job, look, words),
+        attempts=_attempts(job, look),
+        until=until,
+        until_words="next retry in" if _was_tried(job) else "starts in",
+        line=_line(job, facts, look, last_error),
+        progress=job.progress if look is Look.RUNNING else None,
+        can_download=facts.can_download,
+        can_retry=facts.can_retry,
+        can_expedite=until is not None and _was_tried(job) and not paused,
+        can_cancel=not job.status.finished and not job.cancel_requested,
+    )
+
+
+def held_line(downstream: str) -> str:
+    """Return the line for a job whose downstream is held."""
+    return f"{shown_name(downstream)} busy, paused. Will retry automatically."
+
+
+def shown_name(downstream: str) -> str:
+    """Return a downstream's name as a sentence begins with it."""
+    return downstream[:1].upper() + downstream[1:]
+
+
+def last_error_of(attempts: tuple[Attempt, ...]) -> str | None:
+    """Return what went wrong in the last attempt that has ended; None where nothing did."""
+    for attempt in reversed(attempts):
+        if attempt.finished_at is not None:
+            return None if attempt.error is None else attempt.error.message
+    return None
+
+
+def is_held(job: Job, now: float, *, paused: bool) -> bool:
+    """Say whether `job` waits for its downstream; `paused` says that this is held.
+
+    A job that was tried waits for the downstream even before its `retry_after`, which lies after
+    the next trial call. A job with a `run_at` in the future waits for that.
+    """
+    if job.held or job.status is not JobStatus.QUEUED:
+        return job.held
+    return paused and (_was_tried(job) or not _comes_later(job, now))
+
+
+def _shown_facts(facts: JobFacts, declared: Sequence[JobFact]) -> tuple[ShownFact, ...]:
+    found = ((fact, facts.values.get(fact.key)) for fact in declared if fact.in_rows)
+    return tuple(
+        ShownFact(
+            fact.label, humanize.size(int(value)) if fact.format is FactFormat.BYTES else str(value)
+        )
+        for fact, value in found
+        if value not in (None, "")
+    )
+
+
+def _was_tried(job: Job) -> bool:
+    # A released attempt is not counted.
+    return job.attempt_count > 0 or job.last_attempt_at is not None
+
+
+def _comes_later(job: Job, now: float) -> bool:
+    return job.status is JobStatus.QUEUED and job.ready_at is not None and job.ready_at > now
+
+
+def _look(job: Job, now: float, *, paused: bool) -> Look:
+    if is_held(job, now, paused=paused):
+        return Look.HELD
+    return Look.WAITING if _comes_later(job, now) else _STATUSES[job.status][0]
+
+
+def _label(job: Job, look: Look, words: Mapping[JobStatus, str]) -> str:
+    if job.cancel_requested and look is Look.RUNNING:
+        return "Stopping"
+    if look is Look.HELD:
+        return "Paused"
+    if look is Look.WAITING:
+        return "Waiting to retry" if _was_tried(job) else "Scheduled"
+    return words.get(job.status) or word_of(job.status)
+
+
+def _attempts(job: Job, look: Look) -> str:
+    # A first attempt that runs, and one that was enough, need no number.
+    unremarkable = look is Look.DONE or (look is Look.RUNNING and job.attempt_count < 2)
+    if unremarkable or not job.attempt_count or look is Look.CANCELLED:
+        return ""
+    return f"Attempt {job.attempt_count} of {job.max_attempts}"
+
+
+def _line(job: Job, facts: JobFacts, look: Look, last_error: str | None) -> str:
+    if look is Look.HELD and job.downstream is not None:
+        return held_line(job.downstream)
+    if job.error is not None:
+        return job.error.message
+    if look is Look.DONE and facts.note:
+        return facts.note
+    if look in {Look.WAITING, Look.QUEUED} and job.attempt_count:
+        return last_error or ""
+    return job.progress_note or "" if look is Look.RUNNING else ""

@@ -1,0 +1,124 @@
+"""Reading jobs and downstreams: both stores have statements of the same names and columns."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.jobs.downstreams.record import DownstreamRecord
+from holdfast.jobs.model import Attempt, Job, JobEvent, LateResult, Lease
+from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page
+from holdfast.store import cursors
+from holdfast.store.row_mapping import (
+    Row,
+    attempt_from,
+    dead_letters_from,
+    event_from,
+    filter_parameters,
+    groups_from,
+    job_from,
+    page_from,
+    record_from,
+)
+
+
+class JobQueries(ABC):
+    """A store's queries, but for how it runs a statement; see `holdfast.jobs.store_port`."""
+
+    @abstractmethod
+    async def _rows(self, query: str, **parameters: Any) -> Sequence[Row]:
+        """Run the named `query` and return its rows."""
+
+    @abstractmethod
+    def _list_query(self, where: JobFilter) -> str:
+        """Return the name of the query whose index leaves the fewest jobs for `where`."""
+
+    @abstractmethod
+    def _array(self, values: Sequence[str]) -> Any:
+        """Return `values` as a parameter."""
+
+    @abstractmethod
+    def _now(self, now: float | None) -> float | None:
+        """Return the time to ask for; None lets the database use its own."""
+
+    async def get(self, job_id: str, *, now: float | None = None) -> Job | None:
+        """Return one job with its arguments."""
+        rows = await self._rows("read_job", id=job_id, now=self._now(now))
+        return job_from(rows[0][:-1], rows[0][-1]) if rows else None
+
+    async def list_jobs(
+        self,
+        where: JobFilter = EVERY_JOB,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        now: float | None = None,
+    ) -> Page:
+        """Return jobs, newest first."""
+        (before,) = cursors.decode(cursor, 1) if cursor is not None else (cursors.NEWEST,)
+        rows = await self._rows(
+            self._list_query(where),
+            **filter_parameters(where, self._array),
+            before=int(before),
+            limit=limit + 1,
+            now=self._now(now),
+        )
+        return page_from(rows, limit)
+
+    async def dead_letters(
+        self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
+    ) -> tuple[tuple[DeadLetter, ...], str | None]:
+        """Return dead letters, newest failure first."""
+        start = (1e300, cursors.NEWEST)
+        before_at, before = start if cursor is None else cursors.decode(cursor, 2)
+        rows = await self._rows(
+            "read_dead_letters",
+            **filter_parameters(where, self._array),
+            before_at=float(before_at),
+            before=int(before),
+            limit=limit + 1,
+            now=self._now(None),
+        )
+        return dead_letters_from(rows, limit)
+
+    async def dead_letter_groups(self) -> tuple[DeadLetterGroup, ...]:
+        """Return the dead letters by group."""
+        return groups_from(await self._rows("read_dead_letter_groups"))
+
+    async def leases(self, worker_id: str) -> tuple[Lease, ...]:
+        """Return the leases of running jobs in a worker's name."""
+        rows = await self._rows("worker_leases", worker=worker_id)
+        return tuple(Lease(job_id, token, worker_id, at) for job_id, token, at in rows)
+
+    async def events(self, job_id: str) -> tuple[JobEvent, ...]:
+        """Return a job's history."""
+        return tuple(map(event_from, await self._rows("read_events", id=job_id)))
+
+    async def attempts(self, job_id: str) -> tuple[Attempt, ...]:
+        """Return a job's attempts, a running one last."""
+        rows = await self._rows("read_attempts", id=job_id)
+        return tuple(attempt_from(job_id, row) for row in rows)
+
+    async def late_results(self, job_id: str) -> tuple[LateResult, ...]:
+        """Return the results that arrived after the deadline."""
+        rows = await self._rows("read_late_results", id=job_id)
+        return tuple(LateResult(job_id, *row) for row in rows)
+
+    async def changes_since(
+        self, sequence: int, *, owner: str | None = None, limit: int = 500
+    ) -> tuple[JobEvent, ...]:
+        """Return events after `sequence`."""
+        rows = await self._rows("read_changes", sequence=sequence, owner=owner, limit=limit)
+        return tuple(map(event_from, rows))
+
+    async def last_sequence(self) -> int:
+        """Return the sequence to start a stream of changes from."""
+        return int((await self._rows("read_last_sequence"))[0][0])
+
+    async def downstreams(self) -> tuple[DownstreamRecord, ...]:
+        """Return all records, by name."""
+        return tuple(map(record_from, await self._rows("downstream_list")))
+
+    async def downstream(self, name: str) -> DownstreamRecord | None:
+        """Return one record."""
+        rows = await self._rows("downstream_get", name=name)
+        return record_from(rows[0]) if rows else None

@@ -1,0 +1,131 @@
+"""The durable records of downstreams: read, lock, write and cache them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast.jobs.downstreams.record import (
+    CallReport,
+    DownstreamRecord,
+    DownstreamSettings,
+    HoldMode,
+    judge,
+)
+from holdfast.jobs.downstreams.record_columns import dump_downstream, storable
+from holdfast.store.postgres.connection import Connection, Database, rows
+from holdfast.store.row_mapping import record_from
+
+Reports = Mapping[str, Sequence[CallReport]]
+"""What a tick's attempts say, by downstream."""
+
+
+async def lock(
+    connection: Connection, names: Iterable[str], *, skip: bool = False
+) -> dict[str, DownstreamRecord]:
+    """Return the records of `names` that exist, locked until the transaction ends.
+
+    With `skip` those that another transaction has locked are left out.
+    """
+    query = "downstream_lock_free" if skip else "downstream_lock"
+    found = await rows(connection, query, names=sorted(set(names)))
+    return {record.name: record for record in map(record_from, found)}
+
+
+async def save(
+    connection: Connection, record: DownstreamRecord, now: float | None
+) -> DownstreamRecord | None:
+    """Store `record` where its version is still the stored one; return it as stored, else None."""
+    stored = await save_all(connection, [record], now)
+    return stored[0] if stored else None
+
+
+async def save_all(
+    connection: Connection, records: Sequence[DownstreamRecord], now: float | None
+) -> list[DownstreamRecord]:
+    """Store those of `records` whose versions are still the stored ones; return them as stored.
+
+    With a closed breaker the jobs that wait after failed trials become ready.
+    """
+    released = {record.name: record.released_trials() for record in records}
+    remaining = [
+        replace(record, trial_retries=()) if released[record.name] else record for record in records
+    ]
+    each = [_columns(record) for record in remaining]
+    columns = {name: [one[name] for one in each] for name in each[0]}
+    written = {row[0] for row in await rows(connection, "downstream_write", **columns)}
+    retries = [retry for name in sorted(written) for retry in released[name]]
+    if retries:
+        ids, tokens = zip(*((retry.job_id, retry.token) for retry in retries), strict=True)
+        await rows(connection, "downstream_release_trials", ids=ids, tokens=tokens, now=now)
+    return [
+        replace(record, version=record.version + 1)
+        for record in remaining
+        if record.name in written
+    ]
+
+
+def _columns(record: DownstreamRecord) -> dict[str, Any]:
+    stored = dump_downstream(record)
+    settings = record.settings
+    ramps = settings.breaker is not None and settings.ramp_seconds > 0
+    ends = record.closed_at + settings.ramp_seconds if ramps and record.closed_at else None
+    return {
+        "name": stored.name,
+        "version": stored.version,
+        "state": stored.state,
+        "generation": stored.generation,
+        "open_until": stored.open_until,
+        "settings": stored.settings,
+        "record": stored.record,
+        "ramp_until": ends,
+        "holds": settings.breaker is not None and settings.mode is HoldMode.HOLD,
+        "needs_check": settings.concurrency is not None or settings.rate is not None,
+    }
+
+
+async def declare(
+    connection: Connection, settings: Iterable[DownstreamSettings], now: float | None
+) -> None:
+    """Create missing records and bring the settings of the others up to date."""
+    wanted = {each.name: storable(each) for each in settings}
+    for name in sorted(wanted):
+        await rows(connection, "downstream_create", **_columns(DownstreamRecord(wanted[name])))
+    for name, present in (await lock(connection, wanted)).items():
+        updated = replace(present, settings=wanted[name])
+        if updated != present:
+            await save(connection, updated, now)
+
+
+class KnownDownstreams:
+    """Records as they were last seen: enough to know that a report would change nothing.
+
+    A success on a closed and quiet breaker writes nothing. Whether it is still quiet is the
+    database's to say: the tick names the versions that it was judged by.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._records: dict[str, DownstreamRecord | None] = {}
+
+    async def quiet_versions(self, reports: Reports) -> dict[str, int | None] | None:
+        """Return the versions at which `reports` change nothing, or None where one does."""
+        await self._load(name for name in reports if name not in self._records)
+        versions: dict[str, int | None] = {}
+        for name, its in reports.items():
+            record = self._records.get(name)  # another tick may have forgotten it meanwhile
+            if record is not None and judge(record, its, 0.0) is not record:
+                return None
+            versions[name] = None if record is None else record.version
+        return versions
+
+    async def _load(self, names: Iterable[str]) -> None:
+        missing = list(names)
+        if missing:
+            self._records.update(dict.fromkeys(missing))
+            found = await self._database.rows("downstream_some", names=missing)
+            self._records.update((record.name, record) for record in map(record_from, found))
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Read these again the next time they are needed."""
+        for name in names:
+            self._records.pop(name, None)

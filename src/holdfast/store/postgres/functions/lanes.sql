@@ -1,0 +1,66 @@
+-- Lanes: which have ready jobs, and whether these may be claimed.
+
+-- All lanes with ready jobs, by a loose index scan: its cost depends on the number of lanes, not of
+-- jobs. It runs backwards, because the entries at the front of a lane may be of claimed jobs that are
+-- not vacuumed yet.
+CREATE OR REPLACE FUNCTION holdfast.ready_lane_ids() RETURNS SETOF integer
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE lane_list (lane) AS (
+        (
+            SELECT jobs.lane
+            FROM holdfast.jobs
+            WHERE jobs.ready
+            ORDER BY
+                jobs.lane DESC, jobs.priority, coalesce(jobs.owner, '') COLLATE "C" DESC,
+                jobs.ready_at DESC, jobs.seq DESC
+            LIMIT 1
+        )
+        UNION ALL
+        SELECT (
+            SELECT jobs.lane
+            FROM holdfast.jobs
+            WHERE jobs.ready AND jobs.lane < lane_list.lane
+            ORDER BY
+                jobs.lane DESC, jobs.priority, coalesce(jobs.owner, '') COLLATE "C" DESC,
+                jobs.ready_at DESC, jobs.seq DESC
+            LIMIT 1
+        )
+        FROM lane_list
+        WHERE lane_list.lane IS NOT NULL
+    )
+    SELECT lane FROM lane_list WHERE lane IS NOT NULL
+$$;
+
+-- A lane is held until `held_until`, NULL if it is not held. `needs_check`: it is not held, but a
+-- limit or a breaker decides how many of its jobs may start.
+CREATE OR REPLACE FUNCTION holdfast.lane_states(p_lanes integer[], t double precision)
+RETURNS TABLE (
+    lane integer, queue text, downstream text, kind text, generation bigint,
+    held_until double precision, needs_check boolean
+)
+LANGUAGE sql STABLE AS $$
+    SELECT
+        lanes.id, lanes.queue, lanes.downstream, lanes.kind, downstreams.generation,
+        CASE WHEN downstreams.held_until > t THEN downstreams.held_until END,
+        coalesce(
+            (downstreams.held_until > t) IS NOT TRUE AND (
+                downstreams.state <> 'CLOSED' OR downstreams.needs_check OR downstreams.ramp_until > t
+            ),
+            false
+        )
+    FROM unnest(p_lanes) AS given (lane)
+    JOIN holdfast.lanes ON lanes.id = given.lane
+    LEFT JOIN holdfast.downstreams ON downstreams.name = lanes.downstream
+$$;
+
+-- The lanes of some queues and kinds with ready jobs.
+CREATE OR REPLACE FUNCTION holdfast.ready_lanes(p_queues text[], p_kinds text[], t double precision)
+RETURNS TABLE (
+    lane integer, queue text, downstream text, kind text, generation bigint,
+    held_until double precision, needs_check boolean
+)
+LANGUAGE sql STABLE AS $$
+    SELECT *
+    FROM holdfast.lane_states(ARRAY(SELECT holdfast.ready_lane_ids()), t) AS states
+    WHERE states.queue = ANY (p_queues) AND states.kind = ANY (p_kinds)
+$$;

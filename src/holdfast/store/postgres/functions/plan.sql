@@ -1,0 +1,213 @@
+-- Which ready jobs of some lanes a claim takes: by priority, within a priority the owners in turn,
+-- within an owner by time. The owner of a job without one is ''. The rule of the turns is also in
+-- holdfast.jobs.claim_rules.
+
+-- The first owner from `p_from` on with ready jobs of one priority in some lanes.
+CREATE OR REPLACE FUNCTION holdfast.next_owner(p_lanes integer[], p_priority smallint, p_from text)
+RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT min(first.owner)
+    FROM unnest(p_lanes) AS given (lane)
+    CROSS JOIN LATERAL (
+        SELECT coalesce(jobs.owner, '') COLLATE "C" AS owner
+        FROM holdfast.jobs
+        WHERE jobs.ready
+            AND jobs.lane = given.lane
+            AND jobs.priority = p_priority
+            AND coalesce(jobs.owner, '') COLLATE "C" >= p_from
+        ORDER BY coalesce(jobs.owner, '') COLLATE "C", jobs.ready_at, jobs.seq
+        LIMIT 1
+    ) AS first
+$$;
+
+-- Up to `p_most` owners with ready jobs of one priority in some lanes, in the order of their turns:
+-- from the owner served last on, or after it where its turn is over, round to where it began.
+CREATE OR REPLACE FUNCTION holdfast.owners_in_turn(
+    p_lanes integer[], p_priority smallint, p_last text, p_turn_is_over boolean, p_most integer
+) RETURNS SETOF text
+LANGUAGE plpgsql AS $$
+DECLARE
+    -- chr(1) makes the first text after a given one.
+    begins text := coalesce(CASE WHEN p_turn_is_over THEN p_last || chr(1) ELSE p_last END, '');
+    owner text := holdfast.next_owner(p_lanes, p_priority, begins);
+    wrapped boolean := begins = '';
+BEGIN
+    FOR number IN 1 .. p_most LOOP
+        IF owner IS NULL AND NOT wrapped THEN
+            wrapped := true;
+            owner := holdfast.next_owner(p_lanes, p_priority, '');
+        END IF;
+        EXIT WHEN owner IS NULL OR (wrapped AND begins <> '' AND owner COLLATE "C" >= begins);
+        RETURN NEXT owner;
+        owner := holdfast.next_owner(p_lanes, p_priority, owner || chr(1));
+    END LOOP;
+END
+$$;
+
+-- Share `p_limit` jobs of one priority among the owners who wait in the lanes of a family. Each owner
+-- gives 10 jobs in a row, or an equal share where that is more; `p_used` is what the owner served
+-- last, `p_last`, has had of its turn.
+CREATE OR REPLACE FUNCTION holdfast.plan_owners(
+    p_lanes integer[], p_priority smallint, p_limit integer, p_last text, p_used integer
+) RETURNS SETOF holdfast.strand
+LANGUAGE plpgsql AS $$
+DECLARE
+    turn CONSTANT integer := 10;
+    strand holdfast.strand;
+    remaining integer := p_limit;
+    most integer;
+    owners text[] := ARRAY(
+        SELECT holdfast.owners_in_turn(p_lanes, p_priority, p_last, p_used >= turn, p_limit)
+    );
+    share integer := greatest(turn, p_limit / greatest(1, cardinality(owners)));
+BEGIN
+    strand.priority := p_priority;
+    FOREACH strand.owner IN ARRAY owners LOOP
+        most := least(remaining, CASE
+            WHEN strand.owner = p_last AND p_used < turn THEN share - p_used ELSE share
+        END);
+        FOR strand.lane, strand.quota IN
+            SELECT head.lane, count(*)
+            FROM (
+                SELECT given.lane
+                FROM unnest(p_lanes) AS given (lane)
+                CROSS JOIN LATERAL (
+                    SELECT jobs.ready_at, jobs.seq
+                    FROM holdfast.jobs
+                    WHERE jobs.ready
+                        AND jobs.lane = given.lane
+                        AND jobs.priority = p_priority
+                        AND coalesce(jobs.owner, '') COLLATE "C" = strand.owner
+                    ORDER BY jobs.ready_at, jobs.seq
+                    LIMIT most
+                ) AS job
+                ORDER BY job.ready_at, job.seq
+                LIMIT most
+            ) AS head
+            GROUP BY head.lane
+        LOOP
+            remaining := remaining - strand.quota;
+            RETURN NEXT strand;
+        END LOOP;
+        EXIT WHEN remaining <= 0;
+    END LOOP;
+END
+$$;
+
+-- The only priority and owner with ready jobs in a lane, as a strand after the job that was taken last;
+-- NULL where there are several, or none. Where the job taken last is not given it is found at the
+-- front of the lane.
+CREATE OR REPLACE FUNCTION holdfast.lone_strand(
+    p_lane integer, p_priority smallint, p_owner text, p_ready_at double precision, p_seq bigint
+) RETURNS holdfast.strand
+LANGUAGE sql STABLE AS $$
+    SELECT ROW(p_lane, known.priority, known.owner, NULL, known.ready_at, known.seq)::holdfast.strand
+    FROM (
+        SELECT p_priority AS priority, p_owner AS owner, p_ready_at AS ready_at, p_seq AS seq
+        WHERE p_seq IS NOT NULL
+        UNION ALL
+        SELECT head.priority, head.owner, NULL, NULL
+        FROM (
+            SELECT jobs.priority, coalesce(jobs.owner, '') COLLATE "C" AS owner
+            FROM holdfast.jobs
+            WHERE p_seq IS NULL AND jobs.ready AND jobs.lane = p_lane
+            ORDER BY
+                jobs.priority DESC, coalesce(jobs.owner, '') COLLATE "C", jobs.ready_at, jobs.seq
+            LIMIT 1
+        ) AS head
+    ) AS known
+    WHERE NOT EXISTS (
+            SELECT FROM holdfast.jobs
+            WHERE ready AND lane = p_lane AND jobs.priority > known.priority
+        )
+        AND NOT EXISTS (
+            SELECT FROM holdfast.jobs
+            WHERE ready AND lane = p_lane AND jobs.priority < known.priority
+        )
+        AND NOT EXISTS (
+            SELECT FROM holdfast.jobs
+            WHERE ready AND lane = p_lane AND jobs.priority = known.priority
+                AND coalesce(jobs.owner, '') COLLATE "C" > known.owner
+        )
+        AND NOT EXISTS (
+            SELECT FROM holdfast.jobs
+            WHERE ready AND lane = p_lane AND jobs.priority = known.priority
+                AND coalesce(jobs.owner, '') COLLATE "C" < known.owner
+        )
+$$;
+
+-- Choose up to `most` jobs of each family of lanes, as strands. A family is what the documentation calls
+-- a lane: the rows of one queue and downstream, one per kind. The arrays are those of
+-- holdfast.claim_request.
+--
+-- Each lane's first jobs are read in the order of the index. What has a higher priority than the last
+-- job that is needed is taken as it is; only for that job's priority the owners matter.
+CREATE OR REPLACE FUNCTION holdfast.plan_claim(
+    p_lanes integer[], p_families integer[], p_most integer[], p_owners text[], p_used integer[]
+) RETURNS SETOF holdfast.strand
+LANGUAGE sql STABLE AS $$
+    WITH head AS MATERIALIZED (
+        SELECT
+            given.*, job.priority, job.owner, job.ready_at,
+            row_number() OVER (
+                PARTITION BY given.family ORDER BY job.priority DESC, job.ready_at, job.seq
+            ) AS rank,
+            lead(1) OVER (
+                PARTITION BY given.lane ORDER BY job.priority DESC, job.owner, job.ready_at, job.seq
+            ) IS NULL AS is_last
+        FROM unnest(p_lanes, p_families, p_most, p_owners, p_used)
+            AS given (lane, family, most, last_owner, used)
+        CROSS JOIN LATERAL (
+            SELECT
+                jobs.priority, coalesce(jobs.owner, '') COLLATE "C" AS owner, jobs.ready_at,
+                jobs.seq
+            FROM holdfast.jobs
+            WHERE jobs.ready AND jobs.lane = given.lane
+            ORDER BY
+                jobs.priority DESC, coalesce(jobs.owner, '') COLLATE "C", jobs.ready_at, jobs.seq
+            LIMIT given.most
+        ) AS job
+    ), cut AS MATERIALIZED (
+        -- Families with more jobs than are needed, where several owners wait at the priority of the
+        -- last one needed.
+        SELECT cut.family, cut.priority, cut.most, cut.last_owner, cut.used
+        FROM head AS cut
+        WHERE cut.rank = cut.most
+            AND EXISTS (
+                SELECT FROM head
+                WHERE head.family = cut.family
+                    AND head.priority = cut.priority
+                    AND (head.owner <> cut.owner OR (head.is_last AND EXISTS (
+                        SELECT FROM holdfast.jobs
+                        WHERE jobs.ready
+                            AND jobs.lane = head.lane
+                            AND jobs.priority = head.priority
+                            AND coalesce(jobs.owner, '') COLLATE "C" > head.owner
+                    )))
+            )
+    )
+    SELECT head.lane, head.priority, head.owner, count(*)::integer, NULL::double precision, NULL::bigint
+    FROM head
+    LEFT JOIN cut ON cut.family = head.family
+    WHERE CASE
+        WHEN cut.family IS NULL THEN head.rank <= head.most
+        ELSE head.priority > cut.priority
+    END
+    GROUP BY head.lane, head.priority, head.owner
+    UNION ALL
+    SELECT strands.*
+    FROM cut
+    CROSS JOIN LATERAL holdfast.plan_owners(
+        ARRAY(
+            SELECT given.lane
+            FROM unnest(p_lanes, p_families) AS given (lane, family)
+            WHERE given.family = cut.family
+        ),
+        cut.priority,
+        cut.most - (
+            SELECT count(*)::integer FROM head
+            WHERE head.family = cut.family AND head.priority > cut.priority
+        ),
+        cut.last_owner, cut.used
+    ) AS strands
+$$;

@@ -1,0 +1,106 @@
+-- Which workers are alive. Each holds an advisory lock on its heartbeat's session, which PostgreSQL
+-- releases when the process or its connection ends. 18503 is "HG".
+
+CREATE OR REPLACE FUNCTION holdfast.session_key(p_session bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT (18503::bigint << 48) | p_session
+$$;
+
+-- Register a worker as alive for as long as this session lasts. Each session has a number and a lock
+-- of its own, so a worker that connects again never waits for a session that the server has not given
+-- up yet. `p_pid` is the backend that the worker believes to be connected to: behind a pooler that is
+-- another one, sessions are shared, and the lease alone says when the worker is dead.
+CREATE OR REPLACE FUNCTION holdfast.register_worker(p_worker text, p_pid integer) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    number bigint;
+BEGIN
+    IF p_pid <> pg_backend_pid() THEN
+        DELETE FROM holdfast.workers WHERE id = p_worker;
+        RETURN false;
+    END IF;
+    number := nextval('holdfast.worker_sessions');
+    PERFORM pg_advisory_lock(holdfast.session_key(number));
+    INSERT INTO holdfast.workers (id, session) VALUES (p_worker, number)
+    ON CONFLICT (id) DO UPDATE SET session = excluded.session, missing_since = NULL;
+    RETURN true;
+END
+$$;
+
+-- Say whether a registered worker is dead: its session has ended, which was first noticed three seconds
+-- ago, and it has not registered again. The three seconds are for a worker that has lost its connection
+-- only: it may need one to notice.
+CREATE OR REPLACE FUNCTION holdfast.is_dead(p_worker text, t double precision) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    worker holdfast.workers;
+BEGIN
+    SELECT * INTO worker FROM holdfast.workers WHERE id = p_worker;
+    IF worker.id IS NULL
+        OR NOT pg_try_advisory_xact_lock_shared(holdfast.session_key(worker.session))
+    THEN
+        RETURN false;
+    ELSIF worker.missing_since IS NULL THEN
+        UPDATE holdfast.workers SET missing_since = t
+        WHERE id = p_worker AND session = worker.session;
+        RETURN false;
+    END IF;
+    RETURN worker.missing_since <= t - 3;
+END
+$$;
+
+-- Forget dead workers that have no jobs left, and what they led.
+CREATE OR REPLACE FUNCTION holdfast.forget_workers(p_workers text[]) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    UPDATE holdfast.leaders SET expires_at = 0 WHERE holder = ANY (p_workers) AND expires_at > 0;
+    DELETE FROM holdfast.workers
+    WHERE id = ANY (p_workers)
+        AND missing_since IS NOT NULL
+        AND NOT EXISTS (SELECT FROM holdfast.jobs WHERE jobs.worker_id = workers.id);
+$$;
+
+-- Become or stay the leader: the term and its end; nothing where another worker leads and lives.
+CREATE OR REPLACE FUNCTION holdfast.lead(
+    p_name text, p_holder text, p_seconds double precision, p_now double precision
+) RETURNS TABLE (term bigint, expires_at double precision)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+    leader holdfast.leaders;
+BEGIN
+    SELECT * INTO leader FROM holdfast.leaders WHERE name = p_name;
+    IF leader.holder <> p_holder AND leader.expires_at > t THEN
+        IF NOT holdfast.is_dead(leader.holder, t) THEN
+            RETURN;
+        END IF;
+        UPDATE holdfast.leaders SET expires_at = 0 WHERE name = p_name AND holder = leader.holder;
+    END IF;
+    RETURN QUERY
+    INSERT INTO holdfast.leaders AS present (name, holder, term, expires_at)
+    VALUES (p_name, p_holder, 1, t + p_seconds)
+    ON CONFLICT (name) DO UPDATE SET
+        term = present.term + CASE
+            WHEN present.holder <> excluded.holder OR present.expires_at <= t THEN 1
+            ELSE 0
+        END,
+        holder = excluded.holder,
+        expires_at = excluded.expires_at
+    WHERE present.holder = excluded.holder OR present.expires_at <= t
+    RETURNING present.term, present.expires_at;
+END
+$$;
+
+-- Tell a worker of a request to cancel one of its running jobs, and forget requests that are answered.
+CREATE OR REPLACE FUNCTION holdfast.note_cancel_request(p_worker text, p_job bigint) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    DELETE FROM holdfast.cancel_requests
+    WHERE NOT EXISTS (
+        SELECT FROM holdfast.jobs
+        WHERE jobs.seq = cancel_requests.job
+            AND jobs.worker_id = cancel_requests.worker_id
+            AND jobs.cancel_requested
+    );
+    INSERT INTO holdfast.cancel_requests (worker_id, job) VALUES (p_worker, p_job)
+    ON CONFLICT DO NOTHING;
+$$;

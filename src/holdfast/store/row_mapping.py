@@ -1,0 +1,130 @@
+"""Turn rows into values. Both dialects read the same columns in the same order."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from holdfast.errors import stored_code
+from holdfast.jobs.downstreams.record import DownstreamRecord
+from holdfast.jobs.downstreams.record_columns import StoredDownstream, load_downstream
+from holdfast.jobs.model import (
+    Attempt,
+    AttemptOutcome,
+    DeadLetterReason,
+    EventName,
+    Job,
+    JobError,
+    JobEvent,
+    JobStatus,
+)
+from holdfast.jobs.views import DeadLetter, DeadLetterGroup, JobFilter, Page
+from holdfast.store import cursors
+
+Row: TypeAlias = Any
+"""A tuple, or what a driver makes of one."""
+
+_STATUS = 4
+_CANCEL_REQUESTED = 24
+
+
+def job_from(row: Row, arguments: str | None = None) -> Job:
+    """Return the job in a row of `job_columns`: the seq, then `Job`'s fields in their order."""
+    _, *fields, code, message, dead_letter, held = row
+    fields[_STATUS] = JobStatus(fields[_STATUS])
+    fields[_CANCEL_REQUESTED] = bool(fields[_CANCEL_REQUESTED])
+    reason = DeadLetterReason(dead_letter) if dead_letter else None
+    values: tuple[Any, ...] = (*fields, error_from(code, message), reason, bool(held), arguments)
+    return Job(*values)
+
+
+def page_from(rows: Sequence[Row], limit: int) -> Page:
+    """Return the first `limit` jobs; one row more says that there are others to go on with."""
+    shown = rows[:limit]
+    more = len(rows) > limit and len(shown) > 0
+    return Page(tuple(map(job_from, shown)), cursors.encode(shown[-1][0]) if more else None)
+
+
+def dead_letters_from(rows: Sequence[Row], limit: int) -> tuple[tuple[DeadLetter, ...], str | None]:
+    """Return the first `limit` dead letters, and a cursor where there is a row more."""
+    letters = []
+    last = (0.0, 0)
+    for row in rows[:limit]:
+        job = job_from(row)
+        assert job.dead_letter is not None
+        assert job.error is not None
+        assert job.finished_at is not None
+        last = (job.finished_at, row[0])
+        letters.append(
+            DeadLetter(job, job.dead_letter, job.attempt_count, job.error, job.finished_at)
+        )
+    return tuple(letters), cursors.encode(*last) if len(rows) > limit else None
+
+
+def groups_from(rows: Iterable[Row]) -> tuple[DeadLetterGroup, ...]:
+    """Return groups of dead letters: kind, code, message, count, newest failure, an example."""
+    return tuple(
+        DeadLetterGroup(kind, stored_code(code), message, count, newest_at, example)
+        for kind, code, message, count, newest_at, example in rows
+    )
+
+
+def attempt_from(job_id: str, row: Row) -> Attempt:
+    """Return the attempt in a row of `read_attempts`; the one under way has no outcome."""
+    number, token, worker, started, ended, duration, outcome, code, message, after, meta = row
+    return Attempt(
+        job_id,
+        number,
+        token,
+        worker,
+        started,
+        ended,
+        duration,
+        None if outcome is None else AttemptOutcome(outcome),
+        error_from(code, message),
+        after,
+        meta,
+    )
+
+
+def event_from(row: Row) -> JobEvent:
+    """Return the event in a row of `read_events`, which has its duration in seconds."""
+    sequence, job_id, kind, owner, name, at, attempt, duration, code, meta = row
+    return JobEvent(
+        sequence,
+        job_id,
+        kind,
+        owner,
+        EventName(name),
+        at,
+        attempt,
+        None if duration is None else duration * 1000.0,
+        stored_code(code) if code else None,
+        meta,
+    )
+
+
+def error_from(code: str | None, message: str | None) -> JobError | None:
+    """Return the error in two columns."""
+    return None if code is None else JobError(stored_code(code), message or "")
+
+
+def filter_parameters(where: JobFilter, array: Callable[[Sequence[str]], Any]) -> dict[str, Any]:
+    """Return what `job_filter` compares with; `array` makes a parameter of several values."""
+    return {
+        "statuses": array(where.statuses) if where.statuses else None,
+        "kinds": array(where.kinds) if where.kinds else None,
+        "queue": where.queue,
+        "downstream": where.downstream,
+        "owner": where.owner,
+        "id": where.id,
+        "error_code": None if where.error_code is None else str(where.error_code),
+        "error_text": where.error_text,
+        "error_group": where.error_group,
+        "min_attempts": where.min_attempts,
+        "created_from": where.created_from,
+        "created_to": where.created_to,
+    }
+
+
+def record_from(row: Row) -> DownstreamRecord:
+    """Return the record in a row of `downstream_columns`."""
+    return load_downstream(StoredDownstream(*row))

@@ -1,0 +1,52 @@
+-- Workers that are alive, or were, the processes they run in, and what runs in their names.
+
+-- name: worker_register
+INSERT OR REPLACE INTO holdfast_workers AS workers (id, boot, namespace, pid, started, clock_offset)
+VALUES (:worker, :boot, :namespace, :pid, :started, :offset);
+
+-- name: worker_offset
+UPDATE holdfast_workers AS workers SET clock_offset = :offset WHERE id = :worker;
+
+-- name: worker_list
+SELECT id, boot, namespace, pid, started FROM holdfast_workers AS workers;
+
+-- name: worker_get
+SELECT boot, namespace, pid, started FROM holdfast_workers AS workers WHERE id = :worker;
+
+-- name: worker_end_leadership
+UPDATE holdfast_leaders AS leaders SET expires_at = 0
+WHERE holder IN (SELECT value FROM json_each(:workers)) AND expires_at > 0;
+
+-- A worker with jobs left is kept: once it is dead, they are rescued.
+-- name: worker_forget
+DELETE FROM holdfast_workers AS workers
+WHERE id IN (SELECT value FROM json_each(:workers))
+    AND NOT EXISTS (
+        SELECT 1 FROM holdfast_jobs AS jobs
+        WHERE jobs.lease_expires_at IS NOT NULL AND jobs.worker_id = workers.id
+    );
+
+-- name: worker_cancel_requests
+SELECT jobs.id
+FROM holdfast_cancel_requests AS cancel_requests
+JOIN holdfast_jobs AS jobs ON jobs.seq = cancel_requests.job
+WHERE cancel_requests.worker_id = :worker
+    AND jobs.worker_id = cancel_requests.worker_id
+    AND jobs.cancel_requested = 1;
+
+-- name: worker_note_cancel_request
+INSERT OR IGNORE INTO holdfast_cancel_requests AS cancel_requests (worker_id, job)
+SELECT worker_id, seq FROM holdfast_jobs AS jobs WHERE seq = :seq;
+
+-- name: worker_forget_cancel_requests
+DELETE FROM holdfast_cancel_requests AS cancel_requests
+WHERE NOT EXISTS (
+    SELECT 1 FROM holdfast_jobs AS jobs
+    WHERE jobs.seq = cancel_requests.job
+        AND jobs.worker_id = cancel_requests.worker_id
+        AND jobs.cancel_requested = 1
+);
+
+-- name: worker_leases
+SELECT id, token, lease_expires_at FROM holdfast_jobs AS jobs
+WHERE lease_expires_at IS NOT NULL AND worker_id = :worker;

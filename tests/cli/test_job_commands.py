@@ -1,0 +1,220 @@
+"""Migrating and working from the command line."""
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+
+import pytest
+from tests.apps.conversion.gateway_process import environment
+
+from holdfast import Engine, JobStatus
+from holdfast.bootstrap import load_reference
+from holdfast.cli import app_discovery, main
+from holdfast.cli.app_discovery import GROUP
+
+MODULE = """
+    from pathlib import Path
+
+    from holdfast import App, JobContext
+
+    app = App("letters")
+
+    @app.job()
+    async def write(ctx: JobContext, text: str) -> str:
+        return text.upper()
+
+    @app.job()
+    async def collections(ctx: JobContext) -> int:
+        import gc
+
+        return gc.get_threshold()[0]
+
+    def create(environment):
+        return app if environment["LETTERS"] == "loud" else None
+
+    @app.job()
+    async def wait(ctx: JobContext, marker: str) -> None:
+        import asyncio
+
+        Path(marker).touch()
+        await asyncio.sleep(60)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "letters_jobs.py").write_text(textwrap.dedent(MODULE))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield tmp_path
+    sys.modules.pop("letters_jobs", None)
+
+
+def enqueue(job, args):
+    async def run():
+        async with Engine("sqlite:///work.db", apps=[load_reference("letters_jobs:app")]) as engine:
+            return (await engine.enqueue(job, args)).id
+
+    return asyncio.run(run())
+
+
+def look(job_id):
+    async def run():
+        async with Engine("sqlite:///work.db", apps=[load_reference("letters_jobs:app")]) as engine:
+            return await engine.get(job_id)
+
+    return asyncio.run(run())
+
+
+def test_a_worker_runs_what_waits_and_stops_when_idle(folder):
+    job_id = enqueue("letters.write", "hello")
+
+    code = main(["worker", "letters_jobs:app", "--database", "sqlite:///work.db", "--until-idle"])
+
+    assert code == 0
+    assert look(job_id).status is JobStatus.COMPLETE
+    assert look(job_id).result == '"HELLO"'
+
+
+def test_a_worker_has_python_look_for_circles_of_objects_more_rarely(folder):
+    job_id = enqueue("letters.collections", None)
+
+    main(["worker", "letters_jobs:app", "--database", "sqlite:///work.db", "--until-idle"])
+
+    assert int(look(job_id).result) > gc.get_threshold()[0]
+
+
+def test_an_installed_app_is_named_as_its_package_names_it(folder, monkeypatch):
+    entry = EntryPoint("letters", "letters_jobs:create", GROUP)
+    monkeypatch.setattr(
+        app_discovery, "entry_points", lambda group: [entry] if group == GROUP else []
+    )
+    monkeypatch.setenv("LETTERS", "loud")
+    job_id = enqueue("letters.write", "hello")
+
+    assert main(["worker", "letters", "--database", "sqlite:///work.db", "--until-idle"]) == 0
+    assert look(job_id).result == '"HELLO"'
+
+    again = enqueue("letters.write", "all of them")
+    assert main(["worker", "--database", "sqlite:///work.db", "--until-idle"]) == 0
+    assert look(again).result == '"ALL OF THEM"'
+
+
+def test_a_worker_takes_its_settings_from_where_the_server_does(folder, monkeypatch):
+    seen = []
+
+    def note(self, options):
+        seen.append(options)
+        return made(self, replace(options, maintenance=None))
+
+    made = Engine.worker
+    monkeypatch.setattr(Engine, "worker", note)
+    monkeypatch.delenv("HOLDFAST_DATABASE_URL", raising=False)
+    for name, text in {
+        "HOLDFAST_DATA_DIR": "data", "WORKER_CONCURRENCY": "3", "LEASE_MS": "8000",
+        "WORKER_SHUTDOWN_MS": "2000",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, text)
+
+    assert main(["worker", "letters_jobs:app", "--until-idle"]) == 0
+    command = ["worker", "letters_jobs:app", "--until-idle", "--concurrency", "7"]
+    assert main([*command, "--queue", "letters"]) == 0
+    first, second = seen
+    assert (first.queues, second.queues) == ((), ("letters",))
+    assert (first.concurrency, second.concurrency) == (3, 7)
+    assert (first.lease_seconds, first.extend_every) == (8.0, 2.0)
+    assert first.shutdown_seconds == 2.0
+    assert (folder / "data" / "holdfast.db").exists()
+
+
+def test_a_worker_of_plain_jobs_needs_no_http(folder):
+    program = """
+        import sys
+        from holdfast.cli import main
+
+        class Nothing:
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] in {"fastapi", "starlette", "uvicorn"}:
+                    raise ModuleNotFoundError(name=name)
+
+        sys.meta_path.insert(0, Nothing())
+        sys.exit(main(["worker", "letters_jobs:app", "--database", "sqlite:///work.db",
+                       "--until-idle"]))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    assert subprocess.run(command, cwd=folder, check=False, timeout=60).returncode == 0
+
+
+def test_the_conversion_service_works_by_its_name_with_the_gateway_beside_it(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "worker", "conversion", "--until-idle"],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "gateway: listening on http://127.0.0.1:" in done.stderr
+
+
+def test_ctrl_c_twice_releases_the_running_job_at_once(folder):
+    marker = folder / "started"
+    job_id = enqueue("letters.wait", str(marker))
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", "worker", "letters_jobs:app",
+         "--database", "sqlite:///work.db"],
+        cwd=folder,
+    )  # fmt: skip
+    try:
+        while not marker.exists():
+            assert worker.poll() is None, "the worker ended before it started the job"
+            os.sched_yield()
+        worker.send_signal(signal.SIGINT)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(timeout=30) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+
+    assert look(job_id).status is JobStatus.QUEUED
+    assert look(job_id).attempt_count == 0
+
+
+def test_migrate_prints_the_version_and_may_be_repeated(folder, capsys):
+    assert main(["migrate", "--database", "sqlite:///work.db"]) == 0
+    assert main(["migrate", "--database", "sqlite:///work.db"]) == 0
+
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+    assert "up to date at version" in first
+
+
+def test_the_default_database_gets_its_folder(folder, monkeypatch):
+    monkeypatch.delenv("HOLDFAST_DATABASE_URL", raising=False)
+
+    assert main(["migrate"]) == 0
+    assert (folder / ".holdfast" / "holdfast.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["migrate", "--database", "sqllite:///work.db"], "did you mean sqlite://"),
+        (["migrate", "--database", "sqlite:///no/such/folder/work.db"], "folder"),
+        (["worker", "letters_jobs", "--database", "sqlite:///work.db"], "mypackage.jobs:app"),
+        (["worker", "no_such:app", "--database", "sqlite:///work.db"], "no module 'no_such'"),
+        (["worker", "letters_jobs:nope", "--database", "sqlite:///work.db"], "nope' is not an"),
+        (["worker", "letters_jobs:Path", "--database", "sqlite:///work.db"], "Path' is not an"),
+        (["worker", "letters_jobs:app", "--database", "sqlite:///work.db", "--concurrency", "0"],
+         "concurrency must be at least 1"),
+    ],
+)  # fmt: skip
+def test_an_error_that_the_user_can_fix_is_one_line(folder, capsys, arguments, said):
+    assert main(arguments) == 1
+
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1

@@ -1,0 +1,65 @@
+"""Request handlers for child processes in tests; a child imports this module."""
+
+import os
+import socket
+import time
+from pathlib import Path
+
+from holdfast.children import answer_requests
+
+
+def load(options):
+    """Return the request handler; `options` is the prefix of answers, or how the start fails."""
+    if options == "fail":
+        raise ValueError("as asked")
+    if options == "exit":
+        os._exit(3)
+
+    def serve(connection, limits):
+        answer_requests(
+            connection, limits, lambda request, files: answer(options, connection, request, files)
+        )
+
+    return serve
+
+
+def answer(name, connection, request, files):
+    ((what, value),) = request.items()
+    if what == "echo":
+        return f"{name} {value}"
+    if what == "pid":
+        return str(os.getpid())
+    if what == "copy":
+        return str(os.write(files[1], os.pread(files[0], 1000, 0)))
+    if what == "files":
+        return str(sorted(Path("/proc/self/fd").iterdir()))
+    if what == "environment":
+        return str(os.environ.get(value))
+    if what == "open":
+        return opened(value)
+    misbehave(what, value, connection)
+    return "lives"
+
+
+def opened(path):
+    try:
+        Path(path).read_bytes()
+    except OSError as error:
+        return type(error).__name__
+    return "opened"
+
+
+def misbehave(what, value, connection):
+    if what == "signal":
+        os.kill(os.getpid(), value)
+    elif what == "exit":
+        os._exit(value)
+    elif what == "sleep":
+        time.sleep(value)
+    elif what == "say":
+        connection.sendall(value.encode() + b"\0\0\0\0")
+    elif what == "detach":
+        connection.shutdown(socket.SHUT_RDWR)
+        time.sleep(600)
+    while what == "burn":
+        pass
