@@ -105,9 +105,11 @@ endef
 # Errors alone are shown: pip warns once per package about each index that it cannot use.
 PIP_INSTALL := -m pip install --quiet --quiet --disable-pip-version-check
 
+# A lock names every package, so pip resolves nothing: an older pip would look for `coverage[toml]`
+# beside the pinned coverage, and refuse the newer release that it finds.
 define install_lock
 	@echo "installing $$(grep -c == $(2)) packages ($(2))"
-	@$(1)/bin/python $(PIP_INSTALL) --require-hashes -r $(2)
+	@$(1)/bin/python $(PIP_INSTALL) --no-deps --require-hashes -r $(2)
 endef
 
 define install_holdfast
