@@ -120,5 +120,7 @@ class _SidecarProcess:
             text = line.decode("utf-8", "replace").rstrip()
             _log.info("%s", text)
             if sidecar.ready in text:
+                if sidecar.on_ready is not None:
+                    sidecar.on_ready(text)
                 self._ready.set()
         return await process.wait()

@@ -1,7 +1,7 @@
 """The values with which an app describes what it adds to a server; `ServedApp` returns them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -73,12 +73,14 @@ class Sidecar:
         module: what is run, as `python -m module`.
         arguments: its command line.
         ready: a piece of the line on its standard output that says that it is ready.
+        on_ready: called with that line, once for each start.
     """
 
     name: str
     module: str
     arguments: tuple[str, ...] = ()
     ready: str = "listening on"
+    on_ready: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """`holdfast serve`: one command, several processes; tests/acceptance kills it and its gateway."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -10,6 +11,11 @@ from tests.apps.conversion.gateway_process import environment, ticks
 from tests.apps.conversion.pdf_writer import document, paragraph
 from tests.apps.conversion.service import Service, pdf
 from tests.support.processes import children_of, is_alive
+
+from holdfast import SystemClock
+from holdfast.cli.sidecars import Sidecars
+from holdfast_conversion.app import Conversion
+from holdfast_conversion.service_settings import ConversionSettings
 
 
 def run(*words, **settings):
@@ -115,6 +121,24 @@ def test_a_conversion_whose_reader_is_killed_is_tried_again_and_ends_complete(tm
         job = service.wait(job_id, seconds=90)
         assert (job["status"], job["attemptCount"]) == ("complete", 2)
         assert is_alive(gateway)
+
+
+def test_services_started_at_the_same_moment_have_a_gateway_each(tmp_path):
+    """Both are declared before either gateway listens, as when two commands start together."""
+    services = [Conversion(ConversionSettings(files=tmp_path / name)) for name in ("a", "b")]
+    clock = SystemClock()
+
+    async def start_both():
+        async with (
+            Sidecars(services[0].sidecars(), clock) as first,
+            Sidecars(services[1].sidecars(), clock) as second,
+        ):
+            assert (first.missing(), second.missing()) == (None, None)
+            assert services[0].gateway.url != services[1].gateway.url
+            for service in services:
+                await service.gateway.check()
+
+    asyncio.run(start_both())
 
 
 def test_a_gateway_does_not_outlive_a_service_that_is_killed(tmp_path):

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
@@ -84,16 +83,12 @@ class Conversion(ServedApp):
 
     def __init__(self, settings: ConversionSettings) -> None:
         super().__init__(App("conversion", errors=DECLARED))
-        self.built_in_port: int | None = None
-        if settings.gateway_url is None:
-            self.built_in_port = _free_port(GatewaySettings().port)
-            url = f"http://127.0.0.1:{self.built_in_port}"
-            settings = replace(settings, gateway_url=url)
-        assert settings.gateway_url is not None
         self.settings = settings
         self.files = ArtifactStore(settings.files)
         self._clock: Clock = SystemClock()
-        self.gateway = GatewayClient(settings.gateway_url, settings.gateway_timeout)
+        # The built-in gateway announces another address where this one is taken.
+        url = settings.gateway_url or f"http://127.0.0.1:{GatewaySettings().port}"
+        self.gateway = GatewayClient(url, settings.gateway_timeout)
         self.convert = self._declare()
 
     # -- the job -------------------------------------------------------------------------------
@@ -200,12 +195,19 @@ class Conversion(ServedApp):
 
     def sidecars(self) -> Sequence[Sidecar]:
         """Return the built-in gateway, unless another one is named."""
-        if self.built_in_port is None:
+        if self.settings.gateway_url is not None:
             return ()
-        arguments = ["--port", str(self.built_in_port)]
+        arguments = ["--any-port"]
         if self.settings.gateway_chaos:
             arguments.append("--chaos")
-        return (Sidecar("gateway", "holdfast_conversion.gateway", tuple(arguments)),)
+        gateway = Sidecar(
+            "gateway", "holdfast_conversion.gateway", tuple(arguments), on_ready=self._move_gateway
+        )
+        return (gateway,)
+
+    def _move_gateway(self, line: str) -> None:
+        """Call the gateway where its line `listening on URL` says that it is."""
+        self.gateway.url = line.partition("listening on ")[2].split()[0]
 
     def facts(self, job: Job, now: float) -> JobFacts:
         """Return what the rows of the page show."""
@@ -277,16 +279,3 @@ async def _in_larger_pieces(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes
             gathered.clear()
     if gathered:
         yield bytes(gathered)
-
-
-def _free_port(wanted: int) -> int:
-    """Return `wanted` if it is free, else another port that is free now."""
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise OSError("no port is free")

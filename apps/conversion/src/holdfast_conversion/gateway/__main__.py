@@ -51,7 +51,7 @@ def serve(settings: GatewaySettings, clock: Clock | None = None) -> int:
 
     clock = clock or SystemClock()
     try:
-        listener = ListeningSocket(settings.host, settings.port, clock)
+        listener = ListeningSocket(settings.host, settings.port, clock, any_port=settings.any_port)
     except OSError as error:
         print(f"gateway: {_why_not(settings, error)}", file=sys.stderr)
         return EXIT_FAILED
@@ -86,6 +86,9 @@ def _settings(words: list[str]) -> GatewaySettings:
     parser.add_argument("--host", default=defaults.host)
     parser.add_argument("--port", type=int, default=defaults.port, help="0 takes a free one")
     parser.add_argument(
+        "--any-port", action="store_true", help="take a free port where --port is taken"
+    )
+    parser.add_argument(
         "--children", type=int, default=defaults.children, help="files converted at once"
     )
     parser.add_argument("--chaos", action="store_true", help="allow faults on command at /chaos")
@@ -104,6 +107,7 @@ def _settings(words: list[str]) -> GatewaySettings:
     return GatewaySettings(
         host=options.host,
         port=options.port,
+        any_port=options.any_port,
         children=options.children,
         max_upload_bytes=size,
         chaos=options.chaos,

@@ -31,6 +31,7 @@ class GatewaySettings:
     Args:
         host: the address to listen on.
         port: the port to listen on; 0 takes a free one.
+        any_port: take a free port where `port` is taken.
         max_upload_bytes: the largest body that is read.
         children: how many files are converted at once.
         most_requests: how many may be uploading, waiting or converting before others get 503.
@@ -42,6 +43,7 @@ class GatewaySettings:
 
     host: str = "127.0.0.1"
     port: int = 8100
+    any_port: bool = False
     max_upload_bytes: int = 50 * MEBIBYTE
     children: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))
     most_requests: int = 64

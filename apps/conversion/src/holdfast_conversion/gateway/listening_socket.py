@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 
 import uvicorn
@@ -10,15 +11,30 @@ from holdfast import Clock
 
 
 class ListeningSocket:
-    """The gateway's listening socket: there, or gone for some seconds."""
+    """The gateway's listening socket: there, or gone for some seconds.
 
-    def __init__(self, host: str, port: int, clock: Clock) -> None:
+    Args:
+        host: the address to listen on.
+        port: 0 takes a free one.
+        any_port: take a free port where `port` is taken.
+        clock: measures how long it is gone.
+
+    Raises:
+        OSError: the port is taken, or the address is not this machine's.
+    """
+
+    def __init__(self, host: str, port: int, clock: Clock, *, any_port: bool = False) -> None:
         self._clock = clock
         self._host = host
         self._server: uvicorn.Server | None = None
         self._absence: asyncio.Task[None] | None = None
         self._family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.socket = self._bound(port)
+        try:
+            self.socket = self._bound(port)
+        except OSError as error:
+            if not any_port or error.errno != errno.EADDRINUSE:
+                raise
+            self.socket = self._bound(0)
         self.port: int = self.socket.getsockname()[1]
 
     @property
@@ -77,6 +93,9 @@ class ListeningSocket:
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind((self._host, port))
+            # Only a listening socket keeps the port: with SO_REUSEADDR two sockets can be bound to
+            # it until one listens.
+            bound.listen()
         except OSError:
             bound.close()
             raise
