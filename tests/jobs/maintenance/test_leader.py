@@ -168,7 +168,7 @@ def test_an_unexpected_error_ends_no_leadership(tmp_path, caplog):
             await ended(task)
 
     asyncio.run(go())
-    assert f"one could not lead {LEADERSHIP}" in caplog.text
+    assert "one could not lead maintenance: rescue, deadlines" in caplog.text
 
 
 def test_it_ends_with_its_store(tmp_path):

@@ -111,6 +111,7 @@ class Leader:
     ) -> None:
         self._name = name
         self._services = services
+        self._duties = ", ".join(service.name for service in services)
         self._store = candidate.store
         self._holder = candidate.holder
         self._lead_seconds = candidate.lead_seconds
@@ -140,7 +141,7 @@ class Leader:
         except StoreClosed:
             raise
         except Exception:
-            _log.exception("%s could not lead %s", self._holder, self._name)
+            _log.exception("%s could not lead maintenance: %s", self._holder, self._duties)
             self._set_leads(leads=False)
 
     async def _lead(self) -> None:
@@ -176,7 +177,8 @@ class Leader:
         if leads is self._leads:
             return
         self._leads = leads
-        _log.info("%s %s %s", self._holder, "leads" if leads else "no longer leads", self._name)
+        leading = "leads" if leads else "no longer leads"
+        _log.info("%s %s maintenance: %s", self._holder, leading, self._duties)
         notify(self._listeners, LeaderChanged(self._holder, leads, self._name))
 
     async def _serve(self, service: MaintenanceService) -> None:
