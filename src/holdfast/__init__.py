@@ -41,25 +41,48 @@ from holdfast.resilience.stats import RetryMetrics
 from holdfast.time_limit import cancelled, remaining
 
 if typing.TYPE_CHECKING:
+    __version__: str
     from holdfast.bootstrap import Engine
     from holdfast.jobs.client.requests import JobHandle, JobRequest
     from holdfast.jobs.declare.app import App
     from holdfast.jobs.declare.context import JobContext
     from holdfast.jobs.declare.declared_downstream import Downstream
     from holdfast.jobs.declare.retention import Retention
+    from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
+    from holdfast.jobs.exceptions import (
+        InvalidState,
+        JobFailed,
+        NotReady,
+        UnknownJob,
+        UnknownKind,
+        WaitTimeout,
+    )
     from holdfast.jobs.model import Job, JobStatus
+    from holdfast.jobs.store_values import StoreError, StoreUnavailable
+    from holdfast.jobs.views import JobFilter
     from holdfast.jobs.worker.options import WorkerOptions
 
 _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
+    "InvalidState": "holdfast.jobs.exceptions",
     "Job": "holdfast.jobs.model",
     "JobContext": "holdfast.jobs.declare.context",
+    "JobFailed": "holdfast.jobs.exceptions",
+    "JobFilter": "holdfast.jobs.views",
     "JobHandle": "holdfast.jobs.client.requests",
     "JobRequest": "holdfast.jobs.client.requests",
     "JobStatus": "holdfast.jobs.model",
+    "NotReady": "holdfast.jobs.exceptions",
+    "PayloadTooLarge": "holdfast.jobs.declare.validation",
     "Retention": "holdfast.jobs.declare.retention",
+    "StoreError": "holdfast.jobs.store_values",
+    "StoreUnavailable": "holdfast.jobs.store_values",
+    "UnknownJob": "holdfast.jobs.exceptions",
+    "UnknownKind": "holdfast.jobs.exceptions",
+    "ValidationError": "holdfast.jobs.declare.validation",
+    "WaitTimeout": "holdfast.jobs.exceptions",
     "WorkerOptions": "holdfast.jobs.worker.options",
 }
 
@@ -84,11 +107,16 @@ __all__ = [
     "Exponential",
     "FailedAttempt",
     "HoldfastError",
+    "InvalidState",
     "Job",
     "JobContext",
+    "JobFailed",
+    "JobFilter",
     "JobHandle",
     "JobRequest",
     "JobStatus",
+    "NotReady",
+    "PayloadTooLarge",
     "Permanent",
     "RateLimit",
     "RateLimitedError",
@@ -100,7 +128,13 @@ __all__ = [
     "RetryResult",
     "RetryService",
     "StopReason",
+    "StoreError",
+    "StoreUnavailable",
     "SystemClock",
+    "UnknownJob",
+    "UnknownKind",
+    "ValidationError",
+    "WaitTimeout",
     "WorkerOptions",
     "cancelled",
     "categorize",
@@ -111,7 +145,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> typing.Any:
-    """Load a name of durable jobs."""
+    """Load a name of durable jobs, or look up the installed version."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("holdfast")
     module = _LOADED_LATER.get(name)
     if module is None:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

@@ -2,19 +2,23 @@
 
 import ast
 import importlib
+import importlib.metadata
 import types
 
 import pytest
+
+import holdfast
 
 REVIEWED = {
     "holdfast": """
         AbandonedLimitError App AttemptTimeout BreakerPolicy Category CircuitBreaker
         CircuitOpenError CircuitSnapshot CircuitState Clock ConcurrencyLimit ConcurrencyLimitError
         DeadlineExceeded Downstream Engine ErrorCode ErrorInfo Exponential FailedAttempt
-        HoldfastError Job JobContext JobHandle JobRequest JobStatus Permanent RateLimit
-        RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
-        RetryService StopReason SystemClock WorkerOptions cancelled categorize presets remaining
-        retry_after
+        HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus
+        NotReady PayloadTooLarge Permanent RateLimit RateLimitedError Retention RetryBudget
+        RetryLater RetryMetrics RetryPolicy RetryResult RetryService StopReason StoreError
+        StoreUnavailable SystemClock UnknownJob UnknownKind ValidationError WaitTimeout
+        WorkerOptions cancelled categorize presets remaining retry_after
     """,
     "holdfast.children": """
         BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death
@@ -82,3 +86,7 @@ def test_apps_import_only_reviewed_names(root):
                 and name not in REVIEWED.get(module, "").split()
             ]
     assert found == []
+
+
+def test_the_version_is_that_of_the_installed_distribution():
+    assert holdfast.__version__ == importlib.metadata.version("holdfast")

@@ -85,13 +85,18 @@ def test_all_options_are_kept():
     "run_at, moment",
     [
         (NOW + 1, NOW + 1),
-        (5, 5.0),
         (timedelta(minutes=2), NOW + 120),
         (datetime(2024, 1, 1, tzinfo=UTC), 1_704_067_200.0),
     ],
 )
 def test_run_at_is_epoch_seconds_a_datetime_or_a_time_from_now(run_at, moment):
     assert prepared(run_at=run_at).run_at == moment
+
+
+@pytest.mark.parametrize("delay, moment", [(0, NOW), (1.5, NOW + 1.5), (timedelta(1), NOW + 86400)])
+def test_a_delay_is_seconds_or_a_timedelta_from_now(delay, moment):
+    assert prepared(delay=delay).run_at == moment
+    assert prepared(urgent, None, delay=delay).deadline_at == moment + 60
 
 
 @pytest.mark.parametrize(
@@ -117,7 +122,8 @@ def test_a_kinds_deadline_counts_from_now_or_from_a_later_start():
     "job, options, needed",
     [
         (send, {}, False),
-        (send, {"run_at": 5.0}, False),
+        (send, {"run_at": NOW}, False),
+        (send, {"delay": 5}, True),
         (send, {"run_at": timedelta(1)}, True),
         (send, {"deadline": 5}, True),
         (urgent, {}, True),
@@ -153,7 +159,14 @@ def test_a_key_that_raises_refuses_the_job():
         ({"owner": "\udfff"}, "owner must have .* no lone surrogate, got '.udfff'"),
         ({"dedup_key": "\ud800"}, "dedup_key must have .* no lone surrogate"),
         ({"uploaded": "no"}, "uploaded must be True or False, got 'no'"),
-        ({"run_at": -1e300}, "run_at must be in the years 1 to 9999, got -1e.300"),
+        ({"run_at": -1e300}, "run_at as a number is in epoch seconds, got -1e.300"),
+        ({"run_at": 60}, "epoch seconds, got 60, a moment before 2001; delay= takes seconds"),
+        ({"delay": -1}, "delay must be at least 0, got -1"),
+        ({"delay": timedelta(seconds=-1)}, "delay must be at least 0, got -1"),
+        ({"delay": timedelta.max}, "delay must be at most 9e.09"),
+        ({"delay": "5"}, "delay must be a number, got '5'"),
+        ({"delay": 5, "run_at": NOW}, "give run_at or delay, not both"),
+        ({"delay": 9, "deadline": 5}, "deadline must be later than the earliest start.*, got 5"),
         ({"run_at": timedelta.max}, "run_at must be in the years 1 to 9999"),
         ({"deadline": timedelta.max}, "deadline must be in the years 1 to 9999"),
         ({"priority": 32768}, "priority must be at most 32767, got 32768"),
@@ -167,7 +180,10 @@ def test_a_key_that_raises_refuses_the_job():
         ({"deadline": timedelta(-1)}, "deadline must be later than now"),
         ({"deadline": datetime(2020, 1, 1, tzinfo=UTC)}, "deadline must be later than now"),
         ({"deadline": datetime(2024, 1, 1)}, "deadline must have a time zone"),  # noqa: DTZ001
-        ({"deadline": 5, "run_at": NOW + 9}, "deadline must be later than run_at .*, got 5"),
+        (
+            {"deadline": 5, "run_at": NOW + 9},
+            "deadline must be later than the earliest start.*, got 5",
+        ),
         ({"meta": [1]}, r"meta of invoices.send: must be a mapping, got \[1\]"),
         ({"meta": {"x": object()}}, "meta of invoices.send: cannot be stored as JSON"),
     ],

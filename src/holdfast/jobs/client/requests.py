@@ -23,6 +23,8 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~-]{0,199}")
 _KEY_LENGTH = 500
 _PRIORITIES = range(-32768, 32768)
+_FIRST_NUMBER = 1_000_000_000.0
+"""Epoch seconds in 2001; a smaller number was meant as seconds from now."""
 _MOMENTS = (-62135596800.0, 253402300800.0)
 """The years 1 to 9999, the range of a datetime, in epoch seconds."""
 
@@ -34,6 +36,7 @@ class RequestOptions(TypedDict, total=False):
     owner: str | None
     priority: int
     run_at: float | datetime | timedelta | None
+    delay: float | timedelta | None
     deadline: float | datetime | timedelta | None
     id: str | None
     meta: Mapping[str, Any] | None
@@ -51,10 +54,11 @@ class JobRequest(Generic[ArgsT, ResultT]):
             job is returned and none is created.
         owner: the user that the job belongs to.
         priority: higher runs first within its queue and downstream; -32768 to 32767.
-        run_at: earliest start: epoch seconds, a datetime with a time zone, or a timedelta from now.
+        run_at: earliest start: a datetime with a time zone, epoch seconds, or a timedelta from now.
+        delay: earliest start, in seconds or as a timedelta from now; in place of `run_at`.
         deadline: when an unfinished job fails with `TIMEOUT`: seconds or a timedelta from now, or a
-            datetime with a time zone. By default the kind's, from now or `run_at`, whichever is
-            later.
+            datetime with a time zone. By default the kind's, from now or from the earliest start,
+            whichever is later.
         id: unique until retention deletes the job; enqueueing it again returns that job. By
             default an id is generated.
         meta: JSON values for pages (file name, size, ...), also available to the handler.
@@ -67,6 +71,7 @@ class JobRequest(Generic[ArgsT, ResultT]):
     owner: str | None = None
     priority: int = 0
     run_at: float | datetime | timedelta | None = None
+    delay: float | timedelta | None = None
     deadline: float | datetime | timedelta | None = None
     id: str | None = None
     meta: Mapping[str, Any] | None = None
@@ -96,6 +101,7 @@ def needs_now(request: JobRequest[Any, Any], kind: JobKind) -> bool:
     return (
         kind.deadline is not None
         or request.deadline is not None
+        or request.delay is not None
         or isinstance(request.run_at, timedelta)
     )
 
@@ -114,8 +120,8 @@ def prepare(
     run_at = deadline_at = None
     try:
         _check_options(request)
-        if request.run_at is not None:
-            run_at = _moment("run_at", request.run_at, now)
+        if request.run_at is not None or request.delay is not None:
+            run_at = _earliest_start(request, now)
         if request.deadline is not None or kind.deadline is not None:
             deadline_at = _deadline(request, kind, now, run_at)
     except (TypeError, ValueError) as error:
@@ -168,6 +174,18 @@ def _check_key(field: str, value: str) -> None:
         )
 
 
+def _earliest_start(request: JobRequest[Any, Any], now: float) -> float:
+    if request.delay is None:
+        assert request.run_at is not None
+        return _moment("run_at", request.run_at, now)
+    if request.run_at is not None:
+        raise ValueError("give run_at or delay, not both")
+    delay = request.delay
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+    checks.number("delay", seconds, at_least=0)
+    return now + seconds
+
+
 def _moment(field: str, value: float | datetime | timedelta, now: float) -> float:
     """Return epoch seconds; a number is in epoch seconds already."""
     if isinstance(value, timedelta):
@@ -178,6 +196,11 @@ def _moment(field: str, value: float | datetime | timedelta, now: float) -> floa
         moment = value.timestamp()
     else:
         checks.number(field, value)
+        if value < _FIRST_NUMBER:
+            raise ValueError(
+                f"{field} as a number is in epoch seconds, got {value!r}, a moment before 2001; "
+                f"delay= takes seconds from now"
+            )
         moment = float(value)
     first, last = _MOMENTS
     if not first <= moment <= last:
@@ -197,8 +220,8 @@ def _deadline(
     else:
         checks.number("deadline", value)
         moment = now + value
-    earliest, name = (now, "now") if run_at is None else (run_at, f"run_at ({request.run_at!r})")
-    if moment <= earliest:
+    if moment <= (now if run_at is None else run_at):
+        name = "now" if run_at is None else "the earliest start, which run_at or delay sets"
         raise ValueError(f"deadline must be later than {name}, got {value!r}")
     return moment
 
