@@ -38,11 +38,10 @@ def jobs_diagram() -> str:
 def errors_table() -> str:
     """Return the table of error codes."""
     rows = [
-        f"| `{info.code}` | {info.category.lower()} | {info.retry.lower()} "
-        f"| {info.http_status} | {info.message} |"
+        f"| `{info.code}` | {info.category.lower()} | {info.http_status} | {info.message} |"
         for info in ERRORS.values()
     ]
-    head = ["| code | category | retry | HTTP | message |", "| --- | --- | --- | --- | --- |"]
+    head = ["| code | category | HTTP | message |", "| --- | --- | --- | --- |"]
     return "\n".join([*head, *rows])
 
 

@@ -19,7 +19,6 @@ from holdfast.errors import (
     Permanent,
     RateLimitedError,
     RetryLater,
-    RetryRule,
     error_code,
     stored_code,
 )
@@ -66,9 +65,10 @@ def test_every_status_is_a_real_error_status():
 
 
 def test_only_the_codes_that_the_contract_retries_are_retried():
-    rules = {rule: {c.value for c, i in ERRORS.items() if i.retry is rule} for rule in RetryRule}
-    assert rules[RetryRule.ONCE] == {"IO_ERROR", "UNKNOWN"}
-    assert rules[RetryRule.POLICY] == {
+    retried = {code for code, info in ERRORS.items() if info.category is Category.TRANSIENT}
+    assert retried == {
+        "IO_ERROR",
+        "UNKNOWN",
         "GW_5XX",
         "GW_TIMEOUT",
         "GW_UNAVAILABLE",
@@ -76,11 +76,6 @@ def test_only_the_codes_that_the_contract_retries_are_retried():
         "RATE_LIMITED",
         "LEASE_LOST",
     }
-
-
-def test_a_code_is_permanent_exactly_where_it_is_never_retried():
-    for info in ERRORS.values():
-        assert (info.category is Category.PERMANENT) == (info.retry is RetryRule.NEVER)
 
 
 @pytest.mark.parametrize("code", ErrorCode)
@@ -227,10 +222,8 @@ def test_a_declared_code_that_cannot_be_used_is_refused(fields, wrong):
 
 def test_a_declared_code_is_permanent_and_422_by_default():
     plain = ErrorInfo("CARD_DECLINED", "Ask your bank.")
-    busy = ErrorInfo("BANK_BUSY", "The bank is busy.", 503, Category.TRANSIENT)
 
-    assert (plain.http_status, plain.retry) == (422, RetryRule.NEVER)
-    assert (busy.http_status, busy.retry) == (503, RetryRule.POLICY)
+    assert (plain.http_status, plain.category) == (422, Category.PERMANENT)
 
 
 def test_no_message_of_the_library_mentions_files():

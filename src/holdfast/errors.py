@@ -1,4 +1,4 @@
-"""The error taxonomy: every code with its category, retry rule, HTTP status and message.
+"""The error taxonomy: every code with its category, HTTP status and message.
 
 The API, the job record, the log and the pages read the library's codes from `ERRORS`, and those of
 an app from what it declares: `App("shop", errors=[ErrorInfo("CARD_DECLINED", "…")])`. A code is a
@@ -28,7 +28,6 @@ __all__ = [
     "Permanent",
     "RateLimitedError",
     "RetryLater",
-    "RetryRule",
     "error_code",
     "stored_code",
 ]
@@ -39,14 +38,6 @@ class Category(StrEnum):
 
     TRANSIENT = "TRANSIENT"
     PERMANENT = "PERMANENT"
-
-
-class RetryRule(StrEnum):
-    """Say how often an error with this code is tried again without a person."""
-
-    NEVER = "NEVER"
-    ONCE = "ONCE"
-    POLICY = "POLICY"
 
 
 class ErrorCode(StrEnum):
@@ -99,7 +90,6 @@ def stored_code(code: str) -> str:
 
 
 _BY_NAME: dict[str, ErrorCode] = {code.value: code for code in ErrorCode}
-_ONCE = frozenset({ErrorCode.IO_ERROR, ErrorCode.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +117,6 @@ class ErrorInfo:
             raise ValueError(f"{self.code}: the message must be one line, got {self.message!r}")
         if not 400 <= self.http_status <= 599:
             raise ValueError(f"{self.code}: http_status must be 400 to 599: {self.http_status!r}")
-
-    @property
-    def retry(self) -> RetryRule:
-        """Return how often the error is tried again without a person."""
-        if self.category is Category.PERMANENT:
-            return RetryRule.NEVER
-        return RetryRule.ONCE if self.code in _ONCE else RetryRule.POLICY
 
 
 def _table() -> Mapping[str, ErrorInfo]:

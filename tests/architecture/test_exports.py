@@ -27,7 +27,7 @@ REVIEWED = {
     "holdfast.errors": """
         AbandonedLimitError AttemptTimeout Category CircuitOpenError ConcurrencyLimitError
         DeadlineExceeded ERRORS ErrorCode ErrorInfo HoldfastError Permanent RateLimitedError
-        RetryLater RetryRule error_code stored_code
+        RetryLater error_code stored_code
     """,
     "holdfast.files": "Artifact ArtifactStore Draft",
     "holdfast.http": """

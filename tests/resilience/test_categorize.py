@@ -19,7 +19,6 @@ from holdfast.errors import (
     Permanent,
     RateLimitedError,
     RetryLater,
-    RetryRule,
 )
 from holdfast.resilience.categorize import categorize
 
@@ -90,7 +89,6 @@ def test_an_unknown_error_is_transient_by_default(message):
     found = look(RuntimeError(message))
     assert (found.category, found.code, found.known) == (TRANSIENT, ErrorCode.UNKNOWN, False)
     assert (found.counts, found.ambiguous, found.status) == (True, False, None)
-    assert found.retry is RetryRule.ONCE
 
 
 # --- words never decide over what is known -------------------------------------------------------
@@ -144,7 +142,6 @@ def test_our_own_errors_have_their_declared_category(
     found = look(error)
     assert (found.category, found.code, found.known) == (category, error.code, True)
     assert (found.counts, found.ambiguous, found.retry_after) == (counts, ambiguous, retry_after)
-    assert found.retry is (RetryRule.POLICY if category is TRANSIENT else RetryRule.NEVER)
 
 
 def test_our_error_around_a_foreign_one_keeps_its_verdict_and_shows_the_status():

@@ -3,24 +3,14 @@ import pickle
 
 import pytest
 
-from holdfast.errors import ERRORS, Category, ErrorCode, RetryRule
+from holdfast.errors import Category, ErrorCode
 from holdfast.resilience.diagnosis import UNRECOGNISED, Diagnosis, permanent, transient
 
 
 @pytest.mark.parametrize("code", ErrorCode)
-def test_a_permanent_diagnosis_is_never_retried_and_never_counts(code):
+def test_a_permanent_diagnosis_never_counts(code):
     found = permanent(code)
-    assert (found.category, found.retry, found.counts) == (
-        Category.PERMANENT,
-        RetryRule.NEVER,
-        False,
-    )
-
-
-@pytest.mark.parametrize("code", ErrorCode)
-def test_a_transient_diagnosis_is_retried_once_if_the_table_says_once(code):
-    once = ERRORS[code].retry is RetryRule.ONCE
-    assert transient(code).retry is (RetryRule.ONCE if once else RetryRule.POLICY)
+    assert (found.category, found.counts) == (Category.PERMANENT, False)
 
 
 @pytest.mark.parametrize("code", ErrorCode)

@@ -11,7 +11,6 @@ import pydantic
 import pytest
 from tests.support.errors import PERMANENT, TRANSIENT, foreign, look, raised, told, wrapped
 
-from holdfast.errors import RetryRule
 from holdfast.resilience.categorize import categorize
 from holdfast.resilience.known_errors import by_type, by_words
 
@@ -106,7 +105,6 @@ def test_a_missing_file_and_a_directory_in_its_place_are_permanent(tmp_path: Pat
         raised((tmp_path / "file").mkdir),
     ):
         assert told(error) == (PERMANENT, "IO_ERROR")
-        assert look(error).retry is RetryRule.NEVER
 
 
 def test_a_full_device_is_permanent_though_other_storage_faults_pass():
@@ -117,7 +115,6 @@ def test_a_full_device_is_permanent_though_other_storage_faults_pass():
     error = raised(fill)
     assert (error.errno, told(error)) == (errno.ENOSPC, (PERMANENT, "IO_ERROR"))
     assert told(OSError(errno.EIO, "I/O error")) == (TRANSIENT, "IO_ERROR")
-    assert look(OSError(errno.EIO, "I/O error")).retry is RetryRule.ONCE
 
 
 # --- the memory of types -----------------------------------------------------------------------

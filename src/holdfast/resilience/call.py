@@ -5,10 +5,9 @@ make), is sent the outcome, and returns the result. The drivers for blocking and
 operations only carry the steps out, so both behave alike.
 """
 
-import logging
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
 
 from holdfast.errors import (
     AbandonedLimitError,
@@ -16,21 +15,18 @@ from holdfast.errors import (
     Category,
     ConcurrencyLimitError,
     DeadlineExceeded,
-    HoldfastError,
     RateLimitedError,
 )
 from holdfast.events import AttemptFailed, CallFinished
-from holdfast.resilience import checks
 from holdfast.resilience.breaker.transitions import Permit
-from holdfast.resilience.categorize import Diagnosis, diagnose
+from holdfast.resilience.diagnosis import Diagnosis
 from holdfast.resilience.guard import Guard
 from holdfast.resilience.limits import ConcurrencyGate, RateLimiter
+from holdfast.resilience.policy_diagnosis import diagnose_under
 from holdfast.resilience.result import Ended, FailedAttempt, RetryResult, StopReason
 from holdfast.time_limit import cancelled
 
 T = TypeVar("T")
-
-_log = logging.getLogger("holdfast.retry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,20 +239,19 @@ class Call(Generic[T]):
         now = self._clock.monotonic()
         error = outcome.error or self._cut_error(limit or 0.0, now)
         over = isinstance(error, DeadlineExceeded) and (outcome.cut or self._remaining(now) <= 0)
-        seen = self._diagnose(error)
-        self._guard.stats.attempt_failed(permanent=seen.category is Category.PERMANENT)
-        self._guard.breaker.record_error(self._take_permit(), error, counts=seen.counts)
+        guard = self._guard
+        seen = diagnose_under(guard.policy, error, name=guard.name, wall_now=self._clock.wall())
+        guard.stats.attempt_failed(permanent=seen.category is Category.PERMANENT)
+        guard.breaker.record_error(self._take_permit(), error, counts=seen.counts)
         self._leave_gate()
         decision = Stop(StopReason.DEADLINE) if over else self._next(seen, now)
         delay = None if isinstance(decision, Stop) else decision
         self._history.append(
             FailedAttempt(self._attempts, error, seen.category, delay or 0.0, now - began)
         )
-        if self._guard.listeners:
-            self._guard.notify(
-                AttemptFailed(
-                    self._guard.name, self._attempts, error, seen.category, now - began, delay
-                )
+        if guard.listeners:
+            guard.notify(
+                AttemptFailed(guard.name, self._attempts, error, seen.category, now - began, delay)
             )
         if isinstance(decision, Stop):
             return self._stop(decision.reason, error, retry_at=decision.retry_at)
@@ -268,26 +263,6 @@ class Call(Generic[T]):
         if timeout is None or limit < timeout or self._remaining(now) <= 0:
             return DeadlineExceeded(self._guard.name, self._deadline_seconds())
         return AttemptTimeout(self._guard.name, limit)
-
-    def _diagnose(self, error: Exception) -> Diagnosis:
-        seen = diagnose(error, wall_now=self._clock.wall())
-        own = self._guard.policy.categorize
-        category = None if own is None else self._ask(own, error)
-        checks.instance("what categorize returns", category, Category, optional=True)
-        if category is None or category is seen.category:
-            return seen
-        caller_fault = seen.status is not None and 400 <= seen.status < 500
-        own_refusal = isinstance(error, HoldfastError) and not seen.counts
-        counts = category is Category.TRANSIENT and not caller_fault and not own_refusal
-        return replace(seen, category=category, known=True, counts=counts)
-
-    def _ask(self, own: Callable[[BaseException], Category | None], error: Exception) -> Any:
-        try:
-            return own(error)
-        except Exception:
-            # The error at hand is the one that the caller must see.
-            _log.exception("%s: categorize failed on %r", self._guard.name, error)
-            return None
 
     def _next(self, seen: Diagnosis, now: float) -> float | Stop:
         """Decide what follows a failed attempt: another one after so many seconds, or the end."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.errors import ERRORS, Category, ErrorCode, RetryRule
+from holdfast.errors import Category, ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,6 @@ class Diagnosis:
     retry_after: float | None = None
     ambiguous: bool = False
     counts: bool = False
-
-    @property
-    def retry(self) -> RetryRule:
-        """Return how often to try again: the code's rule, as far as the category allows it."""
-        if self.category is Category.PERMANENT:
-            return RetryRule.NEVER
-        known = ERRORS.get(self.code)
-        once = known is not None and known.retry is RetryRule.ONCE
-        return RetryRule.ONCE if once else RetryRule.POLICY
 
 
 OUR_OWN: Final = frozenset(

@@ -14,6 +14,9 @@ _TIMED_MINIMUM_CALLS = 10
 RateRule = Literal["above", "at_least"]
 """How a share of failures is compared with `failure_rate`."""
 
+RetryOn = type[Exception] | tuple[type[Exception], ...] | Callable[[BaseException], bool]
+"""Which errors are tried again: exception types, or a function that is given the error."""
+
 _MOST_REMEMBERED = 10_000_000
 """Calls that a window or a rate may remember one by one."""
 
@@ -99,7 +102,7 @@ class BreakerPolicy:
     def _check_exclude(self) -> None:
         checks.instance("exclude", self.exclude, tuple)
         for kind in self.exclude:
-            if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            if not _is_exception_type(kind):
                 raise TypeError(f"exclude must hold exception types, got {kind!r}")
 
     @property
@@ -192,9 +195,11 @@ class RetryPolicy:
         idempotent: False says that repeating the call may repeat its effect: an attempt whose
             outcome is not known (it timed out, or its connection broke) is then not repeated.
         concurrency: how many attempts of this name may run at once.
-        categorize: a first look at an error; returns None to leave it to `holdfast.categorize`.
-            Where it raises, that is logged and it is left to `holdfast.categorize`, too. 4xx
-            answers and Holdfast's own refusals never count against a breaker, whatever it says.
+        categorize: a first look at an error; returns None to leave it to what follows. Where it
+            raises, that is logged and it is left to what follows, too. 4xx answers and Holdfast's
+            own refusals never count against a breaker, whatever it says.
+        retry_on: the only errors that are tried again: an exception type, several, or a function
+            that is given the error. Without it `holdfast.categorize` decides.
     """
 
     max_attempts: int = 3
@@ -207,6 +212,7 @@ class RetryPolicy:
     idempotent: bool = True
     concurrency: ConcurrencyLimit | None = None
     categorize: Callable[[BaseException], Category | None] | None = None
+    retry_on: RetryOn | None = None
 
     def __post_init__(self) -> None:
         checks.whole("max_attempts", self.max_attempts, at_least=1)
@@ -220,3 +226,20 @@ class RetryPolicy:
         checks.instance("concurrency", self.concurrency, ConcurrencyLimit, optional=True)
         checks.function("categorize", self.categorize, optional=True)
         checks.hashable("categorize", self.categorize)
+        _check_retry_on(self.retry_on)
+
+
+def _check_retry_on(value: RetryOn | None) -> None:
+    if value is not None and not isinstance(value, type | tuple):
+        checks.function("retry_on", value)
+        checks.hashable("retry_on", value)
+        return
+    kinds = value if isinstance(value, tuple) else () if value is None else (value,)
+    if value == () or not all(_is_exception_type(kind) for kind in kinds):
+        raise TypeError(
+            f"retry_on must be exception types or a function that is given the error, got {value!r}"
+        )
+
+
+def _is_exception_type(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Exception)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.errors import Category, ErrorCode, ErrorInfo, HoldfastError, Permanent, RetryRule
+from holdfast.errors import Category, ErrorCode, ErrorInfo, HoldfastError, Permanent
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.downstreams.record import Verdict
@@ -26,9 +26,9 @@ def kind_of(policy=POLICY, downstream=None):
 def test_the_policys_own_category_comes_first():
     picky = kind_of(replace(POLICY, categorize=lambda error: Category.PERMANENT))
     found = summarize(ConnectionError(), picky, 0.0)
-    assert (found.diagnosis.retry, found.verdict) == (RetryRule.NEVER, Verdict.NEITHER)
+    assert (found.diagnosis.category, found.verdict) == (Category.PERMANENT, Verdict.NEITHER)
     undecided = kind_of(replace(POLICY, categorize=lambda error: None))
-    assert summarize(ConnectionError(), undecided, 0.0).diagnosis.retry is RetryRule.POLICY
+    assert summarize(ConnectionError(), undecided, 0.0).diagnosis.category is Category.TRANSIENT
 
 
 def test_a_categorize_function_that_raises_changes_nothing(caplog):
@@ -36,8 +36,8 @@ def test_a_categorize_function_that_raises_changes_nothing(caplog):
         raise ValueError
 
     found = summarize(ConnectionError(), kind_of(replace(POLICY, categorize=broken)), 0.0)
-    assert found.diagnosis.retry is RetryRule.POLICY
-    assert "failed to categorize" in caplog.text
+    assert found.diagnosis.category is Category.TRANSIENT
+    assert "a.work: categorize failed on ConnectionError()" in caplog.text
 
 
 def test_a_breakers_exclusion_counts_as_neither():
@@ -50,7 +50,7 @@ def test_a_breakers_exclusion_counts_as_neither():
 @pytest.mark.parametrize("error", [SystemExit(2), KeyboardInterrupt(), GeneratorExit()])
 def test_a_base_exception_is_an_unknown_failure(error):
     failure = summarize(error, kind_of(), 0.0)
-    assert failure.diagnosis.retry is RetryRule.ONCE
+    assert failure.diagnosis.category is Category.TRANSIENT
     assert failure.error.code is ErrorCode.UNKNOWN
     assert type(error).__name__ in failure.message
     assert failure.verdict is Verdict.NEITHER
@@ -58,7 +58,7 @@ def test_a_base_exception_is_an_unknown_failure(error):
 
 def test_a_failure_found_by_holdfast_does_not_count_for_the_downstream():
     assert of_code(ErrorCode.UNKNOWN).verdict is Verdict.NEITHER
-    assert of_code(ErrorCode.UNKNOWN, final=True).diagnosis.retry is RetryRule.NEVER
+    assert of_code(ErrorCode.UNKNOWN, final=True).diagnosis.category is Category.PERMANENT
     assert of_code(ErrorCode.MEMORY_ERROR).message
 
 

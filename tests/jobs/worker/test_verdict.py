@@ -1,5 +1,6 @@
 """From an error to the verdict on its attempt."""
 
+import errno
 from dataclasses import replace
 from random import Random
 
@@ -27,10 +28,10 @@ IO, GW = ErrorCode.IO_ERROR, ErrorCode.GW_5XX
 POLICY = RetryPolicy(max_attempts=3, backoff=Exponential(base=10, cap=60, jitter=0.0))
 
 
-def kind_of(policy=POLICY, downstream=None):
+def kind_of(policy=POLICY, downstream=None, **options):
     app = App("a")
 
-    @app.job(retry=policy, downstream=downstream)
+    @app.job(retry=policy, downstream=downstream, **options)
     async def work(ctx): ...
 
     return work.kind
@@ -57,7 +58,8 @@ def test_a_failed_trial_counts_like_any_attempt():
     assert isinstance(decided(ConnectionError(), attempt=2, **trial), Retry)
     last = decided(ConnectionError(), attempt=3, **trial)
     assert last.dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
-    repeated = decided(of_code(IO), attempt=2, max_attempts=9, repeated=True, **trial)
+    once = {"kind": kind_of(retry_once=[IO]), "max_attempts": 9}
+    repeated = decided(of_code(IO), attempt=2, repeated=True, **once, **trial)
     assert repeated.dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
 
 
@@ -86,12 +88,18 @@ def test_a_trial_does_not_lift_what_forbids_another_attempt():
 
 @pytest.mark.parametrize("repeated, expected", [(False, Retry), (True, Failed)])
 def test_a_code_of_one_retry_is_not_retried_where_it_failed_so_before(repeated, expected):
-    outcome = decided(RuntimeError("?"), attempt=2, max_attempts=9, repeated=repeated)
+    kind = kind_of(retry_once=["UNKNOWN"])
+    outcome = decided(RuntimeError("?"), kind=kind, attempt=2, max_attempts=9, repeated=repeated)
     assert isinstance(outcome, expected)
+    assert isinstance(decided(ConnectionError(), kind=kind, attempt=2, repeated=True), Retry)
 
 
-def test_repeats_do_not_matter_to_a_code_that_is_retried_by_policy():
-    assert isinstance(decided(ConnectionError(), attempt=2, repeated=True), Retry)
+@pytest.mark.parametrize("error", [RuntimeError("?"), OSError(errno.EIO, "I/O error")])
+def test_an_error_of_any_transient_code_has_all_attempts_of_the_policy(error):
+    for attempt in (1, 2, 8):
+        assert isinstance(decided(error, attempt=attempt, max_attempts=9, repeated=True), Retry)
+    last = decided(error, attempt=9, max_attempts=9)
+    assert last.dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
 
 
 def test_an_unknown_effect_is_not_repeated_where_that_does_harm():
@@ -153,7 +161,9 @@ def test_only_the_attempts_of_the_jobs_present_life_count(recorded, number, expe
 
 def test_history_is_read_only_where_it_decides():
     unknown, known = of_code(ErrorCode.UNKNOWN), of_code(ErrorCode.GW_5XX)
-    assert needs_history(unknown, claim(attempt=2, max_attempts=3))
-    assert not needs_history(unknown, claim(attempt=1, max_attempts=3))
-    assert not needs_history(unknown, claim(attempt=3, max_attempts=3))
-    assert not needs_history(known, claim(attempt=2, max_attempts=3))
+    kind = kind_of(retry_once=["UNKNOWN"])
+    assert needs_history(unknown, claim(attempt=2, max_attempts=3), kind)
+    assert not needs_history(unknown, claim(attempt=1, max_attempts=3), kind)
+    assert not needs_history(unknown, claim(attempt=3, max_attempts=3), kind)
+    assert not needs_history(known, claim(attempt=2, max_attempts=3), kind)
+    assert not needs_history(unknown, claim(attempt=2, max_attempts=3), kind_of())

@@ -14,6 +14,7 @@ from holdfast import (
     App,
     Clock,
     Downstream,
+    ErrorCode,
     Job,
     JobContext,
     JobStatus,
@@ -58,6 +59,8 @@ _FILE_SECONDS = 30.0
 _PROBE_SECONDS = 10.0
 """Seconds between two health checks of an open gateway; a breaker that is open for less checks more
 often."""
+_RETRIED_ONCE = (ErrorCode.IO_ERROR, ErrorCode.UNKNOWN)
+"""A disk that fails twice needs a person, and so does an error that is not understood."""
 _EXPIRED = "The result has been removed; upload the file again."
 _LISTED_FOR = 7 * 86_400.0
 """Seconds that finished jobs are listed, or as long as their files are kept where that is more."""
@@ -117,6 +120,7 @@ class Conversion(ServedApp):
             downstream=downstream,
             timeout=self.settings.gateway_timeout + _FILE_SECONDS,
             retention=retention,
+            retry_once=_RETRIED_ONCE,
         )
         async def convert(ctx: JobContext, args: ConvertArgs) -> Converted:
             """Let the gateway convert a PDF."""

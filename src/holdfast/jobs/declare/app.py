@@ -26,7 +26,7 @@ from typing import (
     overload,
 )
 
-from holdfast.errors import ErrorInfo
+from holdfast.errors import ErrorInfo, error_code
 from holdfast.jobs.declare.codecs import NoArguments, arguments_codec
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
@@ -183,6 +183,7 @@ class App:
         concurrency: int | None = None,
         retention: Retention | None = None,
         isolation: Literal["process"] | None = None,
+        retry_once: Iterable[str] = (),
         existing: Callable[[JobContext, Any], Any] | None = None,
     ) -> JobDecorator:
         """Declare the function below as a kind of job, called with `(ctx, args)` or `(ctx)`.
@@ -208,6 +209,8 @@ class App:
             concurrency: most jobs of this kind that run at once in the whole fleet.
             retention: how long finished jobs are kept; by default `Retention()`.
             isolation: `"process"` runs the handler in a child process with limits.
+            retry_once: codes of errors, such as `("IO_ERROR",)`, that are tried again once only,
+                though `retry` allows more attempts.
             existing: see `JobFunction.existing`.
 
         Raises:
@@ -231,6 +234,7 @@ class App:
             "concurrency": concurrency,
             "retention": Retention() if retention is None else retention,
             "isolation": _isolation(isolation),
+            "retry_once": _codes("retry_once", retry_once),
             "existing": None if existing is None else _hook("existing", existing, 2),
         }
         checks.whole("concurrency", concurrency, at_least=1, optional=True)
@@ -345,6 +349,12 @@ def _isolation(value: str | None) -> Isolation | None:
         return Isolation(value)
     except ValueError:
         raise ValueError(f"isolation must be None or 'process', got {value!r}") from None
+
+
+def _codes(field: str, codes: Iterable[str]) -> frozenset[str]:
+    if isinstance(codes, str):
+        raise TypeError(f"{field} must be several codes, as in ({codes!r},)")
+    return frozenset(map(error_code, codes))
 
 
 def _seconds(field: str, value: float | None, otherwise: float | None) -> float | None:

@@ -78,6 +78,7 @@ class JobKind:
         handler: runs the jobs.
         policy: the retry policy.
         downstream: the dependency that it calls, with all settings filled in.
+        retry_once: codes that are tried again once only.
         existing: `existing(ctx, args)` returns the result of an earlier attempt, or None.
         before_retry: `before_retry(job)` raises to refuse a manual retry.
         errors: the error codes that its app declares, by code.
@@ -94,6 +95,7 @@ class JobKind:
     concurrency: int | None = None
     retention: Retention = field(default_factory=Retention)
     isolation: Isolation | None = None
+    retry_once: frozenset[str] = frozenset()
     existing: Hook | None = None
     before_retry: Hook | None = None
     errors: Mapping[str, ErrorInfo] = field(default_factory=dict)

@@ -255,7 +255,7 @@ class Executor:
 
     async def _failed_before(self, run: Run, failure: Failure) -> bool:
         claim = run.claim
-        if not needs_history(failure, claim):
+        if not needs_history(failure, claim, run.kind):
             return False
         try:
             attempts = await self._store.attempts(claim.job_id)

@@ -1,17 +1,15 @@
 """What is kept of the exception that ended an attempt."""
 
-import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from holdfast.errors import ERRORS, Category, ErrorCode, Permanent, RetryLater
+from holdfast.errors import ERRORS, Category, ErrorCode, RetryLater
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.downstreams.record import RefusedPermit, Verdict
 from holdfast.jobs.error_text import one_line
 from holdfast.jobs.model import Claim, JobError
-from holdfast.resilience.categorize import Diagnosis, diagnose
+from holdfast.resilience.diagnosis import Diagnosis
 from holdfast.resilience.error_attributes import UNREADABLE, is_a
-
-_log = logging.getLogger("holdfast.worker")
+from holdfast.resilience.policy_diagnosis import diagnose_under
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,32 +57,15 @@ def summarize(error: BaseException, kind: JobKind, wall_now: float) -> Failure:
 
 
 def _examined(error: Exception, kind: JobKind, wall_now: float) -> Failure:
-    seen = diagnose(error, wall_now=wall_now)
-    category, message = _own_category(error, kind), one_line(error)
+    seen = diagnose_under(
+        kind.policy, error, name=kind.name, wall_now=wall_now, declared=kind.errors
+    )
     declared = kind.errors.get(seen.code)
-    if declared is not None:
-        if not any(error.args):
-            message = declared.message
-        if category is None and not isinstance(error, Permanent):
-            category = declared.category
-    if category is not None and category is not seen.category:
-        seen = replace(seen, category=category, known=True, counts=category is Category.TRANSIENT)
+    message = one_line(error) if declared is None or any(error.args) else declared.message
     breaker = kind.breaker
     excluded = breaker is not None and isinstance(error, breaker.exclude)
     after = error.after if isinstance(error, RetryLater) else None
     return Failure(seen, message, excluded, after)
-
-
-def _own_category(error: BaseException, kind: JobKind) -> Category | None:
-    own = kind.policy.categorize
-    if own is None:
-        return None
-    try:
-        return own(error)
-    except Exception:
-        # Report the attempt's error, not the one of the policy's own function.
-        _log.exception("the policy of %s failed to categorize an error", kind.name)
-        return None
 
 
 def of_code(code: str, message: str = "", *, final: bool = False) -> Failure:

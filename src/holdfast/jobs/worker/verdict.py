@@ -1,12 +1,11 @@
 """Retry or dead letter: what a failed attempt means for its job.
 
-`decide` is pure. The table of `holdfast.errors` says how a code is tried again, the kind's policy
-how often and when:
+`decide` is pure:
 
-- never: a dead letter at once.
-- once: one more attempt, unless an earlier attempt of the job failed with the same code; so an
-  `IO_ERROR` after a `GW_5XX` still has its one retry.
-- by policy: until `max_attempts`.
+- A permanent error is a dead letter at once.
+- A transient one is tried again until the kind's `max_attempts`.
+- A code in the kind's `retry_once` has one more attempt, unless an earlier attempt of the job
+  failed with the same code; so an `IO_ERROR` after a `GW_5XX` still has its one retry.
 
 A trial call that fails is an attempt like any other. Its job waits a little longer than the breaker
 stays open, so that the next trial is another job's; when the breaker closes earlier, the store
@@ -18,7 +17,7 @@ A job whose next attempt could only start after its deadline fails now.
 from collections.abc import Sequence
 from random import Random
 
-from holdfast.errors import RetryRule
+from holdfast.errors import Category
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.downstreams.record import Admission, Verdict
 from holdfast.jobs.model import (
@@ -53,9 +52,9 @@ class Conclusion(Value, frozen=True):
     failure: Failure | None = None
 
 
-def needs_history(failure: Failure, claim: Claim) -> bool:
+def needs_history(failure: Failure, claim: Claim, kind: JobKind) -> bool:
     """Say whether `decide` has to know the earlier attempts of the job."""
-    once = failure.diagnosis.retry is RetryRule.ONCE
+    once = failure.diagnosis.code in kind.retry_once
     return once and 1 < claim.attempt < claim.max_attempts
 
 
@@ -97,12 +96,11 @@ def decide(
         repeated: an earlier attempt failed with the same code, see `failed_before`.
     """
     seen, error = failure.diagnosis, failure.error
-    if seen.retry is RetryRule.NEVER:
+    if seen.category is Category.PERMANENT:
         return Failed(error, DeadLetterReason.PERMANENT)
     if seen.ambiguous and not kind.policy.idempotent:
         return Failed(error, DeadLetterReason.PERMANENT)
-    spent = claim.attempt >= claim.max_attempts or (seen.retry is RetryRule.ONCE and repeated)
-    if spent:
+    if claim.attempt >= claim.max_attempts or (repeated and seen.code in kind.retry_once):
         return Failed(error, DeadLetterReason.ATTEMPTS_EXHAUSTED)
     delay = retry_delay(failure, claim, kind, rng)
     if claim.deadline_at is not None and (claim.started_at + duration + delay >= claim.deadline_at):
