@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from holdfast import RetryPolicy, presets
+from holdfast import Exponential, RetryPolicy, presets
 from holdfast.errors import ERRORS
 from holdfast.jobs.model import INITIAL_STATUSES
 from holdfast.jobs.model import MOVES as JOB_MOVES
@@ -58,6 +58,7 @@ def presets_table() -> str:
 def _preset_row(name: str) -> str:
     policy = presets.get(name)
     backoff = policy.backoff
+    assert isinstance(backoff, Exponential)
     delays = ", ".join(f"{backoff.nominal(n):g}" for n in (1, 2, 3))
     limit = "none" if policy.attempt_timeout is None else f"{policy.attempt_timeout:g} s"
     return (

@@ -21,9 +21,10 @@ from holdfast.errors import (
     Permanent,
     RateLimitedError,
     RetryLater,
+    UnwantedResult,
 )
 from holdfast.resilience import presets
-from holdfast.resilience.backoff import Exponential
+from holdfast.resilience.backoff import Exponential, WaitFunction
 from holdfast.resilience.breaker.breaker import CircuitBreaker, CircuitSnapshot
 from holdfast.resilience.breaker.transitions import CircuitState
 from holdfast.resilience.categorize import categorize
@@ -133,7 +134,9 @@ __all__ = [
     "SystemClock",
     "UnknownJob",
     "UnknownKind",
+    "UnwantedResult",
     "ValidationError",
+    "WaitFunction",
     "WaitTimeout",
     "WorkerOptions",
     "cancelled",

@@ -28,6 +28,7 @@ __all__ = [
     "Permanent",
     "RateLimitedError",
     "RetryLater",
+    "UnwantedResult",
     "error_code",
     "stored_code",
 ]
@@ -61,6 +62,7 @@ class ErrorCode(StrEnum):
     RATE_LIMITED = "RATE_LIMITED"
     LEASE_LOST = "LEASE_LOST"
     CANCELLED = "CANCELLED"
+    UNWANTED_RESULT = "UNWANTED_RESULT"
     UNKNOWN = "UNKNOWN"
 
 
@@ -144,6 +146,7 @@ def _table() -> Mapping[str, ErrorInfo]:
         code.RATE_LIMITED: (429, transient, "There were too many requests in a short time."),
         code.LEASE_LOST: (503, transient, "The worker lost touch with this job."),
         code.CANCELLED: (409, permanent, "This was cancelled."),
+        code.UNWANTED_RESULT: (502, transient, "The answer was not the one that was needed."),
         code.UNKNOWN: (500, transient, "Something unexpected went wrong."),
     }
     return MappingProxyType(
@@ -278,6 +281,16 @@ class RetryLater(HoldfastError):
             raise ValueError(f"after must be finite and not negative, not {after!r}")
         super().__init__(message or f"try again in {after:g} s")
         self.after = float(after)
+
+
+class UnwantedResult(HoldfastError):
+    """Report that an attempt returned `value`, which the policy's `retry_result` refuses."""
+
+    code = ErrorCode.UNWANTED_RESULT
+
+    def __init__(self, value: object) -> None:
+        super().__init__(ERRORS[self.code].message)
+        self.value = value
 
 
 def _until(retry_at: float | None) -> str:

@@ -17,8 +17,8 @@ REVIEWED = {
         HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus
         NotReady PayloadTooLarge Permanent RateLimit RateLimitedError Retention RetryBudget
         RetryLater RetryMetrics RetryPolicy RetryResult RetryService StopReason StoreError
-        StoreUnavailable SystemClock UnknownJob UnknownKind ValidationError WaitTimeout
-        WorkerOptions cancelled categorize presets remaining retry_after
+        StoreUnavailable SystemClock UnknownJob UnknownKind UnwantedResult ValidationError
+        WaitFunction WaitTimeout WorkerOptions cancelled categorize presets remaining retry_after
     """,
     "holdfast.children": """
         BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death
@@ -27,7 +27,7 @@ REVIEWED = {
     "holdfast.errors": """
         AbandonedLimitError AttemptTimeout Category CircuitOpenError ConcurrencyLimitError
         DeadlineExceeded ERRORS ErrorCode ErrorInfo HoldfastError Permanent RateLimitedError
-        RetryLater error_code stored_code
+        RetryLater UnwantedResult error_code stored_code
     """,
     "holdfast.files": "Artifact ArtifactStore Draft",
     "holdfast.http": """

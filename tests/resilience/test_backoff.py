@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.resilience.backoff import Exponential
+from holdfast.resilience.backoff import Exponential, WaitFunction
 from holdfast.testing.randomness import FixedRandom, seeded_rng
 
 seconds = st.floats(min_value=0, max_value=1e6)
@@ -116,3 +116,27 @@ def test_a_bad_backoff_is_refused_with_its_field_and_value(arguments, error, nam
     with pytest.raises(error) as refusal:
         Exponential(**arguments)
     assert str(refusal.value) == named
+
+
+def test_a_function_of_the_callers_decides_up_to_its_cap():
+    waits = WaitFunction(lambda attempt: 5 * attempt, cap=12)
+    assert [waits.delay(attempt, Random(1)) for attempt in (1, 2, 3)] == [5, 10, 12]
+
+
+@pytest.mark.parametrize("returned", [-1, float("nan"), "5", None])
+def test_a_function_without_a_usable_delay_is_logged_and_the_default_is_used(returned, caplog):
+    waits = WaitFunction(lambda attempt: returned)
+    assert waits.delay(3, FixedRandom(0.5)) == Exponential().delay(3, FixedRandom(0.5))
+    assert "the wait function failed on attempt 3" in caplog.text
+
+
+def test_a_function_that_raises_is_logged_and_the_default_is_used(caplog):
+    waits = WaitFunction(lambda attempt: 1 // 0, cap=2)
+    assert waits.delay(3, FixedRandom(0.5)) == 2
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("arguments", [{"function": 5}, {"function": len, "cap": -1}])
+def test_a_wait_function_that_cannot_be_used_is_refused(arguments):
+    with pytest.raises((TypeError, ValueError)):
+        WaitFunction(**arguments)

@@ -12,6 +12,7 @@ from holdfast.errors import (
     Permanent,
     RateLimitedError,
     RetryLater,
+    UnwantedResult,
 )
 from holdfast.events import AttemptFailed, CallFinished, Event
 from holdfast.resilience.backoff import Exponential
@@ -189,6 +190,31 @@ def test_the_policys_own_categorize_may_leave_it_to_the_default():
     hand = _Hand(categorize=lambda error: None)
     hand.next()
     assert hand.fail(Permanent("PARSE_ERROR")).stop_reason is StopReason.PERMANENT
+
+
+def test_a_result_that_is_not_wanted_is_tried_again_and_counts_as_neither():
+    hand = _Hand(retry_result=lambda value: value is None, breaker=BreakerPolicy())
+    hand.next()
+    assert hand.next(AttemptResult(None)) == Pause(1)
+    assert hand.next() == AttemptStep(None)
+    result = hand.next(AttemptResult("here"))
+    assert (result.value, result.attempts, result.ok) == ("here", 2, True)
+    assert isinstance(result.history[0].error, UnwantedResult)
+    assert hand.guard.breaker.snapshot().failure_count == 0
+
+
+def test_the_last_result_that_is_not_wanted_is_in_the_error():
+    hand = _Hand(retry_result=lambda value: value < 3, max_attempts=1)
+    hand.next()
+    result = hand.next(AttemptResult(2))
+    assert (result.stop_reason, result.error.value) == (StopReason.ATTEMPTS, 2)
+
+
+def test_an_error_in_retry_result_fails_the_attempt():
+    hand = _Hand(retry_result=lambda value: value.ready)
+    hand.next()
+    result = hand.next(AttemptResult("text"))
+    assert (type(result.error), result.stop_reason) == (AttributeError, StopReason.PERMANENT)
 
 
 def test_an_answer_that_is_not_a_category_is_refused():

@@ -168,7 +168,7 @@ BAD_POLICIES = [
     ({"max_attempts": -2}, ValueError, "max_attempts must be at least 1, got -2"),
     ({"max_attempts": "3"}, TypeError, "max_attempts must be a whole number, got '3'"),
     ({"max_attempts": True}, TypeError, "max_attempts must be a whole number, got True"),
-    ({"backoff": 2.0}, TypeError, "backoff must be a Exponential, got 2.0"),
+    ({"backoff": 2.0}, TypeError, "backoff must be an Exponential or a WaitFunction, got 2.0"),
     ({"attempt_timeout": 0}, ValueError, "attempt_timeout must be above 0, got 0"),
     ({"attempt_timeout": -5}, ValueError, "attempt_timeout must be above 0, got -5"),
     ({"deadline": -1}, ValueError, "deadline must be above 0, got -1"),

@@ -3,11 +3,13 @@
 import pytest
 
 from holdfast.resilience import presets
+from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import RateLimit, RetryPolicy
 from holdfast.testing.randomness import FixedRandom
 
 
 def _nominal(policy: RetryPolicy, count: int) -> list[float]:
+    assert isinstance(policy.backoff, Exponential)
     return [policy.backoff.nominal(attempt) for attempt in range(1, count + 1)]
 
 

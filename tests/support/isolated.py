@@ -35,6 +35,18 @@ def filled(ctx, size: int) -> str:
     return "x" * size
 
 
+def is_below_three(number):
+    return number < 3
+
+
+@app.job(
+    isolation="process",
+    retry=RetryPolicy(backoff=Exponential(base=0), retry_result=is_below_three),
+)
+def third_time(ctx) -> int:
+    return ctx.attempt
+
+
 @app.job(isolation="process", timeout=60)
 def time_left(ctx) -> bool:
     left = remaining()

@@ -1,10 +1,14 @@
 """How long to wait between attempts."""
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
 from holdfast.resilience import checks
+
+_log = logging.getLogger("holdfast.retry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +56,38 @@ class Exponential:
             return nominal * rng.random()
         spread = float(self.jitter) * (2.0 * rng.random() - 1.0)
         return min(nominal * (1.0 + spread), float(self.cap))
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFunction:
+    """Delays that a function of yours computes.
+
+    Args:
+        function: given the number of the failed attempt (from 1), returns the delay in seconds.
+        cap: the longest delay, in seconds.
+    """
+
+    function: Callable[[int], float]
+    cap: float = 60.0
+
+    def __post_init__(self) -> None:
+        checks.function("function", self.function)
+        checks.hashable("function", self.function)
+        checks.number("cap", self.cap, at_least=0)
+
+    def delay(self, attempt: int, rng: Random) -> float:
+        """Return the delay in seconds after failed attempt `attempt` (from 1), at most `cap`.
+
+        Where the function raises or returns no delay, that is logged and the default backoff is
+        used: the error at hand is the one that the caller must see.
+        """
+        try:
+            seconds = self.function(attempt)
+            checks.number("the delay", seconds, at_least=0)
+        except Exception:
+            _log.exception("the wait function failed on attempt %d", attempt)
+            seconds = _DEFAULT.delay(attempt, rng)
+        return min(float(seconds), float(self.cap))
+
+
+_DEFAULT = Exponential()

@@ -137,7 +137,10 @@ class Call(Generic[T]):
                 outcome = yield AttemptStep(limit)
                 assert isinstance(outcome, AttemptResult)
                 if outcome.error is None and not outcome.cut:
-                    return self._succeed(outcome.value)
+                    unwanted = self._examine(outcome.value)
+                    if unwanted is None:
+                        return self._succeed(outcome.value)
+                    outcome = AttemptResult(error=unwanted)
                 verdict = self._judge(outcome, began, limit)
         finally:
             self._release()
@@ -227,6 +230,14 @@ class Call(Generic[T]):
         return 0.0 if self._deadline_at is None else max(0.0, self._deadline_at - self._started)
 
     # -- after an attempt ----------------------------------------------------------------------
+
+    def _examine(self, value: T | None) -> Exception | None:
+        """Return why the policy does not take `value` as the result, or None."""
+        try:
+            self._guard.policy.check_result(value)
+        except Exception as error:
+            return error
+        return None
 
     def _succeed(self, value: T | None) -> RetryResult[T]:
         self._guard.breaker.record_success(self._take_permit())

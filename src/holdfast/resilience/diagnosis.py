@@ -29,7 +29,13 @@ class Diagnosis:
 
 
 OUR_OWN: Final = frozenset(
-    {ErrorCode.CIRCUIT_OPEN, ErrorCode.RATE_LIMITED, ErrorCode.LEASE_LOST, ErrorCode.CANCELLED}
+    {
+        ErrorCode.CIRCUIT_OPEN,
+        ErrorCode.RATE_LIMITED,
+        ErrorCode.LEASE_LOST,
+        ErrorCode.CANCELLED,
+        ErrorCode.UNWANTED_RESULT,
+    }
 )
 
 

@@ -99,10 +99,18 @@ class Guard:
         self.gate = operation.gate
         self.abandoned = operation.abandoned
         self.reported = operation.reported
-        # A plain guard's first attempt needs no timer, no turn and no accounting beforehand.
+        # A plain guard's first attempt needs no timer, no turn and no accounting beforehand, and
+        # its result is not looked at.
         self.plain = not self.listeners and all(
             part is None
-            for part in (policy.attempt_timeout, policy.deadline, self.budget, self.rate, self.gate)
+            for part in (
+                policy.attempt_timeout,
+                policy.deadline,
+                policy.retry_result,
+                self.budget,
+                self.rate,
+                self.gate,
+            )
         )
 
     def notify(self, event: Event) -> None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from holdfast.errors import Category
+from holdfast.errors import Category, UnwantedResult
 from holdfast.resilience import checks
-from holdfast.resilience.backoff import Exponential
+from holdfast.resilience.backoff import Exponential, WaitFunction
 
 _TIMED_MINIMUM_CALLS = 10
 """Calls a window of time must hold before its rate is judged, unless the policy says otherwise."""
@@ -185,7 +185,7 @@ class RetryPolicy:
 
     Args:
         max_attempts: attempts in all, the first included.
-        backoff: the delays between them.
+        backoff: the delays between them; `WaitFunction` takes a function of yours.
         attempt_timeout: seconds after which a running attempt is cut.
         deadline: seconds for the whole call, waits included; the running attempt is cut too.
         breaker: when to stop calling a downstream that fails.
@@ -200,10 +200,13 @@ class RetryPolicy:
             own refusals never count against a breaker, whatever it says.
         retry_on: the only errors that are tried again: an exception type, several, or a function
             that is given the error. Without it `holdfast.categorize` decides.
+        retry_result: given what an attempt returned; True for a result that is not wanted, so that
+            the attempt fails with `UnwantedResult` and is tried again. A breaker counts it as
+            neither success nor failure. Where it raises, the attempt fails with that error.
     """
 
     max_attempts: int = 3
-    backoff: Exponential = field(default_factory=Exponential)
+    backoff: Exponential | WaitFunction = field(default_factory=Exponential)
     attempt_timeout: float | None = None
     deadline: float | None = None
     breaker: BreakerPolicy | None = None
@@ -213,10 +216,14 @@ class RetryPolicy:
     concurrency: ConcurrencyLimit | None = None
     categorize: Callable[[BaseException], Category | None] | None = None
     retry_on: RetryOn | None = None
+    retry_result: Callable[[Any], bool] | None = None
 
     def __post_init__(self) -> None:
         checks.whole("max_attempts", self.max_attempts, at_least=1)
-        checks.instance("backoff", self.backoff, Exponential)
+        if not isinstance(self.backoff, Exponential | WaitFunction):
+            raise TypeError(
+                f"backoff must be an Exponential or a WaitFunction, got {self.backoff!r}"
+            )
         checks.number("attempt_timeout", self.attempt_timeout, above=0, optional=True)
         checks.number("deadline", self.deadline, above=0, optional=True)
         checks.instance("breaker", self.breaker, BreakerPolicy, optional=True)
@@ -227,6 +234,13 @@ class RetryPolicy:
         checks.function("categorize", self.categorize, optional=True)
         checks.hashable("categorize", self.categorize)
         _check_retry_on(self.retry_on)
+        checks.function("retry_result", self.retry_result, optional=True)
+        checks.hashable("retry_result", self.retry_result)
+
+    def check_result(self, value: object) -> None:
+        """Raise `UnwantedResult` if `retry_result` refuses `value`, or what it raises itself."""
+        if self.retry_result is not None and self.retry_result(value):
+            raise UnwantedResult(value)
 
 
 def _check_retry_on(value: RetryOn | None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast import BreakerPolicy, RetryPolicy, presets
+from holdfast import BreakerPolicy, Exponential, RetryPolicy, presets
 from holdfast.settings import Environment, Settings
 from holdfast_conversion.gateway.gateway_settings import MEBIBYTE
 
@@ -62,6 +62,7 @@ class ConversionSettings:
 def _retry(read: Environment, timeout: float) -> RetryPolicy:
     preset = presets.GATEWAY
     backoff, breaker = preset.backoff, preset.breaker
+    assert isinstance(backoff, Exponential)
     assert breaker is not None
     cap = read.seconds("RETRY_MAX_DELAY", backoff.cap)
     return replace(

@@ -107,6 +107,16 @@ class JobKind:
             return None
         return self.downstream.breaker
 
+    def encode_result(self, value: Any) -> str:
+        """Return a handler's result as JSON text.
+
+        Raises:
+            UnwantedResult: the policy's `retry_result` refuses it.
+            ValidationError: it is not of the declared type.
+        """
+        self.policy.check_result(value)
+        return self.handler.results.encode(value)
+
     def asks_existing(self, claim: Claim) -> bool:
         """Say whether to call `existing` before the handler: the job was claimed before.
 

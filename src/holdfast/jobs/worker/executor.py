@@ -179,7 +179,7 @@ class Executor:
                 return None
         if value is None:
             value = await self._invoke(run, handler, arguments)
-        return self._answer(run, handler.results.encode(value))
+        return self._answer(run, kind.encode_result(value))
 
     def _answer(self, run: Run, result: str) -> Answer:
         check_size("the result", run.kind.name, result, self._payload_limit)

@@ -125,7 +125,7 @@ class Attempts:
             value = handler.call(context, arguments)
             if inspect.isawaitable(value):
                 value = self._finish(value)
-        return handler.results.encode(value)
+        return kind.encode_result(value)
 
     def _ask_existing(self, hook: Hook, context: JobContext, arguments: Any) -> Any:
         answer = hook.call(context, arguments)
