@@ -110,6 +110,7 @@ OURS = [
     Permanent("CARD_DECLINED", "Ask your bank."),
     RetryLater(2.5),
     RetryLater(0, "the index is being rebuilt"),
+    RetryLater(0, code="BANK_BUSY"),
     HoldfastError("plain"),
 ]
 
@@ -170,6 +171,7 @@ def test_a_subclass_with_a_constructor_of_its_own_survives_pickling():
         (Permanent("CARD_DECLINED"), "CARD_DECLINED", "CARD_DECLINED"),
         (RetryLater(2.5), "GW_UNAVAILABLE", "2.5 s"),
         (RetryLater(2.5, "busy"), "GW_UNAVAILABLE", "busy"),
+        (RetryLater(2.5, "busy", code="BANK_BUSY"), "BANK_BUSY", "busy"),
     ],
 )
 def test_our_errors_have_their_code_and_a_message(error, code, said):

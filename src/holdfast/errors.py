@@ -270,16 +270,27 @@ class Permanent(HoldfastError):
 
 
 class RetryLater(HoldfastError):
-    """Raise from an operation or a job to say: try again, no sooner than `after` seconds."""
+    """Raise from an operation or a job to say: try again, no sooner than `after` seconds.
 
-    code = ErrorCode.GW_UNAVAILABLE
+    Args:
+        after: seconds.
+        message: one line for people.
+        code: an `ErrorCode`, or a code of your own; it need not be declared.
 
-    def __init__(self, after: float, message: str = "") -> None:
+    Raises:
+        TypeError: `after` is not a number.
+        ValueError: `after` is negative or not finite, or the code is not written like one.
+    """
+
+    def __init__(
+        self, after: float, message: str = "", *, code: str = ErrorCode.GW_UNAVAILABLE
+    ) -> None:
         if isinstance(after, bool) or not isinstance(after, int | float):
             raise TypeError(f"after must be a number of seconds, not {after!r}")
         if not 0 <= after <= sys.float_info.max:
             raise ValueError(f"after must be finite and not negative, not {after!r}")
         super().__init__(message or f"try again in {after:g} s")
+        self.code = error_code(code)
         self.after = float(after)
 
 

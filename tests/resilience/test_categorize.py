@@ -133,6 +133,9 @@ def test_the_message_of_a_wrapper_does_not_decide_over_its_cause():
         (Permanent("GW_5XX", "timeout"), PERMANENT, False, False, None),
         (Permanent("UNKNOWN", "timeout"), PERMANENT, False, False, None),
         (RetryLater(4), TRANSIENT, False, False, 4.0),
+        (RetryLater(4, code="PARSE_ERROR"), TRANSIENT, False, False, 4.0),
+        (RetryLater(4, code="UNKNOWN"), TRANSIENT, False, False, 4.0),
+        (RetryLater(4, code="BANK_BUSY"), TRANSIENT, False, False, 4.0),
     ],
     ids=lambda value: type(value).__name__,
 )

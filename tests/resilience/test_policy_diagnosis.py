@@ -88,6 +88,7 @@ def test_a_declared_code_gives_the_category_where_the_policy_says_nothing():
     assert under(BankBusy(), [busy]).category is TRANSIENT
     assert under(BankBusy(), [closed]).category is PERMANENT
     assert under(Permanent("BANK_BUSY"), [busy]).category is PERMANENT
+    assert under(RetryLater(5, code="BANK_BUSY"), [closed]).category is TRANSIENT
     assert under(BankBusy(), [busy], categorize=lambda error: PERMANENT).category is PERMANENT
 
 

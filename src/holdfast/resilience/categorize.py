@@ -98,6 +98,8 @@ def _own(error: HoldfastError, seen: set[int], depth: int) -> Diagnosis | None:
         return transient(code, ambiguous=True)
     if is_a(error, Permanent):
         verdict = permanent(code)
+    elif is_a(error, RetryLater):
+        verdict = transient(code)
     elif code == ErrorCode.UNKNOWN:
         return None
     elif code in ERRORS and ERRORS[code].category is Category.PERMANENT:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
-from holdfast.errors import Category, ErrorInfo, HoldfastError, Permanent
+from holdfast.errors import Category, ErrorInfo, HoldfastError, Permanent, RetryLater
 from holdfast.resilience import checks
 from holdfast.resilience.categorize import Diagnosis, diagnose
 from holdfast.resilience.policy import RetryOn, RetryPolicy
@@ -26,7 +26,8 @@ def diagnose_under(
     1. What the policy's `categorize` returns.
     2. What its `retry_on` says. The errors of Holdfast have a category of their own and need not be
        listed there. Whether a breaker counts an error that is not listed is left as it is.
-    3. That of the code among the `declared` ones of an app, unless the error is a `Permanent`.
+    3. That of the code among the `declared` ones of an app, unless the error says it itself, as
+       `Permanent` and `RetryLater` do.
     4. What is known of the error.
 
     Args:
@@ -44,7 +45,7 @@ def diagnose_under(
         elif not isinstance(error, HoldfastError):
             return replace(seen, category=Category.PERMANENT, known=True)
     code = declared.get(seen.code)
-    if category is None and code is not None and not isinstance(error, Permanent):
+    if category is None and code is not None and not isinstance(error, Permanent | RetryLater):
         category = code.category
     return _with_category(seen, category, error)
 
