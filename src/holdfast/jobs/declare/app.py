@@ -9,29 +9,25 @@ Invalid declarations raise here, not when the first job runs.
 """
 
 import functools
-import inspect
 import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 from typing import (
     Any,
     Generic,
     Literal,
-    NoReturn,
     ParamSpec,
     TypeVar,
-    get_type_hints,
     overload,
 )
 
 from holdfast.errors import ErrorInfo, error_code
-from holdfast.jobs.declare.codecs import NoArguments, arguments_codec
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
-from holdfast.jobs.declare.json_codec import JsonCodec
-from holdfast.jobs.declare.kinds import Handler, Hook, Isolation, JobKind
+from holdfast.jobs.declare.handler_signature import handler_of, hook_of
+from holdfast.jobs.declare.kinds import Isolation, JobKind
 from holdfast.jobs.declare.retention import Retention
 from holdfast.jobs.model import Job
 from holdfast.resilience import checks
@@ -75,7 +71,7 @@ class JobFunction(Generic[ArgsT, ResultT]):
         it was recorded. A result other than None becomes the job's result and the handler is not
         called. The function must check that the result is complete.
         """
-        self.kind = replace(self.kind, existing=_hook("existing", function, 2))
+        self.kind = replace(self.kind, existing=hook_of("existing", function, 2))
         return function
 
     def before_retry(
@@ -86,7 +82,7 @@ class JobFunction(Generic[ArgsT, ResultT]):
         `function(job)`, plain or async, raises to refuse: `Permanent("SOURCE_GONE", "…")` if
         the job's input is gone.
         """
-        self.kind = replace(self.kind, before_retry=_hook("before_retry", function, 1))
+        self.kind = replace(self.kind, before_retry=hook_of("before_retry", function, 1))
         return function
 
 
@@ -235,7 +231,7 @@ class App:
             "retention": Retention() if retention is None else retention,
             "isolation": _isolation(isolation),
             "retry_once": _codes("retry_once", retry_once),
-            "existing": None if existing is None else _hook("existing", existing, 2),
+            "existing": None if existing is None else hook_of("existing", existing, 2),
         }
         checks.whole("concurrency", concurrency, at_least=1, optional=True)
         if name is not None:
@@ -253,7 +249,7 @@ class App:
         kind = JobKind(
             name=name,
             app=self.name,
-            handler=_handler(name, function, how.names),
+            handler=handler_of(name, function, how.names),
             errors=self.errors,
             **how.options,
         )
@@ -281,65 +277,6 @@ def known_downstreams(kinds: Iterable[JobKind]) -> dict[str, Downstream]:
                 f"and rate"
             )
     return {name: kind.downstream for name, kind in first.items() if kind.downstream is not None}
-
-
-def _handler(name: str, function: Callable[..., Any], names: Mapping[str, Any]) -> Handler:
-    parameters = _parameters(f"job {name}", function, (1, 2), "(ctx, args) or (ctx)")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"job {name} must return its result, not yield")
-    subject = f"arguments of {name}"
-    result = _annotation(name, function, "return", names)
-    return Handler(
-        function=function,
-        is_async=checks.is_async(function),
-        takes_arguments=len(parameters) == 2,
-        arguments=arguments_codec(_annotation(name, function, parameters[1], names), subject)
-        if len(parameters) == 2
-        else NoArguments(subject),
-        results=JsonCodec(Any if result is NoReturn else result, f"result of {name}"),
-    )
-
-
-def _parameters(
-    subject: str, function: object, counts: tuple[int, ...], wanted: str
-) -> tuple[str, ...]:
-    """Return the names of the positional parameters."""
-    if not callable(function) or isinstance(function, type):
-        raise TypeError(f"{subject} must be a function, got {function!r}")
-    parameters = inspect.signature(function).parameters.values()
-    positional = tuple(
-        parameter.name
-        for parameter in parameters
-        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
-    )
-    if len(positional) not in counts or len(positional) != len(parameters):
-        raise TypeError(f"{subject} must take {wanted}, got {inspect.signature(function)}")
-    return positional
-
-
-def _annotation(
-    name: str, function: Callable[..., Any], parameter: str, names: Mapping[str, Any]
-) -> Any:
-    """Return the annotation of `parameter`; Any if it has none."""
-    function = inspect.unwrap(function)
-    declared = getattr(function, "__annotations__", {})
-    if parameter not in declared:
-        return Any
-    # Only this one: other annotations, like that of ctx, need not be resolvable.
-    alone = SimpleNamespace(__annotations__={parameter: declared[parameter]})
-    scope = getattr(function, "__globals__", {})
-    try:
-        return get_type_hints(alone, scope, dict(names), include_extras=True)[parameter]
-    except NameError as error:
-        raise TypeError(
-            f"job {name}: the annotation of {parameter!r} cannot be resolved ({error}); import "
-            f"the type outside of TYPE_CHECKING and declare it above the job"
-        ) from None
-
-
-def _hook(field: str, function: Callable[..., Any], count: int) -> Hook:
-    _parameters(field, function, (count,), "(ctx, args)" if count == 2 else "(job)")
-    return Hook(function, checks.is_async(function))
 
 
 def _isolation(value: str | None) -> Isolation | None:
