@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
+from tests.support import isolated
 
 from holdfast.bootstrap import Engine, open_store
 from holdfast.errors import ErrorCode, Permanent
@@ -88,6 +89,32 @@ def test_a_job_may_be_given_by_name_with_a_mapping_as_arguments(tmp_path):
         assert seen == [Order(4)]
 
     use(tmp_path, scenario)
+
+
+def test_several_arguments_reach_handlers_on_the_loop_in_threads_and_in_children(tmp_path):
+    app = App("shop")
+
+    @app.job()
+    async def in_loop(ctx: JobContext, order: int, note: str = "none") -> str:
+        return f"{order} {note}"
+
+    @app.job()
+    def threaded(ctx: JobContext, order: int, *, note: str = "none") -> str:
+        return f"{order} {note}"
+
+    async def go():
+        url = f"sqlite:///{tmp_path}/work.db"
+        async with Engine(url, apps=[app, isolated.app]) as engine:
+            jobs = [
+                await engine.enqueue(in_loop, in_loop.args(7, "fragile")),
+                await engine.enqueue(threaded, threaded.args(order=7)),
+                await engine.enqueue(isolated.several, isolated.several.args(7, note="x")),
+                await engine.enqueue("shop.in_loop", {"order": 8}),
+            ]
+            await engine.work(until_idle=True)
+            return [await engine.result(job) for job in jobs]
+
+    assert asyncio.run(go()) == ["7 fragile", "7 none", "7 x", "8 none"]
 
 
 def test_many_jobs_are_enqueued_at_once(tmp_path):

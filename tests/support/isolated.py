@@ -47,6 +47,11 @@ def third_time(ctx) -> int:
     return ctx.attempt
 
 
+@app.job(isolation="process")
+def several(ctx, order: int, note: str = "none") -> str:
+    return f"{order} {note}"
+
+
 @app.job(isolation="process", timeout=60)
 def time_left(ctx) -> bool:
     left = remaining()

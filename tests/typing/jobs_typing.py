@@ -110,3 +110,22 @@ def hooks_are_checked_against_their_job() -> None:
 
     @send.before_retry
     async def has_file(job: Job) -> None: ...
+
+
+@app.job()
+async def ship(ctx: JobContext, order: int, note: str, *, express: bool = False) -> Receipt:
+    return Receipt(note)
+
+
+@app.job()
+def weigh(ctx: JobContext, order: int, scale: str) -> float:
+    return 1.0
+
+
+async def several_arguments_are_checked_by_their_names_and_types(engine: Engine) -> None:
+    handle = await engine.enqueue(ship, ship.args(7, "fragile", express=True))
+    assert_type(handle, JobHandle[Receipt])
+    assert_type(await engine.enqueue(weigh, weigh.args(order=7, scale="kg")), JobHandle[float])
+    ship.args(7)  # type: ignore[call-arg]
+    ship.args("7", "fragile")  # type: ignore[arg-type]
+    ship.args(7, "fragile", quick=True)  # type: ignore[call-arg]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import (
     Any,
+    Concatenate,
     Generic,
     Literal,
     ParamSpec,
@@ -26,7 +27,7 @@ from typing import (
 from holdfast.errors import ErrorInfo, error_code
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
-from holdfast.jobs.declare.handler_signature import handler_of, hook_of
+from holdfast.jobs.declare.handler_signature import bound_arguments, handler_of, hook_of
 from holdfast.jobs.declare.kinds import Isolation, JobKind
 from holdfast.jobs.declare.retention import Retention
 from holdfast.jobs.model import Job
@@ -36,6 +37,7 @@ from holdfast.resilience.policy import RetryPolicy
 ArgsT = TypeVar("ArgsT")
 ResultT = TypeVar("ResultT")
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,99}")
@@ -58,6 +60,15 @@ class JobFunction(Generic[ArgsT, ResultT]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as it was written, without any queue."""
         return self.kind.handler.function(*args, **kwargs)
+
+    def args(self, *args: Any, **kwargs: Any) -> ArgsT:
+        """Return what `enqueue` takes for a call with these arguments after `ctx`.
+
+        Raises:
+            TypeError: the function cannot be called so.
+        """
+        bound: ArgsT = bound_arguments(self.kind.handler, args, kwargs)
+        return bound
 
     def existing(
         self,
@@ -95,6 +106,14 @@ class DeclaredJob(JobFunction[ArgsT, ResultT], Generic[ArgsT, ResultT, P, R]):
         return result
 
 
+class NamedArgumentsJob(DeclaredJob[dict[str, Any], ResultT, P, R], Generic[ResultT, P, R, Q]):
+    """A job whose function takes several arguments after its context: `Q` is their signature."""
+
+    def args(self, *args: Q.args, **kwargs: Q.kwargs) -> dict[str, Any]:
+        """Return what `enqueue` takes for a call with these arguments after `ctx`."""
+        return super().args(*args, **kwargs)
+
+
 @dataclass(frozen=True, slots=True)
 class JobDecorator:
     """The decorator that `App.job` returns."""
@@ -105,12 +124,12 @@ class JobDecorator:
     names: Mapping[str, Any]
 
     @overload
-    def __call__(
+    def __call__(  # type: ignore[overload-overlap] # see the last two
         self, function: Callable[[JobContext, ArgsT], Coroutine[Any, Any, ResultT]]
     ) -> DeclaredJob[ArgsT, ResultT, [JobContext, ArgsT], Coroutine[Any, Any, ResultT]]: ...
 
     @overload
-    def __call__(
+    def __call__(  # type: ignore[overload-overlap] # see the last two
         self, function: Callable[[JobContext], Coroutine[Any, Any, ResultT]]
     ) -> DeclaredJob[None, ResultT, [JobContext], Coroutine[Any, Any, ResultT]]: ...
 
@@ -123,6 +142,20 @@ class JobDecorator:
     def __call__(
         self, function: Callable[[JobContext], ResultT]
     ) -> DeclaredJob[None, ResultT, [JobContext], ResultT]: ...
+
+    # mypy takes these two for subsets of those above; a function with two or more arguments after
+    # its context only fits here.
+    @overload
+    def __call__(  # type: ignore[overload-cannot-match]
+        self, function: Callable[Concatenate[JobContext, Q], Coroutine[Any, Any, ResultT]]
+    ) -> NamedArgumentsJob[
+        ResultT, Concatenate[JobContext, Q], Coroutine[Any, Any, ResultT], Q
+    ]: ...
+
+    @overload
+    def __call__(  # type: ignore[overload-cannot-match]
+        self, function: Callable[Concatenate[JobContext, Q], ResultT]
+    ) -> NamedArgumentsJob[ResultT, Concatenate[JobContext, Q], ResultT, Q]: ...
 
     def __call__(self, function: Callable[..., Any]) -> Any:
         """Declare `function` and return it as a job that can be enqueued and called."""
@@ -182,11 +215,12 @@ class App:
         retry_once: Iterable[str] = (),
         existing: Callable[[JobContext, Any], Any] | None = None,
     ) -> JobDecorator:
-        """Declare the function below as a kind of job, called with `(ctx, args)` or `(ctx)`.
+        """Declare the function below as a kind of job, called with `(ctx)` or `(ctx, args)`.
 
         An async function runs on the worker's event loop, a plain one in a thread; a coroutine
         returned by a plain function is awaited. The annotation of `args` is the type that is
-        stored, the return annotation the type that `engine.result` returns.
+        stored, the return annotation the type that `engine.result` returns. Several arguments,
+        `(ctx, order, note="")`, are stored by name: `enqueue(job, job.args(7, note="x"))`.
 
         Args:
             name: the kind's name within the app; by default the function's. Stored jobs refer to

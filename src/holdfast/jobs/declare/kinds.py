@@ -39,12 +39,14 @@ class Handler:
     """The function that runs a job, and how to call it.
 
     Args:
-        function: the function as it was written; `function(ctx, args)`, or `function(ctx)`.
+        function: the function as it was written: `function(ctx)`, `function(ctx, args)`, or with
+            several arguments after `ctx`.
         is_async: whether calling it returns a coroutine. A plain function runs in a thread; if it
             returns an awaitable, that is awaited.
-        takes_arguments: whether it has a second parameter.
+        takes_arguments: whether it has parameters after `ctx`.
         arguments: decodes `Claim.arguments`.
         results: encodes its result.
+        by_name: whether it has several arguments, which are stored as one mapping by name.
     """
 
     function: Callable[..., Any]
@@ -52,9 +54,12 @@ class Handler:
     takes_arguments: bool
     arguments: Codec
     results: Codec
+    by_name: bool = False
 
     def call(self, context: Any, arguments: Any) -> Any:
         """Call the function; if `is_async`, the result is a coroutine to await."""
+        if self.by_name:
+            return self.function(context, **arguments)
         if self.takes_arguments:
             return self.function(context, arguments)
         return self.function(context)
