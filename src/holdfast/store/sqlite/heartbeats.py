@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from holdfast.clock import Clock
 from holdfast.jobs.model import Lease
 from holdfast.jobs.store_port import Extended, StoreClosed
 from holdfast.store.sqlite import control, workers
@@ -18,32 +17,22 @@ T = TypeVar("T")
 class SQLiteHeartbeats:
     """Extends leases through the writer; may be awaited on any event loop."""
 
-    def __init__(self, writer: Writer, reads: ReadPool, clock: Clock) -> None:
+    def __init__(self, writer: Writer, reads: ReadPool) -> None:
         self._writer = writer
         self._reads = reads
-        self._clock = clock
         self._registered: str | None = None
 
     async def register(self, worker_id: str) -> None:
         """Register the worker with the process it runs in."""
         if self._registered != worker_id:
-            offset = workers.clock_offset(self._clock)
-            await self._write(lambda tx: workers.register(tx, worker_id, offset))
+            await self._write(lambda tx: workers.register(tx, worker_id))
             self._registered = worker_id
 
     async def extend(
         self, leases: Sequence[Lease], lease_seconds: float, *, now: float | None = None
     ) -> Extended:
         """Extend all `leases` to `lease_seconds` from now."""
-        # Before the time of the new leases: a jump between the two is then noticed by a rescue.
-        offset, worker_id = workers.clock_offset(self._clock), self._registered
-
-        def work(tx: Transaction) -> Extended:
-            if worker_id is not None:
-                workers.note_offset(tx, worker_id, offset)
-            return control.extend(tx, leases, lease_seconds)
-
-        return await self._write(work, now)
+        return await self._write(lambda tx: control.extend(tx, leases, lease_seconds), now)
 
     async def cancel_requests(self, worker_id: str) -> tuple[str, ...]:
         """Return the ids of the worker's running jobs that are to be cancelled."""

@@ -1,23 +1,10 @@
-"""Which workers are alive: they register with their process, and the operating system is asked.
+"""Which workers are alive: they register with their process, and the operating system is asked."""
 
-A lease is a time of the wall clock, which may jump: a person sets it, or a laptop wakes up. So each
-heartbeat records how far the wall clock is ahead of the monotonic clock, which does not jump and is
-the same for all processes of the machine. What the difference has grown by since a worker's last
-heartbeat is the jump, and the worker's leases last that much longer. A process that is stopped
-sends no heartbeat, but no jump either: its leases expire.
-"""
-
-from holdfast.clock import Clock
 from holdfast.store.sqlite.process_identity import ProcessIdentity
 from holdfast.store.sqlite.transaction import Transaction, as_json
 
 
-def clock_offset(clock: Clock) -> float:
-    """Return how many seconds the wall clock is ahead of the monotonic clock."""
-    return clock.wall() - clock.monotonic()
-
-
-def register(tx: Transaction, worker_id: str, offset: float) -> None:
+def register(tx: Transaction, worker_id: str) -> None:
     """Register a worker of this process as alive."""
     process = ProcessIdentity.own()
     if process is None:
@@ -30,14 +17,8 @@ def register(tx: Transaction, worker_id: str, offset: float) -> None:
             "namespace": process.namespace,
             "pid": process.pid,
             "started": process.started,
-            "offset": offset,
         },
     )
-
-
-def note_offset(tx: Transaction, worker_id: str, offset: float) -> None:
-    """Record the clocks of a heartbeat."""
-    tx.change("worker_offset", {"worker": worker_id, "offset": offset})
 
 
 def dead_workers(tx: Transaction) -> list[str]:
