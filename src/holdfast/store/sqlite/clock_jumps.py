@@ -29,4 +29,5 @@ def follow(tx: Transaction) -> None:
                 return
             tx.change("clock_move_leases", {"jump": jump})
             tx.change("clock_move_leaderships", {"jump": jump})
+            tx.change("clock_move_workers", {"jump": jump})
     tx.change("clock_record", {"boot": boot, "offset": tx.clock_offset})

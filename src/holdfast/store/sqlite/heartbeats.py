@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from holdfast.clock import Clock
 from holdfast.jobs.model import Lease
 from holdfast.jobs.store_port import Extended, StoreClosed
 from holdfast.store.sqlite import control, workers
@@ -17,16 +18,20 @@ T = TypeVar("T")
 class SQLiteHeartbeats:
     """Extends leases through the writer; may be awaited on any event loop."""
 
-    def __init__(self, writer: Writer, reads: ReadPool) -> None:
+    def __init__(self, writer: Writer, reads: ReadPool, clock: Clock) -> None:
         self._writer = writer
         self._reads = reads
+        self._clock = clock
         self._registered: str | None = None
+        self._register_at = 0.0
 
     async def register(self, worker_id: str) -> None:
         """Register the worker with the process it runs in."""
-        if self._registered != worker_id:
+        began = self._clock.monotonic()
+        if self._registered != worker_id or began >= self._register_at:
             await self._write(lambda tx: workers.register(tx, worker_id))
             self._registered = worker_id
+            self._register_at = began + workers.REGISTER_EVERY
 
     async def extend(
         self, leases: Sequence[Lease], lease_seconds: float, *, now: float | None = None

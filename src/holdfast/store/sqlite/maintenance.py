@@ -60,6 +60,7 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
     ended.write()
     tx.count_total("rescued", len(ended.ends))
     workers.forget(tx, dead)
+    workers.forget_unseen(tx)
     return Rescued(tuple(requeued), tuple(failed), tuple(cancelled))
 
 

@@ -219,7 +219,7 @@ class SQLiteStore(JobQueries):
 
     def heartbeats(self) -> Heartbeats:
         """Return the part that a heartbeat thread uses."""
-        return SQLiteHeartbeats(self._writer, self._reads)
+        return SQLiteHeartbeats(self._writer, self._reads, self._clock)
 
     async def cancel(self, job_id: str, *, now: float | None = None) -> Change:
         """Cancel a job, or ask its worker to."""

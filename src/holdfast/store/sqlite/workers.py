@@ -1,7 +1,15 @@
-"""Which workers are alive: they register with their process, and the operating system is asked."""
+"""Which workers are alive: they register with their process, and the operating system is asked.
+
+It can say nothing of a process of another container or of an earlier boot. So a living worker
+registers again every ten minutes, and one that has not done so for an hour is forgotten.
+"""
 
 from holdfast.store.sqlite.process_identity import ProcessIdentity
 from holdfast.store.sqlite.transaction import Transaction, as_json
+
+REGISTER_EVERY = 600.0
+"""Seconds after which a living worker registers again."""
+_FORGOTTEN_AFTER = 3600.0
 
 
 def register(tx: Transaction, worker_id: str) -> None:
@@ -17,6 +25,7 @@ def register(tx: Transaction, worker_id: str) -> None:
             "namespace": process.namespace,
             "pid": process.pid,
             "started": process.started,
+            "now": tx.now,
         },
     )
 
@@ -42,3 +51,10 @@ def forget(tx: Transaction, ids: list[str]) -> None:
         given = {"workers": as_json(ids)}
         tx.change("worker_end_leadership", given)
         tx.change("worker_forget", given)
+
+
+def forget_unseen(tx: Transaction) -> None:
+    """Remove workers without jobs and leaderships that no living worker has had for an hour."""
+    before = {"before": tx.now - _FORGOTTEN_AFTER}
+    tx.change("worker_forget_unseen", before)
+    tx.change("worker_forget_leaderships", before)

@@ -35,13 +35,14 @@ DROP INDEX holdfast_jobs_ready;
 
 -- Workers and the processes they run in, so that the operating system can say whether they live.
 -- `boot` and `namespace` say where a process id means something, `started` is when the process started
--- in ticks since that boot.
+-- in ticks since that boot. `seen_at` is when the worker last registered, which it does again and again.
 CREATE TABLE holdfast_workers (
     id        TEXT    PRIMARY KEY,
     boot      TEXT    NOT NULL,
     namespace TEXT    NOT NULL,
     pid       INTEGER NOT NULL,
-    started   INTEGER NOT NULL
+    started   INTEGER NOT NULL,
+    seen_at   REAL    NOT NULL
 ) STRICT, WITHOUT ROWID;
 -- One row: how far the wall clock was ahead of the monotonic clock of that boot, in seconds, when
 -- leases were last written or judged.
