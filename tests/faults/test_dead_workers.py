@@ -61,6 +61,20 @@ def test_a_killed_workers_job_runs_elsewhere_in_seconds(fleet):
     asyncio.run(go())
 
 
+def test_a_restart_under_the_same_name_does_not_hide_that_a_worker_was_killed(fleet):
+    async def go():
+        async with fleet.open() as store:
+            options = {"worker_id": "steady", "lease_seconds": 300.0, "extend_every": 30.0}
+            killed = fleet.start(**options)
+            await store.enqueue(new(faults.long, "job", arguments=3600.0))
+            await started(fleet, "job")
+            fleet.kill(killed)
+            restarted = fleet.start(**options)
+            assert await started(fleet, "job", 2) == restarted.pid
+
+    asyncio.run(go())
+
+
 def test_a_stopped_worker_keeps_its_jobs_until_its_lease_expires(fleet):
     async def go():
         async with fleet.open() as store:

@@ -13,6 +13,7 @@ class Heartbeats(Protocol):
     async def register(self, worker_id: str) -> None:
         """Connect, and register the worker as alive; cheap while that is so.
 
+        `worker_id` is the id of one start of a worker, never used again by another process.
         When its process dies, `rescue` takes its jobs within seconds, if the store can tell; if it
         cannot, as behind a connection pooler, when their leases have expired. A worker whose
         connection was lost registers again with the next call.

@@ -326,7 +326,8 @@ class MaintenanceStore(Protocol):
         """Rescue up to `limit` jobs whose leases have expired or whose workers are dead.
 
         They become queued and ready; dead letters (`LEASE_LOST`) if no attempt is left; cancelled
-        if that was requested. The lost attempt stays counted.
+        if that was requested. The lost attempt stays counted. Dead workers without jobs, and
+        leaderships that expired an hour ago, are forgotten.
         """
         ...
 

@@ -144,7 +144,11 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The right to run maintenance until `expires_at`. `term` rises with every new holder."""
+    """The right to run maintenance until `expires_at`.
+
+    `term` rises with every new holder; it begins again once the leadership was forgotten because no
+    worker competed for it.
+    """
 
     name: str
     holder: str

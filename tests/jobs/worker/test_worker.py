@@ -992,13 +992,15 @@ def test_it_runs_once_at_a_time(tmp_path):
     asyncio.run(go())
 
 
-def test_its_id_is_made_up_unless_it_is_given(tmp_path):
+def test_each_worker_has_an_id_of_its_own_whether_or_not_it_has_a_name(tmp_path):
     app = App("a")
 
     async def go():
         async with rig(tmp_path, app) as it:
             assert it.worker.worker_id != it.another(QUICK).worker_id
-            assert it.another(WorkerOptions(worker_id="w7")).worker_id == "w7"
+            named = [it.another(WorkerOptions(worker_id="w7")).worker_id for _ in range(2)]
+            assert named[0] != named[1]
+            assert all(each.startswith("w7:") for each in named)
 
     asyncio.run(go())
 

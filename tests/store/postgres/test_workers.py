@@ -68,6 +68,27 @@ def test_a_worker_that_reconnects_within_three_seconds_keeps_its_jobs(bench):
     asyncio.run(scenario())
 
 
+def test_a_worker_that_ended_is_forgotten(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            connection = await asyncpg.connect(bench.url)
+            ended, living = store.heartbeats(), store.heartbeats()
+            await ended.register("ended")
+            await living.register("living")
+            await ended.close()
+            await until(lambda: one_left(connection))
+            for now in (100.0, 103.0):
+                await store.rescue(now=now)
+            assert await registered(connection) == {"living"}
+            await living.close()
+            await connection.close()
+
+    async def one_left(connection):
+        return len(await sessions(connection)) == 1
+
+    asyncio.run(scenario())
+
+
 def test_a_heartbeat_that_reconnects_registers_its_worker_again(bench):
     async def scenario():
         async with bench.stores(1) as (store,):

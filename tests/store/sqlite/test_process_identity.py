@@ -65,3 +65,10 @@ def test_a_process_that_the_system_hides_is_not_called_dead(monkeypatch):
     monkeypatch.setattr(process_identity, "_stat", hidden)
     assert not here.has_died(here)
     assert ProcessIdentity.own() is None
+
+
+def test_without_a_boot_id_no_process_is_known(monkeypatch, tmp_path):
+    monkeypatch.setattr(process_identity, "_BOOT", tmp_path / "missing")
+    assert process_identity.boot_id.__wrapped__() is None
+    monkeypatch.setattr(process_identity, "boot_id", lambda: None)
+    assert ProcessIdentity.own() is None

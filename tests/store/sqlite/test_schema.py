@@ -47,6 +47,7 @@ COUNTERS = {
     "workers",
     "leaders",
     "cancel_requests",
+    "sqlite_sequence",
     "new",
 }
 

@@ -1,114 +1,139 @@
-"""Workers and their leases when the wall clock jumps."""
+"""Which workers are registered, and when they are forgotten."""
 
 import asyncio
-from dataclasses import replace
+from contextlib import closing
 
-from tests.support.waiting import until
-from tests.support.workers import QUICK, EventLog
+import apsw
+import pytest
 
-from holdfast.clock import SystemClock
-from holdfast.jobs.declare.app import App
-from holdfast.jobs.job_events import JobClaimed, ServiceRan
-from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.store_port import ClaimRequest, Rescued
-from holdfast.jobs.worker.worker import Worker
+from holdfast.jobs.store_port import ClaimRequest
+from holdfast.store.sqlite.process_identity import ProcessIdentity
 from holdfast.store.sqlite.store import SQLiteStore
+from holdfast.testing import VirtualClock
 
-JUMP = 400.0
-
-
-class JumpingClock(SystemClock):
-    """A clock whose wall time a person sets, or that goes on while a laptop sleeps."""
-
-    ahead = 0.0
-
-    def wall(self):
-        return SystemClock.wall() + self.ahead
-
-
-async def claimed(store, lease_seconds=300.0, worker="w"):
-    await store.enqueue([NewJob("job", "work")])
-    request = ClaimRequest(1, ("default",), {"work": None}, lease_seconds)
-    (claim,) = (await store.tick(worker, (), request)).claims
-    return claim
+HOUR = 3600.0
+OF_ANOTHER_BOOT = {"boot": "another"}
+OF_ANOTHER_CONTAINER = {"namespace": "pid:[1]"}
 
 
 def play(tmp_path, scenario):
     async def main():
-        clock = JumpingClock()
+        clock = VirtualClock()
         async with SQLiteStore(tmp_path / "jobs.db", clock=clock) as store:
             await scenario(store, clock)
 
     asyncio.run(main())
 
 
-def test_a_jump_of_the_clock_does_not_end_a_living_workers_lease(tmp_path):
+def fetch(tmp_path, sql, *values):
+    with closing(apsw.Connection(str(tmp_path / "jobs.db"))) as connection:
+        connection.set_busy_timeout(5000)
+        return connection.execute(sql, values).fetchall()
+
+
+def registered(tmp_path):
+    return {name for (name,) in fetch(tmp_path, "SELECT id FROM holdfast_workers")}
+
+
+def move_elsewhere(tmp_path, worker, where):
+    """Let a registered worker be one of another boot or of another container."""
+    for column, value in where.items():
+        fetch(tmp_path, f"UPDATE holdfast_workers SET {column} = ? WHERE id = ?", value, worker)
+
+
+async def claim(store, worker, lease_seconds):
+    await store.enqueue([NewJob("job", "work")])
+    request = ClaimRequest(1, ("default",), {"work": None}, lease_seconds)
+    (claim,) = (await store.tick(worker, (), request)).claims
+    return claim
+
+
+@pytest.mark.parametrize("where", [OF_ANOTHER_BOOT, OF_ANOTHER_CONTAINER])
+def test_a_worker_that_cannot_be_inspected_is_forgotten_after_an_hour_of_silence(tmp_path, where):
     async def scenario(store, clock):
-        heartbeats = store.heartbeats()
-        await heartbeats.register("w")
-        claim = await claimed(store)
-        clock.ahead = JUMP
-        assert await store.rescue() == Rescued()
-        assert (await heartbeats.extend([claim.lease], 300.0)).lost == ()
-        clock.ahead = 2 * JUMP
-        assert await store.rescue() == Rescued()
+        await store.heartbeats().register("gone")
+        move_elsewhere(tmp_path, "gone", where)
+        clock.advance(HOUR - 1)
+        await store.rescue()
+        assert registered(tmp_path) == {"gone"}
+        clock.advance(1)
+        await store.rescue()
+        assert registered(tmp_path) == set()
 
     play(tmp_path, scenario)
 
 
-def test_a_lease_without_heartbeats_expires_despite_a_jump_of_the_clock(tmp_path):
-    """As that of a process that was stopped."""
+def test_a_worker_with_jobs_is_not_forgotten_before_they_are_rescued(tmp_path):
+    async def scenario(store, clock):
+        await store.heartbeats().register("gone")
+        move_elsewhere(tmp_path, "gone", OF_ANOTHER_CONTAINER)
+        await claim(store, "gone", 2 * HOUR)
+        clock.advance(HOUR)
+        await store.rescue()
+        assert registered(tmp_path) == {"gone"}
+        clock.advance(HOUR)
+        assert (await store.rescue()).requeued == ("job",)
+        assert registered(tmp_path) == set()
+
+    play(tmp_path, scenario)
+
+
+def test_a_living_worker_is_not_forgotten_though_it_is_idle_and_the_clock_jumps(tmp_path):
+    async def scenario(store, clock):
+        heartbeats = store.heartbeats()
+        for _ in range(200):
+            await heartbeats.register("idle")
+            clock.advance(60)
+            await store.rescue()
+            assert registered(tmp_path) == {"idle"}
+        await heartbeats.register("idle")
+        clock.step_wall(2 * HOUR)
+        await store.rescue()
+        assert registered(tmp_path) == {"idle"}
+
+    play(tmp_path, scenario)
+
+
+def test_a_worker_that_was_forgotten_registers_again(tmp_path):
+    """As after a stop of the process that was longer than an hour."""
+
+    async def scenario(store, clock):
+        heartbeats = store.heartbeats()
+        await heartbeats.register("stopped")
+        clock.advance(2 * HOUR)
+        await store.rescue()
+        assert registered(tmp_path) == set()
+        await heartbeats.register("stopped")
+        assert registered(tmp_path) == {"stopped"}
+
+    play(tmp_path, scenario)
+
+
+def test_a_worker_that_ended_is_forgotten_with_its_last_job(tmp_path):
+    """It left a job behind, and its process lives on."""
+
+    async def scenario(store, clock):
+        heartbeats = store.heartbeats()
+        await heartbeats.register("ended")
+        await claim(store, "ended", 60.0)
+        await heartbeats.close()
+        assert registered(tmp_path) == {"ended"}
+        clock.advance(HOUR)
+        assert (await store.rescue()).requeued == ("job",)
+        assert registered(tmp_path) == set()
+
+    play(tmp_path, scenario)
+
+
+def test_where_processes_cannot_be_told_apart_no_worker_is_registered(tmp_path, monkeypatch):
+    monkeypatch.setattr(ProcessIdentity, "own", classmethod(lambda cls: None))
 
     async def scenario(store, clock):
         await store.heartbeats().register("w")
-        await claimed(store, lease_seconds=0.5)
-        clock.ahead = JUMP
-        rescued = await until(lambda: rescued_one(store))
-        assert rescued.requeued == ("job",)
-
-    play(tmp_path, scenario)
-
-
-async def rescued_one(store):
-    rescued = await store.rescue()
-    return rescued if rescued != Rescued() else None
-
-
-def test_a_lease_of_an_unregistered_worker_ends_by_the_wall_clock(tmp_path):
-    async def scenario(store, clock):
-        await claimed(store)
-        clock.ahead = JUMP
-        assert (await store.rescue()).requeued == ("job",)
-
-    play(tmp_path, scenario)
-
-
-def test_a_running_job_survives_a_jump_of_the_clock(tmp_path):
-    app, told, let_go = App("a"), EventLog(), asyncio.Event()
-
-    @app.job()
-    async def work(ctx) -> int:
-        await let_go.wait()
-        return ctx.attempt
-
-    async def scenario(store, clock):
-        options = replace(QUICK, maintenance=MaintenanceOptions(rescue_every=0.02))
-        kinds = {kind.name: kind for kind in app.kinds}
-        worker = Worker(store, kinds, options, clock=clock, listeners=[told])
-        await store.enqueue([NewJob("job", work.kind.name)])
-        running = asyncio.create_task(worker.run())
-        await told.wait(JobClaimed)
-        clock.ahead = JUMP
-        rounds = len([event for event in told.of(ServiceRan) if event.name == "rescue"])
-        await told.wait(ServiceRan, lambda event: event.name == "rescue", count=rounds + 3)
-        let_go.set()
-        await until(lambda: store_has_result(store))
-        worker.stop()
-        await running
-        assert (await store.get("job")).result == "1"
-
-    async def store_has_result(store):
-        return (await store.get("job")).result is not None
+        assert registered(tmp_path) == set()
+        assert await store.lead("maintenance", "w", 10.0) is not None
+        assert await store.lead("maintenance", "other", 10.0) is None
+        await store.rescue()
 
     play(tmp_path, scenario)

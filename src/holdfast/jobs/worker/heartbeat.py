@@ -61,7 +61,7 @@ class Heartbeat:
     """Extend the leases of `held` every `extend_every` seconds until it is stopped.
 
     Args:
-        worker_id: the worker's name in the store.
+        worker_id: the id of this start of the worker in the store.
         heartbeats: opens the store's heartbeat connection; called on the thread.
         held: the runs whose leases are extended, by job id. The worker changes it while this thread
             copies it; the copy is atomic.

@@ -25,7 +25,8 @@ class WorkerOptions:
         cleanup_seconds: how long an attempt that was asked to stop may take to clean up; after
             that it is reported as stopped and its late answer dropped.
         maintenance: how it does the fleet's maintenance while it leads; None: it never leads.
-        worker_id: its name in the store; generated when None.
+        worker_id: its name; None: its host and process id. In the store each start of a worker has
+            an id of its own, which is this name with a random part.
         child: how child processes for `isolation="process"` are kept and limited.
     """
 
@@ -64,6 +65,12 @@ class WorkerOptions:
             checks.label("worker_id", self.worker_id)
 
 
-def new_worker_id() -> str:
-    """Return a generated worker name: host, process id and a random part."""
-    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(3)}"
+def new_worker_id(name: str | None = None) -> str:
+    """Return the id of one start of a worker: `name`, or host and process id, and a random part.
+
+    Leases belong to one start. If a restarted worker had the id of the one before, that one would
+    seem to live, and its jobs would wait for their leases to expire.
+    """
+    if name is None:
+        name = f"{socket.gethostname()[:60]}:{os.getpid()}"
+    return f"{name}:{secrets.token_hex(3)}"

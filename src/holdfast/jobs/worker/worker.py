@@ -78,7 +78,7 @@ class Worker:
         self._clock = clock
         self._rng = rng or Random()
         self._listeners = tuple(listeners)
-        self._id = options.worker_id or new_worker_id()
+        self._id = new_worker_id(options.worker_id)
         self._limits = {name: kind.concurrency for name, kind in self._kinds.items()}
         known = {kind.queue for kind in self._kinds.values()}
         self._queues = options.queues or tuple(sorted(known))
@@ -121,7 +121,7 @@ class Worker:
 
     @property
     def worker_id(self) -> str:
-        """The worker's name in the store."""
+        """The id of this worker in the store: its name and a random part."""
         return self._id
 
     @property

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from holdfast.jobs.model import EventName, JobError, JobStatus, Lease
 from holdfast.jobs.store_port import Change, Extended
+from holdfast.store.sqlite import clock_jumps
 from holdfast.store.sqlite.attempt_ends import JobFailure, fail, record_event
 from holdfast.store.sqlite.transaction import Transaction, as_json
 
@@ -169,6 +170,7 @@ def extend(tx: Transaction, leases: Sequence[Lease], lease_seconds: float) -> Ex
     """Extend all `leases` to `lease_seconds` from now."""
     if not leases:
         return Extended()
+    clock_jumps.follow(tx)
     rows = tx.rows(
         "control_extend",
         {

@@ -23,27 +23,21 @@ class SQLiteHeartbeats:
         self._reads = reads
         self._clock = clock
         self._registered: str | None = None
+        self._register_at = 0.0
 
     async def register(self, worker_id: str) -> None:
         """Register the worker with the process it runs in."""
-        if self._registered != worker_id:
-            offset = workers.clock_offset(self._clock)
-            await self._write(lambda tx: workers.register(tx, worker_id, offset))
+        began = self._clock.monotonic()
+        if self._registered != worker_id or began >= self._register_at:
+            await self._write(lambda tx: workers.register(tx, worker_id))
             self._registered = worker_id
+            self._register_at = began + workers.REGISTER_EVERY
 
     async def extend(
         self, leases: Sequence[Lease], lease_seconds: float, *, now: float | None = None
     ) -> Extended:
         """Extend all `leases` to `lease_seconds` from now."""
-        # Before the time of the new leases: a jump between the two is then noticed by a rescue.
-        offset, worker_id = workers.clock_offset(self._clock), self._registered
-
-        def work(tx: Transaction) -> Extended:
-            if worker_id is not None:
-                workers.note_offset(tx, worker_id, offset)
-            return control.extend(tx, leases, lease_seconds)
-
-        return await self._write(work, now)
+        return await self._write(lambda tx: control.extend(tx, leases, lease_seconds), now)
 
     async def cancel_requests(self, worker_id: str) -> tuple[str, ...]:
         """Return the ids of the worker's running jobs that are to be cancelled."""

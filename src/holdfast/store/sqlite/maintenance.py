@@ -9,15 +9,15 @@ from holdfast.jobs.model import (
 )
 from holdfast.jobs.store_port import Deleted, Leadership, Rescued, RetentionRule
 from holdfast.store.error_columns import LEASE_LOST, TIMED_OUT
-from holdfast.store.sqlite import workers
+from holdfast.store.sqlite import clock_jumps, workers
 from holdfast.store.sqlite.attempt_ends import AttemptEnd, EndedAttempts, time_out
 from holdfast.store.sqlite.finish import keep_late_result
-from holdfast.store.sqlite.process_identity import ProcessIdentity
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 
 
 def lead(tx: Transaction, name: str, holder: str, seconds: float) -> Leadership | None:
     """Become or stay the leader."""
+    clock_jumps.follow(tx)
     expires_at = tx.now + seconds
     leader = tx.value("maintain_leader", {"name": name, "now": tx.now})
     if leader is not None and leader != holder and workers.is_dead(tx, leader):
@@ -33,17 +33,15 @@ def resign(tx: Transaction, name: str, holder: str) -> bool:
     return tx.change("maintain_resign", {"name": name, "holder": holder}) == 1
 
 
-def rescue(tx: Transaction, limit: int, offset: float) -> Rescued:
-    """Requeue, fail or cancel jobs whose leases have expired or whose workers are dead.
-
-    `offset` is how far the wall clock is ahead of the monotonic clock.
-    """
+def rescue(tx: Transaction, limit: int) -> Rescued:
+    """Requeue, fail or cancel jobs whose leases have expired or whose workers are dead."""
+    clock_jumps.follow(tx)
     dead = workers.dead_workers(tx)
     requeued: list[str] = []
     failed: list[str] = []
     cancelled: list[str] = []
     ended = EndedAttempts(tx)
-    for row in _lost(tx, dead, limit, offset):
+    for row in _lost(tx, dead, limit):
         seq, job_id, token, lane, kind, attempts, most, started_at, cancel_requested = row
         if cancel_requested:
             event = EventName.CANCELLED
@@ -62,20 +60,17 @@ def rescue(tx: Transaction, limit: int, offset: float) -> Rescued:
     ended.write()
     tx.count_total("rescued", len(ended.ends))
     workers.forget(tx, dead)
+    workers.forget_unseen(tx)
     return Rescued(tuple(requeued), tuple(failed), tuple(cancelled))
 
 
-def _lost(tx: Transaction, dead: list[str], limit: int, offset: float) -> list[Row]:
+def _lost(tx: Transaction, dead: list[str], limit: int) -> list[Row]:
     """Return jobs of dead workers and jobs whose leases have expired, each once."""
     found: list[Row] = []
     if dead:
         found = tx.rows("maintain_leases_of_dead", {"workers": as_json(dead), "limit": limit})
     taken = {row[0] for row in found}
-    here = ProcessIdentity.own()
-    expired = tx.rows(
-        "maintain_expired_leases",
-        {"now": tx.now, "limit": limit, "offset": offset, "boot": here.boot if here else ""},
-    )
+    expired = tx.rows("maintain_expired_leases", {"now": tx.now, "limit": limit})
     return [*found, *(row for row in expired if row[0] not in taken)][:limit]
 
 

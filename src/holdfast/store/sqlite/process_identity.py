@@ -8,6 +8,7 @@ worker is dead.
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -31,12 +32,12 @@ class ProcessIdentity:
     def own(cls) -> "ProcessIdentity | None":
         """Return this process; None where the system does not tell."""
         try:
-            boot = _BOOT.read_text("ascii").strip()
             namespace = str(_NAMESPACE.readlink())
             started = int(_stat(os.getpid())[_STARTED])
         except OSError:
             return None
-        return cls(boot, namespace, os.getpid(), started)
+        boot = boot_id()
+        return None if boot is None else cls(boot, namespace, os.getpid(), started)
 
     def has_died(self, seen_from: "ProcessIdentity") -> bool:
         """Say whether it has certainly ended; `seen_from` is the process that asks."""
@@ -55,6 +56,15 @@ class ProcessIdentity:
         except OSError:
             return False  # the system hides the processes of other users
         return fields[_STATE] in _ENDED or int(fields[_STARTED]) != self.started
+
+
+@cache
+def boot_id() -> str | None:
+    """Return the id of the machine's last boot; None where the system does not tell."""
+    try:
+        return _BOOT.read_text("ascii").strip()
+    except OSError:
+        return None
 
 
 def _stat(pid: int) -> list[str]:

@@ -38,7 +38,6 @@ from holdfast.store.sqlite.connection import check_process, check_version
 from holdfast.store.sqlite.heartbeats import SQLiteHeartbeats
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
-from holdfast.store.sqlite.workers import clock_offset
 from holdfast.store.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -275,11 +274,7 @@ class SQLiteStore(JobQueries):
 
     async def rescue(self, *, limit: int = 500, now: float | None = None) -> Rescued:
         """Requeue, fail or cancel jobs whose leases have expired or whose workers are dead."""
-        return await self._write(
-            # The offset after the time: a jump between the two must not look like a long wait.
-            lambda tx: maintenance.rescue(tx, limit, clock_offset(self._clock)),
-            now,
-        )
+        return await self._write(lambda tx: maintenance.rescue(tx, limit), now)
 
     async def expire_deadlines(
         self, *, limit: int = 500, now: float | None = None

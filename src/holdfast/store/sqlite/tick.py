@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from holdfast.jobs.model import Claim, Finished
 from holdfast.jobs.store_port import ClaimRequest, TickResult
+from holdfast.store.sqlite import clock_jumps
 from holdfast.store.sqlite.claim import ClaimBatch, Turns
 from holdfast.store.sqlite.finish import FinishBatch
 from holdfast.store.sqlite.transaction import Transaction
@@ -23,6 +24,7 @@ def tick(
     timed_out: tuple[str, ...] = ()
     wake_at = None
     if request is not None:
+        clock_jumps.follow(tx)
         # A claim reads the counters that finishing has changed.
         tx.flush()
         claim = ClaimBatch(tx, request, worker_id, turns)

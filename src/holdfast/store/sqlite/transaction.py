@@ -47,15 +47,19 @@ _ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 class Transaction:
     """One write request inside the writer's transaction.
 
-    `woke` says that something became claimable; `moved` collects the downstream records whose
-    breakers changed their state.
+    `now` is its time in epoch seconds, `clock_offset` how many seconds the wall clock is ahead of
+    the monotonic clock. `woke` says that something became claimable; `moved` collects the
+    downstream records whose breakers changed their state.
     """
 
-    __slots__ = ("_dead", "_lanes", "_outcomes", "_totals", "db", "moved", "now", "woke")
+    __slots__ = (
+        "_dead", "_lanes", "_outcomes", "_totals", "clock_offset", "db", "moved", "now", "woke"
+    )  # fmt: skip
 
-    def __init__(self, db: apsw.Connection, now: float) -> None:
+    def __init__(self, db: apsw.Connection, now: float, clock_offset: float) -> None:
         self.db = db
         self.now = now
+        self.clock_offset = clock_offset
         self.woke = False
         self.moved: list[DownstreamRecord] = []
         self._lanes: dict[int, Counter[str]] = defaultdict(Counter)

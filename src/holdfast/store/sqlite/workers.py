@@ -1,23 +1,18 @@
 """Which workers are alive: they register with their process, and the operating system is asked.
 
-A lease is a time of the wall clock, which may jump: a person sets it, or a laptop wakes up. So each
-heartbeat records how far the wall clock is ahead of the monotonic clock, which does not jump and is
-the same for all processes of the machine. What the difference has grown by since a worker's last
-heartbeat is the jump, and the worker's leases last that much longer. A process that is stopped
-sends no heartbeat, but no jump either: its leases expire.
+It can say nothing of a process of another container or of an earlier boot. So a living worker
+registers again every ten minutes, and one that has not done so for an hour is forgotten.
 """
 
-from holdfast.clock import Clock
 from holdfast.store.sqlite.process_identity import ProcessIdentity
 from holdfast.store.sqlite.transaction import Transaction, as_json
 
+REGISTER_EVERY = 600.0
+"""Seconds after which a living worker registers again."""
+_FORGOTTEN_AFTER = 3600.0
 
-def clock_offset(clock: Clock) -> float:
-    """Return how many seconds the wall clock is ahead of the monotonic clock."""
-    return clock.wall() - clock.monotonic()
 
-
-def register(tx: Transaction, worker_id: str, offset: float) -> None:
+def register(tx: Transaction, worker_id: str) -> None:
     """Register a worker of this process as alive."""
     process = ProcessIdentity.own()
     if process is None:
@@ -30,14 +25,9 @@ def register(tx: Transaction, worker_id: str, offset: float) -> None:
             "namespace": process.namespace,
             "pid": process.pid,
             "started": process.started,
-            "offset": offset,
+            "now": tx.now,
         },
     )
-
-
-def note_offset(tx: Transaction, worker_id: str, offset: float) -> None:
-    """Record the clocks of a heartbeat."""
-    tx.change("worker_offset", {"worker": worker_id, "offset": offset})
 
 
 def dead_workers(tx: Transaction) -> list[str]:
@@ -61,3 +51,10 @@ def forget(tx: Transaction, ids: list[str]) -> None:
         given = {"workers": as_json(ids)}
         tx.change("worker_end_leadership", given)
         tx.change("worker_forget", given)
+
+
+def forget_unseen(tx: Transaction) -> None:
+    """Remove workers without jobs and leaderships that no living worker has had for an hour."""
+    before = {"before": tx.now - _FORGOTTEN_AFTER}
+    tx.change("worker_forget_unseen", before)
+    tx.change("worker_forget_leaderships", before)

@@ -242,8 +242,10 @@ class Writer:
         return True
 
     def _work(self, db: apsw.Connection, request: _Request[Any]) -> None:
-        now = self._clock.wall() if request.now is None else request.now
-        tx = Transaction(db, now)
+        # One reading of the wall clock for both: a jump cannot come between them.
+        wall = self._clock.wall()
+        now = wall if request.now is None else request.now
+        tx = Transaction(db, now, wall - self._clock.monotonic())
         request.value = request.work(tx)
         tx.flush()
         request.woke = tx.woke

@@ -1,6 +1,7 @@
 """Facts about which jobs are claimed, in which order, and when."""
 
 from holdfast.jobs.model import Completed, Finished, JobStatus, Released, Retry
+from holdfast.jobs.store_port import RetentionRule
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 
@@ -213,3 +214,20 @@ async def a_kind_above_its_lowered_limit_does_not_block_other_kinds(world: World
     lowered = {"work": None, "other": 1}
     assert ids(await world.claim(1, kinds=lowered)) == ["free"]
     assert await world.claim(1, kinds=lowered) == ()
+
+
+@fact
+async def a_lane_that_was_deleted_is_not_served_before_the_others(world: World) -> None:
+    """It waits for its turn as if it had stayed."""
+    for number in range(3):
+        await world.add(f"waiting-{number}", downstream="waiting")
+    claimed = []
+    for number in range(8):
+        await world.add(f"back-{number}", downstream="back")
+        claim = await world.claim_one()
+        claimed.append(claim.job_id)
+        await world.finish(claim, Completed())
+        world.pass_time(1)
+        rule = RetentionRule("work", JobStatus.COMPLETE, max_age=0.5)
+        await world.store.delete_finished(rule, now=world.now)
+    assert {f"waiting-{number}" for number in range(3)} <= set(claimed), claimed

@@ -13,6 +13,8 @@ from holdfast.jobs.model import (
 from holdfast.jobs.store_port import RetentionRule
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids, refusal
 
+HOUR = 3600.0
+
 
 @fact
 async def a_job_with_an_expired_lease_runs_again(world: World) -> None:
@@ -223,6 +225,24 @@ async def one_holder_leads_until_its_lease_expires(world: World) -> None:
     assert await world.store.lead("maintenance", "one", 10, now=world.now) is None
     other = await world.store.lead("other", "one", 10, now=world.now)
     assert other is not None
+
+
+@fact
+async def a_leadership_that_nobody_competes_for_is_forgotten(world: World) -> None:
+    """An hour after it expired; the terms of the others go on."""
+    for name in ("old", "present"):
+        assert await world.store.lead(name, "one", 10, now=world.now) is not None
+    world.pass_time(HOUR)
+    assert await world.store.lead("present", "two", 10, now=world.now) is not None
+    await world.store.rescue(now=world.now)
+    world.pass_time(10)
+    await world.store.rescue(now=world.now)
+    terms = {}
+    for name in ("old", "present"):
+        leadership = await world.store.lead(name, "three", 10, now=world.now)
+        assert leadership is not None
+        terms[name] = leadership.term
+    assert terms == {"old": 1, "present": 3}
 
 
 @fact

@@ -2,6 +2,7 @@
 
 from holdfast.jobs.model import AttemptOutcome, Completed, JobStatus
 from holdfast.jobs.store_port import Leadership, Rescued
+from holdfast.jobs.worker.options import new_worker_id
 from holdfast.testing.conformance.world import LEASE, World, fact
 
 NOTICED = 5.0
@@ -59,6 +60,21 @@ async def a_worker_that_registers_again_lives(world: World) -> None:
     for _ in range(2):
         await heartbeats.register("worker-1")
     assert await _rescue_soon(world) == Rescued()
+    await heartbeats.close()
+
+
+@fact
+async def a_worker_that_starts_again_does_not_hide_that_it_was_killed(world: World) -> None:
+    """Also if a person gave it its name: the jobs of the earlier start run again in seconds."""
+    killed, again = new_worker_id("steady"), new_worker_id("steady")
+    await world.tables.kill_worker(killed)
+    await world.start("lost", worker=killed)
+    heartbeats = world.store.heartbeats()
+    await heartbeats.register(again)
+    await world.start("kept", worker=again)
+    assert await world.store.lead("maintenance", killed, 60, now=world.now) is not None
+    assert await _rescue_soon(world) == Rescued(requeued=("lost",))
+    assert await world.store.lead("maintenance", again, 60, now=world.now) is not None
     await heartbeats.close()
 
 

@@ -111,6 +111,7 @@ BEGIN
     IF dead <> '{}' THEN
         PERFORM holdfast.forget_workers(dead);
     END IF;
+    PERFORM holdfast.forget_leaderships(t);
     RETURN QUERY SELECT * FROM unnest(ids, targets);
 END
 $$;

@@ -59,6 +59,12 @@ LANGUAGE sql VOLATILE AS $$
         AND NOT EXISTS (SELECT FROM holdfast.jobs WHERE jobs.worker_id = workers.id);
 $$;
 
+-- Forget leaderships that no worker has had for an hour: each change of an app's declarations leaves one.
+CREATE OR REPLACE FUNCTION holdfast.forget_leaderships(t double precision) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    DELETE FROM holdfast.leaders WHERE expires_at <= t - 3600;
+$$;
+
 -- Become or stay the leader: the term and its end; nothing where another worker leads and lives.
 CREATE OR REPLACE FUNCTION holdfast.lead(
     p_name text, p_holder text, p_seconds double precision, p_now double precision

@@ -35,16 +35,22 @@ DROP INDEX holdfast_jobs_ready;
 
 -- Workers and the processes they run in, so that the operating system can say whether they live.
 -- `boot` and `namespace` say where a process id means something, `started` is when the process started
--- in ticks since that boot. `clock_offset` is how far the wall clock was ahead of the monotonic clock
--- at the worker's last heartbeat, in seconds.
+-- in ticks since that boot. `seen_at` is when the worker last registered, which it does again and again.
 CREATE TABLE holdfast_workers (
-    id           TEXT    PRIMARY KEY,
-    boot         TEXT    NOT NULL,
-    namespace    TEXT    NOT NULL,
-    pid          INTEGER NOT NULL,
-    started      INTEGER NOT NULL,
-    clock_offset REAL    NOT NULL
+    id        TEXT    PRIMARY KEY,
+    boot      TEXT    NOT NULL,
+    namespace TEXT    NOT NULL,
+    pid       INTEGER NOT NULL,
+    started   INTEGER NOT NULL,
+    seen_at   REAL    NOT NULL
 ) STRICT, WITHOUT ROWID;
+-- One row: how far the wall clock was ahead of the monotonic clock of that boot, in seconds, when
+-- leases were last written or judged.
+CREATE TABLE holdfast_clock (
+    id           INTEGER PRIMARY KEY CHECK (id = 1),
+    boot         TEXT    NOT NULL,
+    clock_offset REAL    NOT NULL
+) STRICT;
 -- Running jobs that someone asked to cancel: workers look for theirs twice a second. Not an index of
 -- the jobs, which would be filled while writes are blocked.
 CREATE TABLE holdfast_cancel_requests (

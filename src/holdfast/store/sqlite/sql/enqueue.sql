@@ -3,6 +3,8 @@
 -- [id, lane, kind, status, ready, priority, ready_at, max_attempts, deadline_at, dedup_key, owner,
 -- meta].
 
+-- A new lane counts as served now, which is the number of the last event: it waits for those that wait
+-- already. The number is not that of the last event present, since retention deletes events.
 -- name: enqueue_lanes
 INSERT INTO holdfast_lanes AS lanes (queue, downstream, kind, held, served)
 SELECT
@@ -11,7 +13,7 @@ SELECT
     coalesce((
         SELECT max(served) FROM holdfast_lanes AS lanes
         WHERE queue = given.value ->> 0 AND downstream = given.value ->> 1
-    ), 0)
+    ), (SELECT seq FROM sqlite_sequence WHERE name = 'holdfast_events'), 0)
 FROM jsonb_each(:lanes) AS given
 WHERE true
 ON CONFLICT DO NOTHING;

@@ -20,14 +20,10 @@ SELECT holder FROM holdfast_leaders AS leaders WHERE name = :name AND expires_at
 jobs.seq, jobs.id, jobs.token, jobs.lane, jobs.kind, jobs.attempt_count, jobs.max_attempts,
     jobs.last_attempt_at, jobs.cancel_requested
 
--- A lease lasts longer by what the wall clock has jumped since its worker's last heartbeat.
 -- name: maintain_expired_leases
 SELECT {{lost_columns}}
 FROM holdfast_jobs AS jobs
-LEFT JOIN holdfast_workers AS workers ON workers.id = jobs.worker_id AND workers.boot = :boot
-WHERE jobs.lease_expires_at IS NOT NULL
-    AND jobs.lease_expires_at <= :now
-    AND jobs.lease_expires_at + max(0, coalesce(:offset - workers.clock_offset, 0)) <= :now
+WHERE jobs.lease_expires_at IS NOT NULL AND jobs.lease_expires_at <= :now
 ORDER BY jobs.lease_expires_at
 LIMIT :limit;
 

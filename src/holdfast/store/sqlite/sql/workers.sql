@@ -1,11 +1,9 @@
--- Workers that are alive, or were, the processes they run in, and what runs in their names.
+-- Workers that are alive, or were, the processes they run in, and what runs in their names; at the end jumps
+-- of the wall clock, see clock_jumps.py.
 
 -- name: worker_register
-INSERT OR REPLACE INTO holdfast_workers AS workers (id, boot, namespace, pid, started, clock_offset)
-VALUES (:worker, :boot, :namespace, :pid, :started, :offset);
-
--- name: worker_offset
-UPDATE holdfast_workers AS workers SET clock_offset = :offset WHERE id = :worker;
+INSERT OR REPLACE INTO holdfast_workers AS workers (id, boot, namespace, pid, started, seen_at)
+VALUES (:worker, :boot, :namespace, :pid, :started, :now);
 
 -- name: worker_list
 SELECT id, boot, namespace, pid, started FROM holdfast_workers AS workers;
@@ -18,13 +16,24 @@ UPDATE holdfast_leaders AS leaders SET expires_at = 0
 WHERE holder IN (SELECT value FROM json_each(:workers)) AND expires_at > 0;
 
 -- A worker with jobs left is kept: once it is dead, they are rescued.
+-- fragment: without_jobs
+NOT EXISTS (
+        SELECT 1 FROM holdfast_jobs AS jobs
+        WHERE jobs.lease_expires_at IS NOT NULL AND jobs.worker_id = workers.id
+    )
+
 -- name: worker_forget
 DELETE FROM holdfast_workers AS workers
 WHERE id IN (SELECT value FROM json_each(:workers))
-    AND NOT EXISTS (
-        SELECT 1 FROM holdfast_jobs AS jobs
-        WHERE jobs.lease_expires_at IS NOT NULL AND jobs.worker_id = workers.id
-    );
+    AND {{without_jobs}};
+
+-- name: worker_forget_unseen
+DELETE FROM holdfast_workers AS workers
+WHERE seen_at <= :before
+    AND {{without_jobs}};
+
+-- name: worker_forget_leaderships
+DELETE FROM holdfast_leaders AS leaders WHERE expires_at <= :before;
 
 -- name: worker_cancel_requests
 SELECT jobs.id
@@ -50,3 +59,20 @@ WHERE NOT EXISTS (
 -- name: worker_leases
 SELECT id, token, lease_expires_at FROM holdfast_jobs AS jobs
 WHERE lease_expires_at IS NOT NULL AND worker_id = :worker;
+
+-- name: clock_recorded
+SELECT boot, clock_offset FROM holdfast_clock AS clock WHERE id = 1;
+
+-- name: clock_record
+INSERT OR REPLACE INTO holdfast_clock AS clock (id, boot, clock_offset) VALUES (1, :boot, :offset);
+
+-- name: clock_move_leases
+UPDATE holdfast_jobs AS jobs SET lease_expires_at = lease_expires_at + :jump
+WHERE lease_expires_at IS NOT NULL;
+
+-- name: clock_move_workers
+UPDATE holdfast_workers AS workers SET seen_at = seen_at + :jump;
+
+-- A leadership that was resigned ends at 0.
+-- name: clock_move_leaderships
+UPDATE holdfast_leaders AS leaders SET expires_at = expires_at + :jump WHERE expires_at > 0;
