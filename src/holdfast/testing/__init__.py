@@ -1,4 +1,4 @@
-"""Test helpers: a virtual clock, seeded randomness and a scripted downstream.
+"""Test helpers: a virtual clock, seeded randomness, a scripted downstream, a job's context.
 
 No other shipped package imports this one; it is included for users' tests.
 """
@@ -6,7 +6,8 @@ No other shipped package imports this one; it is included for users' tests.
 from __future__ import annotations
 
 from holdfast.testing.downstream import ScriptedDownstream
+from holdfast.testing.job_context import job_context
 from holdfast.testing.randomness import seeded_rng
 from holdfast.testing.virtual_clock import VirtualClock
 
-__all__ = ["ScriptedDownstream", "VirtualClock", "seeded_rng"]
+__all__ = ["ScriptedDownstream", "VirtualClock", "job_context", "seeded_rng"]
