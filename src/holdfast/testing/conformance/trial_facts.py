@@ -79,6 +79,40 @@ async def a_job_whose_trial_fails_after_the_breaker_closed_goes_on_at_once(world
 
 
 @fact
+async def a_job_whose_trial_was_asked_to_wait_does_so_after_the_breaker_closed(
+    world: World,
+) -> None:
+    """It waits as long as it was asked to, which may be less than until its retry."""
+    await world.open_gateway(waiting=4)
+    brief, long = await _trials(world)
+    await world.finish(brief, _LONG, Verdict.FAILURE, asked=_OPEN_FOR)
+    await world.finish(long, _LONG, Verdict.FAILURE, asked=200)
+    until = world.now + 200
+    await _close(world)
+    assert ids(await world.claim()) == [brief.job_id]
+    lane = await world.lane()
+    assert (lane.scheduled, lane.ready) == (1, 0)
+    assert (await world.job(long.job_id)).ready_at == until
+    assert EventName.EXPEDITED not in await world.event_names(long.job_id)
+    world.pass_time(until - world.now - 1)
+    assert await world.claim() == ()
+    world.pass_time(1)
+    assert ids(await world.claim()) == [long.job_id]
+
+
+@fact
+async def a_job_whose_trial_was_asked_to_wait_until_its_retry_keeps_its_time(world: World) -> None:
+    await world.open_gateway(waiting=3)
+    first, second = await _trials(world)
+    await world.finish(first, Retry(600, BROKEN), Verdict.FAILURE, asked=600)
+    await world.finish(second, Retry(0, BROKEN), Verdict.FAILURE)
+    until = (await world.job(first.job_id)).ready_at
+    await _close(world)
+    assert (await world.job(first.job_id)).ready_at == until
+    assert await world.claim() == ()
+
+
+@fact
 async def a_reset_by_hand_lets_the_jobs_of_failed_trials_go_on(world: World) -> None:
     await world.open_gateway(waiting=2)
     for claim in await _trials(world):
