@@ -52,6 +52,23 @@ async def trials_go_round_the_waiting_jobs(world: World) -> None:
 
 
 @fact
+async def trials_keep_the_order_of_priorities(world: World) -> None:
+    """Jobs of a lower priority are tried while those of a higher one wait for their retries."""
+    await world.open_gateway(waiting=0)
+    for name, priority in (("low-0", 0), ("low-1", 0), ("high-0", 1), ("high-1", 1)):
+        await world.add(name, downstream="gateway", priority=priority)
+    for after, tried in ((0, "high"), (_OPEN_FOR * 1.25, "high"), (0, "low"), (600, "high")):
+        trials = await _trials(world)
+        assert sorted(ids(trials)) == [f"{tried}-0", f"{tried}-1"]
+        for claim in trials:
+            await world.finish(claim, Retry(after, BROKEN), Verdict.FAILURE)
+    # While it was not tried it kept its attempts.
+    assert (await world.job("low-0")).attempt_count == 1
+    await _close(world)
+    assert (await world.job("low-0")).status is JobStatus.COMPLETE
+
+
+@fact
 async def jobs_whose_trials_failed_go_on_when_the_breaker_closes(world: World) -> None:
     """They do not wait for their retry; also the one whose report came after the reopening."""
     await world.open_gateway(waiting=4)
