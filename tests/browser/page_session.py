@@ -1,9 +1,20 @@
 """One browser session: user actions on the page, and what the page shows."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, FilePayload, Locator, Page, expect
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    FilePayload,
+    Locator,
+    Page,
+    Request,
+    Route,
+    expect,
+)
 from tests.apps.conversion.pdf_writer import Text, document
 from tests.apps.conversion.service import Service
 from tests.support.browser import AXE, need
@@ -106,6 +117,31 @@ class PageSession:
                 "uploadThroughput": bytes_per_second or -1,
             },
         )
+
+    @staticmethod
+    def is_update(request: Request) -> bool:
+        """Return whether the page asks for its board by itself, not for the user."""
+        return request.headers.get("hx-source", "").endswith("#board")
+
+    @contextmanager
+    def held_updates(self) -> Iterator[None]:
+        """Hold back live updates until the block ends."""
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            if self.is_update(route.request):
+                held.append(route)
+            else:
+                route.fallback()
+
+        self.page.route("**/*", hold)
+        try:
+            yield
+        finally:
+            # Before the handler goes: with the last one, Playwright itself continues what it held.
+            for route in held:
+                route.continue_()
+            self.page.unroute("**/*", hold)
 
     # -- content ------------------------------------------------------------------------------
 

@@ -221,6 +221,132 @@ def test_where_the_stream_does_not_open_the_page_asks_from_time_to_time(open_ses
     assert "RATE_LIMITED" not in session.page.content()
 
 
+# -- the user's clicks come first ------------------------------------------------------------------
+
+
+def update_board(session):
+    """Do what an event of the stream does: ask for the board."""
+    session.page.evaluate("htmx.trigger('#board', 'refresh')")
+
+
+def filtered_session(open_session):
+    """A session with one job, opened at a filter that leaves it out."""
+    session = open_session("/healthz")
+    session.upload_beside("first.pdf")
+    session.service.until(lambda: session.jobs()[0]["status"] == "complete")
+    session.page.goto(session.service.url + "/?status=failed")
+    expect(session.page.locator("#pause")).to_have_text("Live")
+    return session
+
+
+def test_a_click_is_followed_while_live_updates_are_in_flight(open_session):
+    session = filtered_session(open_session)
+    page = session.page
+    with session.held_updates():
+        with page.expect_request(session.is_update):
+            update_board(session)
+        update_board(session)  # waits for the first
+        page.locator("#filter-all").click()
+        update_board(session)  # and one that comes after the click
+
+        session.expect_status("first.pdf", "Ready")
+
+    session.upload_beside("second.pdf")
+    session.expect_status("second.pdf", "Ready")
+    session.expect_status("first.pdf", "Ready")
+    expect(page).to_have_url(re.compile(r"/$"))
+    expect(page.locator("#filter-all")).to_have_attribute("aria-current", "true")
+
+
+def test_a_click_is_followed_whose_link_is_gone_before_its_turn(open_session):
+    session = filtered_session(open_session)
+    page = session.page
+    first = []
+
+    def hold(route):
+        first.append(route)
+
+    page.route(re.compile("status=complete"), hold)
+    with session.held_updates():
+        page.locator("#filter-complete").click()
+        page.get_by_role("link", name="Show all").click()  # waits for the first click's answer
+        session.service.until(lambda: page.evaluate("1") and first)
+        update_board(session)  # sent between the two
+        first[0].continue_()
+        expect(page.locator("#filter-all")).to_have_attribute("aria-current", "true")
+
+    session.upload_beside("second.pdf")
+    session.expect_status("second.pdf", "Ready")
+    expect(page.locator("#filter-all")).to_have_attribute("aria-current", "true")
+    expect(page).to_have_url(re.compile(r"/$"))
+
+
+def test_going_back_is_followed_while_live_updates_are_in_flight(open_session):
+    session = filtered_session(open_session)
+    page = session.page
+    page.locator("#filter-all").click()
+    session.expect_status("first.pdf", "Ready")
+    with session.held_updates():
+        with page.expect_request(session.is_update):
+            update_board(session)
+        page.go_back()
+        update_board(session)
+
+        expect(page.locator("#filter-failed")).to_have_attribute("aria-current", "true")
+
+    expect(session.row("first.pdf")).to_have_count(0)
+
+
+def test_a_button_is_followed_while_live_updates_are_in_flight(session, chaos):
+    page = session.page
+    chaos("hang")
+    session.upload("regretted.pdf")
+    session.expect_status("regretted.pdf", "Converting")
+    with session.held_updates():
+        with page.expect_request(session.is_update):
+            update_board(session)
+        session.button("regretted.pdf", "Cancel").click()
+        update_board(session)
+
+        session.service.until(lambda: session.jobs()[0]["status"] == "cancelled")
+
+    session.expect_status("regretted.pdf", "Cancelled")
+
+
+def test_an_update_between_press_and_release_of_the_mouse_waits_for_the_click(session, chaos):
+    page = session.page
+    chaos("hang")
+    session.upload("regretted.pdf")
+    session.expect_status("regretted.pdf", "Converting")
+    session.button("regretted.pdf", "Cancel").hover()
+    page.mouse.down()
+    # The new row takes the place of the old one, under the pointer.
+    with page.expect_event("requestfinished", session.is_update):
+        session.upload_beside("second.pdf")
+
+    page.mouse.up()
+
+    session.expect_status("regretted.pdf", "Cancelled")
+    session.expect_status("second.pdf", "Converting")
+    session.button("second.pdf", "Cancel").click()
+    session.expect_status("second.pdf", "Cancelled")
+
+
+def test_a_refused_click_is_followed_by_the_update_that_it_held_up(open_session):
+    session = filtered_session(open_session)
+    session.allow_refusals()
+    page = session.page
+    page.route(re.compile(r"/$"), lambda route: route.fulfill(status=503, content_type="text/html"))
+    with session.held_updates():
+        with page.expect_request(session.is_update):
+            update_board(session)
+        session.upload_beside("second.pdf")
+        with page.expect_response(re.compile(r"/$")):
+            page.locator("#filter-all").click()
+
+    expect(page.locator("#filter-complete .count")).to_have_text("2")
+
+
 # -- keys ------------------------------------------------------------------------------------------
 
 

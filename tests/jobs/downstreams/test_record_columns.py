@@ -60,7 +60,7 @@ def test_a_record_is_decoded_as_it_was(circuit, its_settings, version, last_erro
     window = ((1, 2, 1), (2, 5, 0))
     record = DownstreamRecord(
         its_settings, circuit, window, 12.5, 3, 99.25, version, last_error, 4,
-        (TrialRetry("j1", 7, 12.5), TrialRetry("j2", 1, 99.0)),
+        (TrialRetry("j1", 7, 12.5), TrialRetry("j2", 1, 99.0, 98.5)),
     )  # fmt: skip
     row = dump_downstream(record)
     assert load_downstream(row) == record

@@ -7,7 +7,7 @@ import pytest
 from tests.support.workers import claim
 
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.errors import ErrorCode
+from holdfast.errors import ErrorCode, RetryLater
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.context import CancelReason, JobCancelled
@@ -37,6 +37,11 @@ from holdfast.testing import VirtualClock
 from holdfast.time_limit import cancelled, remaining
 
 PERMIT = {"downstream": "gw", "permit": Permit(4, 2), "admission": Admission.TRIAL}
+
+
+class Unavailable(Exception):
+    status_code = 503
+    retry_after = 90
 
 
 class NoStore:
@@ -148,6 +153,27 @@ def test_a_failed_trial_says_which_job_waits_for_the_breaker_to_close():
     retry = TrialRetry("j1", 7, 1002.0 + report.outcome.after)
     failed = CallReport("gw", Permit(4, 2), Verdict.FAILURE, ErrorCode.GW_UNAVAILABLE, retry)
     assert report.report == failed
+
+
+def test_a_failed_trial_that_was_asked_to_wait_says_until_when():
+    async def busy(ctx):
+        bench.clock.advance(2)
+        raise Unavailable
+
+    bench = Bench()
+    report = bench.execute(bench.run(busy, attempt=2, max_attempts=3, **PERMIT))
+    assert report.report.verdict is Verdict.FAILURE
+    assert report.report.retry.not_before == 1002.0 + 90
+
+
+def test_a_trial_that_wants_to_run_later_does_not_wait_for_the_breaker():
+    async def later(ctx):
+        raise RetryLater(90)
+
+    bench = Bench()
+    report = bench.execute(bench.run(later, attempt=2, max_attempts=3, **PERMIT))
+    assert (report.report.verdict, report.report.retry) == (Verdict.NEITHER, None)
+    assert report.outcome.after == 90
 
 
 def test_a_trial_that_fails_with_the_last_attempt_ends_its_job():

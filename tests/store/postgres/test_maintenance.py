@@ -3,6 +3,7 @@
 import asyncio
 
 import asyncpg
+import pytest
 from tests.store.postgres.conftest import jobs
 
 from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
@@ -104,29 +105,37 @@ def test_one_of_many_becomes_the_leader(bench):
     asyncio.run(scenario())
 
 
-def test_retention_reads_as_much_as_it_deletes_with_any_number_of_lanes(bench):
-    """Counters of hundreds of lanes, not folded yet, are read once and not once for each lane."""
-    rule = RetentionRule("work", JobStatus.COMPLETE, max_age=3600.0, max_count=100_000)
-    delete = "SELECT * FROM holdfast.delete_finished($1, $2, $3, $4, 500, NULL)"
+async def read_by_retention(bench, lanes, **limits):
+    """Return how many rows a round without anything due reads; 600 jobs are in so many lanes."""
+    delete = "SELECT * FROM holdfast.delete_finished('work', 'complete', $1, $2, 500, NULL)"
     read = """
     SELECT CAST(sum(pg_stat_get_xact_tuples_returned(oid)) AS bigint)
     FROM pg_class WHERE relnamespace = 'holdfast'::regnamespace
     """
+    rule = RetentionRule("work", JobStatus.COMPLETE, **limits)
+    async with bench.stores(1) as (store,):
+        many = [NewJob(f"job-{n}", "work", downstream=f"host:{n % lanes}") for n in range(600)]
+        await store.enqueue(many)
+        request = ClaimRequest(600, ("default",), {"work": None})
+        claims = (await store.tick("w", claim=request)).claims
+        assert len(claims) == 600
+        await store.tick("w", [Finished(claim.lease, Completed()) for claim in claims])
+    connection = await asyncpg.connect(bench.url, server_settings=SETTINGS)
+    try:
+        async with connection.transaction():
+            assert await connection.fetch(delete, rule.max_age, rule.max_count) == []
+            return await connection.fetchval(read)
+    finally:
+        await connection.close()
 
-    async def scenario():
-        async with bench.stores(1) as (store,):
-            many = [NewJob(f"job-{n}", "work", downstream=f"host:{n}") for n in range(600)]
-            await store.enqueue(many)
-            request = ClaimRequest(600, ("default",), {"work": None})
-            claims = (await store.tick("w", claim=request)).claims
-            await store.tick("w", [Finished(claim.lease, Completed()) for claim in claims])
-        connection = await asyncpg.connect(bench.url, server_settings=SETTINGS)
-        try:
-            async with connection.transaction():
-                arguments = (rule.kind, str(rule.status), rule.max_age, rule.max_count)
-                assert await connection.fetch(delete, *arguments) == []
-                return await connection.fetchval(read)
-        finally:
-            await connection.close()
 
-    assert asyncio.run(scenario()) < 20_000
+def test_retention_by_number_reads_the_counters_once_with_any_number_of_lanes(bench):
+    """Counters of hundreds of lanes, not folded yet, are read once and not once for each lane."""
+    read = read_by_retention(bench, 600, max_age=3600.0, max_count=100_000)
+    assert asyncio.run(read) < 20_000
+
+
+@pytest.mark.parametrize("lanes", [10, 600])
+def test_retention_by_age_reads_one_page_with_any_number_of_lanes(bench, lanes):
+    """The oldest job decides; it is read with the page of history that it is in."""
+    assert asyncio.run(read_by_retention(bench, lanes, max_age=3600.0)) < 2_500

@@ -64,12 +64,14 @@ class RefusedPermit(Permit):
 class TrialRetry:
     """A job whose trial call failed, and which is ready again at about `ready_at`.
 
-    `token` is that of the trial's lease: a job with a later one has run since.
+    `token` is that of the trial's lease: a job with a later one has run since. The call's answer
+    asked for no further call before `not_before`; 0 if it asked for nothing.
     """
 
     job_id: str
     token: int
     ready_at: float
+    not_before: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,8 @@ class DownstreamRecord:
     `closed_at` is when it last closed; `trips` counts how often it opened; `open_seconds` is how
     long it was open in total, until it last closed. `last_error` is the code of the last counted
     failure. `failed_rounds` counts how often trial calls have failed since it opened, and
-    `trial_retries` are the jobs that wait because of that: the store makes them ready when it
-    closes.
+    `trial_retries` are the jobs that wait because of that: when it closes, the store makes them
+    ready, each at its `not_before` at the earliest.
     """
 
     settings: DownstreamSettings
@@ -139,7 +141,7 @@ class DownstreamRecord:
         return self.settings.name
 
     def released_trials(self) -> tuple[TrialRetry, ...]:
-        """Return the jobs of failed trials that need not wait any longer: it is closed."""
+        """Return the jobs of failed trials that no longer wait for it to close: it is closed."""
         return self.trial_retries if self.circuit.state is CircuitState.CLOSED else ()
 
     def state_at(self, now: float) -> CircuitState:

@@ -35,7 +35,8 @@ def dump_record(record: DownstreamRecord) -> str:
             "well_at": None,  # no longer used, but the release before this one reads it
             "failed_rounds": record.failed_rounds,
             "trial_retries": [
-                [retry.job_id, retry.token, retry.ready_at] for retry in record.trial_retries
+                [retry.job_id, retry.token, retry.ready_at, retry.not_before]
+                for retry in record.trial_retries
             ],
         }
     )
@@ -155,7 +156,7 @@ def _load_nameless(
         # Not written by the release before this one.
         failed_rounds=data.get("failed_rounds", 0),
         trial_retries=tuple(
-            TrialRetry(job_id, token, ready_at)
-            for job_id, token, ready_at in data.get("trial_retries", ())
+            TrialRetry(job_id, token, ready_at, not_before)
+            for job_id, token, ready_at, not_before in data.get("trial_retries", ())
         ),
     )

@@ -40,6 +40,7 @@ from holdfast.jobs.store_port import Store, StoreError
 from holdfast.jobs.structs import Value
 from holdfast.jobs.worker.failure import Failure, refusal, summarize
 from holdfast.jobs.worker.late_declaration import LateDeclaration
+from holdfast.jobs.worker.retry_delay import asked_delay
 from holdfast.jobs.worker.run import Run
 from holdfast.jobs.worker.signals import interrupts_here, runs_now
 from holdfast.jobs.worker.threads import HandlerCall, HandlerThreads, end_copy
@@ -302,8 +303,10 @@ def _trial_retry(run: Run, conclusion: Conclusion, ended_at: float) -> TrialRetr
     claim, outcome = run.claim, conclusion.outcome
     if not isinstance(outcome, Retry) or not failed_trial(conclusion.verdict, claim):
         return None
-    ready_at = claim.started_at + (ended_at - run.started_at) + outcome.after
-    return TrialRetry(claim.job_id, claim.lease.token, ready_at)
+    ended = claim.started_at + (ended_at - run.started_at)
+    asked = 0.0 if conclusion.failure is None else asked_delay(conclusion.failure)
+    not_before = ended + asked if asked else 0.0
+    return TrialRetry(claim.job_id, claim.lease.token, ended + outcome.after, not_before)
 
 
 def _report(run: Run, conclusion: Conclusion, ended_at: float) -> Finished:

@@ -17,7 +17,13 @@ def retry_delay(failure: Failure, claim: Claim, kind: JobKind, rng: Random) -> f
     never shortened, not even by the backoff's cap: a waiting job occupies no slot. `RetryLater`
     from the handler replaces both.
     """
+    asked = asked_delay(failure)
     if failure.after is not None:
-        return min(failure.after, _LONGEST_WAIT)
-    delay = kind.policy.backoff.delay(claim.attempt, rng)
-    return min(max(delay, failure.diagnosis.retry_after or 0.0), _LONGEST_WAIT)
+        return asked
+    return max(min(kind.policy.backoff.delay(claim.attempt, rng), _LONGEST_WAIT), asked)
+
+
+def asked_delay(failure: Failure) -> float:
+    """Return the seconds that the downstream or the handler asked to wait; 0 if neither did."""
+    after = failure.diagnosis.retry_after if failure.after is None else failure.after
+    return min(after or 0.0, _LONGEST_WAIT)

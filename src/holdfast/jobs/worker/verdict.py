@@ -9,7 +9,7 @@
 
 A trial call that fails is an attempt like any other. Its job waits a little longer than the breaker
 stays open, so that the next trial is another job's; when the breaker closes earlier, the store
-makes the job ready (`CallReport.retry`).
+makes the job ready (`CallReport.retry`), or ready at the time that the call's answer asked for.
 
 A job whose next attempt could only start after its deadline fails now.
 """

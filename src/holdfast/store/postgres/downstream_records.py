@@ -44,7 +44,8 @@ async def save_all(
 ) -> list[DownstreamRecord]:
     """Store those of `records` whose versions are still the stored ones; return them as stored.
 
-    With a closed breaker the jobs that wait after failed trials become ready.
+    With a closed breaker the jobs that wait after failed trials become ready, or wait only as long
+    as the downstream asked for.
     """
     released = {record.name: record.released_trials() for record in records}
     remaining = [
@@ -55,8 +56,14 @@ async def save_all(
     written = {row[0] for row in await rows(connection, "downstream_write", **columns)}
     retries = [retry for name in sorted(written) for retry in released[name]]
     if retries:
-        ids, tokens = zip(*((retry.job_id, retry.token) for retry in retries), strict=True)
-        await rows(connection, "downstream_release_trials", ids=ids, tokens=tokens, now=now)
+        await rows(
+            connection,
+            "downstream_release_trials",
+            ids=[retry.job_id for retry in retries],
+            tokens=[retry.token for retry in retries],
+            not_before=[retry.not_before for retry in retries],
+            now=now,
+        )
     return [
         replace(record, version=record.version + 1)
         for record in remaining

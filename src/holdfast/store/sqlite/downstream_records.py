@@ -27,7 +27,8 @@ def load(tx: Transaction, name: str) -> DownstreamRecord | None:
 def save(tx: Transaction, record: DownstreamRecord) -> DownstreamRecord | None:
     """Store `record` where its version is still the stored one; return it as stored, else None.
 
-    With a closed breaker the jobs that wait after failed trials become ready.
+    With a closed breaker the jobs that wait after failed trials become ready, or wait only as long
+    as the downstream asked for.
     """
     released = record.released_trials()
     if released:
@@ -45,10 +46,12 @@ def save(tx: Transaction, record: DownstreamRecord) -> DownstreamRecord | None:
 def _release(tx: Transaction, trials: Sequence[TrialRetry]) -> None:
     if not trials:
         return
-    retries = as_json([(retry.job_id, retry.token) for retry in trials])
-    for seq, lane in tx.rows("downstream_release_trials", {"retries": retries, "now": tx.now}):
-        record_event(tx, seq, EventName.EXPEDITED)
-        tx.move_count(lane, "scheduled", "ready")
+    retries = as_json([(retry.job_id, retry.token, retry.not_before) for retry in trials])
+    moved = tx.rows("downstream_release_trials", {"retries": retries, "now": tx.now})
+    for seq, lane, ready in moved:
+        if ready:
+            record_event(tx, seq, EventName.EXPEDITED)
+            tx.move_count(lane, "scheduled", "ready")
 
 
 def keep(tx: Transaction, before: DownstreamRecord, after: DownstreamRecord) -> None:

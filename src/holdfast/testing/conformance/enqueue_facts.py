@@ -14,8 +14,11 @@ from holdfast.jobs.model import (
     JobStatus,
     NewJob,
 )
-from holdfast.jobs.store_port import Change
+from holdfast.jobs.store_port import Change, StoreError
 from holdfast.testing.conformance.world import BROKEN, World, fact, ids, refusal
+
+_SEVERAL_STATEMENTS = 10_001
+"""More jobs than a store creates by one statement."""
 
 
 def _pairs(answers: Iterable[Enqueued]) -> list[tuple[str, bool]]:
@@ -215,13 +218,35 @@ async def a_large_bulk_with_keys_is_answered_in_its_own_order(world: World) -> N
     assert (await world.lane()).ready == 4000
 
 
+class _UncheckedJob(NewJob, frozen=True):
+    """A job that only the store itself can refuse."""
+
+    def __post_init__(self) -> None:
+        """Accept everything."""
+
+
 @fact
 async def a_bulk_is_all_or_nothing(world: World) -> None:
-    with refusal("a job without attempts", "max_attempts"):
-        await world.store.enqueue(
-            [NewJob("a", "work"), NewJob("b", "work", max_attempts=0)], now=world.now
-        )
-    assert await world.store.get("a") is None
+    """The job that the store refuses is in the last of the statements that create the bulk."""
+    await world.add("before")
+    sound = [
+        NewJob(f"job-{number:05}", "work", dedup_key=f"{number:05}")
+        for number in range(_SEVERAL_STATEMENTS)
+    ]
+    keyless = [NewJob(job.id, "work") for job in sound]
+    unsound = _UncheckedJob("last", "other", max_attempts=0)
+    with_key = _UncheckedJob("last", "other", max_attempts=0, dedup_key="last")
+    bulks = ([*keyless, unsound], [*keyless, keyless[0], unsound], [*sound, with_key])
+    for bulk in bulks:
+        try:
+            await world.store.enqueue(bulk, now=world.now)
+        except StoreError:
+            continue
+        raise AssertionError("a job without attempts was accepted")
+    assert (await world.lane()).ready == 1
+    assert await world.store.get(sound[0].id) is None
+    assert ids(await world.claim()) == ["before"]
+    assert all(answer.created for answer in await world.store.enqueue(sound, now=world.now))
 
 
 @fact

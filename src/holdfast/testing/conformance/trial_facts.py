@@ -52,6 +52,23 @@ async def trials_go_round_the_waiting_jobs(world: World) -> None:
 
 
 @fact
+async def trials_keep_the_order_of_priorities(world: World) -> None:
+    """Jobs of a lower priority are tried while those of a higher one wait for their retries."""
+    await world.open_gateway(waiting=0)
+    for name, priority in (("low-0", 0), ("low-1", 0), ("high-0", 1), ("high-1", 1)):
+        await world.add(name, downstream="gateway", priority=priority)
+    for after, tried in ((0, "high"), (_OPEN_FOR * 1.25, "high"), (0, "low"), (600, "high")):
+        trials = await _trials(world)
+        assert sorted(ids(trials)) == [f"{tried}-0", f"{tried}-1"]
+        for claim in trials:
+            await world.finish(claim, Retry(after, BROKEN), Verdict.FAILURE)
+    # While it was not tried it kept its attempts.
+    assert (await world.job("low-0")).attempt_count == 1
+    await _close(world)
+    assert (await world.job("low-0")).status is JobStatus.COMPLETE
+
+
+@fact
 async def jobs_whose_trials_failed_go_on_when_the_breaker_closes(world: World) -> None:
     """They do not wait for their retry; also the one whose report came after the reopening."""
     await world.open_gateway(waiting=4)
@@ -76,6 +93,40 @@ async def a_job_whose_trial_fails_after_the_breaker_closed_goes_on_at_once(world
     await world.finish(slow, _LONG, Verdict.FAILURE)
     assert (await world.downstream()).circuit.state is CircuitState.CLOSED
     assert sorted(ids(await world.claim())) == ["job-0", "job-1"]
+
+
+@fact
+async def a_job_whose_trial_was_asked_to_wait_does_so_after_the_breaker_closed(
+    world: World,
+) -> None:
+    """It waits as long as it was asked to, which may be less than until its retry."""
+    await world.open_gateway(waiting=4)
+    brief, long = await _trials(world)
+    await world.finish(brief, _LONG, Verdict.FAILURE, asked=_OPEN_FOR)
+    await world.finish(long, _LONG, Verdict.FAILURE, asked=200)
+    until = world.now + 200
+    await _close(world)
+    assert ids(await world.claim()) == [brief.job_id]
+    lane = await world.lane()
+    assert (lane.scheduled, lane.ready) == (1, 0)
+    assert (await world.job(long.job_id)).ready_at == until
+    assert EventName.EXPEDITED not in await world.event_names(long.job_id)
+    world.pass_time(until - world.now - 1)
+    assert await world.claim() == ()
+    world.pass_time(1)
+    assert ids(await world.claim()) == [long.job_id]
+
+
+@fact
+async def a_job_whose_trial_was_asked_to_wait_until_its_retry_keeps_its_time(world: World) -> None:
+    await world.open_gateway(waiting=3)
+    first, second = await _trials(world)
+    await world.finish(first, Retry(600, BROKEN), Verdict.FAILURE, asked=600)
+    await world.finish(second, Retry(0, BROKEN), Verdict.FAILURE)
+    until = (await world.job(first.job_id)).ready_at
+    await _close(world)
+    assert (await world.job(first.job_id)).ready_at == until
+    assert await world.claim() == ()
 
 
 @fact

@@ -148,14 +148,28 @@ class World:
         return await self.store.heartbeats().extend(leases, seconds, now=self.now)
 
     async def finish(
-        self, claim: Claim, outcome: Outcome, verdict: Verdict | None = None, **details: Any
+        self,
+        claim: Claim,
+        outcome: Outcome,
+        verdict: Verdict | None = None,
+        *,
+        asked: float = 0.0,
+        **details: Any,
     ) -> TickResult:
-        """Report the outcome of one attempt and its verdict on the downstream."""
+        """Report the outcome of one attempt and its verdict on the downstream.
+
+        `asked` are the seconds that the downstream's answer asked to wait.
+        """
         report = None
         if verdict is not None and claim.permit is not None and claim.downstream is not None:
             retry = None
             if claim.admission is Admission.TRIAL and isinstance(outcome, Retry):
-                retry = TrialRetry(claim.job_id, claim.lease.token, self.now + outcome.after)
+                retry = TrialRetry(
+                    claim.job_id,
+                    claim.lease.token,
+                    self.now + outcome.after,
+                    self.now + asked if asked else 0.0,
+                )
             report = CallReport(claim.downstream, claim.permit, verdict, retry=retry)
         return await self.store.tick(
             claim.lease.worker_id,

@@ -135,16 +135,10 @@ document.addEventListener("htmx:sse:before:message", (event) => {
   showLive();
 });
 
-// A refresh that had to wait for its turn asks for what is shown by then.
-document.addEventListener("htmx:before:request", ({ detail: { ctx } }) => {
-  if (ctx.sourceElement === board() && ctx.sourceEvent?.type)
-    ctx.request.action = board().getAttribute("hx-get");
-});
-
 // Going back changes the rows alone; uploads go on beside them.
 document.addEventListener("htmx:before:history:restore", (event) => {
   event.preventDefault();
-  htmx.ajax("GET", event.detail.path, { target: "#board", swap: "outerMorph" });
+  htmx.ajax("GET", event.detail.path, { source: "main", target: "#board", swap: "outerMorph" });
 });
 
 let beat = 0;
@@ -158,6 +152,63 @@ function poll() {
   // The extension reconnects a stream that was open before, but not one that never was.
   if (!connected && !live._htmx?.sse && beat % 6 === 0) htmx.process(live, true);
 }
+
+// -- the user's actions come first ----------------------------------------------------------------
+
+// A live update and a user's request (a filter, a button, going back) have queues of their own, so
+// a click never waits for an update. The answer to an update is discarded if the user has acted
+// since it was asked for, or presses a button at the moment: what is under the pointer would move.
+// Such an update is owed, and asked for again afterwards.
+const isUpdate = (ctx) => ctx.sourceElement === board();
+const acting = new Set();
+let update = null;
+let pressed = false;
+let owed = false;
+
+function updateIfOwed() {
+  if (!owed || acting.size || pressed) return;
+  owed = false;
+  refresh();
+}
+
+document.addEventListener("htmx:before:request", (event) => {
+  const { ctx } = event.detail;
+  if (!isUpdate(ctx)) {
+    if (ctx.target !== board()) return;
+    acting.add(ctx);
+    owed ||= update !== null;
+    update = null;
+  } else if (acting.size) {
+    event.preventDefault();
+    owed = true;
+  } else {
+    update = ctx;
+    // An update that had to wait for its turn asks for what is shown by then.
+    ctx.request.action = board().getAttribute("hx-get");
+  }
+});
+
+document.addEventListener("htmx:before:swap", (event) => {
+  const { ctx } = event.detail;
+  if (!isUpdate(ctx) || (update === ctx && !pressed)) return;
+  event.preventDefault();
+  owed = true;
+});
+
+document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
+  if (update === ctx) update = null;
+  if (acting.delete(ctx)) updateIfOwed();
+});
+
+document.addEventListener("pointerdown", ({ button, isPrimary }) => {
+  pressed ||= button === 0 && isPrimary;
+});
+for (const [target, name] of [[document, "pointerup"], [document, "pointercancel"], [window, "blur"]])
+  target.addEventListener(name, () => {
+    pressed = false;
+    // The click comes after the release.
+    setTimeout(updateIfOwed);
+  });
 
 // -- what a swap leaves behind --------------------------------------------------------------------
 

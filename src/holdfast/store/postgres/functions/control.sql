@@ -87,30 +87,34 @@ BEGIN
 END
 $$;
 
--- Make the jobs of failed trials ready: their downstream's breaker has closed. Jobs that have run since
--- are left alone, and so are locked ones: jobs are locked before downstreams, so waiting for a job
--- here could deadlock.
+-- Make the jobs of failed trials ready: their downstream's breaker has closed. One that was asked to
+-- wait longer, until its p_not_before, does so. Jobs that have run since are left alone, and so are
+-- locked ones: jobs are locked before downstreams, so waiting for a job here could deadlock.
 CREATE OR REPLACE FUNCTION holdfast.release_trials(
-    p_ids text[], p_tokens bigint[], p_now double precision
+    p_ids text[], p_tokens bigint[], p_not_before double precision[], p_now double precision
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
     seqs bigint[] := ARRAY(SELECT holdfast.job_of(given.id) FROM unnest(p_ids) AS given (id));
-    waiting bigint;
+    waiting record;
 BEGIN
     FOR waiting IN
-        SELECT jobs.seq
-        FROM unnest(seqs, p_tokens) AS given (seq, token)
+        SELECT jobs.seq, given.not_before
+        FROM unnest(seqs, p_tokens, p_not_before) AS given (seq, token, not_before)
         JOIN holdfast.jobs ON jobs.seq = given.seq
         WHERE jobs.token = given.token
             AND jobs.status = 'queued'
             AND NOT jobs.ready
-            AND jobs.ready_at > t
+            AND jobs.ready_at > greatest(given.not_before, t)
         ORDER BY jobs.seq
         FOR UPDATE OF jobs SKIP LOCKED
     LOOP
-        PERFORM holdfast.make_ready(waiting, t);
+        IF waiting.not_before <= t THEN
+            PERFORM holdfast.make_ready(waiting.seq, t);
+        ELSE
+            UPDATE holdfast.jobs SET ready_at = waiting.not_before WHERE seq = waiting.seq;
+        END IF;
     END LOOP;
 END
 $$;

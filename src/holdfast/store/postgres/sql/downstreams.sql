@@ -41,7 +41,7 @@ VALUES (
 ON CONFLICT (name) DO NOTHING;
 
 -- name: downstream_release_trials
-SELECT holdfast.release_trials(:ids, :tokens, :now);
+SELECT holdfast.release_trials(:ids, :tokens, :not_before, :now);
 
 -- name: downstream_write
 UPDATE holdfast.downstreams SET

@@ -14,16 +14,18 @@ INSERT INTO holdfast_downstreams AS downstreams (name, version, state, generatio
 VALUES (:name, :version, :state, :generation, :open_until, :settings, :record)
 ON CONFLICT (name) DO NOTHING;
 
--- A row of :retries is [id, token].
+-- A row of :retries is [id, token, when it may be tried again at the earliest].
 -- name: downstream_release_trials
-UPDATE holdfast_jobs AS jobs SET ready = 1, ready_at = :now
+UPDATE holdfast_jobs AS jobs SET
+    ready = given.value ->> 2 <= :now,
+    ready_at = max(given.value ->> 2, :now)
 FROM json_each(:retries) AS given
 WHERE jobs.id = given.value ->> 0
     AND jobs.token = given.value ->> 1
     AND jobs.status = 'queued'
     AND jobs.ready = 0
-    AND jobs.ready_at > :now
-RETURNING seq, lane;
+    AND jobs.ready_at > max(given.value ->> 2, :now)
+RETURNING seq, lane, ready;
 
 -- name: downstream_write
 UPDATE holdfast_downstreams AS downstreams SET
