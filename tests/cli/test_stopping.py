@@ -3,10 +3,12 @@
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 
 import pytest
 from tests.support.postgres import obtain
@@ -21,7 +23,9 @@ SHUTDOWN = 1.5
 
 MODULE = """
     import asyncio
+    import logging
     import signal
+    import sqlite3
     import threading
     import time
     from pathlib import Path
@@ -56,6 +60,19 @@ MODULE = """
         time.sleep(600)
 
     @app.job()
+    async def wait_in_c(ctx: JobContext, marker: str) -> None:
+        Path(marker).touch()
+        # Inside SQLite no signal interrupts it, so no signal handler of Python's runs.
+        sqlite3.connect("locked.db", timeout=120).execute("BEGIN IMMEDIATE")
+
+    @app.job()
+    async def block_log(ctx: JobContext, marker: str) -> None:
+        # As where the log goes into a pipe that is full because its reader hangs.
+        logging.getLogger().handlers[0].acquire()
+        Path(marker).touch()
+        time.sleep(600)
+
+    @app.job()
     async def leave_thread(ctx: JobContext, marker: str) -> None:
         threading.Thread(target=time.sleep, args=(600,)).start()
         Path(marker).touch()
@@ -82,6 +99,7 @@ class Running:
         self.process = None
 
     def start(self):
+        self.close()
         command = [sys.executable, "-m", "holdfast", "worker", "stubborn_jobs:app"]
         self.process = subprocess.Popen(
             [*command, "--database", self.database],
@@ -132,6 +150,7 @@ def running(tmp_path, monkeypatch):
         ("leave_executor", HANDLERS_LEFT, JobStatus.QUEUED),
         ("leave_thread", HANDLERS_LEFT, JobStatus.COMPLETE),
         ("block_loop", JOBS_LEFT, JobStatus.PROCESSING),
+        ("block_log", JOBS_LEFT, JobStatus.PROCESSING),
     ],
 )
 def test_a_worker_ends_in_time_even_if_handlers_do_not_stop(running, tmp_path, job, code, status):
@@ -148,6 +167,26 @@ def test_a_worker_ends_in_time_even_if_handlers_do_not_stop(running, tmp_path, j
             assert (ended, (await engine.get(handle.id)).status) == (code, status)
             # A busy machine needs a moment more.
             assert seconds < SHUTDOWN + GRACE + 5
+
+    asyncio.run(go())
+
+
+def test_a_worker_inside_a_c_call_ends_in_time_and_its_job_runs_elsewhere(running, tmp_path):
+    marker = tmp_path / "started"
+
+    async def go():
+        async with Engine(running.database, apps=[load_reference("stubborn_jobs:app")]) as engine:
+            handle = await engine.enqueue("stubborn.wait_in_c", str(marker))
+            with closing(sqlite3.connect("locked.db")) as locked:
+                locked.execute("BEGIN EXCLUSIVE")
+                running.start()
+                await running.until_started(marker)
+                ended, seconds = await asyncio.to_thread(running.end)
+            assert ended == JOBS_LEFT
+            assert seconds < SHUTDOWN + GRACE + 5
+            running.start()
+            await engine.result(handle, timeout=SOON)
+            assert (await engine.get(handle.id)).attempt_count == 2
 
     asyncio.run(go())
 

@@ -2,7 +2,8 @@
 
 Python cannot end a thread, nor a task that swallows its cancellation, and an interpreter waits for
 both when it exits. So a process that was asked to stop and has not ended when its time is over is
-ended without them.
+ended without them. Only C code that keeps the global interpreter lock prevents that: no thread of
+Python runs meanwhile.
 """
 
 import asyncio
@@ -28,12 +29,15 @@ JOBS_LEFT = 4
 dead, at the latest when their leases have expired."""
 GRACE = 5.0
 """Seconds after the shutdown limit in which the last reports are written and the store closed."""
+_LAST_LINE = 0.5
+"""Seconds, the last of the time, in which the last line of the log must be written."""
 
 
 class ForcedExit:
     """End the process `seconds` after `begin`, unless it has ended by then.
 
-    A thread waits from the start: nothing can be started safely in a signal handler.
+    A thread waits from the start: nothing can be started safely in a signal handler, and the main
+    thread may be blocked when the signal arrives.
 
     Attributes:
         code: the exit code; `JOBS_LEFT` until all jobs were reported or released.
@@ -57,14 +61,14 @@ class ForcedExit:
             self._messages.put(False)
 
     def begin(self) -> None:
-        """Start the clock. Call it from a signal handler; a second call changes nothing."""
+        """Start the clock; only the first call counts. Call it from any thread."""
         self._asked = True
         self._messages.put(True)
 
     def _wait(self) -> None:
         if not self._messages.get():
             return
-        SYSTEM_CLOCK.sleep(self._seconds)
+        SYSTEM_CLOCK.sleep(max(0.0, self._seconds - _LAST_LINE))
         _end_now(self.code)
 
 
@@ -90,6 +94,16 @@ def run_worker(main: Coroutine[Any, Any, Worker | None], exits: ForcedExit) -> i
 
 
 def _end_now(code: int) -> NoReturn:
+    try:
+        # In a thread: a handler that is stuck while it writes to a full pipe holds the lock.
+        last = threading.Thread(target=_write_last_line, args=(code,), daemon=True)
+        last.start()
+        last.join(_LAST_LINE)
+    finally:
+        os._exit(code)
+
+
+def _write_last_line(code: int) -> None:
     if code == HANDLERS_LEFT:
         _log.error("ending while code of handlers still runs; their jobs were released")
     else:
@@ -98,4 +112,3 @@ def _end_now(code: int) -> NoReturn:
     with contextlib.suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
-    os._exit(code)

@@ -3,8 +3,10 @@
 import asyncio
 import os
 import signal
+import threading
 
 import pytest
+from tests.support.waiting import until
 
 from holdfast.jobs.worker.signals import interrupts_here, runs_now, stop_on_signals
 
@@ -19,6 +21,38 @@ def test_a_signal_calls_stop_and_the_old_handler_is_restored(number):
             async with asyncio.timeout(10):
                 await stopped.wait()
         assert signal.getsignal(number) is before
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("when", ["before", "inside"])
+def test_each_signal_reaches_the_event_loop_once_beside_other_handlers(when):
+    async def go():
+        loop = asyncio.get_running_loop()
+        stops, others, noticed = [], [], []
+        if when == "before":
+            loop.add_signal_handler(signal.SIGUSR1, others.append, 1)
+        with stop_on_signals(lambda: stops.append(1), lambda: noticed.append(1)):
+            if when == "inside":  # it takes the wakeup descriptor
+                loop.add_signal_handler(signal.SIGUSR1, others.append, 1)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+                os.kill(os.getpid(), number)
+            await until(lambda: len(stops) >= 2 and others and noticed)
+        loop.remove_signal_handler(signal.SIGUSR1)
+        assert (len(stops), len(others)) == (2, 1)
+
+    asyncio.run(go())
+
+
+def test_a_thread_learns_of_a_signal_and_ends_with_the_block():
+    async def go():
+        before, noticed = signal.getsignal(signal.SIGTERM), set()
+        with stop_on_signals(lambda: None, lambda: noticed.add(threading.current_thread().name)):
+            os.kill(os.getpid(), signal.SIGTERM)
+            await until(lambda: "holdfast-signals" in noticed)
+        assert "holdfast-signals" not in {each.name for each in threading.enumerate()}
+        assert signal.set_wakeup_fd(-1) == -1
+        assert signal.getsignal(signal.SIGTERM) is before
 
     asyncio.run(go())
 
