@@ -24,6 +24,7 @@ SHUTDOWN = 1.5
 MODULE = """
     import asyncio
     import logging
+    import multiprocessing
     import signal
     import sqlite3
     import threading
@@ -71,6 +72,14 @@ MODULE = """
         logging.getLogger().handlers[0].acquire()
         Path(marker).touch()
         time.sleep(600)
+
+    @app.job()
+    def terminate_child(ctx: JobContext, marker: str) -> int:
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(120,))
+        child.start()
+        child.terminate()
+        child.join()
+        return child.exitcode
 
     @app.job()
     async def leave_thread(ctx: JobContext, marker: str) -> None:
@@ -187,6 +196,22 @@ def test_a_worker_inside_a_c_call_ends_in_time_and_its_job_runs_elsewhere(runnin
             running.start()
             await engine.result(handle, timeout=SOON)
             assert (await engine.get(handle.id)).attempt_count == 2
+
+    asyncio.run(go())
+
+
+def test_a_signal_to_a_forked_child_ends_the_child_and_not_the_worker(running, tmp_path):
+    marker = tmp_path / "started"
+
+    async def go():
+        async with Engine(running.database, apps=[load_reference("stubborn_jobs:app")]) as engine:
+            running.start()
+            handle = await engine.enqueue("stubborn.terminate_child", "")
+            assert await engine.result(handle, timeout=SOON) == -signal.SIGTERM
+            await engine.enqueue("stubborn.obey", str(marker))
+            await running.until_started(marker)
+            ended, _ = await asyncio.to_thread(running.end)
+            assert ended == 0
 
     asyncio.run(go())
 

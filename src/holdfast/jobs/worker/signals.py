@@ -1,6 +1,7 @@
 """Stop a worker by SIGTERM and SIGINT, and recognise interrupts from outside a handler."""
 
 import asyncio
+import functools
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from contextlib import contextmanager, nullcontext, suppress
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 _blocks: list[Callable[[], None]] = []
+_at_fork = threading.local()
 
 
 def interrupts_here() -> bool:
@@ -37,6 +39,7 @@ def stop_on_signals(
     restored afterwards. `on_signal` is called in a thread, at once even while a handler blocks the
     event loop or the main thread is inside a C call; once or more often for each signal.
     """
+    _prepare_forks()
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in STOPPING}
     for number in STOPPING:
@@ -88,3 +91,31 @@ def _pass_on(arriving: socket.socket, to_loop: int, on_signal: Callable[[], None
             on_signal()
         with suppress(OSError):  # full: the loop is about to wake up anyway
             os.write(to_loop, numbers)
+
+
+# A forked process inherits the handlers and the wakeup descriptor: a signal sent to it would not
+# end it, and would stop the worker. Signals wait until the new process has Python's own handlers.
+
+
+@functools.cache
+def _prepare_forks() -> None:
+    os.register_at_fork(
+        before=_block_signals, after_in_parent=_unblock_signals, after_in_child=_reset_signals
+    )
+
+
+def _block_signals() -> None:
+    _at_fork.mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+
+
+def _unblock_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _at_fork.mask)
+
+
+def _reset_signals() -> None:
+    if _blocks:
+        _blocks.clear()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    _unblock_signals()
