@@ -14,9 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.apps.conversion.gateway_process import environment
+from tests.support.postgres import obtain
 
 from holdfast import Engine
 from holdfast.bootstrap import load_reference
+from holdfast.store.postgres.store import PostgresStore
 
 SOON = 60.0
 MODULE = """
@@ -92,12 +94,18 @@ class Running:
         self._reader.start()
 
     def __enter__(self):
-        self.url = self.wait_for("Holdfast is at ").split()[-1]
-        self.client = httpx.Client(base_url=self.url, timeout=SOON, trust_env=False)
+        self.until_served()
         return self
 
     def __exit__(self, *_):
         self.client.close()
+        self.close()
+
+    def until_served(self):
+        self.url = self.wait_for("Holdfast is at ").split()[-1]
+        self.client = httpx.Client(base_url=self.url, timeout=SOON, trust_env=False)
+
+    def close(self):
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -115,6 +123,12 @@ class Running:
             if line.startswith(beginning):
                 return line
         raise AssertionError(f"{beginning!r} was not said:\n" + "\n".join(self.output))
+
+    def until_logged(self, piece):
+        while (line := self._lines.get(timeout=SOON)) is not None:
+            if piece in line:
+                return line
+        raise AssertionError(f"{piece!r} was not logged:\n" + "\n".join(self.output))
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
@@ -227,6 +241,80 @@ def test_a_request_that_is_cut_off_at_the_end_leaves_no_traceback(folder):
         code, said = server.ended()
         assert code == 0
         assert "Traceback" not in said
+
+
+# -- a store that does not answer at the start -----------------------------------------------------
+
+
+@pytest.fixture
+def database():
+    server = obtain(fsync=False)
+    asyncio.run(PostgresStore(server.url()).migrate())
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def waiting(folder, database):
+    """A server that was started while its database was down."""
+    database.stop()
+    server = Running(HOLDFAST_DATABASE_URL=database.url())
+    line = server.until_logged("the store does not answer, waiting for it")
+    assert "cannot be reached" in line
+    yield server
+    server.close()
+
+
+def test_a_server_started_while_its_store_is_down_waits_for_it(waiting, database):
+    database.start()
+
+    waiting.until_logged("the store answers again")
+    with waiting as server:
+        end = time.monotonic() + SOON
+        while server.client.get("/readyz").status_code != 200:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        server.interrupt()
+        code, said = server.ended()
+    assert code == 0
+    assert "Traceback" not in said
+
+
+def test_a_server_that_waits_for_its_store_ends_when_it_is_asked_to(waiting):
+    waiting.interrupt()
+
+    code, said = waiting.ended()
+    assert code == 0
+    assert "Traceback" not in said
+    assert "Holdfast is at" not in said
+
+
+@pytest.mark.parametrize("name", ["serve", "worker"])
+def test_a_start_ends_when_it_is_asked_to_while_the_stores_host_is_silent(folder, name):
+    with socket.create_server(("127.0.0.1", 0)) as host:
+        host.settimeout(SOON)
+        url = f"postgresql://someone:secret@127.0.0.1:{host.getsockname()[1]}/jobs"
+        # Less than the 10 s after which a connection that gets no answer is given up.
+        started = command(name, "letters_served:served", "--database", url, WORKER_SHUTDOWN_MS="1")
+        with subprocess.Popen(**started, stderr=subprocess.PIPE) as process:
+            connection, _ = host.accept()
+            with connection:
+                process.send_signal(signal.SIGTERM)
+                said = process.communicate(timeout=SOON)[1]
+    assert (process.returncode, said) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["serve", "worker"])
+def test_a_wrong_password_or_database_is_one_line_at_once(folder, database, name):
+    good = database.url()
+    account, _, rest = good.rpartition("@")
+    for url in (f"{account}wrong@{rest}", database.url("no_such_database")):
+        started = command(name, "letters_served:served", "--database", url)
+        done = subprocess.run(**started, capture_output=True, check=False, timeout=SOON)
+
+        [line] = done.stderr.splitlines()
+        assert done.returncode == 1
+        assert "check the account, its password and rights, and the name of the database" in line
 
 
 # -- the data directory ----------------------------------------------------------------------------

@@ -4,28 +4,24 @@ import asyncio
 import logging
 import os
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Union
 
 from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_workable
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
+from holdfast.cli.store_wait import opened
 from holdfast.cli.worker_setup import database_address, rare_collections, worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.store_outage import Outage
-from holdfast.jobs.store_port import StoreUnavailable
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.signals import stop_on_signals
 from holdfast.jobs.worker.worker import Worker
-from holdfast.resilience.backoff import Exponential
 from holdfast.settings import Environment, Settings
 
 if TYPE_CHECKING:
     from holdfast.http import ServedApp
-
-_BACKOFF = Exponential(base=0.25, multiplier=2, cap=5.0, jitter=0.0)
 
 
 def migrate(database: str | None = None, *, check: bool = False, sql: bool = False) -> int:
@@ -87,30 +83,10 @@ async def _work(
 
     async with AsyncExitStack() as stack:
         stack.enter_context(stop_on_signals(stop, exits.begin))
-        if await _opened(engine, stack, worker.worker_id, stopped):
+        if await opened(engine, stack, worker.worker_id, stopped):
             async with _sidecars(found):
                 await worker.run(until_idle=until_idle)
     return worker
-
-
-async def _opened(
-    engine: bootstrap.Engine, stack: AsyncExitStack, worker_id: str, stopped: asyncio.Event
-) -> bool:
-    """Open `engine`; wait for a store that does not answer. False where the worker was stopped."""
-    outage, failures = Outage(worker_id, SYSTEM_CLOCK, ()), 0
-    while not stopped.is_set():
-        try:
-            await stack.enter_async_context(engine)
-        except StoreUnavailable as error:
-            outage.lost("start", error)
-            failures += 1
-        else:
-            outage.back("start")
-            return True
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_BACKOFF.nominal(failures)):
-                await stopped.wait()
-    return False
 
 
 def _sidecars(apps: Sequence[Union[App, "ServedApp"]]) -> AbstractAsyncContextManager[Any]:

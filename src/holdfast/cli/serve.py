@@ -17,6 +17,7 @@ from holdfast.cli.app_discovery import find_apps
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
 from holdfast.cli.http_server import Server, uvicorn_server
 from holdfast.cli.sidecars import Sidecars
+from holdfast.cli.store_wait import opened
 from holdfast.cli.worker_setup import database_address, prepare_data_dir, worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.http import HttpSettings, ServedApp, ServerState, create_app
@@ -41,7 +42,8 @@ def serve(
 ) -> int:
     """Serve `apps`, or all that are installed, until SIGTERM or Ctrl-C.
 
-    `settings` come before those of the environment.
+    `settings` come before those of the environment. A store that does not answer is waited for;
+    requests that arrive meanwhile are answered after that.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -84,10 +86,11 @@ class _Service:
         url = database_address(self._settings)
         sidecars = Sidecars([each for app in self._apps for each in app.sidecars()], SYSTEM_CLOCK)
         with stop_on_signals(self._asked_to_stop, self._exits.begin):
-            async with (
-                bootstrap.Engine(url, apps=[app.app for app in self._apps]) as engine,
-                sidecars,
-            ):
+            async with contextlib.AsyncExitStack() as stack:
+                engine = bootstrap.Engine(url, apps=[app.app for app in self._apps])
+                if not await opened(engine, stack, "holdfast serve", self._stop):
+                    return None
+                await stack.enter_async_context(sidecars)
                 if self._stop.is_set():
                     return None
                 http = replace(self._http_settings(), ready=(sidecars.missing, self._idle))
