@@ -65,6 +65,22 @@ class Unreachable:
         return await self._store.progress(*args, **kwargs)
 
 
+class Silent(Unreachable):
+    """A store that does not answer the next `silent` ticks that report something."""
+
+    def __init__(self, store, silent):
+        super().__init__(store)
+        self.silent = silent
+        self.asked = asyncio.Event()
+
+    async def tick(self, worker_id, finished=(), claim=None, **kwargs):
+        if finished and self.silent:
+            self.silent -= 1
+            self.asked.set()
+            await asyncio.Event().wait()
+        return await self._store.tick(worker_id, finished, claim, **kwargs)
+
+
 def test_it_runs_async_and_blocking_handlers_and_keeps_what_they_return(tmp_path):
     app = App("a")
     main = threading.get_ident()
@@ -806,6 +822,86 @@ def test_it_stops_reporting_when_its_shutdown_time_is_over(tmp_path, caplog):
 
     asyncio.run(go())
     assert "could not be reported" in caplog.text
+
+
+def test_a_store_that_does_not_answer_a_report_holds_up_a_stop_no_longer_than_its_limit(tmp_path):
+    app = App("a")
+    let_go, reasons = asyncio.Event(), []
+
+    @app.job()
+    async def work(ctx):
+        if ctx.attempt == 1:
+            await let_go.wait()
+
+    @app.job()
+    async def long(ctx):
+        if ctx.attempt == 1:
+            try:
+                await asyncio.sleep(600)
+            finally:
+                reasons.append(ctx.cancel_reason)
+
+    async def go():
+        options = replace(QUICK, lease_seconds=1.0, extend_every=0.3, maintenance=None)
+        async with rig(tmp_path, app) as it:
+            plain, it.store = it.store, Silent(it.store, 1000)
+            worker = it.another(replace(options, shutdown_seconds=1.0, cleanup_seconds=0.5))
+            await it.enqueue(work, "w")
+            await it.enqueue(long, "l")
+            task = asyncio.create_task(worker.run())
+            await it.told.wait(JobClaimed, count=2)
+            worker.stop()
+            let_go.set()
+            await it.store.asked.wait()
+            async with asyncio.timeout(SOON):
+                await task
+            assert reasons == ["shutdown"]
+            assert it.told.of(WorkerStopped)[0].unreported == 2
+            assert [await it.status("w"), await it.status("l")] == ["processing", "processing"]
+
+            # Nothing is lost: the leases expire.
+            it.store = plain
+            async with it.running(it.another(QUICK)):
+                await it.until("w", "complete")
+                await it.until("l", "complete")
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("stops", [1, 2])
+def test_a_report_that_was_not_answered_is_sent_again_at_the_end_of_a_stop(tmp_path, stops, caplog):
+    app = App("a")
+    let_go = asyncio.Event()
+
+    @app.job()
+    async def work(ctx):
+        await let_go.wait()
+
+    @app.job()
+    async def long(ctx):
+        await asyncio.sleep(600)
+
+    async def go():
+        async with rig(tmp_path, app) as it:
+            it.store = Silent(it.store, 1)
+            limit = 0.5 if stops == 1 else 600
+            worker = it.another(replace(QUICK, shutdown_seconds=limit))
+            await it.enqueue(work, "w")
+            await it.enqueue(long, "l")
+            task = asyncio.create_task(worker.run())
+            await it.told.wait(JobClaimed, count=2)
+            worker.stop()
+            let_go.set()
+            await it.store.asked.wait()
+            if stops == 2:
+                worker.stop()
+            async with asyncio.timeout(SOON):
+                await task
+            assert it.told.of(WorkerStopped)[0].unreported == 0
+            assert [await it.status("w"), await it.status("l")] == ["complete", "queued"]
+
+    asyncio.run(go())
+    assert "was refused" not in caplog.text
 
 
 def test_a_report_that_the_store_cannot_take_does_not_block_the_others(tmp_path):

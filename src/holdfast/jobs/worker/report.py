@@ -1,5 +1,6 @@
 """Send reports and claims to the store in one tick, and notify listeners of the results."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -67,6 +68,9 @@ class Reporter:
         finished = [run.report for run in runs if run.report is not None]
         try:
             result = await self._store.tick(self._worker_id, finished, request)
+        except asyncio.CancelledError:
+            _mark_resent(runs)
+            raise
         except Exception as error:
             if isinstance(error, StoreError):
                 _mark_resent(runs)
@@ -78,7 +82,7 @@ class Reporter:
             try:
                 taken, answers = await self._report_singly(runs)
                 result = await self._store.tick(self._worker_id, (), request)
-            except StoreError:
+            except (StoreError, asyncio.CancelledError):
                 _mark_resent(runs)
                 raise
             result, runs = _together(answers, result), taken

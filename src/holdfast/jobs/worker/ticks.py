@@ -90,7 +90,7 @@ class Ticks:
                 return self._sent.pop(place)
         return None
 
-    async def settle(self, seconds: float | None = None) -> None:
+    async def settle(self, seconds: float) -> None:
         """Wait until all are answered, at most `seconds`.
 
         Cancelling the caller does not cancel the ticks: jobs they claim must still be released.

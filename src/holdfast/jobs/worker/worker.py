@@ -322,20 +322,22 @@ class Worker:
     async def _drain(self) -> None:
         """Finish or release running jobs within the limit, and report them all."""
         await self._drain_runs()
+        self._cancel_ticks()
         if self._lost_claims.due:
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(_LAST_REPORTS):
                     await self._lost_claims.release()
 
     async def _drain_runs(self) -> None:
+        limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds
+        now = self._clock.monotonic()
+        cut_at, end_at = now + max(limit - cleanup, limit / 2), now + limit
         await self._ticks.settle(_LAST_REPORTS)
         self._cancel_ticks()
         self._take_answers()
         self._claimed.start(len(self._claimed), stopping=True)
-        runs, now = self._slots, self._clock.monotonic()
-        limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds
-        cut_at, end_at = now + max(limit - cleanup, limit / 2), now + limit
-        while runs.busy:
+        runs, end_at, ended = self._slots, max(end_at, self._clock.monotonic()), False
+        while runs.busy or self._ticks:
             now = self._clock.monotonic()
             if self._stops >= 2:
                 cut_at = end_at = min(now, end_at)
@@ -343,30 +345,27 @@ class Worker:
                 runs.stop_all(CancelReason.SHUTDOWN)
                 # Handlers that stop at once need not be abandoned.
                 await asyncio.wait({run.task for run in runs.running if run.task}, timeout=0.05)
-            if now >= end_at:
+            if now >= end_at and not ended:
+                ended = True
+                self._cancel_ticks()  # what was not answered is sent again, for the last time
                 runs.abandon_all()
-            if runs.done:
-                if not await self._report():
-                    if now >= end_at + _LAST_REPORTS:
-                        return
-                    await self._clock.sleep_async(0.1)
-            elif now >= end_at:
+            if now >= end_at + _LAST_REPORTS:
                 return
-            else:
-                await self._wake.wait_and_clear((end_at if now >= cut_at else cut_at) - now)
+            if runs.done and not self._ticks:
+                if self._backoff.failures:
+                    await self._clock.sleep_async(0.1)
+                await self._send(0)
+            elif ended and not self._ticks:
+                return
+            soonest = min(at for at in (cut_at, end_at, end_at + _LAST_REPORTS) if at > now)
+            await self._wake.wait_and_clear(soonest - now)
+            self._take_answers()
 
     def _cancel_ticks(self) -> None:
         for tick in self._ticks.cancel():
             self._slots.unreported(tick.runs)
             if tick.asked:
                 self._lost_claims.suspect()
-
-    async def _report(self) -> bool:
-        """Report finished runs; False where the store could not be reached."""
-        await self._send(0)
-        await self._ticks.settle()
-        self._take_answers()
-        return not self._backoff.failures
 
     async def _close(self, maintenance: asyncio.Task[None] | None) -> None:
         if maintenance is not None:
