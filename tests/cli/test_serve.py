@@ -1,7 +1,9 @@
 """`holdfast serve` with an app of a few lines; tests/apps serves a real one."""
 
 import asyncio
+import os
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -11,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+import apsw
 import httpx
 import pytest
 from tests.apps.conversion.gateway_process import environment
@@ -18,6 +21,8 @@ from tests.support.postgres import obtain
 
 from holdfast import Engine
 from holdfast.bootstrap import load_reference
+from holdfast.cli.serve import CannotListen, kept_secret, listening
+from holdfast.settings import BadSetting
 from holdfast.store.postgres.store import PostgresStore
 
 SOON = 60.0
@@ -82,11 +87,11 @@ def command(*words, **settings):
 class Running:
     """A running server; `output` are its lines so far."""
 
-    def __init__(self, **settings):
+    def __init__(self, *options, **settings):
         self.output = []
         self._lines = queue.Queue()
         self.process = subprocess.Popen(
-            **command("serve", "letters_served:served", **settings),
+            **command("serve", "letters_served:served", *options, **settings),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
@@ -315,6 +320,71 @@ def test_a_wrong_password_or_database_is_one_line_at_once(folder, database, name
         [line] = done.stderr.splitlines()
         assert done.returncode == 1
         assert "check the account, its password and rights, and the name of the database" in line
+
+
+# -- its parts -------------------------------------------------------------------------------------
+
+
+def test_a_server_without_a_worker_is_ready(folder):
+    with Running("--no-worker") as server:
+        assert server.client.get("/readyz").status_code == 200
+        server.interrupt()
+        assert server.ended()[0] == 0
+
+
+def test_a_worker_that_fails_ends_the_server_with_its_error(folder):
+    with Running() as server:
+        server.start_waiting()
+
+        # The schema goes away below the worker: not an outage, nothing to wait for.
+        connection = apsw.Connection("data/holdfast.db")
+        connection.execute("DROP TABLE holdfast_jobs")
+        connection.close()
+
+        code, said = server.ended()
+        assert code == 1
+        assert "no such table" in said
+
+
+def test_an_address_that_is_not_of_this_machine_cannot_be_listened_on():
+    with (
+        pytest.raises(CannotListen, match=re.escape("cannot listen on 192.0.2.1:80: ")),
+        listening("192.0.2.1", 80),
+    ):
+        pass
+
+
+def test_a_secret_is_made_once_and_only_its_owner_may_read_it(tmp_path):
+    path = tmp_path / "secret.key"
+
+    made = kept_secret(path)
+
+    assert len(made) >= 32
+    assert kept_secret(path) == made
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["secret.key"]
+
+
+def test_a_secret_that_another_start_makes_meanwhile_is_used_by_both(tmp_path, monkeypatch):
+    path, link = tmp_path / "secret.key", os.link
+
+    def link_too_late(source, target):
+        path.write_text("made by the other start")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", link_too_late)
+
+    assert kept_secret(path) == "made by the other start"
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("short.key", "holds no secret; delete it"), ("missing/secret.key", "cannot be kept there")],
+)
+def test_a_secret_that_cannot_be_used_is_a_bad_setting(tmp_path, name, line):
+    (tmp_path / "short.key").write_text("short")
+    with pytest.raises(BadSetting, match=line):
+        kept_secret(tmp_path / name)
 
 
 # -- the data directory ----------------------------------------------------------------------------
