@@ -34,7 +34,7 @@ MODULE = """
     from fastapi import APIRouter, Request
 
     from holdfast import App, JobContext
-    from holdfast.http import ServedApp
+    from holdfast.http import ServedApp, Sidecar
 
     app = App("letters")
 
@@ -44,6 +44,11 @@ MODULE = """
         await asyncio.sleep(600)
 
     class Letters(ServedApp):
+        def sidecars(self):
+            if "SLOW" in os.environ:
+                return [Sidecar("slow one", "letters_slow")]
+            return []
+
         def routes(self, state):
             router = APIRouter()
 
@@ -64,11 +69,20 @@ MODULE = """
 
     served = Letters(app)
 """
+SLOW = """
+    import os
+    import time
+    from pathlib import Path
+
+    Path("slow").write_text(str(os.getpid()))
+    time.sleep(600)
+"""
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "letters_served.py").write_text(textwrap.dedent(MODULE))
+    (tmp_path / "letters_slow.py").write_text(textwrap.dedent(SLOW))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     yield tmp_path
@@ -320,6 +334,20 @@ def test_a_wrong_password_or_database_is_one_line_at_once(folder, database, name
         [line] = done.stderr.splitlines()
         assert done.returncode == 1
         assert "check the account, its password and rights, and the name of the database" in line
+
+
+@pytest.mark.parametrize("name", ["serve", "worker"])
+def test_a_start_ends_when_it_is_asked_to_while_a_sidecar_is_not_ready(folder, name):
+    started = command(name, "letters_served:served", SLOW="1", WORKER_SHUTDOWN_MS="1")
+    with subprocess.Popen(**started, stderr=subprocess.PIPE) as process:
+        until_there("slow")
+
+        process.send_signal(signal.SIGTERM)
+
+        said = process.communicate(timeout=SOON)[1]
+    assert (process.returncode, said) == (0, "")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(Path("slow").read_text()), 0)
 
 
 # -- its parts -------------------------------------------------------------------------------------

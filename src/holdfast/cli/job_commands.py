@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_workable
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
-from holdfast.cli.store_wait import opened
+from holdfast.cli.startup import entered, opened
 from holdfast.cli.worker_setup import database_address, rare_collections, worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.declare.app import App
@@ -83,9 +83,10 @@ async def _work(
 
     async with AsyncExitStack() as stack:
         stack.enter_context(stop_on_signals(stop, exits.begin))
-        if await opened(engine, stack, worker.worker_id, stopped):
-            async with _sidecars(found):
-                await worker.run(until_idle=until_idle)
+        if await opened(engine, stack, worker.worker_id, stopped) and await entered(
+            _sidecars(found), stack, stopped
+        ):
+            await worker.run(until_idle=until_idle)
     return worker
 
 

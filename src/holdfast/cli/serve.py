@@ -17,7 +17,7 @@ from holdfast.cli.app_discovery import find_apps
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
 from holdfast.cli.http_server import Server, uvicorn_server
 from holdfast.cli.sidecars import Sidecars
-from holdfast.cli.store_wait import opened
+from holdfast.cli.startup import entered, opened
 from holdfast.cli.worker_setup import database_address, prepare_data_dir, worker_options
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.http import HttpSettings, ServedApp, ServerState, create_app
@@ -90,8 +90,7 @@ class _Service:
                 engine = bootstrap.Engine(url, apps=[app.app for app in self._apps])
                 if not await opened(engine, stack, "holdfast serve", self._stop):
                     return None
-                await stack.enter_async_context(sidecars)
-                if self._stop.is_set():
+                if not await entered(sidecars, stack, self._stop) or self._stop.is_set():
                     return None
                 http = replace(self._http_settings(), ready=(sidecars.missing, self._idle))
                 app = create_app(engine, self._apps, http)

@@ -32,8 +32,12 @@ class Sidecars:
         """Start them, and wait until each is ready, for a while."""
         for run in self._runs:
             run.start()
-        for run in self._runs:
-            await run.wait_until_ready()
+        try:
+            for run in self._runs:
+                await run.wait_until_ready()
+        except asyncio.CancelledError:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

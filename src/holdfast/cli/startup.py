@@ -1,7 +1,8 @@
-"""Open an engine whose store may not answer yet."""
+"""Start what a command needs, unless it is asked to stop meanwhile."""
 
 import asyncio
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from typing import Any
 
 from holdfast import bootstrap
 from holdfast.clock import SYSTEM_CLOCK
@@ -28,7 +29,7 @@ async def opened(
     outage, failures = Outage(name, SYSTEM_CLOCK, ()), 0
     while not stopped.is_set():
         try:
-            if await _opened_unless(stopped, engine, stack):
+            if await entered(engine, stack, stopped):
                 outage.back("start")
                 return True
         except StoreUnavailable as error:
@@ -40,19 +41,23 @@ async def opened(
     return False
 
 
-async def _opened_unless(
-    stopped: asyncio.Event, engine: bootstrap.Engine, stack: AsyncExitStack
+async def entered(
+    context: AbstractAsyncContextManager[Any], stack: AsyncExitStack, stopped: asyncio.Event
 ) -> bool:
-    """Try once. A host that is silent may take long, so `stopped` ends the attempt."""
-    opening = asyncio.create_task(stack.enter_async_context(engine))
+    """Enter `context` until `stack` is closed; it is cancelled when `stopped` is set meanwhile.
+
+    Returns:
+        False where it was cancelled.
+    """
+    entering = asyncio.create_task(stack.enter_async_context(context))
     stopping = asyncio.create_task(stopped.wait())
     try:
-        await asyncio.wait((opening, stopping), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((entering, stopping), return_when=asyncio.FIRST_COMPLETED)
     finally:
         stopping.cancel()
-        opening.cancel()  # changes nothing where it has ended
-        await asyncio.wait((opening,))
-    if opening.cancelled():
+        entering.cancel()  # changes nothing where it has ended
+        await asyncio.wait((entering,))
+    if entering.cancelled():
         return False
-    opening.result()
+    entering.result()
     return True

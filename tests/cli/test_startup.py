@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 from tests.support.waiting import SOON
 
-from holdfast.cli.store_wait import opened
+from holdfast.cli.startup import opened
 from holdfast.jobs.store_port import StoreUnavailable, StoreUnusable
 
 
