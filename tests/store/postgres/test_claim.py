@@ -251,6 +251,30 @@ def test_ready_jobs_past_their_deadline_do_not_hide_the_others(play):
     play(scenario)
 
 
+def test_running_jobs_are_counted_once_where_a_downstream_is_in_two_queues(bench):
+    """The first queue's jobs are locked, so the claim goes on with the second queue."""
+
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.declare_downstreams([DownstreamSettings("d", concurrency=2)])
+            for queue in ("one", "two"):
+                await store.enqueue(jobs(2, prefix=queue, queue=queue, downstream="d"))
+            request = ClaimRequest(1, ("one", "two"), {"work": None})
+            assert len((await store.tick("w", claim=request)).claims) == 1
+            other = await asyncpg.connect(bench.url)
+            async with other.transaction():
+                # All but one job, which the claim comes to last.
+                await other.execute(
+                    "SELECT FROM holdfast.jobs WHERE ready AND id <> 'one-00001' FOR UPDATE"
+                )
+                (claim,) = (await store.tick("w", claim=request)).claims
+            await other.close()
+            assert claim.job_id == "one-00001"
+            assert (await store.tick("w", claim=request)).claims == ()
+
+    asyncio.run(scenario())
+
+
 KINDS = [f"kind-{n}" for n in range(5)]
 
 

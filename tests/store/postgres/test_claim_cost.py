@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -11,7 +12,7 @@ from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.downstreams.record import DownstreamSettings
 from holdfast.jobs.model import Completed, Finished, NewJob
 from holdfast.jobs.store_port import ClaimRequest
-from holdfast.resilience.policy import BreakerPolicy
+from holdfast.resilience.policy import BreakerPolicy, RateLimit
 from holdfast.store.postgres.connection import Database
 from holdfast.store.postgres.lanes import Lanes
 from holdfast.store.postgres.store import PostgresStore
@@ -157,3 +158,28 @@ def test_a_claim_does_not_read_dead_rows_kept_by_an_open_transaction(bench):
 
     few, many = asyncio.run(scenario())
     assert many < 1.5 * few
+
+
+@pytest.mark.parametrize("settings", [{"concurrency": 1}, {"rate": RateLimit(per_minute=1)}])
+def test_a_claim_past_hundreds_of_full_downstreams_takes_few_statements(play, settings):
+    statements = []
+
+    async def scenario(store):
+        names = [f"host:{n}" for n in range(300)]
+        await store.declare_downstreams([DownstreamSettings(name, **settings) for name in names])
+        await store.enqueue(
+            [job for name in names for job in jobs(2, prefix=name, downstream=name)]
+        )
+        request = replace(REQUEST, limit=300)
+        assert len((await store.tick("w", claim=request)).claims) == 300
+        await store.enqueue(jobs(1, prefix="last", downstream="last"))
+        await store.declare_downstreams([DownstreamSettings("last", **settings)])
+        async with store._database.connection() as connection:
+            connection.add_query_logger(statements.append)
+        for claimed in (["last-00000"], []):
+            statements.clear()
+            claims = (await store.tick("w", claim=replace(REQUEST, limit=1))).claims
+            assert [claim.job_id for claim in claims] == claimed
+            assert 0 < len(statements) < 60
+
+    play(scenario, connections=1)

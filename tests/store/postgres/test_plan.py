@@ -41,7 +41,8 @@ def test_a_claim_takes_from_each_owner_what_the_rule_says(play):
             memory = store._ticker.memory
             request = ClaimRequest(limit, (queue,), {"work": None})
             # It is asked for the turns of lanes that it knows.
-            await memory.learn(request, [], scanned=([number + 1], 0.0), idle=())
+            names = {number + 1: (queue, "", "work")}
+            memory.learn(request, [], names=names, scanned=([number + 1], 0.0), idle=())
             if turn is not None:
                 memory._turns[queue, ""] = turn
             claims = (await store.tick("w", claim=request)).claims

@@ -1,7 +1,8 @@
 """Claims from lanes where a limit, or a breaker that is not closed, must be checked first.
 
-Several statements in one transaction. Each step looks at no more lanes than there are jobs still to
-be claimed, as `holdfast.claim` does in the database where nothing must be checked.
+Several statements in one transaction. The first step looks at no more lanes than there are jobs to
+be claimed, as `holdfast.claim` does in the database where nothing must be checked. Where these are
+full, each further step looks at several times as many.
 """
 
 import math
@@ -19,8 +20,11 @@ from holdfast.store.postgres.claim_memory import ClaimMemory
 from holdfast.store.postgres.columns import PAGE, TIMEOUT_COLUMNS
 from holdfast.store.postgres.connection import Connection, Row, rows
 from holdfast.store.postgres.downstream_records import Reports
+from holdfast.store.postgres.lanes import Lane
 from holdfast.store.postgres.limits import Limits
 
+_WINDOW_GROWTH = 4
+"""How many times as many lanes each step looks at: many full downstreams take few statements."""
 _LOCKED_CHECK = 1.0
 """Seconds after which to try lanes again whose downstreams another claim had locked."""
 
@@ -49,8 +53,8 @@ def _admitted(generation: int | None) -> Admitted:
     return _WITHOUT_BREAKER if generation is None else (Admission.CALL, Permit(generation))
 
 
-class _Lane(NamedTuple):
-    """A row of `claim_lanes` or `claim_lane_states`."""
+class _LaneState(NamedTuple):
+    """A row of `claim_lanes` or `claim_remembered_lanes`."""
 
     id: int
     queue: str
@@ -61,14 +65,14 @@ class _Lane(NamedTuple):
     needs_check: bool
 
 
-_Family = list[_Lane]
+_Family = list[_LaneState]
 """The lanes of one queue and downstream."""
 
 
 class _Share(NamedTuple):
     """How many jobs the family of a lane may give, and the generation of their permits."""
 
-    lane: _Lane
+    lane: _LaneState
     family: int
     most: int
     generation: int | None
@@ -87,7 +91,7 @@ class _Strand(NamedTuple):
 class CheckedClaim:
     """One claim inside a transaction; `request` is None where there are only reports to judge.
 
-    `scanned` and `idle` are what `ClaimMemory.learn` takes.
+    `lanes` (as `names`), `scanned` and `idle` are what `ClaimMemory.learn` takes.
     """
 
     connection: Connection
@@ -101,6 +105,7 @@ class CheckedClaim:
     moved: list[DownstreamRecord] = field(default_factory=list)
     wake_at: float | None = None
     needs_check: bool = False
+    lanes: dict[int, Lane] = field(default_factory=dict)
     scanned: tuple[Sequence[int], float] | None = None
     idle: list[int] = field(default_factory=list)
 
@@ -122,13 +127,14 @@ class CheckedClaim:
 
     async def _claim(self, limits: Limits, reports: Reports, request: ClaimRequest) -> None:
         """Claim from the lanes that are known to wait; then, once, from all that wait."""
-        remaining, judged = request.limit, False
+        remaining, size, judged = request.limit, request.limit, False
         known, scans = self.memory.window(request)
-        families = await self._states(known) if remaining > 0 and not scans else []
+        families = await self._remembered(known, request) if remaining > 0 and not scans else []
         while remaining > 0:
             if not families and self.scanned is None:
                 families = await self._scan(request, self.memory.served(request))
-            window, families = self._split(families, remaining, reports if not judged else {})
+            window, families = self._split(families, size, reports if not judged else {})
+            size *= _WINDOW_GROWTH
             names = {lane.downstream for family in window for lane in family if lane.needs_check}
             if judged:
                 await limits.lock_more(names)
@@ -143,15 +149,24 @@ class CheckedClaim:
         if not judged:
             await limits.judge(reports, ())
 
-    async def _states(self, known: Sequence[Sequence[int]]) -> list[_Family]:
-        """Return the families with these ids, in their order."""
+    async def _remembered(
+        self, known: Sequence[Sequence[int]], request: ClaimRequest
+    ) -> list[_Family]:
+        """Return those of the families with these ids that have ready jobs, in their order."""
         ids = [lane for family in known for lane in family]
         if not ids:
             return []
-        found = await rows(self.connection, "claim_lane_states", lanes=ids, now=self.now)
-        by_id = {row[0]: _Lane(*row) for row in found}
-        present = [[by_id[lane] for lane in family if lane in by_id] for family in known]
-        return [family for family in present if family]
+        found = await rows(
+            self.connection,
+            "claim_remembered_lanes",
+            lanes=ids,
+            queues=request.queues,
+            kinds=list(request.kinds),
+            now=self.now,
+        )
+        lanes = [_LaneState(*row) for row in found]
+        self.idle += set(ids).difference(lane.id for lane in lanes)
+        return self._families(lanes)
 
     async def _scan(self, request: ClaimRequest, served: int) -> list[_Family]:
         """Return all families with ready jobs, beginning after the lane `served`."""
@@ -163,13 +178,19 @@ class CheckedClaim:
             kinds=list(request.kinds),
             now=self.now,
         )
-        lanes = [_Lane(*row) for row in found]
+        lanes = [_LaneState(*row) for row in found]
         seconds = self.clock.monotonic() - begin
         self.scanned = [lane.id for lane in lanes if lane.held_until is None], seconds
+        families = self._families(lanes)
+        return sorted(families, key=lambda family: (family[0].id <= served, family[0].id))
+
+    def _families(self, lanes: Iterable[_LaneState]) -> list[_Family]:
+        """Group `lanes` into families, and note their names."""
         families: defaultdict[tuple[str, str], _Family] = defaultdict(list)
         for lane in lanes:
             families[lane.queue, lane.downstream].append(lane)
-        return sorted(families.values(), key=lambda family: (family[0].id <= served, family[0].id))
+            self.lanes[lane.id] = lane.queue, lane.downstream, lane.kind
+        return list(families.values())
 
     def _split(
         self, families: list[_Family], most: int, reports: Reports
@@ -188,7 +209,7 @@ class CheckedClaim:
                 self._wake(family[0].held_until)
         return window, []
 
-    def _is_open(self, limits: Limits, lane: _Lane) -> bool:
+    def _is_open(self, limits: Limits, lane: _LaneState) -> bool:
         """Say whether jobs of `lane` may be claimed as far as its breaker is concerned."""
         record = limits.record(lane.downstream)
         if record is None:
@@ -206,21 +227,17 @@ class CheckedClaim:
         """Claim up to `limit` jobs: equal shares, the rest from families with more jobs."""
         lanes = {lane.id: lane for family in window for lane in family}
         await self._read_limits(limits, lanes.values(), request)
-        expired = await rows(
-            self.connection,
-            "claim_time_out",
-            lanes=list(lanes),
-            timeout=TIMEOUT_COLUMNS,
-            now=self.now,
-        )
-        self.timed_out += [row["id"] for row in expired]
+        window = [family for family in window if _has_room(limits, family)]
+        await self._time_out([lane.id for family in window for lane in family])
         idle, remaining, skips = set(lanes), limit, 0
-        while remaining > 0:
+        while remaining > 0 and window:
             most = min(remaining, PAGE)
-            shares = _shares(limits, window, most)
+            asked, others = window[:most], window[most:]
+            shares = _shares(limits, asked, most)
             strands = await self._plan(limits, shares, skips)
             if not strands:
-                break
+                window, skips = others, 0
+                continue
             line = await self._take(strands, shares, request)
             if line["seqs"] is None:
                 skips += 1  # locked by other claims: take what stands behind those jobs
@@ -229,13 +246,24 @@ class CheckedClaim:
             remaining -= len(line["seqs"])
             idle.difference_update(line["lanes"])
             gave = set(line["lanes"])
-            asked = [family for family in window[:most] if any(lane.id in gave for lane in family)]
-            window = asked + window[most:]
+            asked = [family for family in asked if any(lane.id in gave for lane in family)]
+            window, skips = others + asked, 0 if others else skips
         self.idle += idle
         return limit - remaining
 
+    async def _time_out(self, lanes: list[int]) -> None:
+        if lanes:
+            expired = await rows(
+                self.connection,
+                "claim_time_out",
+                lanes=lanes,
+                timeout=TIMEOUT_COLUMNS,
+                now=self.now,
+            )
+            self.timed_out += [row["id"] for row in expired]
+
     async def _read_limits(
-        self, limits: Limits, lanes: Iterable[_Lane], request: ClaimRequest
+        self, limits: Limits, lanes: Iterable[_LaneState], request: ClaimRequest
     ) -> None:
         names = {lane.downstream for lane in lanes if limits.record(lane.downstream)}
         limited = any(request.kinds[lane.kind] is not None for lane in lanes)
@@ -304,7 +332,7 @@ class CheckedClaim:
         )
         return line
 
-    async def _start(self, line: Row, lanes: dict[int, _Lane], limits: Limits) -> None:
+    async def _start(self, line: Row, lanes: dict[int, _LaneState], limits: Limits) -> None:
         """Give each job its permit: from each downstream exactly as many as jobs were taken."""
         for kind, taken in Counter(lanes[lane].kind for lane in line["lanes"]).items():
             limits.use_kind(kind, taken)
@@ -330,12 +358,18 @@ class CheckedClaim:
             await rows(self.connection, "claim_trials", seqs=seqs, trials=numbers)
 
 
+def _has_room(limits: Limits, family: _Family) -> bool:
+    """Say whether at least one job of `family` may start."""
+    room, _ = limits.room(family[0].downstream, 1)
+    return room > 0 and any(limits.kind_room(lane.kind) != 0 for lane in family)
+
+
 def _shares(limits: Limits, window: Sequence[_Family], limit: int) -> list[_Share]:
     """Return what each lane may give at most: its family's equal share, within the limits."""
-    share = max(1, limit // max(1, len(window)))
+    share = max(1, limit // len(window))
     rooms: dict[str, tuple[int, int | None]] = {}
     shares = []
-    for number, family in enumerate(window[:limit], start=1):
+    for number, family in enumerate(window, start=1):
         name = family[0].downstream
         room, generation = rooms.get(name) or limits.room(name, limit)
         most = min(share, room)

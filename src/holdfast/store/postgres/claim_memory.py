@@ -159,31 +159,33 @@ class ClaimMemory:
         names, turns = self._lanes.known, self._turns
         return [turns.get(names[lane][:2]) if lane in names else None for lane in lanes]
 
-    async def learn(
+    def learn(
         self,
         request: ClaimRequest,
         claimed: Sequence[Row],
         *,
+        names: dict[int, Lane],
         scanned: tuple[Sequence[int], float] | None,
         idle: Sequence[int],
-    ) -> dict[int, Lane]:
-        """Take in what a claim found, and return the lanes of its jobs.
+    ) -> None:
+        """Take in what a claim found.
 
         Args:
             claimed: lines with claimed jobs.
+            names: the lanes of these jobs, and those that were found by looking through all.
             scanned: all lanes that wait, and how many seconds it took to look for them; None where
                 the claim did not.
             idle: lanes that gave nothing.
         """
         waiting = self._of(request)
         served = {lane for line in claimed for lane in line["lanes"]}
-        names = await self._lanes.by_id({*served, *(scanned[0] if scanned else ())})
+        self._lanes.remember(names)
         if served:
             # The last one in the round that began after the lane served before.
             waiting.served = max(served, key=lambda lane: (lane <= waiting.served, lane))
             self._note_turns(claimed, names)
         if scanned:
-            families = {names[lane][:2] for lane in scanned[0] if lane in names}
+            families = {names[lane][:2] for lane in scanned[0]}
             kinds = tuple(request.kinds)
             waiting.replace((self._family(*each, kinds) for each in families), waiting.served)
             waiting.scan_at = self._monotonic() + _SCAN_SHARE * scanned[1]
@@ -191,7 +193,6 @@ class ClaimMemory:
             waiting.remove(idle)
         if sum(len(line["seqs"]) for line in claimed) < request.limit:
             waiting.scan_at = 0.0
-        return names
 
     def _family(self, queue: str, downstream: str, kinds: Iterable[str]) -> Family:
         """Return all known lanes of a family, also those that had no ready jobs.

@@ -1,8 +1,15 @@
-"""A cache of lanes. One may have been deleted meanwhile: enqueueing checks that in the database."""
+"""A cache of lanes. It may be outdated: a lane may have been deleted, or have another id now.
+
+Enqueueing therefore checks in the database what it takes from here, and a claim takes the lanes of
+its jobs from the database's answer.
+"""
 
 from collections.abc import Iterable
 
 from holdfast.store.postgres.connection import Database
+
+_MOST = 50_000
+"""Lanes that are remembered; one more, and all are forgotten first."""
 
 Lane = tuple[str, str, str]
 """Queue, downstream and kind of a row of `lanes`; the downstream is "" where there is none."""
@@ -20,7 +27,9 @@ class Lanes:
 
     async def ids(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
         """Return the ids of `lanes`; new ones are committed at once, in no caller's transaction."""
-        missing = sorted(lane for lane in set(lanes) if lane not in self.known_ids)
+        wanted = set(lanes)
+        ids = {lane: self.known_ids[lane] for lane in wanted if lane in self.known_ids}
+        missing = sorted(wanted - ids.keys())
         if missing:
             columns = [list(column) for column in zip(*missing, strict=True)]
             given = {"queues": columns[0], "downstreams": columns[1], "kinds": columns[2]}
@@ -28,29 +37,25 @@ class Lanes:
             if len(found) < len(missing):
                 await self._database.write("lanes_create", **given)
                 found = await self._database.rows("lanes_find", **given)
-            self._remember(found)
-        return self.known_ids
+            read = {number: (queue, downstream, kind) for number, queue, downstream, kind in found}
+            self.remember(read)
+            ids |= {lane: number for number, lane in read.items()}
+        return ids
 
-    async def by_id(self, ids: Iterable[int]) -> dict[int, Lane]:
-        """Return the lanes with these `ids`, as far as they still exist."""
-        wanted = set(ids)
-        # A copy: they may be forgotten while this waits for the database.
-        lanes = {lane: self.known[lane] for lane in wanted if lane in self.known}
-        missing = wanted - lanes.keys()
-        if missing:
-            found = await self._database.rows("lanes_by_id", ids=list(missing))
-            self._remember(found)
-            lanes |= {
-                number: (queue, downstream, kind) for number, queue, downstream, kind in found
-            }
-        return lanes
+    def remember(self, lanes: dict[int, Lane]) -> None:
+        """Take in lanes by id, just read from the database."""
+        new = {number: lane for number, lane in lanes.items() if self.known.get(number) != lane}
+        if len(self.known) + len(new) > _MOST:
+            self.forget()
+        for number, lane in list(new.items())[:_MOST]:
+            if lane in self.known_ids:
+                del self.known[self.known_ids.pop(lane)]
+            if number in self.known:
+                del self.known_ids[self.known.pop(number)]
+            self.known[number] = lane
+            self.known_ids[lane] = number
 
     def forget(self) -> None:
         """Forget them all: the database may be another one now."""
         self.known_ids.clear()
         self.known.clear()
-
-    def _remember(self, rows: Iterable[tuple[int, str, str, str]]) -> None:
-        for number, queue, downstream, kind in rows:
-            self.known_ids[queue, downstream, kind] = number
-            self.known[number] = (queue, downstream, kind)

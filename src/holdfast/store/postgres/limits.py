@@ -36,6 +36,7 @@ class Limits:
         self._before: dict[str, DownstreamRecord] = {}
         self._records: dict[str, DownstreamRecord] = {}
         self._running: Counter[str] = Counter()
+        self._counted: set[str] = set()
         self._spent: defaultdict[str, list[RateSpent]] = defaultdict(list)
         self._new_spent: Counter[tuple[str, float, int]] = Counter()
         self._trials: defaultdict[str, dict[int, float]] = defaultdict(dict)
@@ -68,7 +69,10 @@ class Limits:
             self._records |= found
 
     async def count(self, names: Collection[str], kinds: Mapping[str, int]) -> None:
-        """Read what the limits of these downstreams and kinds (with their limits) are judged by."""
+        """Read what the limits of these downstreams and kinds (with their limits) are judged by.
+
+        Each is read once: what this transaction starts from then on is counted in memory.
+        """
         if kinds and not self._kinds_locked:
             self._kinds_locked = True
             await rows(self._connection, "claim_lock_kinds", kinds=sorted(kinds))
@@ -76,6 +80,8 @@ class Limits:
             # A limit that was lowered may be below the number of running jobs.
             rooms = {kind: max(0, kinds[kind] - n) for kind, n in running}
             self._kinds = {**kinds, **rooms}
+        names = set(names) - self._counted
+        self._counted |= names
         if not names:
             return
         found = await rows(self._connection, "claim_running", downstreams=list(names))

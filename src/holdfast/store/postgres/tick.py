@@ -49,6 +49,7 @@ class TickWork:
     wake_at: float | None = None
     outdated: bool = False
     needs_check: bool = False
+    lanes: dict[int, Lane] = field(default_factory=dict)
     scanned: tuple[Sequence[int], float] | None = None
     idle: Sequence[int] = ()
     claim_lost: bool = False
@@ -76,6 +77,9 @@ class TickWork:
                 case "check":
                     self.needs_check = True
                 case "lanes":
+                    names = zip(line["queues"], line["downstreams"], line["kinds"], strict=True)
+                    self.lanes |= zip(line["lanes"], names, strict=True)
+                case "scanned":
                     self.scanned = line["lanes"] or (), line["at"]
                 case "idle":
                     self.idle = line["lanes"]
@@ -118,7 +122,7 @@ class Ticker:
         forget = self._seqs.pop
         for item in finished:
             forget(item.lease.job_id, None)
-        return await self._result(worker_id, request, work)
+        return self._result(worker_id, request, work)
 
     async def _tick_at_once(
         self,
@@ -228,7 +232,8 @@ class Ticker:
             work.wake_at = moment
             work.claim_lost = True
             return
-        work.started, work.scanned, work.idle = later.started, later.scanned, later.idle
+        work.started, work.lanes = later.started, later.lanes
+        work.scanned, work.idle = later.scanned, later.idle
         work.timed_out += later.timed_out
         work.moved += later.moved
         work.wake_at = later.wake_at
@@ -249,18 +254,18 @@ class Ticker:
         work.moved += claim.moved
         work.wake_at = claim.wake_at
         work.needs_check = claim.needs_check
-        work.scanned, work.idle = claim.scanned, claim.idle
+        work.lanes, work.scanned, work.idle = claim.lanes, claim.scanned, claim.idle
 
-    async def _result(
-        self, worker_id: str, request: ClaimRequest | None, work: TickWork
-    ) -> TickResult:
+    def _result(self, worker_id: str, request: ClaimRequest | None, work: TickWork) -> TickResult:
         claims: list[Claim] = []
         if request is not None:
             lines = [started.line for started in work.started]
-            lanes = await self.memory.learn(request, lines, scanned=work.scanned, idle=work.idle)
+            self.memory.learn(
+                request, lines, names=work.lanes, scanned=work.scanned, idle=work.idle
+            )
             expires_at = work.now + request.lease_seconds
             for started, line in zip(work.started, lines, strict=True):
-                claims += _claims(started, lanes, worker_id, work.now, expires_at)
+                claims += _claims(started, work.lanes, worker_id, work.now, expires_at)
                 if len(self._seqs) > _SEQS_KEPT:  # of workers that never reported
                     self._seqs.clear()
                 self._seqs.update(zip(line["ids"], line["seqs"], strict=True))
@@ -282,7 +287,7 @@ def _claims(
 ) -> list[Claim]:
     (
         _, _, _, _, _, ids, tokens, lane_ids, attempts, max_attempts, created_ats, deadlines, _,
-        owners, metas, arguments, _, _,
+        owners, metas, arguments, _, _, _, _, _,
     ) = started.line  # fmt: skip
     columns = zip(
         ids, tokens, lane_ids, arguments, attempts, max_attempts, owners or _NOTHING, created_ats,

@@ -181,7 +181,7 @@ BEGIN
             SELECT * INTO lanes, families, cools_at FROM holdfast.scan_lanes(p_request, t);
             wake_at := least(wake_at, cools_at);
             line := NULL;
-            line.what := 'lanes';
+            line.what := 'scanned';
             line.lanes := lanes;
             line.at := extract(epoch FROM clock_timestamp() - began);
             RETURN NEXT line;
@@ -198,23 +198,17 @@ BEGIN
             least(wake_at, min(state.held_until) FILTER (WHERE state.held_until < 'infinity'))
         INTO free, free_families, generations, needs_check, wake_at
         FROM unnest(lanes, families) AS given (lane, family)
-        CROSS JOIN LATERAL holdfast.lane_states(ARRAY[given.lane], t) AS state
-        WHERE given.family > looked_at AND given.family <= looked_at + remaining
-            -- A family is given with all its lanes. From the back, see holdfast.ready_lane_ids.
-            AND (
-                SELECT true
-                FROM holdfast.jobs
-                WHERE jobs.ready AND jobs.lane = given.lane
-                ORDER BY
-                    jobs.priority, coalesce(jobs.owner, '') COLLATE "C" DESC, jobs.ready_at DESC,
-                    jobs.seq DESC
-                LIMIT 1
-            );
+        CROSS JOIN LATERAL holdfast.remembered_lanes(
+            ARRAY[given.lane], p_request.queues, p_request.kinds, t
+        ) AS state
+        WHERE given.family > looked_at AND given.family <= looked_at + remaining;
         EXIT WHEN needs_check;
         looked_at := looked_at + remaining;
         IF free IS NOT NULL THEN
             RETURN QUERY
-            SELECT late.*, NULL::smallint[], NULL::double precision[]
+            SELECT
+                late.*,
+                NULL::smallint[], NULL::double precision[], NULL::text[], NULL::text[], NULL::text[]
             FROM holdfast.time_out_ready(free, p_timeout, t) AS late;
             FOR line IN
                 SELECT * FROM holdfast.claim_from(
@@ -223,7 +217,7 @@ BEGIN
             LOOP
                 RETURN NEXT line;
                 remaining := remaining - cardinality(line.seqs);
-                served := served || line.lanes;
+                served := served || ARRAY(SELECT DISTINCT unnest(line.lanes));
             END LOOP;
         END IF;
         EXIT WHEN remaining <= 0;
@@ -240,7 +234,12 @@ BEGIN
         line.at := wake_at;
         RETURN NEXT line;
     END IF;
+    line := holdfast.lane_names(CASE WHEN scanned THEN served || lanes ELSE served END);
+    IF line.lanes IS NOT NULL THEN
+        RETURN NEXT line;
+    END IF;
     IF NOT scanned AND cardinality(lanes) > 1 THEN
+        line := NULL;
         line.what := 'idle';
         SELECT array_agg(given.lane) INTO line.lanes
         FROM unnest(lanes, families) AS given (lane, family)

@@ -64,3 +64,43 @@ LANGUAGE sql STABLE AS $$
     FROM holdfast.lane_states(ARRAY(SELECT holdfast.ready_lane_ids()), t) AS states
     WHERE states.queue = ANY (p_queues) AND states.kind = ANY (p_kinds)
 $$;
+
+-- The same, of lanes that a worker remembers: an id may belong to another lane by now. `number` is the
+-- place in `p_lanes`.
+CREATE OR REPLACE FUNCTION holdfast.remembered_lanes(
+    p_lanes integer[], p_queues text[], p_kinds text[], t double precision
+) RETURNS TABLE (
+    lane integer, queue text, downstream text, kind text, generation bigint,
+    held_until double precision, needs_check boolean, number bigint
+)
+LANGUAGE sql STABLE AS $$
+    SELECT states.*
+    FROM holdfast.lane_states(p_lanes, t) WITH ORDINALITY AS states
+    WHERE states.queue = ANY (p_queues)
+        AND states.kind = ANY (p_kinds)
+        -- From the back, see holdfast.ready_lane_ids.
+        AND (
+            SELECT true
+            FROM holdfast.jobs
+            WHERE jobs.ready AND jobs.lane = states.lane
+            ORDER BY
+                jobs.priority, coalesce(jobs.owner, '') COLLATE "C" DESC, jobs.ready_at DESC,
+                jobs.seq DESC
+            LIMIT 1
+        )
+$$;
+
+-- The line of a tick's answer that names some lanes.
+CREATE OR REPLACE FUNCTION holdfast.lane_names(p_lanes integer[]) RETURNS holdfast.tick_answer
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    line holdfast.tick_answer;
+BEGIN
+    line.what := 'lanes';
+    SELECT array_agg(id), array_agg(queue), array_agg(downstream), array_agg(kind)
+    INTO line.lanes, line.queues, line.downstreams, line.kinds
+    FROM holdfast.lanes
+    WHERE id = ANY (p_lanes);
+    RETURN line;
+END
+$$;

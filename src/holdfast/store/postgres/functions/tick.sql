@@ -40,7 +40,9 @@ BEGIN
         done := holdfast.complete(p_reports, t);
         IF cardinality(done) < cardinality(p_reports.seqs) THEN
             RETURN QUERY
-            SELECT others.*, NULL::smallint[], NULL::double precision[]
+            SELECT
+                others.*,
+                NULL::smallint[], NULL::double precision[], NULL::text[], NULL::text[], NULL::text[]
             FROM holdfast.finish_others(p_reports, done, p_timeout, t) AS others;
         END IF;
     END IF;
@@ -73,5 +75,5 @@ LANGUAGE sql AS $$
         )::holdfast.claim_request,
         p_timeout, p_now
     )
-    WHERE what NOT IN ('lanes', 'idle')
+    WHERE what NOT IN ('scanned', 'idle', 'lanes')
 $$;

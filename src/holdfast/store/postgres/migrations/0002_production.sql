@@ -86,10 +86,11 @@ CREATE TYPE holdfast.claim_request AS (
     seqs       bigint[]
 );
 
--- One line of a tick's answer: holdfast.tick_line, and of the claimed jobs also priority and time. Two
+-- One line of a tick's answer: holdfast.tick_line, and of the claimed jobs also priority and time. Three
 -- more values of `what`:
---   lanes      all lanes with ready jobs that are not held; it took `at` seconds to find them
+--   scanned    all lanes with ready jobs that are not held; it took `at` seconds to find them
 --   idle       lanes of the request that had no ready jobs, or were held
+--   lanes      queue, downstream and kind of each lane that other lines name, `idle` excepted
 CREATE TYPE holdfast.tick_answer AS (
     what         text,
     number       bigint,
@@ -108,7 +109,10 @@ CREATE TYPE holdfast.tick_answer AS (
     metas        text[],
     arguments    text[],
     priorities   smallint[],
-    ready_ats    double precision[]
+    ready_ats    double precision[],
+    queues       text[],
+    downstreams  text[],
+    kinds        text[]
 );
 
 -- Jobs of one lane, priority and owner ('' for none), which are taken in the order of their times: at

@@ -8,9 +8,10 @@ SELECT lane, queue, downstream, kind, generation, held_until, needs_check
 FROM holdfast.ready_lanes(:queues, :kinds, :now)
 ORDER BY lane;
 
--- name: claim_lane_states
+-- name: claim_remembered_lanes
 SELECT lane, queue, downstream, kind, generation, held_until, needs_check
-FROM holdfast.lane_states(:lanes, :now);
+FROM holdfast.remembered_lanes(:lanes, :queues, :kinds, :now)
+ORDER BY number;
 
 -- Kinds with a limit, each locked until the transaction ends, in the order given.
 -- name: claim_lock_kinds

@@ -41,11 +41,6 @@ FROM unnest(
 ORDER BY queue, downstream, kind
 ON CONFLICT DO NOTHING;
 
--- name: lanes_by_id
-SELECT id, queue, downstream, kind
-FROM holdfast.lanes
-WHERE id = ANY (CAST(:ids AS integer[]));
-
 -- name: notify
 SELECT pg_notify('holdfast', :payload);
 
