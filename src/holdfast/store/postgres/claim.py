@@ -127,14 +127,15 @@ class CheckedClaim:
 
     async def _claim(self, limits: Limits, reports: Reports, request: ClaimRequest) -> None:
         """Claim from the lanes that are known to wait; then, once, from all that wait."""
-        remaining, size, judged = request.limit, request.limit, False
+        remaining, growth, judged = request.limit, 1, False
         known, scans = self.memory.window(request)
         families = await self._remembered(known, request) if remaining > 0 and not scans else []
         while remaining > 0:
             if not families and self.scanned is None:
                 families = await self._scan(request, self.memory.served(request))
-            window, families = self._split(families, size, reports if not judged else {})
-            size *= _WINDOW_GROWTH
+            reported = {} if judged else reports
+            window, families = self._split(families, remaining * growth, reported)
+            growth *= _WINDOW_GROWTH
             names = {lane.downstream for family in window for lane in family if lane.needs_check}
             if judged:
                 await limits.lock_more(names)
@@ -164,9 +165,9 @@ class CheckedClaim:
             kinds=list(request.kinds),
             now=self.now,
         )
-        lanes = [_LaneState(*row) for row in found]
-        self.idle += set(ids).difference(lane.id for lane in lanes)
-        return self._families(lanes)
+        ready = {row[0]: _LaneState(*row) for row in found}
+        self.idle += [lane for lane in ids if lane not in ready]
+        return self._families(ready[lane] for lane in ids if lane in ready)
 
     async def _scan(self, request: ClaimRequest, served: int) -> list[_Family]:
         """Return all families with ready jobs, beginning after the lane `served`."""

@@ -65,17 +65,16 @@ LANGUAGE sql STABLE AS $$
     WHERE states.queue = ANY (p_queues) AND states.kind = ANY (p_kinds)
 $$;
 
--- The same, of lanes that a worker remembers: an id may belong to another lane by now. `number` is the
--- place in `p_lanes`.
+-- The same, of lanes that a worker remembers: an id may belong to another lane by now.
 CREATE OR REPLACE FUNCTION holdfast.remembered_lanes(
     p_lanes integer[], p_queues text[], p_kinds text[], t double precision
 ) RETURNS TABLE (
     lane integer, queue text, downstream text, kind text, generation bigint,
-    held_until double precision, needs_check boolean, number bigint
+    held_until double precision, needs_check boolean
 )
 LANGUAGE sql STABLE AS $$
     SELECT states.*
-    FROM holdfast.lane_states(p_lanes, t) WITH ORDINALITY AS states
+    FROM holdfast.lane_states(p_lanes, t) AS states
     WHERE states.queue = ANY (p_queues)
         AND states.kind = ANY (p_kinds)
         -- From the back, see holdfast.ready_lane_ids.
@@ -103,4 +102,17 @@ BEGIN
     WHERE id = ANY (p_lanes);
     RETURN line;
 END
+$$;
+
+-- For workers of the release before: `stance` is held, check (see `needs_check`) or free.
+CREATE OR REPLACE FUNCTION holdfast.waiting_lanes(p_queues text[], p_kinds text[], t double precision)
+RETURNS TABLE (
+    lane integer, queue text, downstream text, kind text, generation bigint,
+    open_until double precision, stance text
+)
+LANGUAGE sql STABLE AS $$
+    SELECT
+        lane, queue, downstream, kind, generation, held_until,
+        CASE WHEN held_until IS NOT NULL THEN 'held' WHEN needs_check THEN 'check' ELSE 'free' END
+    FROM holdfast.ready_lanes(p_queues, p_kinds, t)
 $$;

@@ -10,8 +10,7 @@ ORDER BY lane;
 
 -- name: claim_remembered_lanes
 SELECT lane, queue, downstream, kind, generation, held_until, needs_check
-FROM holdfast.remembered_lanes(:lanes, :queues, :kinds, :now)
-ORDER BY number;
+FROM holdfast.remembered_lanes(:lanes, :queues, :kinds, :now);
 
 -- Kinds with a limit, each locked until the transaction ends, in the order given.
 -- name: claim_lock_kinds

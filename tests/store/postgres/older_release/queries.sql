@@ -1,0 +1,232 @@
+-- Reading. Whether a job is held is judged at :now.
+
+-- fragment: job_columns
+jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downstream,
+    jobs.status::text, jobs.priority, jobs.attempt_count, jobs.max_attempts, jobs.manual_retry_count,
+    jobs.token, jobs.created_at, jobs.queued_at, jobs.ready_at, jobs.started_at,
+    jobs.last_attempt_at, jobs.finished_at, jobs.deadline_at, jobs.dedup_key, jobs.owner,
+    jobs.meta, jobs.progress, jobs.progress_note, jobs.worker_id, jobs.lease_expires_at,
+    jobs.cancel_requested, jobs.result, jobs.error_code, jobs.error_message, jobs.dead_letter,
+    jobs.status = 'queued' AND jobs.ready_at <= moment.at AND EXISTS (
+        SELECT FROM holdfast.downstreams
+        WHERE downstreams.name = lanes.downstream
+            AND downstreams.state = 'OPEN'
+            AND (
+                downstreams.open_until IS NULL
+                OR (downstreams.holds AND downstreams.open_until > moment.at)
+            )
+    ) AS held
+
+-- fragment: job_details
+JOIN holdfast.lanes ON lanes.id = jobs.lane
+CROSS JOIN holdfast.time_of(CAST(:now AS double precision)) AS moment (at)
+
+-- fragment: job_filter
+(CAST(:statuses AS text[]) IS NULL
+        OR jobs.status = ANY (CAST(CAST(:statuses AS text[]) AS holdfast.status[])))
+    AND (CAST(:kinds AS text[]) IS NULL OR jobs.kind = ANY (:kinds))
+    AND (CAST(:queue AS text) IS NULL OR lanes.queue = :queue)
+    AND (CAST(:downstream AS text) IS NULL OR lanes.downstream = :downstream)
+    AND (CAST(:owner AS text) IS NULL OR jobs.owner = :owner)
+    AND (CAST(:id AS text) IS NULL OR jobs.id = :id)
+    AND (CAST(:error_code AS text) IS NULL OR jobs.error_code = :error_code)
+    AND (CAST(:error_text AS text) IS NULL OR strpos(jobs.error_message, :error_text) > 0)
+    AND (CAST(:error_group AS text) IS NULL OR jobs.error_group = :error_group)
+    AND (CAST(:min_attempts AS integer) IS NULL OR jobs.attempt_count >= :min_attempts)
+    AND (CAST(:created_from AS double precision) IS NULL OR jobs.created_at >= :created_from)
+    AND (CAST(:created_to AS double precision) IS NULL OR jobs.created_at < :created_to)
+
+-- name: read_job
+SELECT {{job_columns}}, jobs.arguments
+FROM holdfast.jobs
+{{job_details}}
+WHERE jobs.seq = holdfast.job_of(:id);
+
+-- The same list by different indexes; see holdfast.store.postgres.queries.
+-- name: read_jobs
+SELECT {{job_columns}}
+FROM holdfast.jobs
+{{job_details}}
+WHERE jobs.seq < :before AND {{job_filter}}
+ORDER BY jobs.seq DESC
+LIMIT :limit;
+
+-- name: read_jobs_by_id
+SELECT {{job_columns}}
+FROM holdfast.jobs
+{{job_details}}
+WHERE jobs.seq = holdfast.job_of(:id) AND jobs.seq < :before AND {{job_filter}}
+ORDER BY jobs.seq DESC
+LIMIT :limit;
+
+-- name: read_jobs_of_owner
+SELECT {{job_columns}}
+FROM holdfast.ids
+JOIN holdfast.jobs ON jobs.seq = ids.job
+{{job_details}}
+WHERE ids.owner = :owner
+    AND ids.owner IS NOT NULL
+    AND ids.job < :before
+    AND {{job_filter}}
+ORDER BY ids.job DESC
+LIMIT :limit;
+
+-- name: read_jobs_waiting
+SELECT {{job_columns}}
+FROM holdfast.jobs
+{{job_details}}
+WHERE jobs.status IN ('uploaded', 'queued') AND jobs.seq < :before AND {{job_filter}}
+ORDER BY jobs.seq DESC
+LIMIT :limit;
+
+-- The newest waiting and the newest running jobs. The latter are few, and all are read.
+-- name: read_jobs_unfinished
+SELECT *
+FROM (
+    (
+        SELECT {{job_columns}}
+        FROM holdfast.jobs
+        {{job_details}}
+        WHERE jobs.status IN ('uploaded', 'queued') AND jobs.seq < :before AND {{job_filter}}
+        ORDER BY jobs.seq DESC
+        LIMIT :limit
+    )
+    UNION ALL
+    (
+        SELECT {{job_columns}}
+        FROM holdfast.jobs
+        {{job_details}}
+        WHERE jobs.worker_id IS NOT NULL AND jobs.seq < :before AND {{job_filter}}
+        ORDER BY jobs.seq DESC
+        LIMIT :limit
+    )
+) AS unfinished
+ORDER BY seq DESC
+LIMIT :limit;
+
+-- name: read_jobs_unsuccessful
+SELECT {{job_columns}}
+FROM holdfast.jobs
+{{job_details}}
+WHERE jobs.status IN ('failed', 'cancelled') AND jobs.seq < :before AND {{job_filter}}
+ORDER BY jobs.seq DESC
+LIMIT :limit;
+
+-- name: read_dead_letters
+SELECT {{job_columns}}
+FROM holdfast.jobs
+{{job_details}}
+WHERE jobs.dead_letter IS NOT NULL
+    AND (jobs.finished_at, jobs.seq) < (CAST(:before_at AS double precision), :before)
+    AND {{job_filter}}
+ORDER BY jobs.finished_at DESC, jobs.seq DESC
+LIMIT :limit;
+
+-- name: read_dead_letter_groups
+SELECT groups.kind, groups.code, groups.message, groups.count, newest.finished_at, newest.id
+FROM (
+    SELECT a AS kind, b AS code, c AS message, sum(count)::bigint AS count
+    FROM (
+        SELECT a, b, c, count FROM holdfast.counters WHERE family = 'dead'
+        UNION ALL
+        SELECT a, b, c, delta FROM holdfast.counter_deltas WHERE family = 'dead'
+    ) AS counted
+    GROUP BY a, b, c
+    HAVING sum(count) > 0
+) AS groups
+CROSS JOIN LATERAL (
+    SELECT jobs.id, jobs.finished_at
+    FROM holdfast.jobs
+    WHERE jobs.kind = groups.kind
+        AND jobs.error_code = groups.code
+        AND jobs.error_group = groups.message
+        AND jobs.dead_letter IS NOT NULL
+    ORDER BY jobs.finished_at DESC, jobs.seq DESC
+    LIMIT 1
+) AS newest
+ORDER BY groups.count DESC, groups.kind COLLATE "C", groups.message COLLATE "C";
+
+-- name: read_events
+SELECT
+    line.sequence, jobs.id, jobs.kind, jobs.owner, line.name, line.at, line.attempt,
+    line.duration, line.error_code, line.meta
+FROM holdfast.jobs
+CROSS JOIN LATERAL holdfast.history_of(ARRAY[jobs.seq]) AS line
+WHERE jobs.seq = holdfast.job_of(:id)
+ORDER BY line.sequence;
+
+-- name: read_attempts
+SELECT
+    line.attempt, line.token, line.worker_id, line.started_at, line.at, line.duration,
+    line.outcome::text, line.error_code, line.error_message, line.retry_after, line.meta
+FROM holdfast.history_of(ARRAY[holdfast.job_of(:id)]) AS line
+WHERE line.outcome IS NOT NULL
+UNION ALL
+SELECT
+    jobs.attempt_count, jobs.token, jobs.worker_id, jobs.last_attempt_at, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL
+FROM holdfast.jobs
+WHERE jobs.seq = holdfast.job_of(:id) AND jobs.status = 'processing'
+ORDER BY 2;
+
+-- name: read_changes
+SELECT * FROM holdfast.changes_since(:sequence, :owner, :limit);
+
+-- name: read_has_changes
+SELECT EXISTS (SELECT FROM holdfast.changes_since(:sequence, NULL, 1));
+
+-- name: read_last_sequence
+SELECT holdfast.settled_sequence();
+
+-- name: read_late_results
+SELECT late_results.token, late_results.received_at, late_results.result
+FROM holdfast.late_results
+WHERE late_results.job = holdfast.job_of(:id)
+ORDER BY late_results.token;
+
+-- name: read_lanes
+SELECT id, queue, downstream, kind FROM holdfast.lanes ORDER BY queue, downstream, kind;
+
+-- The oldest of each priority that a lane has: one index lookup per priority.
+-- name: read_oldest_ready
+WITH RECURSIVE heads (lane, priority) AS (
+    (
+        SELECT lane, priority FROM holdfast.jobs
+        WHERE ready
+        ORDER BY lane, priority DESC
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT next.lane, next.priority
+    FROM heads
+    CROSS JOIN LATERAL (
+        SELECT * FROM (
+            (
+                SELECT jobs.lane, jobs.priority FROM holdfast.jobs
+                WHERE jobs.ready AND jobs.lane = heads.lane AND jobs.priority < heads.priority
+                ORDER BY jobs.lane, jobs.priority DESC
+                LIMIT 1
+            )
+            UNION ALL
+            (
+                SELECT jobs.lane, jobs.priority FROM holdfast.jobs
+                WHERE jobs.ready AND jobs.lane > heads.lane
+                ORDER BY jobs.lane, jobs.priority DESC
+                LIMIT 1
+            )
+        ) AS either
+        LIMIT 1
+    ) AS next
+)
+SELECT lanes.queue, min((
+    SELECT jobs.ready_at FROM holdfast.jobs
+    WHERE jobs.ready AND jobs.lane = heads.lane AND jobs.priority = heads.priority
+    ORDER BY jobs.ready_at
+    LIMIT 1
+))
+FROM heads
+JOIN holdfast.lanes ON lanes.id = heads.lane
+GROUP BY lanes.queue;
+
+-- name: read_clock
+SELECT extract(epoch FROM clock_timestamp())::double precision;
