@@ -1,5 +1,6 @@
 """Lane ids that this process remembers may belong to other lanes, as after a failover."""
 
+import asyncpg
 import pytest
 from tests.store.postgres.conftest import jobs
 
@@ -97,5 +98,24 @@ def test_a_bulk_with_more_lanes_than_are_remembered_is_enqueued(play, monkeypatc
         for _ in range(2):
             assert len(await store.enqueue(many)) == 50
         assert len((await store.stats()).lanes) == 50
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("folded_before", [False, True])
+def test_a_lane_whose_first_jobs_are_rolled_back_is_deleted(bench, play, folded_before):
+    async def scenario(store):
+        await store.enqueue(jobs(1))
+        connection = await asyncpg.connect(bench.url)
+        transaction = connection.transaction()
+        await transaction.start()
+        await store.enqueue_on(connection, jobs(1, prefix="other", downstream="rolled back"))
+        if folded_before:
+            await store.rescue()
+        await transaction.rollback()
+        await connection.close()
+        await store.rescue()
+        assert await bench.execute("SELECT downstream FROM holdfast.lanes") == [("",)]
+        assert [lane.downstream for lane in (await store.stats()).lanes] == [None]
 
     play(scenario)

@@ -130,6 +130,23 @@ def test_the_sum_of_the_migrations_is_the_declared_schema(postgres_url):
     assert "\n".join(catalogue(postgres_url)) + "\n" == DECLARED.read_text(encoding="utf-8")
 
 
+def test_an_index_whose_build_did_not_finish_is_refused(empty_url):
+    name = "holdfast.jobs_ready_by_owner"
+    invalid = f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{name}'::regclass"
+    before = Schema(SCHEMA.migrations[:1], "")
+
+    async def scenario():
+        await migrate_to(empty_url, before)
+        await fetch(empty_url, "CREATE INDEX jobs_ready_by_owner ON holdfast.jobs (lane)")
+        await fetch(empty_url, invalid)
+        with pytest.raises(StoreError, match=r"is invalid: CREATE INDEX CONCURRENTLY did not"):
+            await PostgresStore(empty_url).migrate()
+        await fetch(empty_url, f"DROP INDEX {name}")
+        assert await PostgresStore(empty_url).migrate() == versions(SCHEMA)[1:]
+
+    asyncio.run(scenario())
+
+
 def test_the_error_for_a_missing_schema_has_advice(empty_url):
     with pytest.raises(StoreUnusable, match=r"has no Holdfast schema.*run: holdfast migrate"):
         asyncio.run(PostgresStore(empty_url).open())

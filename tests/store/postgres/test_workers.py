@@ -89,6 +89,27 @@ def test_a_worker_that_ended_is_forgotten(bench):
     asyncio.run(scenario())
 
 
+def test_after_a_restart_of_the_server_a_worker_has_fifteen_seconds_to_reconnect(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            connection = await asyncpg.connect(bench.url)
+            beats = store.heartbeats()
+            await beats.register("w")
+            await store.enqueue(jobs(1))
+            await store.tick("w", claim=ANY, now=100.0)
+            await cut(connection)
+            # As a server says that started after the worker registered, or a promoted standby.
+            await connection.execute(
+                "UPDATE holdfast.workers SET server_started = server_started - interval '1 day'"
+            )
+            assert await store.rescue(now=101.0) == Rescued()
+            assert await store.rescue(now=115.9) == Rescued()
+            assert len((await store.rescue(now=116.0)).requeued) == 1
+            await connection.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_heartbeat_that_reconnects_registers_its_worker_again(bench):
     async def scenario():
         async with bench.stores(1) as (store,):

@@ -13,21 +13,25 @@ LANGUAGE sql VOLATILE AS $$
     INSERT INTO holdfast.counter_deltas (delta, family, a) VALUES (p_delta, 'total', p_name)
 $$;
 
--- Delete those of the given lanes that no job is counted in. The locks wait for no other transaction: a lane that an
--- enqueue has locked is in use. Enqueueing locks its lanes as well, so what it counts is either seen
--- here or finds the lane gone, see holdfast.lanes_are_known.
+-- Delete those of the given lanes that no job is counted in. Enqueueing locks its lanes as well, so what
+-- it counts is either seen here or finds the lane gone, see holdfast.lanes_are_known. A lane that an
+-- open transaction has locked is looked at again by the next fold: the transaction may be rolled back.
 CREATE OR REPLACE FUNCTION holdfast.delete_unused_lanes(p_lanes integer[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    locked integer[] := ARRAY(
+    empty integer[] := ARRAY(
         SELECT lanes.id FROM holdfast.lanes
         WHERE lanes.id = ANY (p_lanes)
             AND NOT EXISTS (
                 SELECT FROM holdfast.counters WHERE family = 'lane' AND a = lanes.id::text
             )
-        FOR UPDATE SKIP LOCKED
+    );
+    locked integer[] := ARRAY(
+        SELECT lanes.id FROM holdfast.lanes WHERE lanes.id = ANY (empty) FOR UPDATE SKIP LOCKED
     );
 BEGIN
+    INSERT INTO holdfast.counter_deltas (delta, family, a, b)
+    SELECT 0, 'lane', lane, 'ready' FROM unnest(empty) AS given (lane) WHERE lane <> ALL (locked);
     DELETE FROM holdfast.lanes
     WHERE lanes.id = ANY (locked)
         AND lanes.id::text NOT IN (

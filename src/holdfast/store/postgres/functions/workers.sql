@@ -22,14 +22,16 @@ BEGIN
     number := nextval('holdfast.worker_sessions');
     PERFORM pg_advisory_lock(holdfast.session_key(number));
     INSERT INTO holdfast.workers (id, session) VALUES (p_worker, number)
-    ON CONFLICT (id) DO UPDATE SET session = excluded.session, missing_since = NULL;
+    ON CONFLICT (id) DO UPDATE SET
+        session = excluded.session, missing_since = NULL, server_started = excluded.server_started;
     RETURN true;
 END
 $$;
 
 -- Say whether a registered worker is dead: its session has ended, which was first noticed three seconds
 -- ago, and it has not registered again. The three seconds are for a worker that has lost its connection
--- only: it may need one to notice.
+-- only: it may need one to notice. After a restart of the server or a failover, when all workers have
+-- lost theirs and must find the server again, it is fifteen seconds.
 CREATE OR REPLACE FUNCTION holdfast.is_dead(p_worker text, t double precision) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -45,7 +47,9 @@ BEGIN
         WHERE id = p_worker AND session = worker.session;
         RETURN false;
     END IF;
-    RETURN worker.missing_since <= t - 3;
+    RETURN worker.missing_since <= t - CASE
+        WHEN worker.server_started = pg_postmaster_start_time() THEN 3 ELSE 15
+    END;
 END
 $$;
 

@@ -58,6 +58,16 @@ GROUP BY lanes.kind, counters.b;
 -- Ready jobs by owner, so that a claim can go round the owners who wait in a lane. On a table of many
 -- gigabytes build it beforehand with CREATE INDEX CONCURRENTLY under this name: building it here
 -- keeps writers waiting for as long as the table takes to read.
+DO $$ BEGIN
+    IF EXISTS (
+        SELECT FROM pg_index
+        WHERE indexrelid = to_regclass('holdfast.jobs_ready_by_owner') AND NOT indisvalid
+    ) THEN
+        RAISE EXCEPTION 'the index holdfast.jobs_ready_by_owner is invalid: CREATE INDEX CONCURRENTLY '
+            'did not finish. Drop it (DROP INDEX holdfast.jobs_ready_by_owner), build it again if you '
+            'like, and migrate again';
+    END IF;
+END $$;
 CREATE INDEX IF NOT EXISTS jobs_ready_by_owner
     ON holdfast.jobs (lane, priority DESC, (coalesce(owner, '') COLLATE "C"), ready_at, seq)
     WHERE ready;
@@ -128,12 +138,14 @@ CREATE TYPE holdfast.strand AS (
 );
 
 -- Workers that are alive, or were: see functions/workers.sql. `session` is the number of the advisory
--- lock that the worker's heartbeat holds; `missing_since` is when it was first found to be free.
+-- lock that the worker's heartbeat holds; `missing_since` is when it was first found to be free;
+-- `server_started` is when the server started that the session is on.
 CREATE SEQUENCE holdfast.worker_sessions AS bigint;
 CREATE TABLE holdfast.workers (
-    id            text   COLLATE "C" PRIMARY KEY,
-    session       bigint NOT NULL,
-    missing_since double precision
+    id             text        COLLATE "C" PRIMARY KEY,
+    session        bigint      NOT NULL,
+    missing_since  double precision,
+    server_started timestamptz NOT NULL DEFAULT pg_postmaster_start_time()
 );
 -- Running jobs that someone asked to cancel: workers look for theirs twice a second. Not an index of
 -- the jobs, which would be filled while writes are blocked.

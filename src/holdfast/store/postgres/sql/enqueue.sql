@@ -32,14 +32,20 @@ FROM unnest(
 ) AS given (queue, downstream, kind)
 JOIN holdfast.lanes USING (queue, downstream, kind);
 
+-- Counted as empty, so that a lane whose first jobs are rolled back is deleted again.
 -- name: lanes_create
-INSERT INTO holdfast.lanes (queue, downstream, kind)
-SELECT queue, downstream, kind
-FROM unnest(
-    CAST(:queues AS text[]), CAST(:downstreams AS text[]), CAST(:kinds AS text[])
-) AS given (queue, downstream, kind)
-ORDER BY queue, downstream, kind
-ON CONFLICT DO NOTHING;
+WITH created AS (
+    INSERT INTO holdfast.lanes (queue, downstream, kind)
+    SELECT queue, downstream, kind
+    FROM unnest(
+        CAST(:queues AS text[]), CAST(:downstreams AS text[]), CAST(:kinds AS text[])
+    ) AS given (queue, downstream, kind)
+    ORDER BY queue, downstream, kind
+    ON CONFLICT DO NOTHING
+    RETURNING id
+)
+INSERT INTO holdfast.counter_deltas (delta, family, a, b)
+SELECT 0, 'lane', id, 'ready' FROM created;
 
 -- name: notify
 SELECT pg_notify('holdfast', :payload);
