@@ -151,13 +151,13 @@ BUGS = (
         "two claims may take the same job",
         "postgres",
         f"{_POSTGRES}/take.sql",
-        "jobs.ready_at, jobs.seq\n                LIMIT strand.quota\n"
+        "jobs.ready_at, jobs.seq\n                LIMIT wanted.quota\n"
         "                FOR UPDATE SKIP LOCKED\n",
-        "jobs.ready_at, jobs.seq\n                LIMIT strand.quota\n",
+        "jobs.ready_at, jobs.seq\n                LIMIT wanted.quota\n",
         ("kill", "kill"),
         (
             (f"{_LOCATION}WHERE jobs.ready\n", f"{_SEQ}WHERE jobs.ready\n"),
-            (f"{_LOCATION}WHERE strand.priority", f"{_SEQ}WHERE strand.priority"),
+            (f"{_LOCATION}WHERE wanted.priority", f"{_SEQ}WHERE wanted.priority"),
             ("WHERE ctid = ANY (ARRAY(", "WHERE seq = ANY (ARRAY("),
         ),
     ),

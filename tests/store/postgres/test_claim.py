@@ -15,7 +15,7 @@ from holdfast.jobs.downstreams.record import (
     HoldMode,
     Verdict,
 )
-from holdfast.jobs.model import Completed, Failed, Finished, NewJob
+from holdfast.jobs.model import Completed, Failed, Finished, NewJob, Retry
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
 
@@ -273,6 +273,20 @@ def test_running_jobs_are_counted_once_where_a_downstream_is_in_two_queues(bench
             assert (await store.tick("w", claim=request)).claims == ()
 
     asyncio.run(scenario())
+
+
+def test_a_claim_takes_as_many_jobs_as_it_may_where_some_lanes_have_few(play):
+    """After equal shares two jobs are left to claim, and the first two lanes have one."""
+
+    async def scenario(store):
+        for name, number in (("a", 4), ("b", 2), ("c", 9)):
+            await store.enqueue(jobs(number, prefix=name, downstream=name))
+        for kinds in ({"work": None}, {"work": 100}):
+            claims = (await store.tick("w", claim=ClaimRequest(11, ("default",), kinds))).claims
+            assert Counter(claim.downstream for claim in claims) == {"a": 4, "b": 2, "c": 5}
+            assert await store.tick("w", [Finished(c.lease, Retry(0, BROKEN)) for c in claims])
+
+    play(scenario)
 
 
 KINDS = [f"kind-{n}" for n in range(5)]

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from itertools import count
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,12 @@ CHECKED = {"a": 1_000_000, "b": 1_000_000}
 QUEUES = "xyz"
 PRIORITIES = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 LIMIT = st.integers(1, 20)
+
+
+@pytest.fixture(params=[0, 1e9], ids=["all lanes", "remembered lanes"], autouse=True)
+def scan_share(request, monkeypatch):
+    """Let each claim look through all lanes, or at remembered lanes first, whatever time it is."""
+    monkeypatch.setattr("holdfast.store.postgres.claim_memory._SCAN_SHARE", request.param)
 
 
 def lanes(kinds):

@@ -78,8 +78,8 @@ class _Share(NamedTuple):
     generation: int | None
 
 
-class _Strand(NamedTuple):
-    """Jobs of one lane, priority and owner; all jobs of the lane where these are None."""
+class _Subqueue(NamedTuple):
+    """How many jobs to take of one lane, priority and owner; of the lane where these are None."""
 
     lane: int
     priority: int | None
@@ -153,7 +153,7 @@ class CheckedClaim:
     async def _remembered(
         self, known: Sequence[Sequence[int]], request: ClaimRequest
     ) -> list[_Family]:
-        """Return those of the families with these ids that have ready jobs, in their order."""
+        """Return the families with these ids, in their order."""
         ids = [lane for family in known for lane in family]
         if not ids:
             return []
@@ -165,9 +165,9 @@ class CheckedClaim:
             kinds=list(request.kinds),
             now=self.now,
         )
-        ready = {row[0]: _LaneState(*row) for row in found}
-        self.idle += [lane for lane in ids if lane not in ready]
-        return self._families(ready[lane] for lane in ids if lane in ready)
+        lanes = {row[0]: _LaneState(*row) for row in found}
+        self.idle += [lane for lane in ids if lane not in lanes]
+        return self._families(lanes[lane] for lane in ids if lane in lanes)
 
     async def _scan(self, request: ClaimRequest, served: int) -> list[_Family]:
         """Return all families with ready jobs, beginning after the lane `served`."""
@@ -235,11 +235,11 @@ class CheckedClaim:
             most = min(remaining, PAGE)
             asked, others = window[:most], window[most:]
             shares = _shares(limits, asked, most)
-            strands = await self._plan(limits, shares, skips)
-            if not strands:
+            subqueues = await self._plan(limits, shares, skips)
+            if not subqueues:
                 window, skips = others, 0
                 continue
-            line = await self._take(strands, shares, request)
+            line = await self._take(subqueues, shares, request)
             if line["seqs"] is None:
                 skips += 1  # locked by other claims: take what stands behind those jobs
                 continue
@@ -273,34 +273,34 @@ class CheckedClaim:
         kinds = {kind: most for kind, most in request.kinds.items() if most is not None}
         await limits.count(names, kinds if limited else {})
 
-    async def _plan(self, limits: Limits, shares: Sequence[_Share], skips: int) -> list[_Strand]:
+    async def _plan(self, limits: Limits, shares: Sequence[_Share], skips: int) -> list[_Subqueue]:
         """Choose jobs of the lanes in `shares`, within the limits of their kinds.
 
         With `skips`, take any jobs of that lane of each family, the first one for 1.
         """
-        found: list[_Strand] = []
+        found: list[_Subqueue] = []
         if skips:
             families: Counter[int] = Counter()
             for share in shares:
                 families[share.family] += 1
                 if families[share.family] == skips:
-                    found.append(_Strand(share.lane.id, None, None, share.most))
+                    found.append(_Subqueue(share.lane.id, None, None, share.most))
         elif shares:
             found = await self._planned(shares)
         kinds = {share.lane.id: share.lane.kind for share in shares}
         rooms: dict[str, int | None] = {}
-        strands = []
-        for strand in found:
-            kind = kinds[strand.lane]
+        subqueues = []
+        for subqueue in found:
+            kind = kinds[subqueue.lane]
             room = rooms.setdefault(kind, limits.kind_room(kind))
-            quota = strand.quota if room is None else min(strand.quota, room)
+            quota = subqueue.quota if room is None else min(subqueue.quota, room)
             if room is not None:
                 rooms[kind] = room - quota
             if quota > 0:
-                strands.append(strand._replace(quota=quota))
-        return strands
+                subqueues.append(subqueue._replace(quota=quota))
+        return subqueues
 
-    async def _planned(self, shares: Sequence[_Share]) -> list[_Strand]:
+    async def _planned(self, shares: Sequence[_Share]) -> list[_Subqueue]:
         turns = self.memory.turns(share.lane.id for share in shares)
         found = await rows(
             self.connection,
@@ -312,17 +312,17 @@ class CheckedClaim:
             used=[turn.used if turn else None for turn in turns],
         )
         # A kind with little room gives its jobs of the highest priority.
-        return [_Strand(*row) for row in sorted(found, key=lambda row: -row["priority"])]
+        return [_Subqueue(*row) for row in sorted(found, key=lambda row: -row["priority"])]
 
     async def _take(
-        self, strands: Sequence[_Strand], shares: Sequence[_Share], request: ClaimRequest
+        self, subqueues: Sequence[_Subqueue], shares: Sequence[_Share], request: ClaimRequest
     ) -> Row:
-        lanes, priorities, owners, quotas = zip(*strands, strict=True)
+        lanes, priorities, owners, quotas = zip(*subqueues, strict=True)
         (line,) = await rows(
             self.connection,
             "claim_take",
             worker=self.worker_id,
-            strand_lanes=lanes,
+            subqueue_lanes=lanes,
             priorities=priorities,
             owners=owners,
             quotas=quotas,

@@ -1,34 +1,66 @@
--- The second half of a worker's tick: promote jobs that are due, find lanes with ready jobs, claim from
--- them in turn.
+-- Claiming, the second half of a worker's tick.
+--
+-- A lane here is a row of holdfast.lanes: a queue, downstream and kind. Lanes that differ only in their
+-- kind are a family; families are served in turn, in the order of their numbers.
+--
+--   holdfast.claim        goes over the families that wait, as many at a time as jobs are wanted
+--   holdfast.claim_from   divides the jobs wanted among these families
+--   holdfast.choose_jobs  says which jobs of their lanes; plan.sql has the rules
+--   holdfast.take_jobs    starts the attempts; in take.sql
+--
+-- Locks: rows of jobs, by take_jobs and time_out_ready, always with SKIP LOCKED. A claim therefore waits
+-- for no other transaction and cannot be part of a deadlock. Choosing locks nothing: what it has read may
+-- be taken by another claim, and then the next step looks again. Downstreams are not locked here: where
+-- a limit must be counted, the answer is "check", and claim.py claims in steps under their locks.
 
--- Let jobs that are due become ready; return when the next one is.
-CREATE OR REPLACE FUNCTION holdfast.promote(t double precision) RETURNS double precision
-LANGUAGE plpgsql AS $$
+-- Which jobs to take from some families: about `p_share` of each. A second attempt is made where all
+-- chosen jobs turn out to be locked by other claims:
+--   0   those after the job that this worker took last, if there is only one lane and sub-queue
+--   1   those that are next by priority, owner and time
+--   2   any of the first lane of each family; 3, of the second lane; and so on
+CREATE OR REPLACE FUNCTION holdfast.choose_jobs(
+    p_request holdfast.claim_request, p_lanes integer[], p_families integer[], p_share integer,
+    p_attempt integer
+) RETURNS holdfast.subqueue[]
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    due double precision;
+    known integer := CASE WHEN p_attempt = 0 THEN array_position(p_request.lanes, p_lanes[1]) END;
+    one holdfast.subqueue;
 BEGIN
-    SELECT min(ready_at) INTO due FROM holdfast.jobs WHERE status = 'queued' AND NOT ready;
-    IF due IS NULL OR due > t THEN
-        RETURN due;
+    IF p_attempt > 1 THEN
+        RETURN ARRAY(
+            SELECT ROW(numbered.lane, NULL, NULL, p_share, NULL, NULL)::holdfast.subqueue
+            FROM (
+                SELECT lane, row_number() OVER (PARTITION BY family ORDER BY lane) AS number
+                FROM unnest(p_lanes, p_families) AS given (lane, family)
+            ) AS numbered
+            WHERE numbered.number = p_attempt - 1
+        );
+    ELSIF cardinality(p_lanes) = 1 THEN
+        one := holdfast.only_subqueue(
+            p_lanes[1], p_request.priorities[known], p_request.owners[known],
+            p_request.ready_ats[known], p_request.seqs[known]
+        );
+        IF one.lane IS NOT NULL THEN
+            one.quota := p_share;
+            RETURN ARRAY[one];
+        END IF;
     END IF;
-    WITH picked AS MATERIALIZED (
-        SELECT seq
-        FROM holdfast.jobs
-        WHERE status = 'queued' AND NOT ready AND ready_at <= t
-        ORDER BY ready_at
-        LIMIT 1000
-        FOR UPDATE SKIP LOCKED
-    ), moved AS (
-        UPDATE holdfast.jobs SET ready = true
-        FROM picked
-        WHERE jobs.seq = picked.seq
-        RETURNING lane
-    )
-    INSERT INTO holdfast.counter_deltas (delta, family, a, b)
-    SELECT sign * n, 'lane', lane, counter
-    FROM (SELECT lane, count(*) AS n FROM moved GROUP BY lane) AS by_lane
-    CROSS JOIN (VALUES (-1, 'scheduled'), (1, 'ready')) AS changes (sign, counter);
-    RETURN (SELECT min(ready_at) FROM holdfast.jobs WHERE status = 'queued' AND NOT ready);
+    RETURN ARRAY(
+        SELECT ROW(plan.*)::holdfast.subqueue
+        FROM (
+            SELECT
+                array_agg(given.lane) AS lanes, array_agg(given.family) AS families,
+                array_agg(p_share) AS most, array_agg(memory.owner) AS owners,
+                array_agg(memory.used) AS used
+            FROM unnest(p_lanes, p_families) AS given (lane, family)
+            LEFT JOIN unnest(p_request.lanes, p_request.owners, p_request.used)
+                AS memory (lane, owner, used) ON memory.lane = given.lane
+        ) AS wanted
+        CROSS JOIN LATERAL holdfast.plan_claim(
+            wanted.lanes, wanted.families, wanted.most, wanted.owners, wanted.used
+        ) AS plan
+    );
 END
 $$;
 
@@ -46,105 +78,101 @@ CREATE OR REPLACE FUNCTION holdfast.claim_from(
 LANGUAGE plpgsql AS $$
 DECLARE
     line holdfast.tick_answer;
-    lanes integer[] := p_lanes;
-    families integer[] := p_families;
     remaining integer := p_limit;
-    share integer;
-    strands holdfast.strand[];
-    lone holdfast.strand;
-    known integer;
-    -- How a lane is read: from the job taken last on; from its front; past jobs that others have locked.
-    resumes boolean := true;
-    -- Which lane of each family then, for they share the family's jobs.
-    skips integer := 0;
+    most integer;
+    waiting integer[] := ARRAY(SELECT DISTINCT unnest(p_families) AS family ORDER BY family);
+    asked integer[];
+    others integer[];
+    lanes integer[];
+    families integer[];
+    attempt integer := 0;
+    chosen holdfast.subqueue[];
 BEGIN
-    WHILE remaining > 0 AND lanes IS NOT NULL LOOP
-        SELECT greatest(1, least(10000, remaining) / count(DISTINCT family)) INTO share
-        FROM unnest(families) AS given (family);
-        strands := NULL;
-        IF skips > 0 THEN
-            strands := ARRAY(
-                SELECT ROW(given.lane, NULL, NULL, share, NULL, NULL)::holdfast.strand
-                FROM (
-                    SELECT lane, row_number() OVER (PARTITION BY family ORDER BY lane) AS number
-                    FROM unnest(lanes, families) AS known (lane, family)
-                ) AS given
-                WHERE given.number = skips
-            );
-        ELSIF cardinality(lanes) = 1 THEN
-            known := CASE WHEN resumes THEN array_position(p_request.lanes, lanes[1]) END;
-            lone := holdfast.lone_strand(
-                lanes[1], p_request.priorities[known], p_request.owners[known],
-                p_request.ready_ats[known], p_request.seqs[known]
-            );
-            resumes := lone.seq IS NOT NULL;
-            IF lone.lane IS NOT NULL THEN
-                lone.quota := share;
-                strands := ARRAY[lone];
-            END IF;
+    WHILE remaining > 0 AND waiting <> '{}' LOOP
+        most := least(remaining, 10000);
+        asked := waiting[:most];
+        others := waiting[most + 1 :];
+        SELECT array_agg(given.lane), array_agg(given.family) INTO lanes, families
+        FROM unnest(p_lanes, p_families) AS given (lane, family)
+        JOIN unnest(asked) AS wanted (family) ON wanted.family = given.family;
+        IF cardinality(lanes) > 1 THEN
+            attempt := greatest(attempt, 1);
         END IF;
-        IF strands IS NULL THEN
-            SELECT array_agg(ROW(plan.*)::holdfast.strand) INTO strands
-            FROM (
-                SELECT
-                    array_agg(given.lane) AS lanes, array_agg(given.family) AS families,
-                    array_agg(share) AS most, array_agg(memory.owner) AS owners,
-                    array_agg(memory.used) AS used
-                FROM unnest(lanes, families) AS given (lane, family)
-                LEFT JOIN unnest(p_request.lanes, p_request.owners, p_request.used)
-                    AS memory (lane, owner, used) ON memory.lane = given.lane
-            ) AS wanted
-            CROSS JOIN LATERAL holdfast.plan_claim(
-                wanted.lanes, wanted.families, wanted.most, wanted.owners, wanted.used
-            ) AS plan;
+        chosen := holdfast.choose_jobs(
+            p_request, lanes, families, most / cardinality(asked), attempt
+        );
+        IF chosen = '{}' THEN
+            waiting := others;
+            attempt := 0;
+            CONTINUE;
         END IF;
-        EXIT WHEN strands IS NULL OR strands = '{}';
-        line := holdfast.take_strands(p_worker, strands, p_lanes, p_generations, p_request.lease, t);
-        IF line.seqs IS NOT NULL THEN
-            RETURN NEXT line;
-            remaining := remaining - cardinality(line.seqs);
-            -- The rest comes from the families that gave something.
-            SELECT array_agg(ranked.lane), array_agg(ranked.family) INTO lanes, families
-            FROM (
-                SELECT given.lane, given.family, dense_rank() OVER (ORDER BY given.family) AS rank
-                FROM unnest(lanes, families) AS given (lane, family)
-                WHERE given.family IN (
-                    SELECT gave.family
-                    FROM unnest(lanes, families) AS gave (lane, family)
-                    WHERE gave.lane IN (SELECT unnest(line.lanes))
-                )
-            ) AS ranked
-            WHERE ranked.rank <= remaining;
-        ELSIF resumes THEN
-            resumes := false;
-        ELSE
-            skips := skips + 1;
+        line := holdfast.take_jobs(p_worker, chosen, p_lanes, p_generations, p_request.lease, t);
+        IF line.seqs IS NULL THEN
+            attempt := attempt + 1;
+            CONTINUE;
+        END IF;
+        RETURN NEXT line;
+        remaining := remaining - cardinality(line.seqs);
+        EXIT WHEN remaining <= 0;
+        -- The rest comes from the families that were not asked yet, then from those that gave jobs.
+        waiting := others || ARRAY(
+            SELECT DISTINCT given.family
+            FROM unnest(lanes, families) AS given (lane, family)
+            JOIN unnest(line.lanes) AS gave (lane) ON gave.lane = given.lane
+            ORDER BY given.family
+        );
+        IF others <> '{}' THEN
+            attempt := 0;
         END IF;
     END LOOP;
 END
 $$;
 
--- The lanes of some queues and kinds with ready jobs that are not held, numbered by families, beginning
--- after the lane `p_after`; and when the first held one may be tried again.
-CREATE OR REPLACE FUNCTION holdfast.scan_lanes(
-    p_request holdfast.claim_request, t double precision,
-    OUT lanes integer[], OUT families integer[], OUT cools_at double precision
+-- Which lanes of the families `p_first` to `p_last` have ready jobs that may be claimed at once, and the
+-- generations of their permits. `needs_check`: there are others that must be checked first. `cools_at`:
+-- when the first held one may be tried again.
+CREATE OR REPLACE FUNCTION holdfast.open_lanes(
+    p_request holdfast.claim_request, p_lanes integer[], p_families integer[],
+    p_first integer, p_last integer, t double precision,
+    OUT lanes integer[], OUT families integer[], OUT generations bigint[],
+    OUT needs_check boolean, OUT cools_at double precision
 )
-LANGUAGE sql STABLE AS $$
-    WITH waiting AS MATERIALIZED (
-        SELECT * FROM holdfast.ready_lanes(p_request.queues, p_request.kinds, t)
-    ), grouped AS (
-        SELECT lane, min(lane) OVER (PARTITION BY queue, downstream) AS first
-        FROM waiting
-        WHERE held_until IS NULL
-    ), numbered AS (
-        SELECT lane, dense_rank() OVER (ORDER BY first <= p_request.after, first)::integer AS family
-        FROM grouped
-    )
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
     SELECT
-        array_agg(lane ORDER BY family, lane), array_agg(family ORDER BY family, lane),
-        (SELECT min(held_until) FROM waiting WHERE held_until < 'infinity')
-    FROM numbered
+        array_agg(state.lane ORDER BY given.family) FILTER (WHERE state.held_until IS NULL),
+        array_agg(given.family ORDER BY given.family) FILTER (WHERE state.held_until IS NULL),
+        array_agg(state.generation ORDER BY given.family) FILTER (WHERE state.held_until IS NULL),
+        coalesce(bool_or(state.needs_check OR (
+            state.held_until IS NULL AND state.kind = ANY (p_request.limited)
+        )), false),
+        min(state.held_until) FILTER (WHERE state.held_until < 'infinity')
+    INTO lanes, families, generations, needs_check, cools_at
+    FROM unnest(p_lanes, p_families) AS given (lane, family)
+    CROSS JOIN LATERAL holdfast.remembered_lanes(
+        ARRAY[given.lane], p_request.queues, p_request.kinds, t
+    ) AS state
+    WHERE given.family BETWEEN p_first AND p_last;
+END
+$$;
+
+-- The lanes of those families up to number `p_last` of which no lane is among `p_served`.
+CREATE OR REPLACE FUNCTION holdfast.idle_lanes(
+    p_lanes integer[], p_families integer[], p_last integer, p_served integer[]
+) RETURNS integer[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (
+        SELECT array_agg(given.lane)
+        FROM unnest(p_lanes, p_families) AS given (lane, family)
+        WHERE given.family <= p_last
+            AND given.family NOT IN (
+                SELECT gave.family
+                FROM unnest(p_lanes, p_families) AS gave (lane, family)
+                WHERE gave.lane IN (SELECT unnest(p_served))
+            )
+    );
+END
 $$;
 
 -- Claim jobs: from the lanes of the request, and where they have too few from all lanes with ready
@@ -163,56 +191,43 @@ DECLARE
     remaining integer := p_request.most;
     looked_at integer := 0;
     scanned boolean := false;
-    began timestamptz;
-    free integer[];
-    free_families integer[];
-    generations bigint[];
+    step record;
     served integer[] := '{}';
     needs_check boolean := false;
     wake_at double precision := holdfast.promote(t);
-    cools_at double precision;
 BEGIN
     LOOP
         IF looked_at >= coalesce(families[cardinality(families)], 0) THEN
             EXIT WHEN scanned;
             scanned := true;
             looked_at := 0;
-            began := clock_timestamp();
-            SELECT * INTO lanes, families, cools_at FROM holdfast.scan_lanes(p_request, t);
-            wake_at := least(wake_at, cools_at);
+            step := holdfast.scan_lanes(p_request, t);
+            lanes := step.lanes;
+            families := step.families;
+            wake_at := least(wake_at, step.cools_at);
             line := NULL;
             line.what := 'scanned';
             line.lanes := lanes;
-            line.at := extract(epoch FROM clock_timestamp() - began);
+            line.at := step.seconds;
             RETURN NEXT line;
         END IF;
         EXIT WHEN lanes IS NULL OR remaining <= 0;
-        SELECT
-            array_agg(state.lane ORDER BY given.family) FILTER (WHERE state.held_until IS NULL),
-            array_agg(given.family ORDER BY given.family) FILTER (WHERE state.held_until IS NULL),
-            array_agg(state.generation ORDER BY given.family)
-                FILTER (WHERE state.held_until IS NULL),
-            coalesce(bool_or(state.needs_check OR (
-                state.held_until IS NULL AND state.kind = ANY (p_request.limited)
-            )), false),
-            least(wake_at, min(state.held_until) FILTER (WHERE state.held_until < 'infinity'))
-        INTO free, free_families, generations, needs_check, wake_at
-        FROM unnest(lanes, families) AS given (lane, family)
-        CROSS JOIN LATERAL holdfast.remembered_lanes(
-            ARRAY[given.lane], p_request.queues, p_request.kinds, t
-        ) AS state
-        WHERE given.family > looked_at AND given.family <= looked_at + remaining;
+        step := holdfast.open_lanes(
+            p_request, lanes, families, looked_at + 1, looked_at + remaining, t
+        );
+        wake_at := least(wake_at, step.cools_at);
+        needs_check := step.needs_check;
         EXIT WHEN needs_check;
         looked_at := looked_at + remaining;
-        IF free IS NOT NULL THEN
+        IF step.lanes IS NOT NULL THEN
             RETURN QUERY
             SELECT
                 late.*,
                 NULL::smallint[], NULL::double precision[], NULL::text[], NULL::text[], NULL::text[]
-            FROM holdfast.time_out_ready(free, p_timeout, t) AS late;
+            FROM holdfast.time_out_ready(step.lanes, p_timeout, t) AS late;
             FOR line IN
                 SELECT * FROM holdfast.claim_from(
-                    p_worker, p_request, free, free_families, generations, remaining, t
+                    p_worker, p_request, step.lanes, step.families, step.generations, remaining, t
                 )
             LOOP
                 RETURN NEXT line;
@@ -241,14 +256,7 @@ BEGIN
     IF NOT scanned AND cardinality(lanes) > 1 THEN
         line := NULL;
         line.what := 'idle';
-        SELECT array_agg(given.lane) INTO line.lanes
-        FROM unnest(lanes, families) AS given (lane, family)
-        WHERE given.family <= looked_at
-            AND given.family NOT IN (
-                SELECT gave.family
-                FROM unnest(lanes, families) AS gave (lane, family)
-                WHERE gave.lane IN (SELECT unnest(served))
-            );
+        line.lanes := holdfast.idle_lanes(lanes, families, looked_at, served);
         IF line.lanes IS NOT NULL THEN
             RETURN NEXT line;
         END IF;

@@ -89,6 +89,36 @@ LANGUAGE sql STABLE AS $$
         )
 $$;
 
+-- The lanes of a request with ready jobs that are not held, numbered by families, beginning after the
+-- lane served last; when the first held one may be tried again; and how many seconds this took.
+CREATE OR REPLACE FUNCTION holdfast.scan_lanes(
+    p_request holdfast.claim_request, t double precision,
+    OUT lanes integer[], OUT families integer[], OUT cools_at double precision,
+    OUT seconds double precision
+)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    began timestamptz := clock_timestamp();
+BEGIN
+    WITH waiting AS MATERIALIZED (
+        SELECT * FROM holdfast.ready_lanes(p_request.queues, p_request.kinds, t)
+    ), grouped AS (
+        SELECT lane, min(lane) OVER (PARTITION BY queue, downstream) AS first
+        FROM waiting
+        WHERE held_until IS NULL
+    ), numbered AS (
+        SELECT lane, dense_rank() OVER (ORDER BY first <= p_request.after, first)::integer AS family
+        FROM grouped
+    )
+    SELECT
+        array_agg(lane ORDER BY family, lane), array_agg(family ORDER BY family, lane),
+        (SELECT min(held_until) FROM waiting WHERE held_until < 'infinity')
+    INTO lanes, families, cools_at
+    FROM numbered;
+    seconds := extract(epoch FROM clock_timestamp() - began);
+END
+$$;
+
 -- The line of a tick's answer that names some lanes.
 CREATE OR REPLACE FUNCTION holdfast.lane_names(p_lanes integer[]) RETURNS holdfast.tick_answer
 LANGUAGE plpgsql STABLE AS $$

@@ -1,6 +1,9 @@
--- Which ready jobs of some lanes a claim takes: by priority, within a priority the owners in turn,
--- within an owner by time. The owner of a job without one is ''. The rule of the turns is also in
--- holdfast.jobs.claim_rules.
+-- Which ready jobs of some lanes a claim takes: by priority, within a priority the owners in turn, within
+-- an owner by time. The rule of the turns is also in holdfast.jobs.claim_rules.
+--
+-- A sub-queue is the ready jobs of one lane, priority and owner ('' for none), in the order of their
+-- times. The functions answer with sub-queues and how many jobs of each to take. They only read, and
+-- lock nothing: holdfast.take_jobs locks what it takes.
 
 -- The first owner from `p_from` on with ready jobs of one priority in some lanes.
 CREATE OR REPLACE FUNCTION holdfast.next_owner(p_lanes integer[], p_priority smallint, p_from text)
@@ -49,11 +52,11 @@ $$;
 -- last, `p_last`, has had of its turn.
 CREATE OR REPLACE FUNCTION holdfast.plan_owners(
     p_lanes integer[], p_priority smallint, p_limit integer, p_last text, p_used integer
-) RETURNS SETOF holdfast.strand
+) RETURNS SETOF holdfast.subqueue
 LANGUAGE plpgsql AS $$
 DECLARE
     turn CONSTANT integer := 10;
-    strand holdfast.strand;
+    subqueue holdfast.subqueue;
     remaining integer := p_limit;
     most integer;
     owners text[] := ARRAY(
@@ -61,12 +64,12 @@ DECLARE
     );
     share integer := greatest(turn, p_limit / greatest(1, cardinality(owners)));
 BEGIN
-    strand.priority := p_priority;
-    FOREACH strand.owner IN ARRAY owners LOOP
+    subqueue.priority := p_priority;
+    FOREACH subqueue.owner IN ARRAY owners LOOP
         most := least(remaining, CASE
-            WHEN strand.owner = p_last AND p_used < turn THEN share - p_used ELSE share
+            WHEN subqueue.owner = p_last AND p_used < turn THEN share - p_used ELSE share
         END);
-        FOR strand.lane, strand.quota IN
+        FOR subqueue.lane, subqueue.quota IN
             SELECT head.lane, count(*)
             FROM (
                 SELECT given.lane
@@ -77,7 +80,7 @@ BEGIN
                     WHERE jobs.ready
                         AND jobs.lane = given.lane
                         AND jobs.priority = p_priority
-                        AND coalesce(jobs.owner, '') COLLATE "C" = strand.owner
+                        AND coalesce(jobs.owner, '') COLLATE "C" = subqueue.owner
                     ORDER BY jobs.ready_at, jobs.seq
                     LIMIT most
                 ) AS job
@@ -86,57 +89,50 @@ BEGIN
             ) AS head
             GROUP BY head.lane
         LOOP
-            remaining := remaining - strand.quota;
-            RETURN NEXT strand;
+            remaining := remaining - subqueue.quota;
+            RETURN NEXT subqueue;
         END LOOP;
         EXIT WHEN remaining <= 0;
     END LOOP;
 END
 $$;
 
--- The only priority and owner with ready jobs in a lane, as a strand after the job that was taken last;
--- NULL where there are several, or none. Where the job taken last is not given it is found at the
--- front of the lane.
-CREATE OR REPLACE FUNCTION holdfast.lone_strand(
+-- The only sub-queue with ready jobs in a lane, NULL where there are several or none. Given the job that
+-- was taken last, its sub-queue, from there on: old index entries stand before it, see claim_memory.py.
+-- Without one the sub-queue at the front of the lane.
+CREATE OR REPLACE FUNCTION holdfast.only_subqueue(
     p_lane integer, p_priority smallint, p_owner text, p_ready_at double precision, p_seq bigint
-) RETURNS holdfast.strand
-LANGUAGE sql STABLE AS $$
-    SELECT ROW(p_lane, known.priority, known.owner, NULL, known.ready_at, known.seq)::holdfast.strand
-    FROM (
-        SELECT p_priority AS priority, p_owner AS owner, p_ready_at AS ready_at, p_seq AS seq
-        WHERE p_seq IS NOT NULL
-        UNION ALL
-        SELECT head.priority, head.owner, NULL, NULL
-        FROM (
-            SELECT jobs.priority, coalesce(jobs.owner, '') COLLATE "C" AS owner
-            FROM holdfast.jobs
-            WHERE p_seq IS NULL AND jobs.ready AND jobs.lane = p_lane
-            ORDER BY
-                jobs.priority DESC, coalesce(jobs.owner, '') COLLATE "C", jobs.ready_at, jobs.seq
-            LIMIT 1
-        ) AS head
-    ) AS known
-    WHERE NOT EXISTS (
-            SELECT FROM holdfast.jobs
-            WHERE ready AND lane = p_lane AND jobs.priority > known.priority
-        )
-        AND NOT EXISTS (
-            SELECT FROM holdfast.jobs
-            WHERE ready AND lane = p_lane AND jobs.priority < known.priority
-        )
-        AND NOT EXISTS (
-            SELECT FROM holdfast.jobs
-            WHERE ready AND lane = p_lane AND jobs.priority = known.priority
-                AND coalesce(jobs.owner, '') COLLATE "C" > known.owner
-        )
-        AND NOT EXISTS (
-            SELECT FROM holdfast.jobs
-            WHERE ready AND lane = p_lane AND jobs.priority = known.priority
-                AND coalesce(jobs.owner, '') COLLATE "C" < known.owner
-        )
+) RETURNS holdfast.subqueue
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    level smallint := p_priority;
+    name text := p_owner;
+BEGIN
+    IF p_seq IS NULL THEN
+        SELECT jobs.priority, coalesce(jobs.owner, '') INTO level, name
+        FROM holdfast.jobs
+        WHERE jobs.ready AND jobs.lane = p_lane
+        ORDER BY jobs.priority DESC, coalesce(jobs.owner, '') COLLATE "C", jobs.ready_at, jobs.seq
+        LIMIT 1;
+    END IF;
+    PERFORM FROM holdfast.jobs WHERE ready AND lane = p_lane AND priority > level
+    UNION ALL
+    SELECT FROM holdfast.jobs WHERE ready AND lane = p_lane AND priority < level
+    UNION ALL
+    SELECT FROM holdfast.jobs
+    WHERE ready AND lane = p_lane AND priority = level AND coalesce(owner, '') COLLATE "C" > name
+    UNION ALL
+    SELECT FROM holdfast.jobs
+    WHERE ready AND lane = p_lane AND priority = level AND coalesce(owner, '') COLLATE "C" < name
+    LIMIT 1;
+    IF FOUND OR level IS NULL THEN
+        RETURN NULL;
+    END IF;
+    RETURN ROW(p_lane, level, name, NULL, p_ready_at, p_seq)::holdfast.subqueue;
+END
 $$;
 
--- Choose up to `most` jobs of each family of lanes, as strands. A family is what the documentation calls
+-- Choose up to `most` jobs of each family of lanes, as sub-queues. A family is what the documentation calls
 -- a lane: the rows of one queue and downstream, one per kind. The arrays are those of
 -- holdfast.claim_request.
 --
@@ -144,11 +140,11 @@ $$;
 -- job that is needed is taken as it is; only for that job's priority the owners matter.
 CREATE OR REPLACE FUNCTION holdfast.plan_claim(
     p_lanes integer[], p_families integer[], p_most integer[], p_owners text[], p_used integer[]
-) RETURNS SETOF holdfast.strand
+) RETURNS SETOF holdfast.subqueue
 LANGUAGE sql STABLE AS $$
     WITH head AS MATERIALIZED (
         SELECT
-            given.*, job.priority, job.owner, job.ready_at,
+            given.*, job.priority, job.owner,
             row_number() OVER (
                 PARTITION BY given.family ORDER BY job.priority DESC, job.ready_at, job.seq
             ) AS rank,
@@ -195,7 +191,7 @@ LANGUAGE sql STABLE AS $$
     END
     GROUP BY head.lane, head.priority, head.owner
     UNION ALL
-    SELECT strands.*
+    SELECT shares.*
     FROM cut
     CROSS JOIN LATERAL holdfast.plan_owners(
         ARRAY(
@@ -209,5 +205,5 @@ LANGUAGE sql STABLE AS $$
             WHERE head.family = cut.family AND head.priority > cut.priority
         ),
         cut.last_owner, cut.used
-    ) AS strands
+    ) AS shares
 $$;

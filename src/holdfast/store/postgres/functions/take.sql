@@ -1,10 +1,12 @@
 -- Starting attempts of ready jobs.
 
--- Claim the jobs of some strands, each with a permit of the generation that its lane has in
--- `p_generations`. At most 10000 in all, for they share a page of history.
-CREATE OR REPLACE FUNCTION holdfast.take_strands(
+-- Claim jobs of some sub-queues, each with a permit of the generation that its lane has in
+-- `p_generations`. At most 10000 in all, for they share a page of history. Jobs are locked as they are
+-- found, in the order of each sub-queue; those that another transaction has locked are skipped, so
+-- two claims never wait for each other.
+CREATE OR REPLACE FUNCTION holdfast.take_jobs(
     p_worker text,
-    p_strands holdfast.strand[],
+    p_subqueues holdfast.subqueue[],
     p_lanes integer[],
     p_generations bigint[],
     p_lease double precision,
@@ -24,35 +26,35 @@ BEGIN
             previous_event = last_event, last_event = page_number
         WHERE ctid = ANY (ARRAY(
             SELECT job.location
-            FROM unnest(p_strands) AS strand
+            FROM unnest(p_subqueues) AS wanted
             CROSS JOIN LATERAL (
                 SELECT jobs.ctid AS location
                 FROM holdfast.jobs
                 WHERE jobs.ready
-                    AND jobs.lane = strand.lane
-                    AND jobs.priority = strand.priority
-                    AND coalesce(jobs.owner, '') COLLATE "C" = strand.owner
+                    AND jobs.lane = wanted.lane
+                    AND jobs.priority = wanted.priority
+                    AND coalesce(jobs.owner, '') COLLATE "C" = wanted.owner
                     AND (jobs.ready_at, jobs.seq)
-                        > (coalesce(strand.ready_at, '-infinity'), coalesce(strand.seq, 0))
+                        > (coalesce(wanted.ready_at, '-infinity'), coalesce(wanted.seq, 0))
                     AND (t > jobs.deadline_at) IS NOT TRUE
                 ORDER BY jobs.ready_at, jobs.seq
-                LIMIT strand.quota
+                LIMIT wanted.quota
                 FOR UPDATE SKIP LOCKED
             ) AS job
             UNION ALL
             SELECT job.location
-            FROM unnest(p_strands) AS strand
+            FROM unnest(p_subqueues) AS wanted
             CROSS JOIN LATERAL (
                 SELECT jobs.ctid AS location
                 FROM holdfast.jobs
-                WHERE strand.priority IS NULL
+                WHERE wanted.priority IS NULL
                     AND jobs.ready
-                    AND jobs.lane = strand.lane
+                    AND jobs.lane = wanted.lane
                     AND (t > jobs.deadline_at) IS NOT TRUE
                 ORDER BY
                     jobs.priority DESC, coalesce(jobs.owner, '') COLLATE "C", jobs.ready_at,
                     jobs.seq
-                LIMIT strand.quota
+                LIMIT wanted.quota
                 FOR UPDATE SKIP LOCKED
             ) AS job
         ))
@@ -110,10 +112,10 @@ LANGUAGE sql AS $$
     SELECT
         what, number, at, id, seqs, ids, tokens, lanes, attempts, max_attempts, created_ats,
         deadlines, generations, owners, metas, arguments
-    FROM holdfast.take_strands(
+    FROM holdfast.take_jobs(
         p_worker,
         ARRAY(
-            SELECT ROW(given.lane, NULL, NULL, given.quota, NULL, NULL)::holdfast.strand
+            SELECT ROW(given.lane, NULL, NULL, given.quota, NULL, NULL)::holdfast.subqueue
             FROM unnest(p_lanes, p_quotas) AS given (lane, quota)
         ),
         p_lanes, p_generations, p_lease, t

@@ -125,10 +125,10 @@ CREATE TYPE holdfast.tick_answer AS (
     kinds        text[]
 );
 
--- Jobs of one lane, priority and owner ('' for none), which are taken in the order of their times: at
--- most `quota` of those after the job (ready_at, seq), or of all. A NULL priority means all jobs of
--- the lane, in the order of the index.
-CREATE TYPE holdfast.strand AS (
+-- A sub-queue, and how many of its jobs a claim takes. A sub-queue is the ready jobs of one lane, priority
+-- and owner ('' for none), in the order of their times. At most `quota` are taken of those after the
+-- job (ready_at, seq), or of all. A NULL priority means all jobs of the lane, in the order of the index.
+CREATE TYPE holdfast.subqueue AS (
     lane     integer,
     priority smallint,
     owner    text,

@@ -8,9 +8,11 @@ SELECT lane, queue, downstream, kind, generation, held_until, needs_check
 FROM holdfast.ready_lanes(:queues, :kinds, :now)
 ORDER BY lane;
 
+-- An id that a worker remembers may belong to another lane by now.
 -- name: claim_remembered_lanes
 SELECT lane, queue, downstream, kind, generation, held_until, needs_check
-FROM holdfast.remembered_lanes(:lanes, :queues, :kinds, :now);
+FROM holdfast.lane_states(:lanes, :now)
+WHERE queue = ANY (CAST(:queues AS text[])) AND kind = ANY (CAST(:kinds AS text[]));
 
 -- Kinds with a limit, each locked until the transaction ends, in the order given.
 -- name: claim_lock_kinds
@@ -54,12 +56,12 @@ FROM holdfast.plan_claim(:lanes, :families, :most, :owners, :used);
 
 -- name: claim_take
 SELECT *
-FROM holdfast.take_strands(
+FROM holdfast.take_jobs(
     :worker,
     ARRAY(
-        SELECT ROW(given.lane, given.priority, given.owner, given.quota, NULL, NULL)::holdfast.strand
+        SELECT ROW(given.lane, given.priority, given.owner, given.quota, NULL, NULL)::holdfast.subqueue
         FROM unnest(
-            CAST(:strand_lanes AS integer[]), CAST(:priorities AS smallint[]),
+            CAST(:subqueue_lanes AS integer[]), CAST(:priorities AS smallint[]),
             CAST(:owners AS text[]), CAST(:quotas AS integer[])
         ) AS given (lane, priority, owner, quota)
     ),
