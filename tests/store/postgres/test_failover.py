@@ -12,7 +12,7 @@ from tests.support.postgres import obtain
 from tests.support.postgres_standby import Standby
 
 from holdfast.jobs.model import Completed, Failed, Finished, JobStatus, NewJob, Released, Retry
-from holdfast.jobs.store_port import ClaimRequest, Refusal
+from holdfast.jobs.store_port import ClaimRequest, Refusal, Rescued
 from holdfast.store.postgres.store import PostgresStore
 
 # A standby may be 32 numbers of a sequence ahead: so few lost jobs would share none with new ones.
@@ -119,6 +119,25 @@ def test_leases_of_lost_claims_are_not_extended(servers):
             assert not any([await store.progress(lease, 0.5) for lease in old[:40]])
             assert (await heartbeats.extend(new, 600)).lost == ()
             assert await store.progress(new[0], 0.5)
+            await heartbeats.close()
+
+    asyncio.run(scenario())
+
+
+def test_workers_have_fifteen_seconds_to_find_the_new_primary(servers):
+    async def scenario():
+        async with PostgresStore(servers[0].url()) as store:
+            heartbeats = store.heartbeats()
+            await heartbeats.register("worker")
+            await store.enqueue(jobs(1))
+            await claim(store, "worker", 1)
+            await asyncio.to_thread(servers[1].stop_receiving)
+            await asyncio.to_thread(servers[1].take_over)
+            await until_it_works(store.ping)
+            now = await store.ping()
+            assert await store.rescue(now=now) == Rescued()
+            assert await store.rescue(now=now + 14.9) == Rescued()
+            assert (await store.rescue(now=now + 15)).requeued == ("job-00000",)
             await heartbeats.close()
 
     asyncio.run(scenario())
