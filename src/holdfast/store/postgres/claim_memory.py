@@ -54,12 +54,17 @@ class _End(NamedTuple):
 
 @dataclass(slots=True)
 class _Waiting:
-    """The families that had ready jobs, in the order of their first ids; the next one to serve."""
+    """The families that had ready jobs, in the order of their first ids; the next one to serve.
+
+    A round ends with the lane `round_end`, the newest one when it began. New lanes have the highest
+    ids, so a round without an end would serve them before those that wait.
+    """
 
     families: list[Family] = field(default_factory=list)
     position: int = 0
     scan_at: float = 0.0
     served: int = 0
+    round_end: int = 0
     lanes: set[int | None] = field(default_factory=set)
 
     def window(self, limit: int) -> list[Family]:
@@ -71,6 +76,14 @@ class _Waiting:
         # Twice as many: some may have no more jobs.
         end = position + min(2 * limit, len(families))
         return families[position:end] + families[: max(0, end - len(families))]
+
+    def serve(self, lanes: Iterable[int], newest: int) -> None:
+        """Note that jobs of `lanes` were claimed; `newest` is the newest lane that waits."""
+        # The last one in the round that began after the lane served before.
+        self.served = max(lanes, key=lambda lane: (lane <= self.served, lane))
+        self.round_end = self.round_end or newest
+        if self.served >= self.round_end:
+            self.served, self.round_end = 0, newest
 
     def replace(self, families: Iterable[Family], after: int) -> None:
         """Note these families; the first one after the lane `after` is next."""
@@ -181,27 +194,30 @@ class ClaimMemory:
         served = {lane for line in claimed for lane in line["lanes"]}
         self._lanes.remember(names)
         if served:
-            # The last one in the round that began after the lane served before.
-            waiting.served = max(served, key=lambda lane: (lane <= waiting.served, lane))
+            found = scanned[0] if scanned else [each[-1] for each in waiting.families]
+            waiting.serve(served, max((*served, *found)))
             self._note_turns(claimed, names)
         if scanned:
-            families = {names[lane][:2] for lane in scanned[0]}
-            kinds = tuple(request.kinds)
-            waiting.replace((self._family(*each, kinds) for each in families), waiting.served)
+            families: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+            for lane in scanned[0]:
+                families[names[lane][:2]].add(lane)
+            for place, lanes in families.items():
+                lanes.update(self._known_lanes(*place, request.kinds))
+            waiting.replace((tuple(sorted(each)) for each in families.values()), waiting.served)
             waiting.scan_at = self._monotonic() + _SCAN_SHARE * scanned[1]
         elif idle:
             waiting.remove(idle)
         if sum(len(line["seqs"]) for line in claimed) < request.limit:
             waiting.scan_at = 0.0
 
-    def _family(self, queue: str, downstream: str, kinds: Iterable[str]) -> Family:
+    def _known_lanes(self, queue: str, downstream: str, kinds: Iterable[str]) -> set[int]:
         """Return all known lanes of a family, also those that had no ready jobs.
 
         A job that becomes ready in one of them may have a higher priority than those that wait.
         """
         known = self._lanes.known_ids
         found = (known.get((queue, downstream, kind)) for kind in kinds)
-        return tuple(sorted(lane for lane in found if lane is not None))
+        return {lane for lane in found if lane is not None}
 
     def _note_turns(self, claimed: Sequence[Row], names: dict[int, Lane]) -> None:
         if len(self._turns) > _MOST:

@@ -54,9 +54,9 @@ class LaneKind:
     def _unread(self, rows: Sequence[Row]) -> Iterator[Row]:
         seen: Counter[tuple[int, str]] = Counter()
         for row in rows:
-            strand = row[PRIORITY], row[OWNER] or ""
-            seen[strand] += 1
-            if seen[strand] > self.read[strand]:
+            sub_queue = row[PRIORITY], row[OWNER] or ""
+            seen[sub_queue] += 1
+            if seen[sub_queue] > self.read[sub_queue]:
                 yield row
 
     def count(self, rows: Sequence[Row], sign: int = 1) -> None:
@@ -158,10 +158,10 @@ def _shared(
     def take(owner: str, most: int) -> int:
         found: list[Candidate] = []
         for source in sources:
-            strand = {"lane": source.id, "priority": level, "owner": owner}
+            sub_queue = {"lane": source.id, "priority": level, "owner": owner}
             rows = tx.rows(
                 "claim_candidates_of_owner",
-                {**strand, "limit": most, "offset": source.read[level, owner]},
+                {**sub_queue, "limit": most, "offset": source.read[level, owner]},
             )
             found += [(source, job) for job in rows]
         if len(sources) > 1:

@@ -84,6 +84,22 @@ async def a_flood_in_one_lane_does_not_starve_the_others(world: World) -> None:
 
 
 @fact
+async def new_lanes_do_not_starve_one_that_waits(world: World) -> None:
+    """As when each job is for another host; in the same queue or in one that is served with it."""
+    queues = ("default", "another")
+    for queue in queues:
+        waiting = {f"{queue}-waiting-{number}" for number in range(3)}
+        for job_id in sorted(waiting):
+            await world.add(job_id, downstream="waiting")
+        claimed = []
+        for number in range(8):
+            await world.add(f"{queue}-{number}", downstream=f"new-{number}", queue=queue)
+            claimed += ids(await world.claim(1, queues=queues))
+        assert waiting <= set(claimed), claimed
+        await world.claim(100, queues=queues)
+
+
+@fact
 async def lanes_take_turns_with_a_limit_of_one(world: World) -> None:
     for number in range(3):
         await world.add(f"a-{number}", downstream="a")
