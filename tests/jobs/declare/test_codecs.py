@@ -14,8 +14,8 @@ from holdfast.jobs.declare.codecs import (
     NoArguments,
     arguments_codec,
     check_size,
+    result_codec,
 )
-from holdfast.jobs.declare.json_codec import JsonCodec
 from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
 
 
@@ -37,14 +37,14 @@ def test_arguments_of_every_type_are_decoded_as_they_were(value):
 
 @pytest.mark.parametrize("value", [Order(1), Model(number=1)])
 def test_results_of_every_type_are_decoded_as_they_were(value):
-    codec = JsonCodec(type(value), "result of a.b")
+    codec = result_codec(type(value), "result of a.b")
     assert codec.decode(codec.encode(value)) == value
 
 
 def test_a_wrong_argument_is_refused_and_a_wrong_result_is_encoded():
     with pytest.raises(ValidationError):
         arguments_codec(Model, "arguments").encode(3)
-    assert JsonCodec(Model, "result").encode(3) == "3"
+    assert result_codec(Model, "result").encode(3) == "3"
 
 
 def test_a_handler_without_arguments_is_given_none():

@@ -4,8 +4,7 @@ from typing import Any, TypeVar, overload
 
 from holdfast.clock import Clock
 from holdfast.jobs.client.requests import JobHandle
-from holdfast.jobs.declare.json_codec import JsonCodec
-from holdfast.jobs.declare.kinds import Codec
+from holdfast.jobs.declare.codecs import result_codec
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.declare.validation import UNSTORABLE, shown
 from holdfast.jobs.exceptions import JobFailed, NotReady, UnknownJob, WaitTimeout
@@ -122,7 +121,7 @@ class Queries:
         if found.result is None:
             return None
         kind = self.registry.find(found.kind)
-        codec: Codec = JsonCodec(Any, found.kind) if kind is None else kind.handler.results
+        codec = result_codec(Any, found.kind) if kind is None else kind.handler.results
         return codec.decode(found.result)
 
 

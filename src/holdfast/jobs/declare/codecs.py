@@ -10,7 +10,7 @@ receive something else.
 
 from typing import Any, Final
 
-from holdfast.jobs.declare.json_codec import CheckedJsonCodec, is_pydantic
+from holdfast.jobs.declare.json_codec import CheckedJsonCodec, JsonCodec, is_pydantic
 from holdfast.jobs.declare.kinds import Codec
 from holdfast.jobs.declare.pydantic_codec import PydanticCodec
 from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError, shown
@@ -42,6 +42,18 @@ def arguments_codec(declared: Any, subject: str) -> Codec:
     if is_pydantic(declared):
         return PydanticCodec(declared, subject)
     return CheckedJsonCodec(declared, subject)
+
+
+def result_codec(declared: Any, subject: str) -> Codec:
+    """Return the codec for results of the type `declared`; error messages start with `subject`.
+
+    Encoding takes any JSON value: a job that did its work must not fail because of a wrong
+    annotation. Decoding checks the value against the declared type.
+
+    Raises:
+        TypeError: values of such a type cannot be stored.
+    """
+    return JsonCodec(declared, subject)
 
 
 class NoArguments:

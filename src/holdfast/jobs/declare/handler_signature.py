@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, NoReturn, NotRequired, TypedDict, get_args, get_origin, get_type_hints
 
-from holdfast.jobs.declare.codecs import NoArguments, arguments_codec
+from holdfast.jobs.declare.codecs import NoArguments, arguments_codec, result_codec
 from holdfast.jobs.declare.context import JobContext
-from holdfast.jobs.declare.json_codec import JsonCodec
 from holdfast.jobs.declare.kinds import Codec, Handler, Hook
 from holdfast.jobs.declare.validation import type_name
 from holdfast.resilience import checks
@@ -43,7 +42,7 @@ def handler_of(name: str, function: Callable[..., Any], names: Mapping[str, Any]
         is_async=checks.is_async(function),
         takes_arguments=bool(arguments),
         arguments=codec,
-        results=JsonCodec(Any if result is NoReturn else result, f"result of {name}"),
+        results=result_codec(Any if result is NoReturn else result, f"result of {name}"),
         by_name=by_name,
     )
 

@@ -14,8 +14,6 @@ from holdfast.jobs.declare.validation import ValidationError, shown, type_name, 
 class JsonCodec:
     """Encode any value; decoding checks it against the declared type.
 
-    Results are encoded so: a job that did its work must not fail because of a wrong annotation.
-
     Raises:
         TypeError: values of the declared type cannot be stored.
     """

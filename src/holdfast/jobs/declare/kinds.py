@@ -117,7 +117,7 @@ class JobKind:
 
         Raises:
             UnwantedResult: the policy's `retry_result` refuses it.
-            ValidationError: it is not of the declared type.
+            ValidationError: it cannot be stored as JSON.
         """
         self.policy.check_result(value)
         return self.handler.results.encode(value)

@@ -1,4 +1,8 @@
-"""Rescue jobs whose workers died: their leases have expired."""
+"""Rescue jobs whose workers died: the store sees that the process is gone, or the lease expires.
+
+Both stores follow the same order: a job whose cancelling was requested is cancelled, one without
+attempts left becomes a dead letter, any other is queued again and may start at once.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -11,7 +15,7 @@ _log = logging.getLogger("holdfast.maintenance")
 
 
 class Rescue:
-    """Requeue jobs with expired leases; fail or cancel those that cannot run again."""
+    """Requeue the jobs of lost workers; fail or cancel those that cannot run again."""
 
     name = "rescue"
 
@@ -29,7 +33,7 @@ class Rescue:
         self._listeners = listeners
 
     async def round(self) -> int:
-        """Rescue all jobs with expired leases; return how many."""
+        """Rescue all jobs of lost workers; return how many."""
         total = 0
         while True:
             rescued = await self._store.rescue(limit=self._batch)

@@ -20,12 +20,12 @@ async def lead(
 
 
 async def resign(database: Database, name: str, holder: str) -> bool:
-    """Give the leadership up."""
+    """Release the leadership."""
     return bool(await database.write("maintain_resign", name=name, holder=holder))
 
 
 async def rescue(database: Database, limit: int, now: float | None) -> Rescued:
-    """Take back jobs whose leases have run out."""
+    """Requeue, fail or cancel jobs whose leases have expired or whose workers are dead."""
     found = await database.write("maintain_rescue", limit=limit, error=_LEASE_LOST, now=now)
     ids: dict[str, list[str]] = {"queued": [], "failed": [], "cancelled": []}
     for job_id, target in found:
