@@ -226,9 +226,10 @@ class App:
             name: the kind's name within the app; by default the function's. Stored jobs refer to
                 the kind by its full name, `"app.name"`.
             queue: selects the workers.
-            retry: `max_attempts`, `backoff`, `idempotent` and `categorize` control retries; by
-                default `RetryPolicy()`. Its `attempt_timeout` and `deadline` are the defaults of
-                `timeout` and `deadline`; its breaker, rate and concurrency those of `downstream`.
+            retry: `max_attempts`, `backoff`, `idempotent`, `categorize`, `retry_on` and
+                `retry_result` control retries; by default `RetryPolicy()`. Its `attempt_timeout`
+                and `deadline` are the defaults of `timeout` and `deadline`; its breaker, rate and
+                concurrency those of `downstream`. It has no `budget`.
             downstream: the dependency that it calls.
             timeout: seconds that one attempt may run; then it is asked to stop. A thread cannot be
                 stopped from outside: a plain function that does not check `ctx.cancel_requested` is

@@ -382,8 +382,8 @@ class Worker:
         self._cancel_ticks()
         if self._slots.done:
             _log.error(
-                "%s: %d finished attempts could not be reported; they run again after their "
-                "leases expire", self._id, len(self._slots.done),
+                "%s: %d finished attempts could not be reported; they run again, at the latest "
+                "when their leases have expired", self._id, len(self._slots.done),
             )  # fmt: skip
         notify(self._listeners, WorkerStopped(self._id, len(self._slots.done)))
         self._loop = None
