@@ -70,6 +70,28 @@ def create_app(
     modules = (health, metrics, jobs, event_stream, ops)
     for router in (*(each.router for each in modules), admin_router):
         app.include_router(router)
+    streamed = _include_apps(app, served, state)
+    add_pages(app, state)
+    describe_facts(app, [fact for each in served for fact in each.job_facts])
+    allowance = Allowance(settings.writes_at_once, settings.writes_per_second, engine.clock)
+    # The last one added is the first to see a request: the session is known to the others.
+    app.add_middleware(
+        SecurityMiddleware,
+        allowance=allowance,
+        limits=BodyLimits(
+            settings.body_bytes,
+            settings.body_seconds,
+            streamed,
+            state.stopping,
+            engine.clock,
+        ),
+    )
+    app.add_middleware(SessionMiddleware, sessions=state.sessions)
+    return app
+
+
+def _include_apps(app: FastAPI, served: Iterable[ServedApp], state: ServerState) -> frozenset[str]:
+    """Add the routes of the apps; return the paths of those that are `STREAMED`."""
     streamed: set[str] = set()
     for each in served:
         routes = each.routes(state)
@@ -81,20 +103,4 @@ def create_app(
             for route in routes.routes
             if STREAMED in (getattr(route, "tags", None) or ())
         }
-    add_pages(app, state)
-    describe_facts(app, [fact for each in served for fact in each.job_facts])
-    allowance = Allowance(settings.writes_at_once, settings.writes_per_second, engine.clock)
-    # The last one added is the first to see a request: the session is known to the others.
-    app.add_middleware(
-        SecurityMiddleware,
-        allowance=allowance,
-        limits=BodyLimits(
-            settings.body_bytes,
-            settings.body_seconds,
-            frozenset(streamed),
-            state.stopping,
-            engine.clock,
-        ),
-    )
-    app.add_middleware(SessionMiddleware, sessions=state.sessions)
-    return app
+    return frozenset(streamed)

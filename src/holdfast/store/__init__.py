@@ -1,1 +1,1 @@
-"""Stores: the ports of `holdfast.jobs.store_port` on real databases, one package a dialect."""
+"""Stores: the ports of `holdfast.jobs.store_port` on real databases, one package per dialect."""

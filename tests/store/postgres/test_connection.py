@@ -249,7 +249,7 @@ def test_another_event_loop_is_pointed_to_the_ways_there_are(postgres_url):
             def elsewhere():
                 asyncio.run(store.enqueue([NewJob("a", "work")]))
 
-            with pytest.raises(StoreUnusable, match=r"engine\.blocking\(\).*engine a loop"):
+            with pytest.raises(StoreUnusable, match=r"engine\.blocking\(\).*engine per loop"):
                 await asyncio.to_thread(elsewhere)
             assert await store.get("a") is None
             await store.enqueue([NewJob("b", "work")])

@@ -89,7 +89,7 @@ async def messages(state: ServerState, owner: str, last_seen: int | None) -> Asy
 
 
 async def _job_messages(state: ServerState, events: tuple[JobEvent, ...]) -> AsyncIterator[bytes]:
-    """Yield one message a job, in the order of their last events."""
+    """Yield one message per job, in the order of their last events."""
     latest = {event.job_id: event for event in events}
     for event in sorted(latest.values(), key=lambda event: event.sequence):
         job = await state.engine.get(event.job_id)

@@ -11,6 +11,7 @@ from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.kinds import JobKind
 
 _DIGITS = 16
+"""Hexadecimal digits of a fingerprint: 64 bits."""
 
 
 def fingerprint(kinds: Iterable[JobKind]) -> str:

@@ -24,6 +24,7 @@ from holdfast.resilience.breaker.transitions import Cause, CircuitState, move
 _log = logging.getLogger("holdfast.maintenance")
 
 _IDLE_INTERVAL = 3600.0
+"""Seconds between two rounds where no downstream has a probe: there is nothing to do."""
 
 
 class ProbedStore(DownstreamStore, Protocol):

@@ -25,7 +25,7 @@ class LateDeclaration:
         self._declared: dict[str, float] = {}
 
     def is_needed(self, claim: Claim, kind: JobKind) -> bool:
-        """Say whether the store knew nothing of the downstream of `claim`, though it has one."""
+        """Say whether the downstream of `claim` is unknown to the store."""
         return (
             claim.permit is None
             and claim.downstream is not None

@@ -1,4 +1,4 @@
-"""One attempt in flight: what those need who stop it, extend its lease or report it."""
+"""One attempt in flight: the state that stopping it, extending its lease and reporting it need."""
 
 import asyncio
 import math

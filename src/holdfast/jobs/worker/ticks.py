@@ -5,8 +5,8 @@ last one, and a second tick while the first is in flight, so that worker and sto
 each other. A second tick must be a whole batch: many small ticks would cost more than they save.
 
 Two ticks in flight may be stored in either order. Breakers are judged in the order in which calls
-ended, so a tick that reports a failed call is never in flight together with another. The order of
-successes does not matter.
+ended, so a tick that reports a call which did not succeed is never in flight with another. The
+order of successes does not matter.
 """
 
 import asyncio

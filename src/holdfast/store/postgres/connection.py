@@ -26,7 +26,7 @@ from holdfast.store.postgres.session import (
     POOLED,
     SETTINGS,
     PooledConnection,
-    begun,
+    apply_settings,
     is_pooled,
 )
 from holdfast.store.sql_files import load_queries
@@ -206,7 +206,7 @@ class Database:
         if asyncio.get_running_loop() is not self._loop:
             raise StoreUnusable(
                 f"the store on {self.where} was opened on another event loop: call it through "
-                "engine.blocking(), which any thread may use, or open one engine a loop"
+                "engine.blocking(), which any thread may use, or open one engine per loop"
             )
         try:
             connection = pool.take()
@@ -242,7 +242,7 @@ class Database:
                 self.connection() as connection,
                 connection.transaction(isolation="read_committed"),
             ):
-                await begun(connection)
+                await apply_settings(connection)
                 return await work(connection)
 
         return await self._again(once)

@@ -8,6 +8,7 @@ from holdfast.store.postgres.connection import Database
 _log = logging.getLogger("holdfast.store")
 
 _FOLD_EVERY = 64
+"""Writes between two folds."""
 FAILED_FOLDS = "failed_folds"
 """The total that counts the folds that failed."""
 
@@ -22,7 +23,7 @@ class Counters:
         self._uncounted = 0
 
     async def wrote(self) -> None:
-        """Say that something was written; fold once in a while."""
+        """Note a write; fold after every 64th."""
         self._written += 1
         if self._written % _FOLD_EVERY == 0:
             await self.fold()

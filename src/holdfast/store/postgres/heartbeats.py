@@ -14,8 +14,8 @@ class PostgresHeartbeats:
     """Extends leases on whatever event loop it is first awaited; reconnects by itself.
 
     A worker is registered as alive for as long as the connection lasts, so each new connection
-    registers it again before it is used. A connection on which anything fails is left: it may never
-    answer again.
+    registers it again before it is used. A connection on which anything fails is terminated: it may
+    never answer again.
     """
 
     def __init__(self, database: Database) -> None:
@@ -30,7 +30,7 @@ class PostgresHeartbeats:
             self._worker_id = worker_id
             await self.close()
         connection = await self._connected()
-        with self._left_on_failure(connection):
+        with self._terminated_on_failure(connection):
             await connection.execute("SELECT 1")
 
     async def extend(
@@ -40,13 +40,13 @@ class PostgresHeartbeats:
         if not leases:
             return Extended()
         connection = await self._connected()
-        with self._left_on_failure(connection):
+        with self._terminated_on_failure(connection):
             return await control.extend(connection, leases, lease_seconds, now)
 
     async def cancel_requests(self, worker_id: str) -> tuple[str, ...]:
         """Return the ids of the worker's running jobs that are to be cancelled."""
         connection = await self._connected()
-        with self._left_on_failure(connection):
+        with self._terminated_on_failure(connection):
             found = await rows(connection, "worker_cancel_requests", worker=worker_id)
         return tuple(row[0] for row in found)
 
@@ -68,13 +68,13 @@ class PostgresHeartbeats:
         connection = await self._database.connect()
         if self._worker_id is not None:
             pid = connection.get_server_pid()
-            with self._left_on_failure(connection):
+            with self._terminated_on_failure(connection):
                 await rows(connection, "worker_register", worker=self._worker_id, pid=pid)
         self._connection, self._loop = connection, asyncio.get_running_loop()
         return connection
 
     @contextmanager
-    def _left_on_failure(self, connection: Connection) -> Iterator[None]:
+    def _terminated_on_failure(self, connection: Connection) -> Iterator[None]:
         try:
             yield
         except BaseException as error:

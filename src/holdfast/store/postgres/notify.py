@@ -25,6 +25,7 @@ _CHANGES_PAUSE = 0.05
 _FIRST_RECONNECT = 0.1
 _LAST_RECONNECT = 5.0
 _POLL_PAUSE = 0.5
+"""Seconds between two polls where there is no LISTEN."""
 
 
 class Signal:

@@ -63,8 +63,8 @@ class PooledConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has
                 yield
 
 
-async def begun(connection: Any) -> None:
-    """Prepare the session of `connection` for the transaction that has begun."""
+async def apply_settings(connection: Any) -> None:
+    """Apply our settings to the transaction that has begun, if its session is shared."""
     if isinstance(connection, PooledConnection):
         await connection.execute(_SET_LOCAL)
 

@@ -101,13 +101,13 @@ def _order(head: Candidate) -> tuple[int, float, int]:
 def _several_wait(
     tx: Transaction, heads: Sequence[Candidate], level: int, wanted: int, turn: Turn | None
 ) -> bool:
-    """Say whether more than one owner has jobs of the priority `level`, and it matters."""
+    """Say whether this claim must share the jobs of the priority `level` among several owners."""
     waiting = [head for head in heads if head[1][PRIORITY] == level]
     owner = waiting[0][1][OWNER]
     if any(job[OWNER] != owner for _, job in waiting):
         return True
-    # The index begins with the first owner: all others come after it, and also in turn if none
-    # was served before.
+    # The index is in the order of the owners, so `first` is the first of those that wait. If it is
+    # also its turn, and the claim fits into that turn, no other owner is served.
     first = owner or ""
     if wanted <= TURN and (turn is None or (turn.owner == first and turn.used + wanted <= TURN)):
         return False
@@ -127,7 +127,7 @@ def _next_owner(tx: Transaction, lanes: Sequence[int], level: int, start: str) -
 def _owners(
     tx: Transaction, lanes: Sequence[int], level: int, turn: Turn | None, most: int
 ) -> list[str]:
-    """Return up to `most` owners who wait, in the order of `in_turn`."""
+    """Return up to `most` owners with ready jobs, in the order of `in_turn`."""
     begins = ""
     if turn is not None:
         # "\x01" makes the first text after a given one.
@@ -149,7 +149,7 @@ def _shared(
     wanted: int,
     turn: Turn | None,
 ) -> list[Candidate]:
-    """Return the jobs above `level`, and the rest of `wanted` from the owners who wait there."""
+    """Return the jobs above `level`, and the rest of `wanted` from the owners at that level."""
     chosen = [head for head in heads if head[1][PRIORITY] > level]
     for source in sources:
         source.shared = True

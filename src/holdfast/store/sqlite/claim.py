@@ -27,8 +27,11 @@ from holdfast.store.sqlite.candidates import (
 from holdfast.store.sqlite.transaction import Transaction, as_json, as_numbers
 
 _PROMOTED_AT_ONCE = 1000
+"""Most scheduled jobs that one claim makes ready; the next claim goes on."""
 _RATE_CHECK = 1.0
+"""Seconds until the next claim where a rate limit left too few permits."""
 _TURNS_KEPT = 10_000
+"""Lanes whose turns are remembered; beyond that all are forgotten."""
 
 Turns = dict[tuple[str, str], Turn]
 """Whose turn it is in each lane, by queue and downstream; it may be forgotten."""

@@ -121,8 +121,10 @@ def delete_finished(tx: Transaction, rule: RetentionRule, limit: int) -> tuple[D
     if not expired:
         return ()
     seqs = {"seqs": as_json([row[0] for row in expired])}
-    for history in ("arguments", "events", "late_results"):
-        tx.change(f"maintain_delete_{history}", seqs)
+    for query in (
+        "maintain_delete_arguments", "maintain_delete_events", "maintain_delete_late_results",
+    ):  # fmt: skip
+        tx.change(query, seqs)
     tx.change_exactly(len(expired), "maintain_delete_jobs", seqs)
     deleted = []
     for _, _, job_id, lane, owner, meta, result, code, group, dead_letter in expired:
@@ -144,12 +146,12 @@ def _expired(tx: Transaction, rule: RetentionRule, limit: int) -> list[Row]:
         counts = tx.rows("maintain_count_of_kind", {"kind": rule.kind})[0]
         present = dict(zip(("complete", "failed", "cancelled"), counts, strict=True))
         excess = present[rule.status] - rule.max_count
-    born_before = None if rule.max_age is None else tx.now - rule.max_age
+    finished_before = None if rule.max_age is None else tx.now - rule.max_age
     rows = tx.rows(
         "maintain_oldest_finished", {"kind": rule.kind, "status": rule.status, "limit": limit}
     )
     return [
         row
         for number, row in enumerate(rows)
-        if number < excess or (born_before is not None and row[1] <= born_before)
+        if number < excess or (finished_before is not None and row[1] <= finished_before)
     ]

@@ -1,7 +1,7 @@
 """Which workers are alive: they register with their process, and the operating system is asked.
 
-It can say nothing of a process of another container or of an earlier boot. So a living worker
-registers again every ten minutes, and one that has not done so for an hour is forgotten.
+It knows nothing about a process of another container or of an earlier boot. So a living worker
+registers again every ten minutes, and one that has not done so for an hour is removed.
 """
 
 from holdfast.store.sqlite.process_identity import ProcessIdentity
@@ -10,6 +10,7 @@ from holdfast.store.sqlite.transaction import Transaction, as_json
 REGISTER_EVERY = 600.0
 """Seconds after which a living worker registers again."""
 _FORGOTTEN_AFTER = 3600.0
+"""Seconds after its last registration until a worker without jobs is removed."""
 
 
 def register(tx: Transaction, worker_id: str) -> None:
@@ -54,7 +55,7 @@ def forget(tx: Transaction, ids: list[str]) -> None:
 
 
 def forget_unseen(tx: Transaction) -> None:
-    """Remove workers without jobs and leaderships that no living worker has had for an hour."""
+    """Remove workers without jobs that have not registered for an hour, and old leaderships."""
     before = {"before": tx.now - _FORGOTTEN_AFTER}
     tx.change("worker_forget_unseen", before)
     tx.change("worker_forget_leaderships", before)
