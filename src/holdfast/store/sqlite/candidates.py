@@ -20,8 +20,8 @@ SEQ, ID, PRIORITY, READY_AT, ATTEMPTS, TOKEN, OWNER, DEADLINE = 0, 1, 2, 3, 4, 6
 class LaneKind:
     """The ready jobs of one kind in one lane: `buffer` has those read and not taken yet.
 
-    `read` counts the jobs read so far, by priority and owner. `shared` says that owners have taken
-    turns, so these are not the first ones in the order of the index.
+    `read` counts the jobs read so far, by sub-queue: priority and owner. `shared` says that owners
+    have taken turns, so these are not the first ones in the order of the index.
     """
 
     id: int
