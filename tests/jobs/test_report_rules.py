@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.model import Cancelled, Completed, Failed, JobError, Released, Retry
-from holdfast.jobs.report_rules import target_status
+from holdfast.jobs.report_rules import rescued_status, target_status
 
 ERROR = JobError(ErrorCode.UNKNOWN, "x")
 RETRY, UNCOUNTED, FAILED = Retry(1, ERROR), Retry(1, ERROR, counted=False), Failed(ERROR)
@@ -35,4 +35,20 @@ def test_the_first_reason_that_applies_decides(
         cancel_requested=cancel_requested,
         attempts_left=attempts_left,
     )
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "cancel_requested, attempts_left, expected",
+    [
+        (False, True, "queued"),
+        (False, False, "failed"),
+        (True, True, "cancelled"),
+        (True, False, "cancelled"),
+    ],
+)
+def test_a_job_whose_worker_died_runs_again_unless_it_is_cancelled_or_has_no_attempt_left(
+    cancel_requested, attempts_left, expected
+):
+    found = rescued_status(cancel_requested=cancel_requested, attempts_left=attempts_left)
     assert found == expected

@@ -30,7 +30,8 @@ Where a rule is
     the lanes. Both stores follow these in their `claim`.
     Which status a job gets after an attempt: `worker/verdict.py` decides on the outcome,
     `worker/retry_delay.py` on the delay; `report_rules.py` says what overrules it.
-    What happens to a job whose worker died: `maintenance/rescue.py`.
+    What happens to a job whose worker died: `maintenance/rescue.py` finds it, `report_rules.py`
+    says which status it gets.
     How arguments and results are encoded: `declare/codecs.py`.
 
 Time

@@ -1,6 +1,7 @@
 """How one claim divides its jobs among lanes, and those of a lane among their owners.
 
-How many jobs of a downstream may start is decided in `holdfast.jobs.downstreams.claim_permits`.
+Which jobs may be taken at all is decided before that: `holdfast.jobs.downstreams.record` says
+whether a downstream holds its jobs, `holdfast.jobs.downstreams.claim_permits` how many may start.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""Which status a report moves its job to, if several reasons apply.
+"""Which status a job gets after a report, or after a rescue because its worker died.
 
-Both stores follow this rule: one calls the function, the other mirrors it in SQL, and the
-conformance suite compares every combination with it.
+Both stores follow these rules: one calls the functions, the other mirrors them in SQL, and the
+conformance suite compares every combination with them.
 """
 
 from holdfast.jobs.model import Cancelled, Completed, Failed, JobStatus, Outcome, Retry
@@ -28,3 +28,14 @@ def target_status(
     if isinstance(outcome, Retry) and outcome.counted and not attempts_left:
         return JobStatus.FAILED
     return JobStatus.QUEUED
+
+
+def rescued_status(*, cancel_requested: bool, attempts_left: bool) -> JobStatus:
+    """Return the new status of a job whose worker died or lost its lease.
+
+    Nothing was reported, so a cancel request comes first. A job without attempts left becomes a
+    dead letter: it may be what kills its workers.
+    """
+    if cancel_requested:
+        return JobStatus.CANCELLED
+    return JobStatus.QUEUED if attempts_left else JobStatus.FAILED

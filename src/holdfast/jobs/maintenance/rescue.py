@@ -1,7 +1,7 @@
 """Rescue jobs whose workers died: the store sees that the process is gone, or the lease expires.
 
-Both stores follow the same order: a job whose cancelling was requested is cancelled, one without
-attempts left becomes a dead letter, any other is queued again and may start at once.
+Which status they get is in `holdfast.jobs.report_rules.rescued_status`. A job that is queued again
+may start at once.
 """
 
 import logging

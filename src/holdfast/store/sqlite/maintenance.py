@@ -7,6 +7,7 @@ from holdfast.jobs.model import (
     JobError,
     JobStatus,
 )
+from holdfast.jobs.report_rules import rescued_status
 from holdfast.jobs.store_port import Deleted, Leadership, Rescued, RetentionRule
 from holdfast.store.error_columns import LEASE_LOST, TIMED_OUT
 from holdfast.store.sqlite import clock_jumps, workers
@@ -43,11 +44,14 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
     ended = EndedAttempts(tx)
     for row in _lost(tx, dead, limit):
         seq, job_id, token, lane, kind, attempts, most, started_at, cancel_requested = row
-        if cancel_requested:
+        status = rescued_status(
+            cancel_requested=bool(cancel_requested), attempts_left=attempts < most
+        )
+        if status is JobStatus.CANCELLED:
             event = EventName.CANCELLED
             cancelled.append(job_id)
             ended.cancel(seq, token, lane, kind, attempts)
-        elif attempts >= most:
+        elif status is JobStatus.FAILED:
             event = EventName.FAILED
             failed.append(job_id)
             reason = DeadLetterReason.LEASE_LOST

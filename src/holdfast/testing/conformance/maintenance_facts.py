@@ -1,5 +1,7 @@
 """Facts about maintenance: rescue, deadlines, late results, retention, leadership."""
 
+from itertools import product
+
 from holdfast.errors import ErrorCode
 from holdfast.jobs.model import (
     AttemptOutcome,
@@ -10,6 +12,7 @@ from holdfast.jobs.model import (
     JobStatus,
     NewJob,
 )
+from holdfast.jobs.report_rules import rescued_status
 from holdfast.jobs.store_port import RetentionRule
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids, refusal
 
@@ -51,6 +54,21 @@ async def a_crash_loop_ends_in_the_dead_letters(world: World) -> None:
     assert job.error.code is ErrorCode.LEASE_LOST
     assert job.dead_letter is DeadLetterReason.LEASE_LOST
     assert len(await world.store.attempts("a")) == 3
+
+
+@fact
+async def a_rescue_moves_jobs_by_the_shared_rule(world: World) -> None:
+    expected = {}
+    for number, (cancelled, exhausted) in enumerate(product((False, True), (False, True))):
+        job_id = f"job-{number}"
+        await world.add(job_id, max_attempts=1 if exhausted else 2)
+        await world.claim_one()
+        if cancelled:
+            await world.store.cancel(job_id, now=world.now)
+        expected[job_id] = rescued_status(cancel_requested=cancelled, attempts_left=not exhausted)
+    world.pass_time(LEASE)
+    await world.store.rescue(now=world.now)
+    assert {job_id: (await world.job(job_id)).status for job_id in expected} == expected
 
 
 @fact
