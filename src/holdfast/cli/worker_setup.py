@@ -37,7 +37,7 @@ def rare_collections() -> Iterator[None]:
 
 def worker_options(settings: Settings, concurrency: int | None = None) -> WorkerOptions:
     """Return how a worker is to work; `concurrency` overrides the settings."""
-    chores, lease = MaintenanceOptions(), settings.lease_seconds
+    defaults, lease = MaintenanceOptions(), settings.lease_seconds
     return WorkerOptions(
         concurrency=settings.concurrency if concurrency is None else concurrency,
         lease_seconds=lease,
@@ -46,8 +46,8 @@ def worker_options(settings: Settings, concurrency: int | None = None) -> Worker
         # Short leases mean that a dead worker's jobs are wanted soon, so a dead leader must be
         # replaced within a lease too.
         maintenance=MaintenanceOptions(
-            lead_seconds=min(chores.lead_seconds, lease),
-            rescue_every=min(chores.rescue_every, lease / 2),
+            lead_seconds=min(defaults.lead_seconds, lease),
+            rescue_every=min(defaults.rescue_every, lease / 2),
         ),
     )
 

@@ -34,12 +34,12 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def upload_routes(desk: UploadService) -> APIRouter:
-    """Return the routes of the service, which bring uploads to `desk`."""
+def upload_routes(uploads: UploadService) -> APIRouter:
+    """Return the routes that pass uploads to `uploads`."""
     router = APIRouter()
     router.add_api_route(
         "/api/upload",
-        desk.upload,
+        uploads.upload,
         methods=["POST"],
         status_code=201,
         response_class=JSONResponse,
@@ -48,5 +48,5 @@ def upload_routes(desk: UploadService) -> APIRouter:
         openapi_extra=_FORM,
         tags=["streamed"],
     )
-    add_page_routes(router, desk)
+    add_page_routes(router, uploads)
     return router

@@ -17,7 +17,7 @@ from holdfast_conversion.upload_form import Form as UploadForm
 from holdfast_conversion.upload_service import UploadService
 
 
-def add_page_routes(router: APIRouter, desk: UploadService) -> None:
+def add_page_routes(router: APIRouter, uploads: UploadService) -> None:
     """Add the routes to `router`; each goes back to the front page with a note."""
 
     @router.post("/upload", tags=["streamed"], include_in_schema=False)
@@ -25,10 +25,10 @@ def add_page_routes(router: APIRouter, desk: UploadService) -> None:
         """Take in a file from the form."""
         form = UploadForm()
         try:
-            _, created = await desk.take_in(request, form, owner)
+            _, created = await uploads.take_in(request, form, owner)
         except UploadRefused as refused:
             if refused.recorded:
-                await desk.record(refused, form, owner)
+                await uploads.record(refused, form, owner)
             return DisconnectingResponse(303, b"", {"location": _front(str(refused.code))}, request)
         except ClientDisconnect:
             return Response(status_code=400)
@@ -51,14 +51,14 @@ def add_page_routes(router: APIRouter, desk: UploadService) -> None:
             has_file=True,
         )
         try:
-            job, _ = await desk.take_in_bytes(content, form, owner)
+            job, _ = await uploads.take_in_bytes(content, form, owner)
         except UploadRefused as refused:
             if scripted:
                 error = {"code": refused.code, "message": str(refused)}
                 return JSONResponse({"error": error}, refused.status)
             return RedirectResponse(_front(str(refused.code)), 303)
         if scripted:
-            return JSONResponse({"job": desk.shown(job)}, 201)
+            return JSONResponse({"job": uploads.shown(job)}, 201)
         return RedirectResponse(_front("sample"), 303)
 
 
