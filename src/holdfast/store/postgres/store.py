@@ -105,7 +105,8 @@ class PostgresStore(JobQueries):
     async def migrate(self) -> tuple[int, ...]:
         """Bring the schema up to date and return the versions that were missing.
 
-        The store need not be open; this is what `holdfast migrate` runs.
+        The store need not be open. Opening it with `migrate=True`, as `holdfast migrate` does, has
+        the same effect.
         """
         async with self._connected():
             return await migrations.migrate(self._database)
