@@ -26,7 +26,7 @@ Lanes
 
 Where a rule is
     Which jobs a claim may take: `downstreams/record.py` (whether they are held) and
-    `downstreams/claim_permits.py` (how many may start); `claim_rules.py` shares them out among
+    `downstreams/claim_permits.py` (how many may start); `claim_sharing.py` shares them out among
     the lanes. Both stores follow these in their `claim`.
     Which status a job gets after an attempt: `worker/verdict.py` decides on the outcome,
     `worker/retry_delay.py` on the delay; `report_rules.py` says what overrules it.

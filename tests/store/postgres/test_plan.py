@@ -1,11 +1,11 @@
-"""The functions that choose jobs follow the rules of `holdfast.jobs.claim_rules`."""
+"""The functions that choose jobs follow the rules of `holdfast.jobs.claim_sharing`."""
 
 from collections import Counter
 from random import Random
 
 from tests.store.postgres.conftest import jobs
 
-from holdfast.jobs.claim_rules import Turn, in_turn, take_turns
+from holdfast.jobs.claim_sharing import Turn, in_turn, take_turns
 from holdfast.jobs.store_port import ClaimRequest
 
 OWNERS = ("", "ann", "ann2", "bob", "Zoe", "ä")

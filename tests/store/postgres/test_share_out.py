@@ -1,4 +1,4 @@
-"""A claim in one statement shares its jobs out as `holdfast.jobs.claim_rules` says."""
+"""A claim in one statement shares its jobs out as `holdfast.jobs.claim_sharing` says."""
 
 import asyncio
 from collections import Counter

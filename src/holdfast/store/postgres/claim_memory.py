@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from holdfast.clock import Clock
-from holdfast.jobs.claim_rules import Turn, turn_after
+from holdfast.jobs.claim_sharing import Turn, turn_after
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.store.postgres.connection import Row

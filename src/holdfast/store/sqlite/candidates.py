@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.jobs.claim_rules import TURN, Turn, take_turns
+from holdfast.jobs.claim_sharing import TURN, Turn, take_turns
 from holdfast.store.sqlite.transaction import Row, Transaction
 
 # Columns of `claim_candidates`: named tuples would cost an object per row.

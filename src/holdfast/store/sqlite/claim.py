@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
 
-from holdfast.jobs.claim_rules import Turn, share_out, turn_after
+from holdfast.jobs.claim_sharing import Turn, share_out, turn_after
 from holdfast.jobs.downstreams.claim_permits import RateSpent, grant, rate_slices
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord
 from holdfast.jobs.model import Claim, Lease

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from holdfast.jobs.claim_rules import TURN
+from holdfast.jobs.claim_sharing import TURN
 from holdfast.jobs.model import Claim, Completed, Finished, NewJob
 from holdfast.testing.conformance.world import World, fact, ids
 

@@ -1,5 +1,5 @@
 -- Which ready jobs of some lanes a claim takes: by priority, within a priority the owners in turn, within
--- an owner by time. The rule of the turns is also in holdfast.jobs.claim_rules.
+-- an owner by time. The rule of the turns is also in holdfast.jobs.claim_sharing.
 --
 -- A sub-queue is the ready jobs of one lane, priority and owner ('' for none), in the order of their
 -- times. The functions answer with sub-queues and how many jobs of each to take. They only read, and

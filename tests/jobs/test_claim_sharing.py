@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.jobs.claim_rules import TURN, Turn, in_turn, share_out, take_turns, turn_after
+from holdfast.jobs.claim_sharing import TURN, Turn, in_turn, share_out, take_turns, turn_after
 
 
 def shared(waiting, limit):
