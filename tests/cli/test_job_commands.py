@@ -218,3 +218,10 @@ def test_an_error_that_the_user_can_fix_is_one_line(folder, capsys, arguments, s
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_a_worker_warns_of_a_setting_that_does_not_exist(folder, monkeypatch, capsys):
+    monkeypatch.setenv("HOLDFAST_DATABSE_URL", "sqlite:///elsewhere.db")
+
+    assert main(["worker", "letters_jobs:app", "--until-idle"]) == 0
+    assert "did you mean HOLDFAST_DATABASE_URL?" in capsys.readouterr().err

@@ -12,7 +12,12 @@ from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_workable
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
 from holdfast.cli.startup import entered, opened
-from holdfast.cli.worker_setup import database_address, rare_collections, worker_options
+from holdfast.cli.worker_setup import (
+    database_address,
+    rare_collections,
+    warn_of_unknown_names,
+    worker_options,
+)
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.worker.options import WorkerOptions
@@ -54,6 +59,7 @@ def work(
     Returns the exit code; where handlers do not stop, the process ends here, see `forced_exit`.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    warn_of_unknown_names(os.environ)
     settings = Settings.load(Environment(os.environ))
     options = worker_options(settings, concurrency)
     found = find_workable(apps, os.environ)

@@ -7,7 +7,6 @@ import logging
 import os
 import secrets
 import socket
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +17,17 @@ from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
 from holdfast.cli.http_server import Server, uvicorn_server
 from holdfast.cli.sidecars import Sidecars
 from holdfast.cli.startup import entered, opened
-from holdfast.cli.worker_setup import database_address, prepare_data_dir, worker_options
+from holdfast.cli.worker_setup import (
+    database_address,
+    prepare_data_dir,
+    warn_of_unknown_names,
+    worker_options,
+)
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.http import HttpSettings, ServedApp, ServerState, create_app
 from holdfast.jobs.worker.signals import stop_on_signals
 from holdfast.jobs.worker.worker import Worker
-from holdfast.settings import BadSetting, Environment, Settings, unknown_names
+from holdfast.settings import BadSetting, Environment, Settings
 
 _log = logging.getLogger("holdfast.serve")
 
@@ -48,8 +52,7 @@ def serve(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     environment = {**os.environ, **(settings or {})}
-    for line in unknown_names(environment):
-        print(f"holdfast: {line}", file=sys.stderr)
+    warn_of_unknown_names(environment)
     loaded = Settings.load(Environment(environment))
     if database is not None:
         loaded = replace(loaded, database_url=database)

@@ -3,19 +3,26 @@
 import contextlib
 import gc
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.worker.options import WorkerOptions
-from holdfast.settings import BadSetting, Settings
+from holdfast.settings import BadSetting, Settings, unknown_names
 
 FILES = "files"
 """The folder below the data directory that apps keep files in."""
 
 _COLLECTIONS = (10_000, 20, 50)
 """Thresholds of the garbage collector's three generations; Python's defaults are 700, 10 and 10."""
+
+
+def warn_of_unknown_names(environment: Mapping[str, str]) -> None:
+    """Print one line for each setting that does not exist; a misspelt one would be ignored."""
+    for line in unknown_names(environment):
+        print(f"holdfast: {line}", file=sys.stderr)
 
 
 @contextlib.contextmanager
