@@ -9,6 +9,7 @@ import time
 from tests.faults import jobs as faults
 from tests.faults.jobs import ledger
 from tests.faults.test_guarantees import finished, new
+from tests.support.processes import pause
 from tests.support.waiting import until
 
 from holdfast.jobs.model import AttemptOutcome, JobStatus
@@ -84,7 +85,7 @@ def test_a_stopped_worker_keeps_its_jobs_until_its_lease_expires(fleet):
             (stopped,) = [worker for worker in fleet.workers if worker.pid == pid]
             fleet.start(lease_seconds=8.0, extend_every=1.0)
             begin = time.monotonic()
-            os.kill(stopped.pid, signal.SIGSTOP)
+            pause(stopped.pid, fleet.folder / "jobs.db")
             try:
                 await started(fleet, "job", 2)
                 assert time.monotonic() - begin > 8.0 - 1.0 - 0.5

@@ -6,6 +6,7 @@ from tests.store.postgres.conftest import jobs
 
 from holdfast.jobs.downstreams.record import DownstreamSettings
 from holdfast.jobs.store_port import ClaimRequest
+from holdfast.store.postgres.lanes import Lanes
 
 BOTH = ClaimRequest(1, ("default",), {"work": None, "other": None})
 # As on a standby that lost the lane and its jobs, and gave the number to another one.
@@ -117,5 +118,33 @@ def test_a_lane_whose_first_jobs_are_rolled_back_is_deleted(bench, play, folded_
         await store.rescue()
         assert await bench.execute("SELECT downstream FROM holdfast.lanes") == [("",)]
         assert [lane.downstream for lane in (await store.stats()).lanes] == [None]
+
+    play(scenario)
+
+
+class DeletingDatabase:
+    """A database in which a fold deletes a new lane before it is read, the first time."""
+
+    def __init__(self, database, bench):
+        self._database = database
+        self._bench = bench
+        self.deletions = 0
+
+    async def rows(self, name, **values):
+        return await self._database.rows(name, **values)
+
+    async def write(self, name, **values):
+        await self._database.write(name, **values)
+        if not self.deletions:
+            await self._bench.execute("DELETE FROM holdfast.lanes")
+            self.deletions += 1
+
+
+def test_a_new_lane_that_is_deleted_before_it_is_read_is_created_again(bench, play):
+    async def scenario(store):
+        database = DeletingDatabase(store._database, bench)
+        lane = ("default", "", "work")
+        assert set(await Lanes(database).ids([lane])) == {lane}
+        assert database.deletions == 1
 
     play(scenario)

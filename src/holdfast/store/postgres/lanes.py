@@ -29,8 +29,8 @@ class Lanes:
         """Return the ids of `lanes`; new ones are committed at once, in no caller's transaction."""
         wanted = set(lanes)
         ids = {lane: self.known_ids[lane] for lane in wanted if lane in self.known_ids}
-        missing = sorted(wanted - ids.keys())
-        if missing:
+        # More than once only where a fold deletes a new lane, which has no jobs, before it is read.
+        while missing := sorted(wanted - ids.keys()):
             columns = [list(column) for column in zip(*missing, strict=True)]
             given = {"queues": columns[0], "downstreams": columns[1], "kinds": columns[2]}
             found = await self._database.rows("lanes_find", **given)
