@@ -62,7 +62,7 @@ fmt: $(READY) ## Format, and mend what lint can mend by itself
 bench: $(BENCH_READY) ## Measure Holdfast and its peers side by side
 	@$(BENCH_PY) -m benchmarks
 
-campaign: $(READY) ## Crash and fault campaigns, about half an hour (see docs/explanation/proof.md)
+campaign: $(READY) ## Crash and fault campaigns, about 45 minutes (see docs/explanation/proof.md)
 	@$(PY) -m campaigns
 
 assets: $(ASSETS) ## Fetch what the pages take from npm, as package-lock.json pins it
