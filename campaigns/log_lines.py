@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 
 class Listed(NamedTuple):
-    """A line that may be logged: what it says, what causes it, whether a traceback follows."""
+    """What may be logged, and its cause. A pattern matches a whole record, traceback included."""
 
     pattern: str
     cause: str
-    traceback: bool = False
 
 
 WORKER = (
@@ -36,7 +35,15 @@ WORKER = (
     Listed(r"holdfast\.worker <Run .*> does not stop; its slot stays occupied .*", "lost lease"),
     Listed(r"holdfast\.maintenance \d+ jobs lost their workers: .* 0 cancelled", "rescue"),
     Listed(r"holdfast\.store \S+ at \S+ is reached through a connection pooler, .*", "pooler"),
-    Listed(r"holdfast\.job\.mail\.unreadable attempt \d failed", "poison", traceback=True),
+    Listed(r"holdfast\.job\.mail\.unreadable attempt \d failed\n(?s:.*)", "poison"),
+    # asyncpg leaves this future behind where a connect times out just when it succeeds, as in a
+    # process that was paused for longer than the timeout.
+    Listed(
+        r"asyncio Future exception was never retrieved\n"
+        r"future: <Future .* exception=ConnectionError\('unexpected connection_lost\(\) call'\)>\n"
+        r"ConnectionError: unexpected connection_lost\(\) call",
+        "driver",
+    ),
 )
 """Lines of workers and clients: logger and message."""
 
@@ -75,7 +82,8 @@ POOLER = (
 """Lines of the pooler: level, connection and message."""
 
 _FORMAT = "%(levelname)s %(name)s %(message)s"
-_RECORD = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (.*)")
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_BETWEEN_RECORDS = re.compile(rf"\n(?=(?:{'|'.join(_LEVELS)}) )")
 _SERVER_RECORD = re.compile(r"[\d-]+ [\d:.]+ \S+ \[\d+\] (WARNING|ERROR|FATAL|PANIC)(:  .*)")
 _POOLER_RECORD = re.compile(r"[\d-]+ [\d:.]+ \S+ \[\d+\] (WARNING|ERROR|FATAL) (.*)")
 _NUMBER = re.compile(r"\b(0x)?[0-9a-f]*\d[0-9a-f]*\b")
@@ -106,17 +114,14 @@ class Logs:
 
     def read_worker(self, text: str) -> None:
         """Read a worker's log; lines that belong to no record are findings too."""
-        follows = False
-        for line in text.splitlines():
-            record = _RECORD.fullmatch(line)
-            if record is None:
-                if not follows:
-                    self._unlisted[_NUMBER.sub("#", line)[:_SHOWN]] += 1
-            elif record[1] in {"DEBUG", "INFO"}:
-                follows = False
-            else:
-                listed = self._note(WORKER, record[2])
-                follows = listed is None or listed.traceback
+        for record in _BETWEEN_RECORDS.split(text.rstrip("\n")):
+            level, _, message = record.partition(" ")
+            if level in {"DEBUG", "INFO"}:
+                _, _, message = message.partition("\n")
+            elif level not in _LEVELS:
+                message = record
+            if message:
+                self._note(WORKER, message)
 
     def read_server(self, text: str) -> None:
         """Read the log of a PostgreSQL server."""
@@ -130,13 +135,12 @@ class Logs:
             if record := _POOLER_RECORD.fullmatch(line):
                 self._note(POOLER, f"{record[1]} {record[2]}")
 
-    def _note(self, all_listed: Sequence[Listed], message: str) -> Listed | None:
+    def _note(self, all_listed: Sequence[Listed], message: str) -> None:
         for listed in all_listed:
             if re.fullmatch(listed.pattern, message):
                 self.causes[listed.cause] += 1
-                return listed
+                return
         self._unlisted[_NUMBER.sub("#", message)[:_SHOWN]] += 1
-        return None
 
 
 class _Reader(logging.Handler):

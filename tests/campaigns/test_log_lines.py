@@ -21,7 +21,8 @@ def findings(read, text):
     "read, text",
     [
         ("worker", f"INFO holdfast.worker started\n{STALE}"),
-        ("worker", f"{POISON}\n{TRACEBACK}\n{STALE}"),
+        ("worker", f"{POISON}\n{TRACEBACK}\n{STALE}\n"),
+        ("worker", ""),
         ("server", f"{SERVER}LOG:  starting\n{SERVER}FATAL:  the database system is starting up"),
         ("pooler", f"{SERVER}ERROR S: login failed: FATAL: the database system is shutting down"),
     ],
