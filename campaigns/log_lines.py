@@ -53,6 +53,8 @@ _ENDS = "administrator command|unexpected postmaster exit"
 SERVER = (
     Listed(rf"FATAL:  the database system is ({_STATES})", "server outage"),
     Listed(rf"FATAL:  terminating connection due to ({_ENDS})", "server outage"),
+    # A worker was killed while it was being answered.
+    Listed(r"FATAL:  connection to client lost", "killed client"),
     # The client gets no answer either.
     Listed(
         r"WARNING:  canceling the wait for synchronous replication and terminating connection .*",

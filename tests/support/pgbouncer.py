@@ -21,8 +21,8 @@ from tests.support.postgres_server import (
     _free_port,
     _identity,
     _is_taken,
-    _owner,
     _owner_group,
+    server_user,
 )
 
 __all__ = ["PgBouncer", "find_pgbouncer"]
@@ -139,6 +139,6 @@ class PgBouncer:
         }
         for name, text in texts.items():
             (self._folder / name).write_text(text, encoding="utf-8")
-        if _owner() is not None:
+        if server_user() is not None:
             for path in (self._folder, *self._folder.iterdir()):
-                shutil.chown(path, _owner(), _owner_group())
+                shutil.chown(path, server_user(), _owner_group())
