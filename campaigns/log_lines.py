@@ -64,7 +64,10 @@ SERVER = (
         r"ERROR:  cannot execute .* (in a read-only transaction|during recovery)",
         "before promotion",
     ),
-    Listed(r"FATAL:  could not connect to the primary server: .*", "replication"),
+    # A worker that stops or no longer leads abandons the maintenance that is under way.
+    Listed(r"ERROR:  canceling statement due to user request", "abandoned statement"),
+    # PostgreSQL 18 names the receiver first.
+    Listed(r"FATAL:  (.* )?could not connect to the primary server: .*", "replication"),
     Listed(r"FATAL:  could not receive data from WAL stream: .*", "replication"),
     Listed(r"FATAL:  could not send end-of-streaming message to primary: .*", "replication"),
     Listed(r"FATAL:  terminating walreceiver process due to .*", "replication"),

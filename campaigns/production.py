@@ -286,8 +286,10 @@ class _Production:
             outcome.findings += follower.missed(stored)
         for log in site.fleet.logs:
             self.logs.read_worker(log.read_text("utf-8", "replace"))
-        for text in (site.first.log(), site.standby.log()):
-            self.logs.read_server(text)
+        for name, server in (("first", site.first), ("standby", site.standby)):
+            (self.plan.folder / f"{name}.log").write_text(server.log())
+            self.logs.read_server(server.log())
+        (self.plan.folder / "pooler.log").write_text(site.pooler.log())
         self.logs.read_pooler(site.pooler.log())
         outcome.findings += self.logs.findings()
         failed = {job for job, kept in stored.items() if kept.status == "failed"}
