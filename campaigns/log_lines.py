@@ -48,18 +48,25 @@ WORKER = (
 """Lines of workers and clients: logger and message."""
 
 _STATES = "starting up|shutting down|in recovery mode|not yet accepting connections"
-_ENDS = "administrator command|unexpected postmaster exit"
+_ENDS = "administrator command|unexpected postmaster exit|crash of another server process"
 
 SERVER = (
     Listed(rf"FATAL:  the database system is ({_STATES})", "server outage"),
-    Listed(rf"FATAL:  terminating connection due to ({_ENDS})", "server outage"),
-    # A worker was killed while it was being answered.
-    Listed(r"FATAL:  connection to client lost", "killed client"),
+    Listed(rf"(FATAL|WARNING):  terminating \S.* (due to|because of) ({_ENDS})", "server outage"),
+    # Said to a client that is connecting when the server is shut down, too.
+    Listed(r"FATAL:  canceling authentication due to timeout", "server outage"),
     # The client gets no answer either.
     Listed(
         r"WARNING:  canceling the wait for synchronous replication and terminating connection .*",
         "server outage",
     ),
+    # It was started again before all processes of the killed one had ended.
+    Listed(r"FATAL:  pre-existing shared memory block .* is still in use", "server outage"),
+    Listed(r'FATAL:  lock file ".*" already exists', "server outage"),
+    Listed(r"WARNING:  could not create listen socket .*", "server outage"),
+    Listed(r"FATAL:  could not create any TCP/IP sockets", "server outage"),
+    # A worker was killed while it was being answered.
+    Listed(r"FATAL:  connection to client lost", "killed client"),
     Listed(
         r"ERROR:  cannot execute .* (in a read-only transaction|during recovery)",
         "before promotion",
@@ -70,19 +77,17 @@ SERVER = (
     Listed(r"FATAL:  (.* )?could not connect to the primary server: .*", "replication"),
     Listed(r"FATAL:  could not receive data from WAL stream: .*", "replication"),
     Listed(r"FATAL:  could not send end-of-streaming message to primary: .*", "replication"),
-    Listed(r"FATAL:  terminating walreceiver process due to .*", "replication"),
 )
 """Lines of PostgreSQL servers: level and message."""
 
+_LOST = r"server conn crashed\?|invalid server parameter|pgbouncer cannot connect to server"
+
 POOLER = (
     Listed(r"WARNING C-\S+ \S+ pooler error: server login has been failing, .*", "server outage"),
-    Listed(
-        r"WARNING C-\S+ \S+ pooler error: (server conn crashed\?|invalid server parameter)",
-        "server outage",
-    ),
+    Listed(rf"WARNING C-\S+ \S+ pooler error: ({_LOST})", "server outage"),
     Listed(r"WARNING S-\S+ \S+ got packet 'E' from server when not linked", "server outage"),
     Listed(rf"ERROR S: login failed: FATAL: the database system is ({_STATES})", "server outage"),
-    Listed(r"ERROR varcache_apply failed: FATAL: terminating connection .*", "server outage"),
+    Listed(rf"ERROR \S.*: FATAL: terminating connection due to ({_ENDS})", "server outage"),
 )
 """Lines of the pooler: level, connection and message."""
 

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -36,6 +37,8 @@ from holdfast.jobs.store_port import Store, StoreUnavailable
 
 _DRAIN = 180.0
 """Seconds in which the remaining jobs must finish after the last fault."""
+_STREAM = 60.0
+"""Seconds in which an event stream must show a completion while a snapshot is open."""
 _APPS = ("campaigns.production_apps:shop", "campaigns.production_apps:mail")
 _FULL = (
     (0.07, "restart"), (0.16, "kill"), (0.25, "restart"), (0.34, "kill"), (0.45, "failover"),
@@ -265,8 +268,12 @@ class _Production:
             before = [follower.completions.total() for follower in self._followers]
             await asyncio.sleep(self.size.snapshot)
             for follower, seen in zip(self._followers, before, strict=True):
+                # In a short time it may be that all workers are paused.
+                goes_on = partial(_grew, follower, seen)
+                self.outcome.expect(
+                    await until(goes_on, _STREAM), "an open snapshot stopped an event stream"
+                )
                 new = follower.completions.total() - seen
-                self.outcome.expect(new > 0, "an open snapshot stopped an event stream")
                 self.outcome.figures["completed_during_snapshot"] = new
             await reader.execute("ROLLBACK")
 
@@ -315,6 +322,10 @@ class _Production:
             },
             **judgement.figures(),
         }
+
+
+async def _grew(follower: Follower, seen: int) -> bool:
+    return follower.completions.total() > seen
 
 
 async def _finished(store: Store) -> bool:
