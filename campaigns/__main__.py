@@ -22,6 +22,7 @@ CAMPAIGNS = {
     "brownout": "a downstream that fails and recovers repeatedly, with 50 worker slots",
     "clock": "workers whose clocks are an hour ahead or behind",
     "model": "random operations on the store and on a model in memory, compared",
+    "production": "two apps on one server: kills, restarts, failover, poolers, poison, all at once",
     "conversion": "SIGKILL for the whole conversion service during uploads and conversions",
     "planted": "known bugs, inserted one by one: the suite or a campaign must detect each",
 }
@@ -68,7 +69,7 @@ def _parse() -> argparse.Namespace:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--short", action="store_true", help="about a minute each")
     form.add_argument(
-        "--full", action="store_true", help="for a release, about half an hour in all (default)"
+        "--full", action="store_true", help="for a release, about 45 minutes in all (default)"
     )
     return parser.parse_args()
 

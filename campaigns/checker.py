@@ -61,6 +61,7 @@ def judge(
     unknown: Collection[str],
     stored: Mapping[str, StoredJob],
     lines: Iterable[Line],
+    poison: Collection[str] = (),
 ) -> Judgement:
     """Give every job a verdict.
 
@@ -69,6 +70,7 @@ def judge(
         unknown: ids of jobs whose client got no answer; they may exist or not.
         stored: the jobs in the store at the end, by id.
         lines: the lines of the ledger.
+        poison: ids of jobs that cannot succeed, and so must end failed.
     """
     by_job: defaultdict[str, list[Line]] = defaultdict(list)
     for line in lines:
@@ -76,10 +78,10 @@ def judge(
             by_job[line.job].append(line)
     judgement = Judgement()
     for job in acknowledged:
-        judgement.add(*_verdict(job, stored.get(job), by_job.get(job, [])))
+        judgement.add(*_verdict(job, stored.get(job), by_job.get(job, []), job in poison))
     for job in unknown:
         if job in stored:
-            judgement.add(*_verdict(job, stored[job], by_job.get(job, [])))
+            judgement.add(*_verdict(job, stored[job], by_job.get(job, []), job in poison))
         elif by_job.get(job):
             judgement.add(Verdict.UNEXPECTED, job, "it ran, but is not in the store")
     known = {*acknowledged, *unknown}
@@ -88,7 +90,9 @@ def judge(
     return judgement
 
 
-def _verdict(job: str, stored: StoredJob | None, lines: Sequence[Line]) -> tuple[Verdict, str, str]:
+def _verdict(
+    job: str, stored: StoredJob | None, lines: Sequence[Line], poison: bool
+) -> tuple[Verdict, str, str]:
     if stored is None:
         return Verdict.LOST, job, "acknowledged, but not in the store"
     if stored.status not in {"complete", "failed", "cancelled"}:
@@ -102,8 +106,18 @@ def _verdict(job: str, stored: StoredJob | None, lines: Sequence[Line]) -> tuple
         return Verdict.DUPLICATE, job, f"completions accepted under the tokens {accepted}"
     if stored.completions > 1:
         return Verdict.DUPLICATE, job, f"{stored.completions} completions in its history"
-    why = _violation(stored, lines, accepted)
+    why = _not_failed(stored, accepted) if poison else _violation(stored, lines, accepted)
     return (Verdict.UNEXPECTED, job, why) if why else (Verdict.OK, job, "")
+
+
+def _not_failed(stored: StoredJob, accepted: Sequence[int]) -> str:
+    """Return how a job that cannot succeed ended instead of failing; empty if it failed."""
+    if stored.status != "failed" or stored.completions or accepted:
+        return f"it cannot succeed, but ended {stored.status}: {stored.outcomes}"
+    outcomes = [outcome for _, outcome in stored.outcomes]
+    if not set(outcomes[:-1]) <= _BETWEEN or outcomes[-1] not in {"failed", "lease_lost"}:
+        return f"attempts {stored.outcomes}"
+    return ""
 
 
 def _violation(stored: StoredJob, lines: Sequence[Line], accepted: Sequence[int]) -> str:

@@ -85,13 +85,16 @@ class Fleet:
         for worker in tuple(self.workers):
             self.remove(worker)
 
-    def start(self, crash: str = "", **options: Any) -> WorkerProcess:
-        """Start a worker without waiting for it; `crash` is `point:n`."""
+    def start(self, crash: str = "", url: str = "", **options: Any) -> WorkerProcess:
+        """Start a worker without waiting for it.
+
+        `crash` is `point:n`; `url` is the store's address, by default that of the fleet.
+        """
         log = self._folder / f"worker-{len(self.logs)}.log"
         encoded = json.dumps({**self._options, **options})
         with log.open("wb") as stderr:
             process = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-m", "campaigns.worker_process", self._url, encoded],
+                [sys.executable, "-m", "campaigns.worker_process", url or self._url, encoded],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -32,8 +32,10 @@ class TemporaryStore:
 
 
 @contextmanager
-def temporary_store(store: str, folder: Path) -> Iterator[TemporaryStore]:
+def temporary_store(store: str, folder: Path, *, fsync: bool = True) -> Iterator[TemporaryStore]:
     """Create an empty, migrated store in `folder`; stop its private server at the end.
+
+    `fsync` is whether a private server flushes commits to disk.
 
     Raises:
         PostgresMissing: no PostgreSQL server is available.
@@ -44,7 +46,7 @@ def temporary_store(store: str, folder: Path) -> Iterator[TemporaryStore]:
         asyncio.run(migrate(url))
         yield TemporaryStore(url, path=path)
         return
-    with PostgresServer(settings={"max_connections": "300"}) as server:
+    with PostgresServer(fsync=fsync, settings={"max_connections": "300"}) as server:
         name = server.create_database()
         try:
             asyncio.run(migrate(server.url(name)))

@@ -99,6 +99,37 @@ def test_a_history_that_the_guarantees_exclude_is_unexpected(stored, lines):
     assert verdict({"a": stored}, lines) == {Verdict.UNEXPECTED: 1}
 
 
+FAILED = replace(ONCE, status="failed", completions=0, outcomes=((1, "failed"),), result=None)
+KILLED = replace(FAILED, outcomes=((1, "lease_lost"), (2, "lease_lost")))
+
+
+@pytest.mark.parametrize("stored", [FAILED, KILLED], ids=["raised", "killed its workers"])
+def test_poison_that_failed_is_ok(stored):
+    judgement = judge(["a"], [], {"a": stored}, (claim(), effect()), poison={"a"})
+    assert judgement.counts == {Verdict.OK: 1}
+
+
+@pytest.mark.parametrize(
+    "stored, lines",
+    [
+        (ONCE, RUN),
+        (FAILED, RUN),
+        (replace(FAILED, outcomes=((1, "failed"), (2, "failed"))), ()),
+        (replace(FAILED, outcomes=((1, "retry"),)), ()),
+    ],
+    ids=["complete", "a completion was accepted", "failed twice", "not failed in the end"],
+)
+def test_poison_that_ended_otherwise_is_unexpected(stored, lines):
+    judgement = judge(["a"], [], {"a": stored}, lines, poison={"a"})
+    assert judgement.counts == {Verdict.UNEXPECTED: 1}
+
+
+def test_poison_that_is_missing_or_unfinished_is_lost():
+    assert judge(["a"], [], {}, (), poison={"a"}).counts == {Verdict.LOST: 1}
+    waiting = {"a": replace(FAILED, status="queued")}
+    assert judge(["a"], [], waiting, (), poison={"a"}).counts == {Verdict.LOST: 1}
+
+
 def test_a_job_that_was_never_enqueued_is_unexpected():
     assert verdict({"a": ONCE}, RUN, acknowledged=()) == {Verdict.UNEXPECTED: 1}
 

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import Self
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from tests.support.postgres_server import (
@@ -20,8 +21,8 @@ from tests.support.postgres_server import (
     _free_port,
     _identity,
     _is_taken,
-    _owner,
     _owner_group,
+    server_user,
 )
 
 __all__ = ["PgBouncer", "find_pgbouncer"]
@@ -43,6 +44,7 @@ pool_mode = transaction
 default_pool_size = 20
 max_client_conn = 200
 server_round_robin = 1
+server_login_retry = 1
 """
 
 
@@ -74,6 +76,13 @@ class PgBouncer:
         self._server = urlsplit(server.url())
         self.port = _free_port()
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def url(self, database: str) -> str:
         """Return the address of `database` through the pooler."""
         account, _, _ = self._server.netloc.rpartition("@")
@@ -101,7 +110,7 @@ class PgBouncer:
         ends_at = time.monotonic() + _STARTING
         while not _is_taken(self.port):
             if time.monotonic() > ends_at:
-                log_text = (self._folder / "log").read_text("utf-8", "replace")
+                log_text = self.log()
                 self.close()
                 raise PostgresMissing(f"pgbouncer does not start:\n{log_text}")
             time.sleep(0.02)
@@ -112,6 +121,10 @@ class PgBouncer:
         self._watcher.stdin.close()
         self._watcher.wait(_STARTING)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def log(self) -> str:
+        """Return the pooler's log."""
+        return (self._folder / "log").read_text(encoding="utf-8", errors="replace")
 
     def _write(self) -> None:
         user, password = self._server.username or "", unquote(self._server.password or "")
@@ -126,6 +139,6 @@ class PgBouncer:
         }
         for name, text in texts.items():
             (self._folder / name).write_text(text, encoding="utf-8")
-        if _owner() is not None:
+        if server_user() is not None:
             for path in (self._folder, *self._folder.iterdir()):
-                shutil.chown(path, _owner(), _owner_group())
+                shutil.chown(path, server_user(), _owner_group())

@@ -1,7 +1,8 @@
 """A private PostgreSQL server for tests and benchmarks: started on a free port, deleted at the end.
 
-In this order: the URL in `HOLDFAST_TEST_POSTGRES_URL`, an installed server, Debian's package if
-`apt-get` and root are available. A private server listens on 127.0.0.1 only, keeps its data in a
+In this order: the URL in `HOLDFAST_TEST_POSTGRES_URL`, the binaries in the folder
+`HOLDFAST_TEST_POSTGRES_BIN`, an installed server, Debian's package if `apt-get` and root are
+available. A private server listens on 127.0.0.1 only, keeps its data in a
 temporary folder and ends with the process that started it, even if that is killed.
 """
 
@@ -23,10 +24,15 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
-__all__ = ["ENVIRONMENT", "PostgresMissing", "PostgresServer", "find_binaries"]
+from tests.support.processes import children_of
+
+__all__ = ["BINARIES", "ENVIRONMENT", "PostgresMissing", "PostgresServer", "find_binaries"]
 
 ENVIRONMENT = "HOLDFAST_TEST_POSTGRES_URL"
 """The variable that names a server to use in place of a private one."""
+
+BINARIES = "HOLDFAST_TEST_POSTGRES_BIN"
+"""The variable that names the folder with the programs to use, `postgres` and others."""
 
 _INSTALLED = Path("/usr/lib/postgresql")
 _MEMORY = Path("/dev/shm")
@@ -51,6 +57,10 @@ def find_binaries(*, install: bool = True) -> Path:
     Raises:
         PostgresMissing: there is none.
     """
+    if chosen := os.environ.get(BINARIES):
+        if not (Path(chosen) / "postgres").exists():
+            raise PostgresMissing(f"{BINARIES}: there is no postgres in {chosen}")
+        return Path(chosen)
     found = _installed_binaries()
     if found is None and install and os.geteuid() == 0 and shutil.which("apt-get"):
         found = _from_debian()
@@ -98,9 +108,16 @@ class PostgresServer:
         fsync: whether commits are flushed to disk; False is faster and still survives `kill`. The
             data is then in memory (`/dev/shm`), if there are 2 GiB free.
         settings: further settings by name, such as `max_connections`.
+        binaries: the folder with the programs of a private server; by default what is found.
     """
 
-    def __init__(self, *, fsync: bool = True, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        fsync: bool = True,
+        settings: dict[str, str] | None = None,
+        binaries: Path | None = None,
+    ) -> None:
         self._settings = {
             "fsync": "on" if fsync else "off",
             "full_page_writes": "on" if fsync else "off",
@@ -110,9 +127,9 @@ class PostgresServer:
             "shared_buffers": "256MB",
             **(settings or {}),
         }
-        self._external = os.environ.get(ENVIRONMENT) or None
+        self._external = None if binaries else os.environ.get(ENVIRONMENT) or None
         self._folder: Path | None = None
-        self._binaries: Path | None = None
+        self._binaries = binaries
         self._watcher: subprocess.Popen[bytes] | None = None
         self._password = secrets.token_hex(8)
         self.port = 0
@@ -150,7 +167,7 @@ class PostgresServer:
             self.execute("SELECT 1")
             return
         if self._folder is None:
-            self._binaries = find_binaries()
+            self._binaries = self._binaries or find_binaries()
             in_memory = self._settings["fsync"] == "off" and _has_room(_MEMORY)
             parent = _MEMORY if in_memory else None
             self._folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-", dir=parent))
@@ -175,7 +192,7 @@ class PostgresServer:
         Written data stays in the operating system's cache: this does not simulate a power loss.
         """
         pid = self._postmaster()
-        for each in (pid, *_children(pid)) if pid else ():
+        for each in (pid, *children_of(pid)) if pid else ():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)
         self._reap()
@@ -240,9 +257,9 @@ class PostgresServer:
 
     def _own_folder(self, *files: Path) -> None:
         assert self._folder is not None
-        if _owner() is not None:
+        if server_user() is not None:
             for path in (self._folder, *files):
-                shutil.chown(path, _owner(), _owner_group())
+                shutil.chown(path, server_user(), _owner_group())
 
     @property
     def _data(self) -> Path:
@@ -357,17 +374,7 @@ def _is_taken(port: int) -> bool:
         return bool(port) and probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _children(pid: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            if int(fields[1]) == pid:
-                found.append(int(stat.parent.name))
-    return found
-
-
-def _owner() -> str | None:
+def server_user() -> str | None:
     """Return the user to run the server as, since PostgreSQL refuses root."""
     if os.geteuid() != 0:
         return None
@@ -383,11 +390,9 @@ def _owner() -> str | None:
 def _owner_group() -> int:
     import pwd
 
-    return pwd.getpwnam(_owner() or "root").pw_gid
+    return pwd.getpwnam(server_user() or "root").pw_gid
 
 
 def _identity() -> dict[str, Any]:
-    owner = _owner()
-    if owner is None:
-        return {}
-    return {"user": owner, "group": _owner_group(), "extra_groups": []}
+    user = server_user()
+    return {"user": user, "group": _owner_group(), "extra_groups": []} if user else {}

@@ -1,4 +1,4 @@
-"""A streaming standby of a private server, which can miss the last commits of its primary."""
+"""A streaming standby of a private server, asynchronous or synchronous, which can take over."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ _SOON = 60.0
 
 
 class Standby(PostgresServer):
-    """A copy of `primary`, which must run and be private; it receives commits asynchronously."""
+    """A copy of `primary`, which must run and be private.
+
+    It has the same settings and receives commits asynchronously, unless `require` is called.
+    """
 
     def __init__(self, primary: PostgresServer) -> None:
-        super().__init__(fsync=False)
+        # By default it would look for its primary only every 5 s.
+        settings = {**primary._settings, "wal_retrieve_retry_interval": "200ms"}
+        super().__init__(settings=settings)
         self._primary = primary
         self._password = primary._password
 
@@ -41,6 +46,17 @@ class Standby(PostgresServer):
         )  # fmt: skip
         if done.returncode:
             raise PostgresMissing(f"pg_basebackup failed: {done.stderr.strip()}")
+
+    def require(self) -> None:
+        """Make the primary acknowledge no commit before it is written here as well."""
+        self._primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        self._primary.execute("SELECT pg_reload_conf()")
+        self.wait_until_required()
+
+    def wait_until_required(self) -> None:
+        """Wait until the primary, which may have been restarted, has found this standby again."""
+        states = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+        _until(lambda: self._primary.execute(states)[0][0] == 1)
 
     def stop_receiving(self) -> None:
         """Apply all commits of the primary until now, and receive none of those that follow."""

@@ -326,3 +326,11 @@ def test_an_error_of_another_kind_is_not_retried(postgres_url):
         await database.close()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kind", [asyncpg.CannotConnectNowError, asyncpg.DataError])
+def test_an_error_with_details_is_one_line(kind):
+    message = "not yet accepting connections\nDETAIL:  Consistent recovery state is not reached."
+    told = str(store_error(kind(message), "PostgreSQL at db"))
+    assert "connections DETAIL: Consistent recovery state" in told
+    assert "\n" not in told

@@ -5,7 +5,7 @@ from collections import Counter
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.jobs.model import NewJob
@@ -19,6 +19,15 @@ CHECKED = {"a": 1_000_000, "b": 1_000_000}
 QUEUES = "xyz"
 PRIORITIES = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 LIMIT = st.integers(1, 20)
+# After the second round the lane that was asked last is the first one to be asked again.
+THREE_ROUNDS = {
+    ("x", "", "a"): [0] * 6,
+    ("x", "g", "a"): [0] * 4,
+    ("x", "h", "a"): [0] * 2,
+    ("y", "", "a"): [0],
+    ("y", "g", "a"): [0],
+    ("z", "", "a"): [0] * 5,
+}
 
 
 @pytest.fixture(params=[0, 1e9], ids=["all lanes", "remembered lanes"], autouse=True)
@@ -87,6 +96,7 @@ def compare(url, waiting, limits, check):
     with asyncio.Runner() as runner:
 
         @settings(max_examples=40, deadline=None)
+        @example(THREE_ROUNDS, [18])
         @given(waiting, limits)
         def examples(waiting, limits):
             check(*runner.run(claims.of_both(waiting, limits)))

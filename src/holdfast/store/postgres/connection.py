@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from holdfast.jobs.error_text import clean
 from holdfast.jobs.store_port import (
     StoreBusy,
     StoreClosed,
@@ -311,28 +312,29 @@ def store_error(error: BaseException, where: str) -> StoreError:
     """Return what `error` means to a caller of the store at `where`."""
     if isinstance(error, StoreError):
         return error
+    text = clean(str(error))  # a server's details and hints are lines of their own
     if isinstance(error, _MISCONFIGURED):
         return StoreUnusable(
-            f"{where}: {error}; check the account, its password and rights, and the name of the "
+            f"{where}: {text}; check the account, its password and rights, and the name of the "
             "database in the address"
         )
     if isinstance(error, _NO_SCHEMA):
-        return StoreUnusable(f"{where}: the schema is missing ({error}); run: holdfast migrate")
+        return StoreUnusable(f"{where}: the schema is missing ({text}); run: holdfast migrate")
     if isinstance(error, asyncpg.DiskFullError):
         return StoreFull(f"{where}: the server has no room left")
     if isinstance(error, (*_COLLISIONS, asyncpg.LockNotAvailableError)):
-        return StoreBusy(f"{where}: {error}")
+        return StoreBusy(f"{where}: {text}")
     if isinstance(error, TimeoutError | asyncpg.QueryCanceledError):
         return StoreUnavailable(f"{where}: no answer in time")
     if isinstance(error, socket.gaierror):
         return StoreUnavailable(
-            f"{where}: cannot be reached ({error}); check the host's name in the address"
+            f"{where}: cannot be reached ({text}); check the host's name in the address"
         )
     if isinstance(error, _UNREACHABLE):
-        return StoreUnavailable(f"{where}: cannot be reached ({error}); check that it runs")
+        return StoreUnavailable(f"{where}: cannot be reached ({text}); check that it runs")
     if isinstance(error, ValueError):
-        return StoreError(f"{where}: {error}")
+        return StoreError(f"{where}: {text}")
     if isinstance(error, _BROKEN):
         # A connection that was closed during a statement.
-        return StoreUnavailable(f"{where}: the connection is gone ({error})")
-    return StoreError(f"{where}: {error}")
+        return StoreUnavailable(f"{where}: the connection is gone ({text})")
+    return StoreError(f"{where}: {text}")

@@ -116,10 +116,11 @@ BEGIN
         EXIT WHEN remaining <= 0;
         -- The rest comes from the families that were not asked yet, then from those that gave jobs.
         waiting := others || ARRAY(
-            SELECT DISTINCT given.family
+            SELECT given.family
             FROM unnest(lanes, families) AS given (lane, family)
             JOIN unnest(line.lanes) AS gave (lane) ON gave.lane = given.lane
-            ORDER BY given.family
+            GROUP BY given.family
+            ORDER BY array_position(asked, given.family)
         );
         IF others <> '{}' THEN
             attempt := 0;

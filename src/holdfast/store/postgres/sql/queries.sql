@@ -7,10 +7,11 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
     jobs.last_attempt_at, jobs.finished_at, jobs.deadline_at, jobs.dedup_key, jobs.owner,
     jobs.meta, jobs.progress, jobs.progress_note, jobs.worker_id, jobs.lease_expires_at,
     jobs.cancel_requested, jobs.result, jobs.error_code, jobs.error_message, jobs.dead_letter,
-    jobs.status = 'queued' AND jobs.ready_at <= moment.at AND EXISTS (
-        SELECT FROM holdfast.downstreams
-        WHERE downstreams.name = lanes.downstream AND downstreams.held_until > moment.at
-    ) AS held
+    jobs.status = 'queued' AND jobs.ready_at <= moment.at AND coalesce((
+        SELECT downstreams.held_until > moment.at
+        FROM holdfast.downstreams
+        WHERE downstreams.name = lanes.downstream
+    ), false) AS held
 
 -- fragment: job_details
 JOIN holdfast.lanes ON lanes.id = jobs.lane
