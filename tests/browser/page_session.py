@@ -124,8 +124,8 @@ class PageSession:
         return request.headers.get("hx-source", "").endswith("#board")
 
     @contextmanager
-    def held_updates(self) -> Iterator[None]:
-        """Hold back live updates until the block ends."""
+    def held_updates(self) -> Iterator[list[Route]]:
+        """Hold back live updates until the block ends; yield those that are held."""
         held: list[Route] = []
 
         def hold(route: Route) -> None:
@@ -136,7 +136,7 @@ class PageSession:
 
         self.page.route("**/*", hold)
         try:
-            yield
+            yield held
         finally:
             # Before the handler goes: with the last one, Playwright itself continues what it held.
             for route in held:
