@@ -179,6 +179,16 @@ async def a_retry_is_refused_if_a_twin_exists(world: World) -> None:
 
 
 @fact
+async def of_twins_that_are_retried_together_the_first_one_given_runs(world: World) -> None:
+    for first, second in (("a", "b"), ("d", "c")):
+        await world.run(first, Failed(BROKEN), dedup_key=first)
+        await world.run(second, Failed(BROKEN), dedup_key=first)
+        changes = await world.store.retry([first, second], now=world.now)
+        assert changes == (Change.DONE, Change.TWIN)
+        assert (await world.claim_one()).job_id == first
+
+
+@fact
 async def a_retry_after_the_deadline_removes_it(world: World) -> None:
     await world.add("a", deadline_at=world.now + 10)
     await world.add("b", deadline_at=world.now + 1000)

@@ -154,20 +154,21 @@ BEGIN
 END
 $$;
 
--- Retry failed jobs. Jobs are locked in the order of their ids; the answers are in the order given.
+-- Retry failed jobs, and return what became of each. All are locked first, in the order of their ids,
+-- as every function does that locks several. Then they are retried in the order given: of two jobs with
+-- the same dedup key the first one runs.
 CREATE OR REPLACE FUNCTION holdfast.retry(p_ids text[], p_now double precision) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
     answers text[] := array_fill('missing'::text, ARRAY[cardinality(p_ids)]);
-    given record;
+    given text;
 BEGIN
-    FOR given IN
-        SELECT id, number
-        FROM unnest(p_ids) WITH ORDINALITY AS given (id, number)
-        ORDER BY id COLLATE "C", number
-    LOOP
-        answers[given.number] := holdfast.retry_one(given.id, t);
+    FOR given IN SELECT DISTINCT id COLLATE "C" FROM unnest(p_ids) AS given (id) ORDER BY 1 LOOP
+        PERFORM holdfast.lock_job(given);
+    END LOOP;
+    FOR number IN 1 .. cardinality(p_ids) LOOP
+        answers[number] := holdfast.retry_one(p_ids[number], t);
     END LOOP;
     RETURN answers;
 END
