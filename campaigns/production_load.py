@@ -93,7 +93,7 @@ class Shelf:
         return chosen
 
     def document(self, number: int) -> Document:
-        """Return the document `number`: always the same, whoever asks for it."""
+        """Return the document `number`, the same for every client."""
         host = number * 7919 % self._hosts
         seconds = round(random.Random(number).uniform(0.0, self._slow), 3)
         return Document(f"h{host}.test", seconds, poison=number % 100 == 13, flaky=host % 50 == 7)
