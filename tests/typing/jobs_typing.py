@@ -6,8 +6,9 @@ from typing import Any, assert_type
 
 from holdfast.bootstrap import Engine
 from holdfast.jobs.client.requests import JobHandle, JobRequest
-from holdfast.jobs.declare.app import App, JobFunction
+from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
+from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.model import Job
 
 app = App("typing")

@@ -3,8 +3,9 @@
 from typing import Any
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.jobs.declare.app import App, JobFunction
+from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import ContextPort, JobContext
+from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.downstreams.record import Admission
 from holdfast.jobs.model import Claim, Lease
 

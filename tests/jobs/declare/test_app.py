@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from holdfast.jobs.declare.app import App, JobFunction, known_downstreams
+from holdfast.jobs.declare.app import App, known_downstreams
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
+from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.kinds import Isolation
 from holdfast.jobs.declare.retention import DOCUMENTS, Retention
 from holdfast.jobs.declare.validation import ValidationError

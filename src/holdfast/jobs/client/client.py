@@ -11,8 +11,9 @@ from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
 from holdfast.jobs.client.queries import JobId, Queries, id_of
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
-from holdfast.jobs.declare.app import App, JobFunction
+from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
+from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob

@@ -9,7 +9,7 @@ from holdfast.clock import Clock
 from holdfast.jobs.client.ids import new_ids
 from holdfast.jobs.client.requests import JobHandle, JobRequest, needs_now, prepare
 from holdfast.jobs.client.store_time import StoreTime
-from holdfast.jobs.declare.app import JobFunction
+from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.declare.validation import shown

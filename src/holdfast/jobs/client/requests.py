@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Generic, TypedDict, TypeVar
 
-from holdfast.jobs.declare.app import JobFunction
 from holdfast.jobs.declare.codecs import check_size
 from holdfast.jobs.declare.declared_downstream import Downstream
+from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.json_codec import JsonCodec
 from holdfast.jobs.declare.kinds import Codec, JobKind
 from holdfast.jobs.declare.validation import UNSTORABLE, ValidationError, shown
