@@ -10,7 +10,8 @@ from pydantic.alias_generators import to_camel
 
 from holdfast.http.api_errors import ErrorDetail
 from holdfast.http.plugins import JobFacts
-from holdfast.jobs.model import Attempt, Job, JobEvent, JobStatus
+from holdfast.jobs.history import Attempt, JobEvent
+from holdfast.jobs.model import Job, JobStatus
 
 
 class Model(BaseModel):

@@ -7,7 +7,8 @@ import pytest
 from holdfast.errors import ErrorCode
 from holdfast.http.pages.job_rows import Look, held_line, last_error_of, row_of
 from holdfast.http.plugins import FactFormat, JobFact, JobFacts
-from holdfast.jobs.model import Attempt, AttemptOutcome, Job, JobError, JobStatus
+from holdfast.jobs.history import Attempt
+from holdfast.jobs.model import AttemptOutcome, Job, JobError, JobStatus
 
 NOW = 1_700_000_000.0
 JOB = Job(

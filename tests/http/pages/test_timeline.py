@@ -2,7 +2,8 @@
 
 from holdfast.errors import ErrorCode
 from holdfast.http.pages.timeline import lines_of, steps_of
-from holdfast.jobs.model import Attempt, AttemptOutcome, EventName, JobError, JobEvent
+from holdfast.jobs.history import Attempt, JobEvent
+from holdfast.jobs.model import AttemptOutcome, EventName, JobError
 
 
 def attempt(number, at, outcome=None, error=None, wait=None):

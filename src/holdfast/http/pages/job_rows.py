@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from holdfast.http.pages import humanize
 from holdfast.http.plugins import FactFormat, JobFact, JobFacts
-from holdfast.jobs.model import Attempt, Job, JobStatus
+from holdfast.jobs.history import Attempt
+from holdfast.jobs.model import Job, JobStatus
 
 
 class Look(StrEnum):

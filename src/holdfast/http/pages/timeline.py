@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.jobs.model import Attempt, AttemptOutcome, EventName, JobEvent
+from holdfast.jobs.history import Attempt, JobEvent
+from holdfast.jobs.model import AttemptOutcome, EventName
 
 _OUTCOMES = {
     None: ("running", "Running now"),

@@ -45,6 +45,7 @@ class AttemptEnd(NamedTuple):
     error_message: str | None = None
     retry_after: float | None = None
     meta: str | None = None
+    traceback: str | None = None
 
 
 def record_event(

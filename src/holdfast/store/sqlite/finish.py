@@ -149,6 +149,7 @@ class FinishBatch:
                 message,
                 retry_after,
                 clean_or_none(item.meta),
+                clean_or_none(item.traceback),
             )
         )
 
