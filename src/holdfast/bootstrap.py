@@ -30,7 +30,8 @@ class Engine(StoreEngine):
             `postgresql://user:password@host:5432/database`.
         apps: the apps that declare the job kinds.
         clock: the source of time.
-        listeners: receive the workers' events: claims, outcomes, refusals, outages.
+        listeners: receive the workers' events: claims, outcomes, refusals, outages; beside those
+            of the apps.
         payload_limit: most bytes of JSON in one job's arguments, and in its result.
 
     Raises:

@@ -43,7 +43,8 @@ class StoreEngine(Client):
         super().__init__(
             store, apps, clock=clock, payload_limit=payload_limit, transactional=transactional
         )
-        self._listeners = tuple(listeners)
+        of_apps = (each for each in self.registry.listeners if each not in listeners)
+        self._listeners = (*listeners, *of_apps)
         self._payload_limit = payload_limit
         self._workers: WeakSet[Worker] = WeakSet()
 

@@ -40,12 +40,14 @@ from holdfast.jobs.store_port import (
     StoreUnavailable,
     TickResult,
 )
+from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.report import Reporter
 from holdfast.jobs.worker.run import Run
 from holdfast.testing import VirtualClock
 
 ERROR = JobError(ErrorCode.GW_5XX, "no")
 REQUEST = ClaimRequest(1, ("default",), {})
+OPTIONS = WorkerOptions()
 
 
 def ended(job_id, outcome=None):
@@ -89,8 +91,8 @@ class Scripted:
         return self.answer
 
 
-def tick(store, runs=(), request=REQUEST, log=None):
-    reporter = Reporter(store, "w", [log] if log else [])
+def tick(store, runs=(), request=REQUEST, log=None, options=OPTIONS):
+    reporter = Reporter(store, "w", [log] if log else [], options)
     return asyncio.run(reporter.tick(list(runs), request))
 
 
@@ -219,7 +221,7 @@ def test_a_report_that_raises_a_store_error_is_isolated():
 
 def test_a_report_that_repeatedly_looks_like_an_outage_is_isolated():
     store = Scripted(indigestible=("bad",), error=StoreUnavailable("out of memory"))
-    reporter = Reporter(store, "w", [])
+    reporter = Reporter(store, "w", [], OPTIONS)
     runs = [ended("good"), ended("bad")]
 
     async def until_accepted():
@@ -242,7 +244,7 @@ def test_an_outage_of_any_length_is_waited_for():
             raise StoreUnavailable("gone")
 
     store = Away(StoreUnavailable("gone"))
-    reporter, run = Reporter(store, "w", []), ended("j")
+    reporter, run = Reporter(store, "w", [], OPTIONS), ended("j")
     for _ in range(10):
         with pytest.raises(StoreUnavailable):
             asyncio.run(reporter.tick([run], REQUEST))
@@ -252,7 +254,7 @@ def test_an_outage_of_any_length_is_waited_for():
 @pytest.mark.parametrize("error", [StoreBusy, StoreDiskError, StoreFull])
 def test_no_report_is_suspected_while_the_store_can_be_read_but_not_written(error):
     store = Scripted(error("not now"))
-    reporter, run = Reporter(store, "w", []), ended("j")
+    reporter, run = Reporter(store, "w", [], OPTIONS), ended("j")
     for _ in range(10):
         with pytest.raises(error):
             asyncio.run(reporter.tick([run], REQUEST))

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 
 from holdfast.errors import ERRORS, ErrorInfo
+from holdfast.events import Listener
 from holdfast.jobs.declare.app import App, known_downstreams
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.kinds import JobKind
@@ -31,6 +32,12 @@ class Registry:
         self.errors: Mapping[str, ErrorInfo] = known_errors(self._apps.values())
         """Every error code, the library's and the apps', by code."""
         self.downstreams()
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """The listeners of all apps, each once."""
+        every = [listener for app in self._apps.values() for listener in app.listeners]
+        return tuple(each for place, each in enumerate(every) if each not in every[:place])
 
     @property
     def kinds(self) -> Mapping[str, JobKind]:

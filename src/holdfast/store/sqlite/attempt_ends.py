@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.jobs.model import AttemptOutcome, DeadLetterReason, EventName, JobError
-from holdfast.store.error_columns import TIMED_OUT, error_columns
+from holdfast.jobs.report_rules import TIMED_OUT
+from holdfast.store.error_columns import error_columns
 from holdfast.store.sqlite.transaction import Transaction, as_json
 
 
