@@ -220,8 +220,8 @@ def test_an_error_that_the_user_can_fix_is_one_line(folder, capsys, arguments, s
     assert error.count("\n") == 1
 
 
-def test_a_worker_warns_of_a_setting_that_does_not_exist(folder, monkeypatch, capsys):
+def test_a_worker_warns_of_a_setting_that_does_not_exist(folder, monkeypatch, caplog):
     monkeypatch.setenv("HOLDFAST_DATABSE_URL", "sqlite:///elsewhere.db")
 
     assert main(["worker", "letters_jobs:app", "--until-idle"]) == 0
-    assert "did you mean HOLDFAST_DATABASE_URL?" in capsys.readouterr().err
+    assert "did you mean HOLDFAST_DATABASE_URL?" in caplog.text

@@ -13,7 +13,6 @@ from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.failure_log import FailedJob, log_dead_letter, log_retry
 from holdfast.jobs.job_events import WorkerStarted, WorkerStopped
 from holdfast.jobs.model import (
-    Completed,
     DeadLetterReason,
     Failed,
     JobError,
@@ -82,7 +81,7 @@ def _log_attempts(
         key = _key_of(run)
         if key in refused:
             continue
-        # Formatting a foreign exception may raise; the report is stored all the same.
+        # A handler that formats a foreign exception may raise; the report is stored all the same.
         with contextlib.suppress(*UNREADABLE):
             _log_attempt(run, overruled.get(key), result.now, whole=whole)
 
@@ -93,17 +92,20 @@ def _log_attempt(run: Run, overruled: JobStatus | None, now: float, *, whole: bo
     claim, outcome = run.claim, run.report.outcome
     error: JobError | None = None
     reason: DeadLetterReason | None = None
-    if isinstance(outcome, Completed) and overruled is JobStatus.FAILED:
+    failed = overruled is JobStatus.FAILED
+    if failed and claim.deadline_at is not None and now > claim.deadline_at:
         error, reason = TIMED_OUT, DeadLetterReason.DEADLINE
     elif isinstance(outcome, Failed):
         error, reason = outcome.error, outcome.dead_letter
-    elif isinstance(outcome, Retry) and overruled is JobStatus.FAILED:
+    elif isinstance(outcome, Retry) and failed:
         error, reason = outcome.error, DeadLetterReason.ATTEMPTS_EXHAUSTED
     job = FailedJob(claim.job_id, run.kind.name, claim.attempt, claim.max_attempts, claim.owner)
     if error is not None:
         log_dead_letter(
             _log, job, error, reason,
-            traceback=run.report.traceback, exception=run.error if whole else None,
+            traceback=run.report.traceback,
+            # Without a text the exception cannot be formatted, or there is nothing to format.
+            exception=run.error if whole and run.report.traceback else None,
         )  # fmt: skip
     elif isinstance(outcome, Retry) and overruled is None:
         log_retry(_log, job, outcome.error, now + outcome.after)
