@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 from tests.support import isolated
+from tests.support.workers import EventLog
 
 from holdfast.bootstrap import Engine, open_store
 from holdfast.errors import ErrorCode, Permanent
@@ -18,6 +19,7 @@ from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.validation import ValidationError
 from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.exceptions import InvalidState, JobFailed, UnknownJob, UnknownKind
+from holdfast.jobs.job_events import AttemptFinished
 from holdfast.jobs.model import EventName, JobStatus
 from holdfast.jobs.store_port import ClaimRequest, StoreClosed
 from holdfast.jobs.worker.options import WorkerOptions
@@ -408,6 +410,25 @@ def test_an_engine_notifies_its_listeners(tmp_path):
 
     use(tmp_path, scenario, listeners=[events.append])
     assert "AttemptFinished" in {type(event).__name__ for event in events}
+
+
+def test_listeners_of_the_apps_are_notified_too_and_each_once(tmp_path):
+    engines, apps, both = EventLog(), EventLog(), EventLog()
+    first = App("first", listeners=[apps, both])
+    second = App("second", listeners=[both])
+
+    @first.job()
+    async def greet(ctx): ...
+
+    async def main():
+        url, heard = f"sqlite:///{tmp_path}/work.db", [engines, both]
+        async with Engine(url, apps=[first, second], listeners=heard) as engine:
+            await engine.enqueue(greet)
+            await engine.work(until_idle=True)
+
+    asyncio.run(main())
+    assert [event.kind for event in apps.of(AttemptFinished)] == ["first.greet"]
+    assert engines.events == apps.events == both.events
 
 
 def test_leaving_the_engine_closes_its_store(tmp_path):

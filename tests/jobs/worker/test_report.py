@@ -40,6 +40,7 @@ from holdfast.jobs.store_port import (
     StoreUnavailable,
     TickResult,
 )
+from holdfast.jobs.worker.failure import of_code
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.report import Reporter
 from holdfast.jobs.worker.run import Run
@@ -268,3 +269,36 @@ def test_a_closed_store_is_not_asked_again():
     with pytest.raises(StoreClosed):
         tick(store, [ended("j")])
     assert len(store.ticks) == 1
+
+
+def failed_run(outcome, error):
+    run = ended("j", outcome)
+    run.failure, run.error = of_code("GW_5XX", "no"), error
+    return run
+
+
+def test_the_event_of_a_failed_attempt_has_what_a_listener_reports():
+    error, log = ValueError("no"), EventLog()
+    run = failed_run(Retry(7.0, ERROR), error)
+    tick(Scripted(), [run], log=log)
+    (event,) = log.of(AttemptFinished)
+    assert event.error is error
+    assert (event.kind, event.job_id, event.attempt, event.max_attempts) == ("a.work", "j", 1, 3)
+    assert (event.code, event.message, event.retry_at) == ("GW_5XX", "no", 107.0)
+
+
+def test_the_exception_is_released_once_the_report_is_stored():
+    stored = failed_run(Failed(ERROR), ValueError("no"))
+    tick(Scripted(), [stored])
+    assert stored.error is None
+    waiting = failed_run(Failed(ERROR), ValueError("no"))
+    with pytest.raises(StoreUnavailable):
+        tick(Scripted(StoreUnavailable("gone")), [waiting])
+    assert waiting.error is not None
+
+
+def test_a_completed_attempt_has_no_error_in_its_event():
+    log = EventLog()
+    tick(Scripted(), [ended("j")], log=log)
+    (event,) = log.of(AttemptFinished)
+    assert (event.error, event.message, event.retry_at) == (None, None, None)
