@@ -58,6 +58,7 @@ if typing.TYPE_CHECKING:
         UnknownKind,
         WaitTimeout,
     )
+    from holdfast.jobs.job_events import AttemptFinished
     from holdfast.jobs.model import Job, JobStatus
     from holdfast.jobs.store_values import StoreError, StoreUnavailable
     from holdfast.jobs.views import JobFilter
@@ -65,6 +66,7 @@ if typing.TYPE_CHECKING:
 
 _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
+    "AttemptFinished": "holdfast.jobs.job_events",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
     "InvalidState": "holdfast.jobs.exceptions",
@@ -90,6 +92,7 @@ _LOADED_LATER = {
 __all__ = [
     "AbandonedLimitError",
     "App",
+    "AttemptFinished",
     "AttemptTimeout",
     "BreakerPolicy",
     "Category",

@@ -37,7 +37,7 @@ class Engine(StoreEngine):
     Raises:
         StoreUnusable: the URL is invalid, or its extra is not installed.
         ValueError: two apps have the same name, or declare one downstream or error code
-            differently; or an app declares a code of the library.
+            differently.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from typing import (
     overload,
 )
 
-from holdfast.errors import ErrorInfo, error_code
+from holdfast.errors import ERRORS, ErrorInfo, error_code
 from holdfast.events import Listener
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
@@ -101,7 +101,7 @@ class App:
 
     Raises:
         TypeError: an element of `errors` is not an `ErrorInfo`, or a listener cannot be called.
-        ValueError: the name is invalid, or a code is declared twice.
+        ValueError: the name is invalid, or a code is declared twice or is one of the library's.
     """
 
     def __init__(
@@ -120,6 +120,8 @@ class App:
         declared: dict[str, ErrorInfo] = {}
         for info in errors:
             checks.instance("errors", info, ErrorInfo)
+            if info.code in ERRORS:
+                raise ValueError(f"errors: {info.code} is a code of the library; choose another")
             if info.code in declared:
                 raise ValueError(f"errors: {info.code} is declared twice")
             declared[info.code] = info

@@ -20,7 +20,7 @@ class Registry:
     Raises:
         TypeError: an element of `apps` is not an App.
         ValueError: two apps have the same name, or declare one downstream or error code
-            differently; or an app declares a code of the library.
+            differently.
     """
 
     def __init__(self, apps: Iterable[App]) -> None:
@@ -88,16 +88,11 @@ def known_errors(apps: Iterable[App]) -> Mapping[str, ErrorInfo]:
     """Return the library's error codes and those of `apps`, by code.
 
     Raises:
-        ValueError: an app declares a code of the library, or one that another app declares
-            differently.
+        ValueError: two apps declare one code differently.
     """
     declared: dict[str, tuple[App, ErrorInfo]] = {}
     for app in apps:
         for code, info in app.errors.items():
-            if code in ERRORS:
-                raise ValueError(
-                    f"app {app.name}: the code {code} is the library's; choose another"
-                )
             other, same = declared.setdefault(code, (app, info))
             if same != info:
                 raise ValueError(f"apps {other.name} and {app.name} declare {code} differently")
