@@ -93,7 +93,8 @@ class DownstreamControl:
                 return record
             written = await self._store.write_downstream(moved)
             if written is not None:
-                _log.info("downstream %s: %s; %s", name, cause, written.circuit.state)
+                state = written.circuit.state
+                _log.info("downstream %s: the breaker is now %s (%s)", name, state, cause)
                 return written
         raise DownstreamBusy(name)
 

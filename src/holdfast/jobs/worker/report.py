@@ -78,7 +78,8 @@ class Reporter:
         Raises:
             StoreError: it is unknown whether anything was written; send the same reports again.
         """
-        self._add_tracebacks(runs)
+        failed = [run for run in runs if run.failure is not None]
+        self._add_tracebacks(failed)
         finished = [run.report for run in runs if run.report is not None]
         try:
             result = await self._store.tick(self._worker_id, finished, request)
@@ -106,14 +107,15 @@ class Reporter:
         log_results(runs, result, whole=self._tracebacks.whole)
         if self._listeners:
             self._notify(runs, result)
-        for run in runs:
-            if run.error is not None:
-                run.error = None  # its frames hold the run: a reference cycle
+        for run in failed:
+            run.error = None  # its frames hold the run: a reference cycle
         return result
 
-    def _add_tracebacks(self, runs: Sequence[Run]) -> None:
-        for run in runs:
-            if run.failure is not None and run.report is not None and run.report.traceback is None:
+    def _add_tracebacks(self, failed: Sequence[Run]) -> None:
+        for run in failed:
+            assert run.report is not None
+            assert run.failure is not None
+            if run.report.traceback is None:
                 text = self._tracebacks.text_of(run.error, run.failure.traceback)
                 run.report = structs.replace(run.report, traceback=text)
 
