@@ -50,6 +50,7 @@ if typing.TYPE_CHECKING:
     from holdfast.jobs.declare.declared_downstream import Downstream
     from holdfast.jobs.declare.retention import Retention
     from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
+    from holdfast.jobs.engine import BlockingEngine
     from holdfast.jobs.exceptions import (
         InvalidState,
         JobFailed,
@@ -65,6 +66,7 @@ if typing.TYPE_CHECKING:
 
 _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
+    "BlockingEngine": "holdfast.jobs.engine",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
     "InvalidState": "holdfast.jobs.exceptions",
@@ -91,6 +93,7 @@ __all__ = [
     "AbandonedLimitError",
     "App",
     "AttemptTimeout",
+    "BlockingEngine",
     "BreakerPolicy",
     "Category",
     "CircuitBreaker",
