@@ -4,10 +4,12 @@
 `BlockingEngine` is the same for code that is not async.
 """
 
+import asyncio
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -48,6 +50,7 @@ class StoreEngine(Client):
         )
         self._listeners = tuple(listeners)
         self._payload_limit = payload_limit
+        self._rng: Random | None = None
         self._workers: WeakSet[Worker] = WeakSet()
 
     async def cancel(self, job: JobId) -> Job:
@@ -103,18 +106,22 @@ class StoreEngine(Client):
 
         This engine's `cancel` notifies it at once.
         """
-        from holdfast.jobs.worker.worker import Worker
-
-        worker = Worker(
+        worker = self._worker_type()(
             self.store,
             self.kinds,
             options or WorkerOptions(),
             clock=self.clock,
+            rng=self._rng,
             listeners=self._listeners,
             payload_limit=self._payload_limit,
         )
         self._workers.add(worker)
         return worker
+
+    def _worker_type(self) -> "type[Worker]":
+        from holdfast.jobs.worker.worker import Worker
+
+        return Worker
 
 
 class BlockingEngine(BlockingClient):
@@ -123,8 +130,12 @@ class BlockingEngine(BlockingClient):
     Open it with `with`, or with `open` and `close`. Any thread may use it.
     """
 
-    def __init__(self, engine: StoreEngine) -> None:
-        super().__init__(engine)
+    def __init__(
+        self,
+        engine: StoreEngine,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+    ) -> None:
+        super().__init__(engine, loop_factory)
         self._engine = engine
 
     def work(

@@ -40,7 +40,9 @@ class _Signal(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class _Request(Generic[T]):
+class Request(Generic[T]):
+    """Work for one transaction, and what came of it."""
+
     work: Callable[[Transaction], T]
     now: float | None
     future: "Future[tuple[T, int]]" = field(default_factory=Future)
@@ -63,7 +65,7 @@ class Writer:
         self._path = path
         self._clock = clock
         self._busy_timeout = busy_timeout
-        self._requests: queue.SimpleQueue[_Request[Any] | _Signal] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[Request[Any] | _Signal] = queue.SimpleQueue()
         self._opened: Future[None] = Future()
         self._closed = False
         self._process: int | None = None
@@ -97,7 +99,7 @@ class Writer:
         Once that is on disk, the future returns the value of `work` and the count of `self.work`.
         """
         self.check_open()  # before the lock, which another thread may have held at a fork
-        request = _Request(work, now)
+        request = Request(work, now)
         with self._lock:
             self.check_open()
             self._requests.put(request)
@@ -121,23 +123,30 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            db = connect(self._path, busy_timeout=self._busy_timeout)
+            db = self._connect()
         except BaseException as error:
             self._refuse_all(error)
             return
         try:
-            try:
-                migrate(db)
-            except apsw.Error as error:
-                raise store_error(error, self._path) from error
-            self._seen_version = _data_version(db)
-            self.files.record()
+            self._prepare(db)
             self._opened.set_result(None)
             self._serve(db)
         except BaseException as error:
             self._refuse_all(error)
         finally:
             disconnect(db)
+
+    def _connect(self) -> apsw.Connection:
+        return connect(self._path, busy_timeout=self._busy_timeout)
+
+    def _prepare(self, db: apsw.Connection) -> None:
+        """Bring the schema up to date, and note what is compared later."""
+        try:
+            migrate(db)
+        except apsw.Error as error:
+            raise store_error(error, self._path) from error
+        self._seen_version = _data_version(db)
+        self.files.record()
 
     def _refuse_all(self, error: BaseException) -> None:
         """Fail all waiting and all later requests: the writer is gone."""
@@ -148,7 +157,7 @@ class Writer:
         with contextlib.suppress(queue.Empty):
             while True:
                 request = self._requests.get_nowait()
-                if isinstance(request, _Request) and request.future.set_running_or_notify_cancel():
+                if isinstance(request, Request) and request.future.set_running_or_notify_cancel():
                     request.future.set_exception(self._gone(error))
 
     def _serve(self, db: apsw.Connection) -> None:
@@ -160,16 +169,16 @@ class Writer:
                 return
             self._notice_other_commits(db)
 
-    def _next_group(self) -> tuple[list[_Request[Any]], bool]:
+    def _next_group(self) -> tuple[list[Request[Any]], bool]:
         """Wait for requests and take all there are; the flag is True after the last ones."""
         awaited = self.work.has_waiters or self.changes.has_waiters
-        group: list[_Request[Any]] = []
+        group: list[Request[Any]] = []
         with contextlib.suppress(queue.Empty):
             item = self._requests.get(timeout=_POLL_SECONDS if awaited else None)
             while True:
                 if item is _Signal.STOP:
                     return group, True
-                if isinstance(item, _Request) and item.future.set_running_or_notify_cancel():
+                if isinstance(item, Request) and item.future.set_running_or_notify_cancel():
                     group.append(item)
                 if len(group) == _MOST_AT_ONCE:
                     break
@@ -184,7 +193,7 @@ class Writer:
             self.work.increment()
             self.changes.increment()
 
-    def _do(self, db: apsw.Connection, group: list[_Request[Any]]) -> None:
+    def _do(self, db: apsw.Connection, group: list[Request[Any]]) -> None:
         """Do the requests of `group` in one transaction, and answer them."""
         before = db.total_changes()
         try:
@@ -201,7 +210,7 @@ class Writer:
             count = self.work.increment() if request.woke else self.work.count
             request.future.set_result((request.value, count))
 
-    def _do_all(self, db: apsw.Connection, group: list[_Request[Any]]) -> list[_Request[Any]]:
+    def _do_all(self, db: apsw.Connection, group: list[Request[Any]]) -> list[Request[Any]]:
         """Commit `group`; on a full disk, once more after a checkpoint. Return what succeeded."""
         try:
             return self._commit(db, group)
@@ -210,7 +219,7 @@ class Writer:
                 raise
         return self._commit(db, [request for request in group if not request.future.done()])
 
-    def _commit(self, db: apsw.Connection, group: list[_Request[Any]]) -> list[_Request[Any]]:
+    def _commit(self, db: apsw.Connection, group: list[Request[Any]]) -> list[Request[Any]]:
         """Do the requests of `group` in one transaction, and return those that succeeded."""
         db.execute("BEGIN IMMEDIATE")
         try:
@@ -224,7 +233,7 @@ class Writer:
                     db.execute("ROLLBACK")
         return done
 
-    def _do_one(self, db: apsw.Connection, request: _Request[Any], *, alone: bool) -> bool:
+    def _do_one(self, db: apsw.Connection, request: Request[Any], *, alone: bool) -> bool:
         """Do one request; if it fails, roll back this one alone and answer it."""
         if not alone:
             db.execute("SAVEPOINT request")
@@ -241,7 +250,7 @@ class Writer:
                 db.execute("RELEASE request")
         return True
 
-    def _work(self, db: apsw.Connection, request: _Request[Any]) -> None:
+    def _work(self, db: apsw.Connection, request: Request[Any]) -> None:
         # One reading of the wall clock for both: a jump cannot come between them.
         wall = self._clock.wall()
         now = wall if request.now is None else request.now
@@ -263,7 +272,7 @@ class Writer:
     def _gone(self, error: BaseException) -> StoreClosed:
         return StoreClosed(f"{self._path}: the store is closed ({error!r})")
 
-    def _fail_all(self, group: list[_Request[Any]], error: BaseException) -> None:
+    def _fail_all(self, group: list[Request[Any]], error: BaseException) -> None:
         for request in group:
             if not request.future.done():
                 request.future.set_exception(self._as_store_error(error))
