@@ -20,6 +20,7 @@ from holdfast import (
     JobStatus,
     RateLimit,
     RetryPolicy,
+    WaitTimeout,
     WorkerOptions,
 )
 from holdfast.jobs.store_port import ClaimRequest
@@ -319,10 +320,25 @@ def test_jobs_that_never_end_to_become_due_are_noticed(app):
                 await engine.enqueue(follow, delay=60)
 
             await engine.enqueue(follow)
-            with pytest.raises(EngineStuck, match="more and more"):
+            with pytest.raises(EngineStuck, match="one after the other without an end"):
                 await engine.run_until_idle()
 
     clock.run(main())
+
+
+def test_a_wait_that_nobody_ends_is_noticed(app):
+    @app.job()
+    async def charge(ctx: JobContext) -> str:
+        return "charged"
+
+    with virtual_engine([app], real_seconds=0.5).blocking() as engine:
+        job = engine.enqueue(charge)
+        with pytest.raises(WaitTimeout):
+            engine.result(job, timeout=HOUR)
+        with pytest.raises(EngineStuck, match="no job"):
+            engine.wait(job)
+        engine.run_until_idle()
+        assert engine.wait(job).status is JobStatus.COMPLETE
 
 
 def test_the_limit_must_be_a_number(app):

@@ -13,14 +13,16 @@ import tempfile
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from holdfast.events import Listener
 from holdfast.jobs.client.blocking import mirror
+from holdfast.jobs.client.queries import JobId
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.engine import BlockingEngine, StoreEngine
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.maintenance.leader import Maintenance
+from holdfast.jobs.model import Job
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.worker import Worker
@@ -32,6 +34,8 @@ from holdfast.testing.virtual_clock import VirtualClock
 from holdfast.testing.virtual_worker import VirtualWorker
 
 __all__ = ["BlockingVirtualEngine", "EngineStuck", "VirtualEngine", "virtual_engine"]
+
+T = TypeVar("T")
 
 # One attempt at a time, so that their order, and with it the jitter of each, is always the same.
 # With the intervals of production an attempt of some hours would be thousands of steps. A new job
@@ -152,8 +156,10 @@ class VirtualEngine(StoreEngine):
 
     async def __aexit__(self, *_: object) -> None:
         """Close the store and delete its file."""
-        await super().__aexit__()
-        shutil.rmtree(self.path.parent)
+        try:
+            await super().__aexit__()
+        finally:
+            shutil.rmtree(self.path.parent)
 
     def blocking(self) -> "BlockingVirtualEngine":
         """Return this engine for tests that are not async, on an event loop in its own thread."""
@@ -218,15 +224,23 @@ class VirtualEngine(StoreEngine):
         states = (await self.downstreams.states()).values()
         return [now + min(every)] if CircuitState.OPEN in states else []
 
-    async def _limited(self, work: Coroutine[Any, Any, None]) -> None:
-        """Await `work`; give up after `real_seconds`."""
+    async def wait(self, job: JobId, timeout: float | None = None) -> Job:
+        """Return the job once it is finished; a worker must be running, for instance in a task.
+
+        Raises:
+            EngineStuck: it takes more than `real_seconds`.
+        """
+        return await self._limited(super().wait(job, timeout))
+
+    async def _limited(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what `work` returns; give up after `real_seconds`."""
         loop, stuck = asyncio.get_running_loop(), list[str]()
         task = loop.create_task(work)
 
         def give_up() -> None:
             running = [worker for worker in self._workers if isinstance(worker, VirtualWorker)]
             stuck.extend(line for worker in running for line in worker.describe_running())
-            stuck.extend([] if stuck else ["no job; more and more become due"])
+            stuck.extend([] if stuck else ["no job, or one after the other without an end"])
             for worker in running:
                 worker.let_time_pass()
             task.cancel()
@@ -235,7 +249,7 @@ class VirtualEngine(StoreEngine):
         timer.daemon = True
         timer.start()
         try:
-            await task
+            return await task
         except asyncio.CancelledError:
             if not stuck:
                 raise

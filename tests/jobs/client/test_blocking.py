@@ -272,6 +272,30 @@ def test_closing_it_ends_the_calls_of_other_threads(path):
     assert len(errors) == 1
 
 
+def test_calls_that_meet_its_closing_end_all_the_same():
+    for _ in range(30):
+        thread, outcomes = EngineThread(Opened()), []
+
+        async def nothing():
+            return "done"
+
+        def call(thread=thread, outcomes=outcomes, nothing=nothing):
+            try:
+                while True:
+                    thread.run(nothing())
+            except (RuntimeError, StoreClosed) as error:
+                outcomes.append(error)
+
+        thread.open()
+        callers = [threading.Thread(target=call) for _ in range(4)]
+        for caller in callers:
+            caller.start()
+        thread.close()
+        for caller in callers:
+            caller.join(30)
+        assert len(outcomes) == 4
+
+
 # -- the engine's thread -------------------------------------------------------------------------
 
 

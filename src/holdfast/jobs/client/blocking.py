@@ -6,13 +6,14 @@ derive them.
 """
 
 import asyncio
+import contextlib
 import functools
 import os
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 from holdfast.jobs.callers_thread import Requests, with_callers_thread
 from holdfast.jobs.client.client import Client
@@ -48,6 +49,7 @@ class EngineThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._process = 0
+        self._lock = threading.Lock()  # so that no call begins after the others were cancelled
 
     def open(self) -> None:
         """Start the thread and open the context manager."""
@@ -86,36 +88,23 @@ class EngineThread:
             StoreClosed: another thread closed it meanwhile, or this process was forked from the
                 one that opened it.
         """
+        call = _Call(work, uses_connection)
         try:
-            loop = self._usable_loop()
+            self._usable_loop()  # before the lock, which another thread may have held at a fork
+            with self._lock:
+                loop = self._usable_loop()
+                loop.call_soon_threadsafe(call.start)
         except BaseException:
             work.close()
             raise
-        requests: Requests = queue.SimpleQueue()
-        task: asyncio.Task[T] | None = None
-
-        def start() -> None:
-            nonlocal task
-            task = loop.create_task(
-                with_callers_thread(requests if uses_connection else None, work)
-            )
-            task.add_done_callback(lambda _: requests.put(None))
-
-        def cancel() -> None:
-            assert task is not None
-            task.cancel()
-
-        loop.call_soon_threadsafe(start)
         try:
-            _serve(requests)
+            call.serve()
         except BaseException:
-            loop.call_soon_threadsafe(cancel)
-            _serve(requests)
+            with contextlib.suppress(RuntimeError):  # closed meanwhile, which cancelled it too
+                loop.call_soon_threadsafe(call.cancel)
+            call.wait()
             raise
-        assert task is not None
-        if task.cancelled():
-            raise StoreClosed("the blocking engine was closed during this call")
-        return task.result()
+        return call.result()
 
     def _usable_loop(self) -> asyncio.AbstractEventLoop:
         loop = self._loop
@@ -131,14 +120,58 @@ class EngineThread:
         return loop
 
     def _end(self) -> None:
-        loop, thread = self._loop, self._thread
-        assert loop is not None
-        assert thread is not None
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:  # another thread ends it
+            return
         asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result()
-        self._loop = self._thread = None
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+class _Call(Generic[T]):
+    """One call: a thread waits for the task that awaits `work` on the event loop."""
+
+    def __init__(self, work: Coroutine[Any, Any, T], uses_connection: bool) -> None:
+        self._work = work
+        self._uses_connection = uses_connection
+        self._requests: Requests = queue.SimpleQueue()
+        self._task: asyncio.Task[T] | None = None
+
+    # -- on the event loop ---------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the task."""
+        requests = self._requests if self._uses_connection else None
+        work = with_callers_thread(requests, self._work)
+        self._task = asyncio.get_running_loop().create_task(work)
+        self._task.add_done_callback(lambda _: self._requests.put(None))
+
+    def cancel(self) -> None:
+        """Cancel the task."""
+        assert self._task is not None
+        self._task.cancel()
+
+    # -- on the waiting thread -----------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Wait for the end of the task, and call what it asks for in this thread."""
+        while (function := self._requests.get()) is not None:
+            function()
+
+    def wait(self) -> None:
+        """Wait for the end of the task, and call nothing more."""
+        while self._requests.get() is not None:
+            continue
+
+    def result(self) -> T:
+        """Return or raise the outcome of the task, which has ended."""
+        assert self._task is not None
+        if self._task.cancelled():
+            raise StoreClosed("the blocking engine was closed during this call")
+        return self._task.result()
 
 
 async def _awaited(work: Any) -> object:
@@ -151,12 +184,6 @@ async def _cancel_others() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-
-
-def _serve(requests: Requests) -> None:
-    """Call what the coroutine asks for in this thread, until it has ended."""
-    while (function := requests.get()) is not None:
-        function()
 
 
 class _Mirror:
