@@ -18,14 +18,11 @@ from tests.support.waiting import until_sync
 
 import holdfast
 from holdfast.bootstrap import Engine
-from holdfast.jobs.client.blocking import BlockingDeadLetters, BlockingDownstreams, EngineThread
-from holdfast.jobs.client.dead_letters import DeadLetters
-from holdfast.jobs.client.downstream_control import DownstreamControl
+from holdfast.jobs.client.blocking import EngineThread
 from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.validation import ValidationError
-from holdfast.jobs.engine import BlockingEngine
 from holdfast.jobs.exceptions import InvalidState, JobFailed
 from holdfast.jobs.model import JobStatus
 from holdfast.jobs.store_port import StoreClosed
@@ -96,20 +93,24 @@ def test_dead_letters_and_downstreams_are_there_too(engine):
     assert engine.stats().dead_letters == 1
 
 
-@pytest.mark.parametrize(
-    "blocking, mirrored",
-    [
-        (BlockingEngine, Engine),
-        (BlockingDeadLetters, DeadLetters),
-        (BlockingDownstreams, DownstreamControl),
-    ],
-)
-def test_every_coroutine_method_has_its_blocking_form(blocking, mirrored):
-    for name, method in inspect.getmembers(mirrored, inspect.iscoroutinefunction):
-        if not name.startswith("_"):
-            own = inspect.signature(getattr(blocking, name))
-            assert own.parameters.keys() == inspect.signature(method).parameters.keys(), name
-            assert not inspect.iscoroutinefunction(getattr(blocking, name)), name
+def test_every_coroutine_method_has_its_blocking_form(path):
+    """Those of the engine, and those of its parts, such as `dead_letters`."""
+    engine = Engine(f"sqlite:///{path}", apps=[app])
+    blocking = engine.blocking()
+    parts = {name for name in vars(engine) if not name.startswith("_")}
+    pairs = [(engine, blocking)]
+    pairs += [
+        (getattr(engine, name), getattr(blocking, name))
+        for name in parts - {"store", "registry", "clock"}
+    ]
+    assert len(pairs) >= 3
+    for mirrored, own in pairs:
+        for name, method in inspect.getmembers(mirrored, inspect.iscoroutinefunction):
+            if not name.startswith("_"):
+                found = getattr(own, name)
+                expected = inspect.signature(method).parameters.keys()
+                assert inspect.signature(found).parameters.keys() == expected, name
+                assert not inspect.iscoroutinefunction(found), name
 
 
 def test_errors_are_raised_and_it_stays_open(engine):
