@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -19,8 +19,7 @@ from holdfast.jobs.store_port import ClaimRequest, TickResult
 from holdfast.store.sqlite.connection import disconnect
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.store import SQLiteStore
-from holdfast.store.sqlite.transaction import Transaction
-from holdfast.store.sqlite.writer import Request, Writer
+from holdfast.store.sqlite.writer import Writer, _Request
 
 T = TypeVar("T")
 
@@ -93,18 +92,13 @@ class InlineWriter(Writer):
             self._opened.set_result(None)
         return self._opened
 
-    def submit(
-        self, work: Callable[[Transaction], T], now: float | None = None
-    ) -> "Future[tuple[T, int]]":
-        """Do `work` in a transaction; the future is done."""
+    def _put(self, item: _Request[Any]) -> None:
         self.check_open()
         assert self._db is not None
-        request = Request(work, now)
-        request.future.set_running_or_notify_cancel()
+        item.future.set_running_or_notify_cancel()
         with self._lock:
-            self._do(self._db, [request])
+            self._do(self._db, [item])
             self._notice_other_commits(self._db)
-        return request.future
 
     def stop(self) -> None:
         """Accept no more requests."""

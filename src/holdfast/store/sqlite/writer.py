@@ -40,9 +40,7 @@ class _Signal(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Request(Generic[T]):
-    """Work for one transaction, and what came of it."""
-
+class _Request(Generic[T]):
     work: Callable[[Transaction], T]
     now: float | None
     future: "Future[tuple[T, int]]" = field(default_factory=Future)
@@ -65,7 +63,7 @@ class Writer:
         self._path = path
         self._clock = clock
         self._busy_timeout = busy_timeout
-        self._requests: queue.SimpleQueue[Request[Any] | _Signal] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Request[Any] | _Signal] = queue.SimpleQueue()
         self._opened: Future[None] = Future()
         self._closed = False
         self._process: int | None = None
@@ -98,12 +96,15 @@ class Writer:
 
         Once that is on disk, the future returns the value of `work` and the count of `self.work`.
         """
+        request = _Request(work, now)
+        self._put(request)
+        return request.future
+
+    def _put(self, item: _Request[Any]) -> None:
         self.check_open()  # before the lock, which another thread may have held at a fork
-        request = Request(work, now)
         with self._lock:
             self.check_open()
-            self._requests.put(request)
-        return request.future
+            self._requests.put(item)
 
     def stop(self) -> None:
         """Accept no more requests; close the connection after those that were submitted."""
@@ -157,7 +158,7 @@ class Writer:
         with contextlib.suppress(queue.Empty):
             while True:
                 request = self._requests.get_nowait()
-                if isinstance(request, Request) and request.future.set_running_or_notify_cancel():
+                if isinstance(request, _Request) and request.future.set_running_or_notify_cancel():
                     request.future.set_exception(self._gone(error))
 
     def _serve(self, db: apsw.Connection) -> None:
@@ -169,16 +170,16 @@ class Writer:
                 return
             self._notice_other_commits(db)
 
-    def _next_group(self) -> tuple[list[Request[Any]], bool]:
+    def _next_group(self) -> tuple[list[_Request[Any]], bool]:
         """Wait for requests and take all there are; the flag is True after the last ones."""
         awaited = self.work.has_waiters or self.changes.has_waiters
-        group: list[Request[Any]] = []
+        group: list[_Request[Any]] = []
         with contextlib.suppress(queue.Empty):
             item = self._requests.get(timeout=_POLL_SECONDS if awaited else None)
             while True:
                 if item is _Signal.STOP:
                     return group, True
-                if isinstance(item, Request) and item.future.set_running_or_notify_cancel():
+                if isinstance(item, _Request) and item.future.set_running_or_notify_cancel():
                     group.append(item)
                 if len(group) == _MOST_AT_ONCE:
                     break
@@ -193,7 +194,7 @@ class Writer:
             self.work.increment()
             self.changes.increment()
 
-    def _do(self, db: apsw.Connection, group: list[Request[Any]]) -> None:
+    def _do(self, db: apsw.Connection, group: list[_Request[Any]]) -> None:
         """Do the requests of `group` in one transaction, and answer them."""
         before = db.total_changes()
         try:
@@ -210,7 +211,7 @@ class Writer:
             count = self.work.increment() if request.woke else self.work.count
             request.future.set_result((request.value, count))
 
-    def _do_all(self, db: apsw.Connection, group: list[Request[Any]]) -> list[Request[Any]]:
+    def _do_all(self, db: apsw.Connection, group: list[_Request[Any]]) -> list[_Request[Any]]:
         """Commit `group`; on a full disk, once more after a checkpoint. Return what succeeded."""
         try:
             return self._commit(db, group)
@@ -219,7 +220,7 @@ class Writer:
                 raise
         return self._commit(db, [request for request in group if not request.future.done()])
 
-    def _commit(self, db: apsw.Connection, group: list[Request[Any]]) -> list[Request[Any]]:
+    def _commit(self, db: apsw.Connection, group: list[_Request[Any]]) -> list[_Request[Any]]:
         """Do the requests of `group` in one transaction, and return those that succeeded."""
         db.execute("BEGIN IMMEDIATE")
         try:
@@ -233,7 +234,7 @@ class Writer:
                     db.execute("ROLLBACK")
         return done
 
-    def _do_one(self, db: apsw.Connection, request: Request[Any], *, alone: bool) -> bool:
+    def _do_one(self, db: apsw.Connection, request: _Request[Any], *, alone: bool) -> bool:
         """Do one request; if it fails, roll back this one alone and answer it."""
         if not alone:
             db.execute("SAVEPOINT request")
@@ -250,7 +251,7 @@ class Writer:
                 db.execute("RELEASE request")
         return True
 
-    def _work(self, db: apsw.Connection, request: Request[Any]) -> None:
+    def _work(self, db: apsw.Connection, request: _Request[Any]) -> None:
         # One reading of the wall clock for both: a jump cannot come between them.
         wall = self._clock.wall()
         now = wall if request.now is None else request.now
@@ -272,7 +273,7 @@ class Writer:
     def _gone(self, error: BaseException) -> StoreClosed:
         return StoreClosed(f"{self._path}: the store is closed ({error!r})")
 
-    def _fail_all(self, group: list[Request[Any]], error: BaseException) -> None:
+    def _fail_all(self, group: list[_Request[Any]], error: BaseException) -> None:
         for request in group:
             if not request.future.done():
                 request.future.set_exception(self._as_store_error(error))
