@@ -88,8 +88,10 @@ def adopted(
         return None
     done = record.handled_until
     if record.schedule != text:
-        # Slots that the new schedule would have had in the past were not missed.
-        done = max(done, now - LATE)
+        # It begins with its next slot. A slot that is due now may be one of both schedules, though,
+        # and has no job yet.
+        due = record.next_slot is not None and record.next_slot <= now
+        done = max(done, now - LATE if due else now)
     return replace(
         record,
         schedule=text,
