@@ -1,8 +1,8 @@
 """Periodic jobs while leaders are killed and paused: each slot gets one job.
 
-Three workers, of two releases that declare the same schedule, so that two leaders run it. Every few
-slots one of them is killed (SIGKILL) and replaced, or paused (SIGSTOP) for longer than its
-leadership lasts.
+Every few slots the leader of three workers is killed (SIGKILL) and replaced, or paused (SIGSTOP)
+for longer than its leadership lasts. In the second half of the slots the new workers are of two
+releases that declare the same schedule, so that two leaders run it.
 """
 
 import asyncio
@@ -80,11 +80,10 @@ class _Run:
     async def run(self) -> CampaignOutcome:
         async with self.store:
             engine = StoreEngine(self.store, [app])
-            for number in range(_WORKERS):
-                await self.fleet.start(app=_RELEASES[number % 2]).ready()
-            while len(await self._jobs()) < self.slots:
+            await self.fleet.start_ready(_WORKERS, app=_RELEASES[0])
+            while (passed := len(await self._jobs())) < self.slots:
                 await asyncio.sleep(EVERY * self.rng.uniform(1, _SLOTS_PER_FAULT))
-                await self._fault()
+                await self._fault(rolling=passed > self.slots / 2)
             await engine.periodic.pause("slots.tick")
             drained = await until(self._drained, _DRAIN)
             self.outcome.expect(drained, "the jobs did not finish in time")
@@ -92,7 +91,7 @@ class _Run:
             self._check(await self._jobs(), await engine.periodic.get("slots.tick"))
         return self.outcome
 
-    async def _fault(self) -> None:
+    async def _fault(self, *, rolling: bool) -> None:
         """Kill or pause a worker that leads the periodic jobs of its release."""
         leaders = [worker for worker in self.fleet.workers if _leads(worker)]
         if not leaders:
@@ -101,7 +100,8 @@ class _Run:
         if self.rng.random() < 0.75:
             self.kills += 1
             self.fleet.remove(victim)
-            await self.fleet.start(app=self.rng.choice(_RELEASES)).ready()
+            release = self.rng.choice(_RELEASES) if rolling else _RELEASES[0]
+            await self.fleet.start(app=release).ready()
         else:
             self.pauses += 1
             victim.signal(signal.SIGSTOP)
