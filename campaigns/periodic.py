@@ -11,6 +11,8 @@ import re
 import signal
 from datetime import datetime
 
+from tests.support.processes import pause
+
 from campaigns.fleet import Fleet, WorkerProcess, until
 from campaigns.ledger import Ledger
 from campaigns.plan import CampaignOutcome, Plan
@@ -71,6 +73,7 @@ class _Run:
 
     def __init__(self, plan: Plan, store: Store, fleet: Fleet) -> None:
         self.store = store
+        self.database = plan.folder / "jobs.db"  # on SQLite
         self.fleet = fleet
         self.rng = plan.rng()
         self.slots = plan.pick(200, 60)
@@ -104,7 +107,7 @@ class _Run:
             await self.fleet.start(app=release).ready()
         else:
             self.pauses += 1
-            victim.signal(signal.SIGSTOP)
+            await asyncio.to_thread(pause, victim.pid, self.database)
             await asyncio.sleep(_PAUSE)
             victim.signal(signal.SIGCONT)
 
