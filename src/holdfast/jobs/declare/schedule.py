@@ -18,7 +18,7 @@ _LEAST_EVERY = 0.01
 """Seconds; the ids of jobs must tell slots apart, and the leader wakes up for each."""
 _FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
-"""From here a cron line must have a slot within 50 years; it has four leap days before 2016."""
+"""Where the check of a cron line begins: one without a slot in the next 50 years has none."""
 
 
 class Schedule(Protocol):
