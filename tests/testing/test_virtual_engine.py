@@ -1,6 +1,7 @@
 """An engine on virtual time: hours pass in no time, and every run is the same."""
 
 import asyncio
+import itertools
 import os
 import threading
 import time
@@ -217,6 +218,24 @@ def test_a_rate_limit_is_waited_for(app):
         assert 55 <= began[2] <= 65
 
 
+def test_every_slot_of_a_periodic_job_is_run(app):
+    @app.periodic("*/5 * * * *", timezone="Europe/Berlin")
+    async def tidy(ctx: JobContext) -> None: ...
+
+    @app.job()
+    async def other(ctx: JobContext) -> None:
+        await asyncio.sleep(1000)
+
+    with virtual_engine([app]).blocking() as engine:
+        engine.run_until_idle()
+        assert engine.list().jobs == ()
+        engine.enqueue(other, delay=600)
+        engine.advance(HOUR)
+        slots = sorted(job.created_at for job in engine.list().jobs if job.kind == "shop.tidy")
+        assert len(slots) == 12
+        assert {round(after - before) for before, after in itertools.pairwise(slots)} == {300}
+
+
 def test_time_stands_still_while_a_child_process_works():
     with virtual_engine([isolated.app]).blocking() as engine:
         job = engine.enqueue(isolated.pid)
@@ -328,17 +347,25 @@ def test_jobs_that_never_end_to_become_due_are_noticed(app):
 
 def test_a_wait_that_nobody_ends_is_noticed(app):
     @app.job()
-    async def charge(ctx: JobContext) -> str:
-        return "charged"
+    async def charge(ctx: JobContext) -> None: ...
 
     with virtual_engine([app], real_seconds=0.5).blocking() as engine:
         job = engine.enqueue(charge)
-        with pytest.raises(WaitTimeout):
-            engine.result(job, timeout=HOUR)
         with pytest.raises(EngineStuck, match="no job"):
             engine.wait(job)
+
+
+def test_a_wait_ends_with_the_job_or_with_its_time(app):
+    @app.job()
+    async def charge(ctx: JobContext) -> None: ...
+
+    with virtual_engine([app]).blocking() as engine:
+        job = engine.enqueue(charge)
+        with pytest.raises(WaitTimeout):
+            engine.result(job, timeout=60)
         engine.run_until_idle()
         assert engine.wait(job).status is JobStatus.COMPLETE
+        assert engine.clock.monotonic() == 60
 
 
 def test_the_limit_must_be_a_number(app):

@@ -28,6 +28,7 @@ from holdfast.jobs.model import (
     Lease,
     NewJob,
 )
+from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
 from holdfast.jobs.store_values import (
     Change,
     ClaimRequest,
@@ -62,11 +63,13 @@ __all__ = [
     "Leadership",
     "MaintenanceStore",
     "Overruled",
+    "PeriodicStore",
     "QueryStore",
     "Refusal",
     "Refused",
     "Rescued",
     "RetentionRule",
+    "ScheduleRecord",
     "Store",
     "StoreBusy",
     "StoreClosed",
@@ -354,8 +357,9 @@ class MaintenanceStore(Protocol):
 
 
 class Store(
-    EnqueueStore, WorkerStore, ControlStore, QueryStore, DownstreamStore, MaintenanceStore, Protocol
-):
+    EnqueueStore, WorkerStore, ControlStore, QueryStore, DownstreamStore, MaintenanceStore,
+    PeriodicStore, Protocol,
+):  # fmt: skip
     """All roles together; `async with` opens and closes it."""
 
     async def ping(self) -> float:

@@ -1,4 +1,4 @@
-"""An engine on a virtual clock: retries, delays, leases and deadlines pass in no time.
+"""An engine on a virtual clock: retries, delays, leases, deadlines and slots pass in no time.
 
 Time stands still while jobs run and moves in two ways only: a handler waits for the clock or for a
 timer of its event loop, or `run_until_idle` and `advance` go on to the next moment at which
@@ -169,7 +169,8 @@ class VirtualEngine(StoreEngine):
         """Run all jobs until none is due any more, however far in the future.
 
         Retries, delays, `run_at`, open breakers, deadlines and leases are waited for, in virtual
-        time. Jobs that only a person can start, such as those of a held downstream, stay.
+        time; slots of periodic jobs are not, but those that pass meanwhile are run. Jobs that only
+        a person can start, such as those of a held downstream, stay.
 
         Raises:
             EngineStuck: it takes more than `real_seconds`.
@@ -192,7 +193,10 @@ class VirtualEngine(StoreEngine):
         while True:
             await self._run_due()
             now = self.clock.wall()
-            moment = min(await self._next_moments(now), default=math.inf)
+            moments = await self._next_moments(now)
+            if moments or end < math.inf:
+                moments += self._next_slots(now)
+            moment = min(moments, default=math.inf)
             if moment == math.inf or moment > end:
                 break
             self.clock.advance(max(moment - now, _SHORTEST_STEP))
@@ -212,6 +216,12 @@ class VirtualEngine(StoreEngine):
         if moments:
             moments += await self._next_probes(now)
         return moments
+
+    def _next_slots(self, now: float) -> list[float]:
+        """Return the next slots of periodic jobs, in epoch seconds."""
+        periodic = [kind.periodic for kind in self.kinds.values() if kind.periodic is not None]
+        slots = (each.schedule.next_after(now) for each in periodic)
+        return [slot for slot in slots if slot is not None]
 
     async def _next_probes(self, now: float) -> list[float]:
         every = [

@@ -19,6 +19,7 @@ from holdfast.jobs.callers_thread import Requests, with_callers_thread
 from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
+from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
 from holdfast.jobs.declare.job_function import JobFunction
@@ -230,6 +231,16 @@ class BlockingDownstreams(_Mirror):
     release = mirror(DownstreamControl.release)
 
 
+class BlockingPeriodic(_Mirror):
+    """List, pause, resume and run periodic jobs."""
+
+    list = mirror(PeriodicControl.list)
+    get = mirror(PeriodicControl.get)
+    pause = mirror(PeriodicControl.pause)
+    resume = mirror(PeriodicControl.resume)
+    run_now = mirror(PeriodicControl.run_now)
+
+
 class BlockingClient(_Mirror):
     """A client whose methods block. Open it with `with`, or with `open` and `close`.
 
@@ -238,6 +249,7 @@ class BlockingClient(_Mirror):
     Attributes:
         dead_letters: list, requeue and discard dead letters.
         downstreams: list, reset, hold and release breakers.
+        periodic: list, pause, resume and run periodic jobs.
     """
 
     def __init__(
@@ -249,6 +261,7 @@ class BlockingClient(_Mirror):
         self._client = client
         self.dead_letters = BlockingDeadLetters(client.dead_letters, self._thread)
         self.downstreams = BlockingDownstreams(client.downstreams, self._thread)
+        self.periodic = BlockingPeriodic(client.periodic, self._thread)
 
     def __enter__(self) -> Self:
         return self.open()

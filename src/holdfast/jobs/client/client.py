@@ -8,6 +8,7 @@ from holdfast.errors import error_code
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
+from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
 from holdfast.jobs.declare.app import App
@@ -37,6 +38,7 @@ class Client(Queries):
     Attributes:
         dead_letters: list, requeue and discard dead letters.
         downstreams: list, reset, hold and release breakers.
+        periodic: list, pause, resume and run periodic jobs.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Client(Queries):
         )
         self.dead_letters = DeadLetters(store, self.registry, clock)
         self.downstreams = DownstreamControl(store)
+        self.periodic = PeriodicControl(store, self.registry, self._enqueuer)
 
     async def __aenter__(self) -> Self:
         """Open the store and declare the apps' downstreams in it."""
