@@ -51,6 +51,7 @@ if typing.TYPE_CHECKING:
     from holdfast.jobs.declare.declared_downstream import Downstream
     from holdfast.jobs.declare.retention import Retention
     from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
+    from holdfast.jobs.engine import BlockingEngine
     from holdfast.jobs.exceptions import (
         InvalidState,
         JobFailed,
@@ -66,6 +67,7 @@ if typing.TYPE_CHECKING:
 
 _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
+    "BlockingEngine": "holdfast.jobs.engine",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
     "InvalidState": "holdfast.jobs.exceptions",
@@ -94,6 +96,7 @@ __all__ = [
     "AbandonedLimitError",
     "App",
     "AttemptTimeout",
+    "BlockingEngine",
     "BreakerPolicy",
     "Category",
     "CircuitBreaker",

@@ -11,7 +11,7 @@ import holdfast
 
 REVIEWED = {
     "holdfast": """
-        AbandonedLimitError App AttemptTimeout BreakerPolicy Category CircuitBreaker
+        AbandonedLimitError App AttemptTimeout BlockingEngine BreakerPolicy Category CircuitBreaker
         CircuitOpenError CircuitSnapshot CircuitState Clock ConcurrencyLimit ConcurrencyLimitError
         DeadlineExceeded Downstream Engine ErrorCode ErrorInfo Exponential FailedAttempt
         HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
@@ -174,7 +175,8 @@ class SQLiteStore(JobQueries):
         """
         self._writer.check_open()
         self._writer.files.check()
-        return enqueue.enqueue_on(self.path, connection, jobs, self._now(now))
+        at = self._now(now)
+        return await in_callers_thread(lambda: enqueue.enqueue_on(self.path, connection, jobs, at))
 
     async def submit(self, job_id: str, *, now: float | None = None) -> Change:
         """Move an uploaded job to queued."""
