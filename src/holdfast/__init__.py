@@ -44,12 +44,14 @@ from holdfast.time_limit import cancelled, remaining
 if typing.TYPE_CHECKING:
     __version__: str
     from holdfast.bootstrap import Engine
+    from holdfast.jobs.client.periodic_control import PeriodicSchedule, UnknownSchedule
     from holdfast.jobs.client.requests import JobHandle, JobRequest
     from holdfast.jobs.declare.app import App
     from holdfast.jobs.declare.context import JobContext
     from holdfast.jobs.declare.declared_downstream import Downstream
     from holdfast.jobs.declare.retention import Retention
     from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
+    from holdfast.jobs.engine import BlockingEngine
     from holdfast.jobs.exceptions import (
         InvalidState,
         JobFailed,
@@ -67,6 +69,7 @@ if typing.TYPE_CHECKING:
 _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
     "AttemptFinished": "holdfast.jobs.job_events",
+    "BlockingEngine": "holdfast.jobs.engine",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
     "InvalidState": "holdfast.jobs.exceptions",
@@ -79,11 +82,13 @@ _LOADED_LATER = {
     "JobStatus": "holdfast.jobs.model",
     "NotReady": "holdfast.jobs.exceptions",
     "PayloadTooLarge": "holdfast.jobs.declare.validation",
+    "PeriodicSchedule": "holdfast.jobs.client.periodic_control",
     "Retention": "holdfast.jobs.declare.retention",
     "StoreError": "holdfast.jobs.store_values",
     "StoreUnavailable": "holdfast.jobs.store_values",
     "UnknownJob": "holdfast.jobs.exceptions",
     "UnknownKind": "holdfast.jobs.exceptions",
+    "UnknownSchedule": "holdfast.jobs.client.periodic_control",
     "ValidationError": "holdfast.jobs.declare.validation",
     "WaitTimeout": "holdfast.jobs.exceptions",
     "WorkerOptions": "holdfast.jobs.worker.options",
@@ -94,6 +99,7 @@ __all__ = [
     "App",
     "AttemptFinished",
     "AttemptTimeout",
+    "BlockingEngine",
     "BreakerPolicy",
     "Category",
     "CircuitBreaker",
@@ -121,6 +127,7 @@ __all__ = [
     "JobStatus",
     "NotReady",
     "PayloadTooLarge",
+    "PeriodicSchedule",
     "Permanent",
     "RateLimit",
     "RateLimitedError",
@@ -137,6 +144,7 @@ __all__ = [
     "SystemClock",
     "UnknownJob",
     "UnknownKind",
+    "UnknownSchedule",
     "UnwantedResult",
     "ValidationError",
     "WaitFunction",

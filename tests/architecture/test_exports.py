@@ -11,14 +11,16 @@ import holdfast
 
 REVIEWED = {
     "holdfast": """
-        AbandonedLimitError App AttemptFinished AttemptTimeout BreakerPolicy Category CircuitBreaker
+        AbandonedLimitError App AttemptFinished AttemptTimeout BlockingEngine BreakerPolicy Category
+        CircuitBreaker
         CircuitOpenError CircuitSnapshot CircuitState Clock ConcurrencyLimit ConcurrencyLimitError
         DeadlineExceeded Downstream Engine ErrorCode ErrorInfo Exponential FailedAttempt
         HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus
-        NotReady PayloadTooLarge Permanent RateLimit RateLimitedError Retention RetryBudget
-        RetryLater RetryMetrics RetryPolicy RetryResult RetryService StopReason StoreError
-        StoreUnavailable SystemClock UnknownJob UnknownKind UnwantedResult ValidationError
-        WaitFunction WaitTimeout WorkerOptions cancelled categorize presets remaining retry_after
+        NotReady PayloadTooLarge PeriodicSchedule Permanent RateLimit RateLimitedError Retention
+        RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult RetryService StopReason
+        StoreError StoreUnavailable SystemClock UnknownJob UnknownKind UnknownSchedule
+        UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions cancelled categorize
+        presets remaining retry_after
     """,
     "holdfast.children": """
         BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death

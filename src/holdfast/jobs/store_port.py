@@ -19,6 +19,7 @@ from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSetting
 from holdfast.jobs.heartbeat_port import Heartbeats
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.model import Enqueued, Finished, Job, JobError, Lease, NewJob
+from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
 from holdfast.jobs.store_values import (
     Change,
     ClaimRequest,
@@ -53,11 +54,13 @@ __all__ = [
     "Leadership",
     "MaintenanceStore",
     "Overruled",
+    "PeriodicStore",
     "QueryStore",
     "Refusal",
     "Refused",
     "Rescued",
     "RetentionRule",
+    "ScheduleRecord",
     "Store",
     "StoreBusy",
     "StoreClosed",
@@ -356,8 +359,9 @@ class MaintenanceStore(Protocol):
 
 
 class Store(
-    EnqueueStore, WorkerStore, ControlStore, QueryStore, DownstreamStore, MaintenanceStore, Protocol
-):
+    EnqueueStore, WorkerStore, ControlStore, QueryStore, DownstreamStore, MaintenanceStore,
+    PeriodicStore, Protocol,
+):  # fmt: skip
     """All roles together; `async with` opens and closes it."""
 
     address: str

@@ -17,6 +17,7 @@ from holdfast.jobs.model import (
     JobStatus,
     LastError,
 )
+from holdfast.jobs.periodic_port import ScheduleRecord
 from holdfast.jobs.views import DeadLetter, DeadLetterGroup, JobFilter, Page
 from holdfast.store import cursors
 
@@ -140,3 +141,9 @@ def filter_parameters(where: JobFilter, array: Callable[[Sequence[str]], Any]) -
 def record_from(row: Row) -> DownstreamRecord:
     """Return the record in a row of `downstream_columns`."""
     return load_downstream(StoredDownstream(*row))
+
+
+def schedule_from(row: Row) -> ScheduleRecord:
+    """Return the schedule in a row of `schedule_list`."""
+    name, text, missed, overlap, *rest = row
+    return ScheduleRecord(name, text, missed, bool(overlap), *rest)

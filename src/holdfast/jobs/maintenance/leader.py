@@ -13,6 +13,7 @@ from holdfast.jobs.job_events import LeaderChanged, ServiceRan
 from holdfast.jobs.maintenance.deadlines import Deadlines
 from holdfast.jobs.maintenance.declarations import fingerprint
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
+from holdfast.jobs.maintenance.periodic import PeriodicJobs
 from holdfast.jobs.maintenance.probes import Probes
 from holdfast.jobs.maintenance.rescue import Rescue
 from holdfast.jobs.maintenance.retention import RetentionService
@@ -77,9 +78,15 @@ class Maintenance:
                         store, declared, clock=clock, interval=options.probes_every,
                         listeners=listeners,
                     ),
+                    PeriodicJobs(store, declared, clock=clock),
                 ),
             ),
         )  # fmt: skip
+
+    async def run_once(self) -> int:
+        """Run one round of every service, without leading; return how much they handled."""
+        services = [service for leader in self._leaders for service in leader.services]
+        return sum([await service.round() for service in services])
 
     async def run(self) -> None:
         """Compete for both leaderships and lead until cancelled; then resign."""
@@ -114,7 +121,7 @@ class Leader:
         self, candidate: Candidate, name: str, services: Sequence[MaintenanceService]
     ) -> None:
         self._name = name
-        self._services = services
+        self.services = services
         self._duties = ", ".join(service.name for service in services)
         self._store = candidate.store
         self._holder = candidate.holder
@@ -150,7 +157,7 @@ class Leader:
 
     async def _lead(self) -> None:
         """Run the services concurrently until the leadership is lost."""
-        services = [asyncio.ensure_future(self._serve(service)) for service in self._services]
+        services = [asyncio.ensure_future(self._serve(service)) for service in self.services]
         try:
             while self._leads:
                 await self._clock.sleep_async(self._lead_seconds / 3)
@@ -159,7 +166,7 @@ class Leader:
             for task in services:
                 task.cancel()
             await asyncio.gather(*services, return_exceptions=True)
-            for service in self._services:
+            for service in self.services:
                 # A stopped service makes no further call that could end its outage.
                 self._outage.back(service.name)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
@@ -18,6 +19,7 @@ from holdfast.jobs.store_port import (
     Leadership,
     Rescued,
     RetentionRule,
+    ScheduleRecord,
     StoreUnusable,
     TickResult,
 )
@@ -31,6 +33,7 @@ from holdfast.store.sqlite import (
     maintenance,
     migrations,
     queries,
+    schedules,
     tick,
 )
 from holdfast.store.sqlite.claim import Turns
@@ -173,7 +176,8 @@ class SQLiteStore(JobQueries):
         """
         self._writer.check_open()
         self._writer.files.check()
-        return enqueue.enqueue_on(self.path, connection, jobs, self._now(now))
+        at = self._now(now)
+        return await in_callers_thread(lambda: enqueue.enqueue_on(self.path, connection, jobs, at))
 
     async def submit(self, job_id: str, *, now: float | None = None) -> Change:
         """Move an uploaded job to queued."""
@@ -300,3 +304,13 @@ class SQLiteStore(JobQueries):
     ) -> tuple[Deleted, ...]:
         """Delete jobs that `rule` no longer keeps, with all their history."""
         return await self._write(lambda tx: maintenance.delete_finished(tx, rule, limit), now)
+
+    async def create_schedules(self, records: Sequence[ScheduleRecord]) -> None:
+        """Store the schedules whose names are not stored yet."""
+        await self._write(lambda tx: schedules.create(tx, records))
+
+    async def write_schedule(
+        self, record: ScheduleRecord, jobs: Sequence[NewJob] = (), *, now: float | None = None
+    ) -> ScheduleRecord | None:
+        """Store `record` where the version stored is still its own, and create `jobs` with it."""
+        return await self._write(lambda tx: schedules.write(tx, record, jobs), now)
