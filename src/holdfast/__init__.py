@@ -60,6 +60,7 @@ if typing.TYPE_CHECKING:
         UnknownKind,
         WaitTimeout,
     )
+    from holdfast.jobs.job_events import AttemptFinished
     from holdfast.jobs.model import Job, JobStatus
     from holdfast.jobs.store_values import StoreError, StoreUnavailable
     from holdfast.jobs.views import JobFilter
@@ -67,6 +68,7 @@ if typing.TYPE_CHECKING:
 
 _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
+    "AttemptFinished": "holdfast.jobs.job_events",
     "BlockingEngine": "holdfast.jobs.engine",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
@@ -95,6 +97,7 @@ _LOADED_LATER = {
 __all__ = [
     "AbandonedLimitError",
     "App",
+    "AttemptFinished",
     "AttemptTimeout",
     "BlockingEngine",
     "BreakerPolicy",

@@ -48,7 +48,8 @@ class StoreEngine(Client):
         super().__init__(
             store, apps, clock=clock, payload_limit=payload_limit, transactional=transactional
         )
-        self._listeners = tuple(listeners)
+        of_apps = (each for each in self.registry.listeners if each not in listeners)
+        self._listeners = (*listeners, *of_apps)
         self._payload_limit = payload_limit
         self._rng: Random | None = None
         self._workers: WeakSet[Worker] = WeakSet()

@@ -126,8 +126,8 @@ class VirtualEngine(StoreEngine):
             holder="test",
             clock=clock,
             rng=self._rng,
-            outage=Outage("test", clock, listeners),
-            listeners=listeners,
+            outage=Outage("test", clock, self._listeners),
+            listeners=self._listeners,
         )
 
     @property

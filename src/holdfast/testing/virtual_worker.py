@@ -26,7 +26,7 @@ class VirtualWorker(Worker):
             self._kinds, self._options.child, self._clock
         )
         self._heartbeat = LoopHeartbeat(
-            self._id, self._store.heartbeats, self._slots.held,
+            self._id, lambda: self._store.heartbeats(tuple(self._kinds)), self._slots.held,
             lease_seconds=self._options.lease_seconds, extend_every=self._options.extend_every,
             clock=self._clock, outage=self._outage, on_change=self._leases_changed,
         )  # fmt: skip

@@ -18,6 +18,7 @@ from holdfast.jobs.maintenance.probes import Probes
 from holdfast.jobs.maintenance.rescue import Rescue
 from holdfast.jobs.maintenance.retention import RetentionService
 from holdfast.jobs.maintenance.service_port import MaintenanceService
+from holdfast.jobs.maintenance.unknown_kinds import UnknownKinds
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import Store, StoreClosed, StoreError
 from holdfast.resilience.backoff import Exponential
@@ -25,7 +26,7 @@ from holdfast.resilience.backoff import Exponential
 _log = logging.getLogger("holdfast.maintenance")
 
 LEADERSHIP = "maintenance"
-"""The leadership for what needs no declarations: rescue and deadlines, one for a database."""
+"""The leadership for what needs no declarations, such as rescue: one for a database."""
 _BACKOFF = Exponential(base=0.5, multiplier=2, cap=10.0, jitter=0.2)
 
 
@@ -61,6 +62,9 @@ class Maintenance:
                 (
                     Rescue(store, interval=options.rescue_every, listeners=listeners),
                     Deadlines(store, interval=options.deadlines_every, listeners=listeners),
+                    UnknownKinds(
+                        store, holder, interval=options.kinds_every, listeners=listeners
+                    ),
                 ),
             ),
             Leader(

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -72,6 +72,7 @@ class SQLiteStore(JobQueries):
         self._threads = readers
         self._process: int | None = None
         self._turns: Turns = {}
+        self.address = f"SQLite file {self.path}"
         self._prepare()
 
     def _prepare(self) -> None:
@@ -221,9 +222,9 @@ class SQLiteStore(JobQueries):
         self._writer.check_open()
         return await self._writer.work.wait(mark, timeout)
 
-    def heartbeats(self) -> Heartbeats:
+    def heartbeats(self, kinds: Sequence[str] | None = None) -> Heartbeats:
         """Return the part that a heartbeat thread uses."""
-        return SQLiteHeartbeats(self._writer, self._reads, self._clock)
+        return SQLiteHeartbeats(self._writer, self._reads, self._clock, kinds)
 
     async def cancel(self, job_id: str, *, now: float | None = None) -> Change:
         """Cancel a job, or ask its worker to."""
@@ -285,6 +286,10 @@ class SQLiteStore(JobQueries):
     ) -> tuple[str, ...]:
         """Fail unfinished jobs past their deadline."""
         return await self._write(lambda tx: maintenance.expire_deadlines(tx, limit), now)
+
+    async def unknown_kinds(self, worker_id: str) -> Mapping[str, int]:
+        """Return the kinds of waiting jobs that no registered worker knows."""
+        return dict(await self._rows("maintain_unknown_kinds", worker=worker_id))
 
     async def store_late_result(
         self, job_id: str, token: int, result: str | None, *, now: float | None = None
