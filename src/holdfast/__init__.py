@@ -56,8 +56,11 @@ if typing.TYPE_CHECKING:
         NotReady,
         UnknownJob,
         UnknownKind,
+        UnknownQueue,
+        UnknownWorker,
         WaitTimeout,
     )
+    from holdfast.jobs.held import HeldBy
     from holdfast.jobs.model import Job, JobStatus
     from holdfast.jobs.store_values import StoreError, StoreUnavailable
     from holdfast.jobs.views import JobFilter
@@ -67,6 +70,7 @@ _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
+    "HeldBy": "holdfast.jobs.held",
     "InvalidState": "holdfast.jobs.exceptions",
     "Job": "holdfast.jobs.model",
     "JobContext": "holdfast.jobs.declare.context",
@@ -82,6 +86,8 @@ _LOADED_LATER = {
     "StoreUnavailable": "holdfast.jobs.store_values",
     "UnknownJob": "holdfast.jobs.exceptions",
     "UnknownKind": "holdfast.jobs.exceptions",
+    "UnknownQueue": "holdfast.jobs.exceptions",
+    "UnknownWorker": "holdfast.jobs.exceptions",
     "ValidationError": "holdfast.jobs.declare.validation",
     "WaitTimeout": "holdfast.jobs.exceptions",
     "WorkerOptions": "holdfast.jobs.worker.options",
@@ -107,6 +113,7 @@ __all__ = [
     "ErrorInfo",
     "Exponential",
     "FailedAttempt",
+    "HeldBy",
     "HoldfastError",
     "InvalidState",
     "Job",
@@ -134,6 +141,8 @@ __all__ = [
     "SystemClock",
     "UnknownJob",
     "UnknownKind",
+    "UnknownQueue",
+    "UnknownWorker",
     "UnwantedResult",
     "ValidationError",
     "WaitFunction",

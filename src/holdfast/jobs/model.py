@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from holdfast.jobs.downstreams.record import Admission, CallReport
+from holdfast.jobs.held import HeldBy
 from holdfast.jobs.structs import Value
 from holdfast.resilience.breaker.transitions import Permit
 
@@ -278,11 +279,11 @@ class Job:
     """A job as it is read back.
 
     `ready_at` is when a queued job may start (a retry's `retry_after`, a `run_at`). `error` is set
-    only while failed; the last attempt has the last error of a waiting job. `held` is True for a
-    queued job that is due while its downstream admits no jobs. `started_at` is the start of the
-    first attempt since creation or the last manual retry, `last_attempt_at` the start of the
-    latest, `finished_at` when it became complete, failed or cancelled. `arguments` is None in
-    lists.
+    only while failed; the last attempt has the last error of a waiting job. `held_by` says why a
+    queued job that is due is not claimed: its queue or its kind is paused, or its downstream admits
+    no jobs. `started_at` is the start of the first attempt since creation or the last manual retry,
+    `last_attempt_at` the start of the latest, `finished_at` when it became complete, failed or
+    cancelled. `arguments` is None in lists.
     """
 
     id: str
@@ -313,8 +314,13 @@ class Job:
     result: str | None
     error: JobError | None
     dead_letter: DeadLetterReason | None
-    held: bool
+    held_by: HeldBy | None
     arguments: str | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether it is due and not claimed; `held_by` says why."""
+        return self.held_by is not None
 
     @property
     def is_dead_letter(self) -> bool:

@@ -15,6 +15,7 @@
 from collections.abc import Sequence
 from typing import Protocol, Self
 
+from holdfast.jobs.control_port import ControlStore, FleetStore
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.heartbeat_port import Heartbeats
 from holdfast.jobs.model import (
@@ -58,6 +59,7 @@ __all__ = [
     "DownstreamStore",
     "EnqueueStore",
     "Extended",
+    "FleetStore",
     "Heartbeats",
     "Leadership",
     "MaintenanceStore",
@@ -161,42 +163,6 @@ class WorkerStore(Protocol):
 
     def heartbeats(self) -> Heartbeats:
         """Return the port of a heartbeat thread, used on that thread's event loop."""
-        ...
-
-
-class ControlStore(Protocol):
-    """Carry out requests of people: cancel, retry, discard."""
-
-    async def cancel(self, job_id: str, *, now: float | None = None) -> Change:
-        """Cancel a job: DONE if it is not running, REQUESTED if it is, REFUSED if finished.
-
-        A job that completes before its worker learns of the request is complete. Repeating the
-        call returns the same answer.
-        """
-        ...
-
-    async def expedite(self, job_id: str, *, now: float | None = None) -> Change:
-        """Make a queued job ready now: DONE, REFUSED or MISSING.
-
-        It counts as no retry. A job that is ready already is left unchanged: DONE.
-        """
-        ...
-
-    async def retry(
-        self, job_ids: Sequence[str], *, now: float | None = None
-    ) -> tuple[Change, ...]:
-        """Requeue failed jobs: DONE, REFUSED, TWIN or MISSING for each, in order.
-
-        The attempt count restarts, history and token are kept, `manual_retry_count` rises, and a
-        deadline that has passed is removed.
-        """
-        ...
-
-    async def discard(self, job_ids: Sequence[str], *, now: float | None = None) -> int:
-        """Remove jobs from the dead letters; return how many.
-
-        They stay failed until retention deletes them.
-        """
         ...
 
 
@@ -354,7 +320,14 @@ class MaintenanceStore(Protocol):
 
 
 class Store(
-    EnqueueStore, WorkerStore, ControlStore, QueryStore, DownstreamStore, MaintenanceStore, Protocol
+    EnqueueStore,
+    WorkerStore,
+    ControlStore,
+    FleetStore,
+    QueryStore,
+    DownstreamStore,
+    MaintenanceStore,
+    Protocol,
 ):
     """All roles together; `async with` opens and closes it."""
 

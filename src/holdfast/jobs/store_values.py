@@ -133,7 +133,7 @@ class Change(StrEnum):
 
     DONE = "done"
     REQUESTED = "requested"
-    """Recorded; its worker looks for it, see `Heartbeats.cancel_requests`."""
+    """Recorded; its worker looks for it, see `Heartbeats.requests`."""
     REFUSED = "refused"
     """The job's status does not allow it."""
     TWIN = "twin"

@@ -1,6 +1,6 @@
 """The client: enqueue, query, cancel and retry jobs, without running them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
@@ -9,12 +9,13 @@ from holdfast.jobs.client.blocking import Blocking
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
+from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
+from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.job_function import JobFunction
-from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob
 from holdfast.jobs.model import Job, JobError, JobStatus
@@ -38,6 +39,9 @@ class Client(Queries):
     Attributes:
         dead_letters: list, requeue and discard dead letters.
         downstreams: list, reset, hold and release breakers.
+        queues: list, pause and resume queues.
+        kinds: the declared kinds, by name; list, pause and resume kinds.
+        workers: list workers, and ask one to finish.
     """
 
     def __init__(
@@ -55,6 +59,9 @@ class Client(Queries):
         )
         self.dead_letters = DeadLetters(store, self.registry, clock)
         self.downstreams = DownstreamControl(store)
+        self.queues = QueueControl(store, self.registry)
+        self.kinds = KindControl(store, self.registry)
+        self.workers = WorkerControl(store)
 
     async def __aenter__(self) -> Self:
         """Open the store and declare the apps' downstreams in it."""
@@ -80,11 +87,6 @@ class Client(Queries):
         It is open in its own thread until the block ends; `run` may be called from any thread.
         """
         return Blocking(self)
-
-    @property
-    def kinds(self) -> Mapping[str, JobKind]:
-        """All kinds of its apps, by name."""
-        return self.registry.kinds
 
     # -- enqueueing ----------------------------------------------------------------------------
 

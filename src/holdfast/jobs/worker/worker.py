@@ -41,8 +41,6 @@ from holdfast.jobs.worker.wakeups import WakeEvent, Wakeups
 
 _log = logging.getLogger("holdfast.worker")
 
-_PROGRESS_EVERY = 0.5
-"""Seconds between two writes of one attempt's progress."""
 _LAST_REPORTS = 2.0
 """Seconds after the shutdown limit in which the last reports are tried again, and for one look for
 lost claims."""
@@ -91,16 +89,16 @@ class Worker:
         self._children = KindPools(self._kinds, options.child, clock)
         self._executor = Executor(
             store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,
-            payload_limit=payload_limit, on_ended=self._ended, on_interrupt=self._stop_now,
+            payload_limit=payload_limit, on_ended=self._ended,
+            on_interrupt=lambda: self._note_stop(2),
         )  # fmt: skip
         self._slots = Slots(
             self._id, options.concurrency, clock=clock, cleanup_seconds=options.cleanup_seconds,
             listeners=self._listeners, abandon=self._executor.abandon, wake=self._wake.set,
         )  # fmt: skip
         self._progress = ProgressWriter(
-            store, clock=clock, every=_PROGRESS_EVERY, find=self._slots.find,
-            on_refused=self._slots.lose,
-        )  # fmt: skip
+            store, clock=clock, find=self._slots.find, on_refused=self._slots.lose
+        )
         self._wakeups = Wakeups(
             store, options.poll_interval, clock=clock, rng=self._rng, on_work=self._poll
         )
@@ -115,7 +113,7 @@ class Worker:
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claimed = StartQueue(self._executor.execute, clock, self._wake.set)
-        self._due, self._stops = True, 0
+        self._due, self._stops, self._finishing = True, 0, False
 
     # -- state and control ---------------------------------------------------------------------
 
@@ -152,6 +150,11 @@ class Worker:
             self._stops += 1
             return
         loop.call_soon_threadsafe(self._note_stop)
+
+    def finish(self) -> None:
+        """Claim no more; `run` returns when running jobs have ended, however long they take."""
+        self._finishing = True
+        self._wake.set()
 
     def cancel_job(self, job_id: str) -> None:
         """Ask the attempt of a cancelled job to stop, if it runs here. Call it from any thread.
@@ -193,7 +196,7 @@ class Worker:
     async def _serve(self, until_idle: bool) -> None:
         while not self._stops:
             answered = self._take_answers()
-            if until_idle and answered is not None and self._found_nothing(answered):
+            if self._may_return(answered, until_idle):
                 return
             self._slots.check_stuck()
             free, rest = self._free_slots(), self._backoff.rest
@@ -209,7 +212,7 @@ class Worker:
 
     def _free_slots(self) -> int:
         """Return how many more jobs may be claimed; none unless the worker counts as alive."""
-        if not self._heartbeat.registered:
+        if self._finishing or not self._heartbeat.registered:
             return 0
         taken = len(self._slots.running) + self._ticks.asked
         return min(self._options.concurrency - taken, self._options.batch)
@@ -276,16 +279,17 @@ class Worker:
     async def _release_lost_claims(self) -> None:
         """Release claims whose answers were lost; a store that hangs must not hide a stop."""
         try:
-            async with asyncio.timeout(_LAST_REPORTS):
-                await self._lost_claims.release()
+            await self._lost_claims.release(within=_LAST_REPORTS)
         except (StoreUnavailable, TimeoutError) as error:
             self._backoff.failed(error)
         self._poll()
 
-    def _found_nothing(self, tick: Sent) -> bool:
-        """Say whether the last tick found no ready job and nothing is running here."""
-        if not tick.asked or self._ticks or self._claimed or self._slots.busy:
+    def _may_return(self, tick: Sent | None, until_idle: bool) -> bool:
+        """Say whether nothing runs here, and nothing more is to be claimed."""
+        if self._ticks or self._claimed or self._slots.busy:
             return False
+        if self._finishing or not until_idle or tick is None or not tick.asked:
+            return self._finishing
         # A job requeued by this tick may be missed by the tick already in flight: poll once more.
         self._due = self._due or not tick.alone
         return tick.alone
@@ -308,15 +312,13 @@ class Worker:
         self._slots.apply(changes)
         if changes.registered:
             self._poll()
+        if changes.finish:
+            self.finish()
 
     # -- stopping ------------------------------------------------------------------------------
 
-    def _note_stop(self) -> None:
-        self._stops += 1
-        self._wake.set()
-
-    def _stop_now(self) -> None:
-        self._stops += 2
+    def _note_stop(self, times: int = 1) -> None:
+        self._stops += times
         self._wake.set()
 
     async def _drain(self) -> None:
@@ -325,8 +327,7 @@ class Worker:
         self._cancel_ticks()
         if self._lost_claims.due:
             with contextlib.suppress(StoreError, TimeoutError):
-                async with asyncio.timeout(_LAST_REPORTS):
-                    await self._lost_claims.release()
+                await self._lost_claims.release(within=_LAST_REPORTS)
 
     async def _drain_runs(self) -> None:
         limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds

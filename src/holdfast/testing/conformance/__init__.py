@@ -20,6 +20,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     maintenance_facts,
     outcome_facts,
     owner_facts,
+    pause_facts,
     query_facts,
     sharing_facts,
     trial_facts,
