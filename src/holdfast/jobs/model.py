@@ -217,8 +217,8 @@ class Retry:
     """The attempt failed and another follows after `after` seconds. processing → queued.
 
     A store turns it into a dead letter (`ATTEMPTS_EXHAUSTED`) if no attempt is left, and into
-    `Cancelled` if cancellation was requested. `counted=False` undoes the count made at the claim;
-    only workers of the release before this one report that, for failed trial calls.
+    `Cancelled` if cancellation was requested. `counted=False` undoes the count made at the claim:
+    the handler was not called, since the stored arguments cannot be read.
     """
 
     after: float

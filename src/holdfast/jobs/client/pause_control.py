@@ -80,7 +80,8 @@ class KindControl(Mapping[str, JobKind]):
     """The declared kinds, by name; and list, pause and resume kinds.
 
     A kind is paused as a queue is, see `QueueControl`. `pause` and `resume` take a name or a
-    declared function, and raise `UnknownKind` if no app declares it and no job of it is stored.
+    declared function, and raise `UnknownKind` if no app declares it and no job of it is stored. The
+    aliases of a declared kind are paused and resumed with it.
     """
 
     def __init__(self, store: Store, registry: Registry) -> None:
@@ -103,14 +104,18 @@ class KindControl(Mapping[str, JobKind]):
     async def pause(self, kind: str | JobFunction[Any, Any]) -> PauseState:
         """Claim no more jobs of `kind`. One that is paused is left unchanged."""
         name = (await self._find(kind)).name
-        await self._store.pause(PauseScope.KIND, [name])
+        await self._store.pause(PauseScope.KIND, self._stored_names(name))
         return await self._find(name)
 
     async def resume(self, kind: str | JobFunction[Any, Any]) -> PauseState:
         """Claim jobs of `kind` again. One that is not paused is left unchanged."""
         name = (await self._find(kind)).name
-        await self._store.resume(PauseScope.KIND, [name])
+        await self._store.resume(PauseScope.KIND, self._stored_names(name))
         return await self._find(name)
+
+    def _stored_names(self, name: str) -> tuple[str, ...]:
+        """Return `name` and its aliases, under which jobs of it may be stored."""
+        return self[name].names if name in self else (name,)
 
     async def _find(self, kind: str | JobFunction[Any, Any]) -> PauseState:
         name = kind.kind.name if isinstance(kind, JobFunction) else kind

@@ -13,17 +13,20 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener, notify
+from holdfast.jobs.declare.app import kinds_by_stored_name
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.context import CancelReason
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.job_events import WorkerStarted, WorkerStopped
 from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.store_outage import Outage
-from holdfast.jobs.store_port import ClaimRequest, Store, StoreError, StoreUnavailable
+from holdfast.jobs.store_port import Store, StoreError, StoreUnavailable
+from holdfast.jobs.worker.claim_request import claim_request
 from holdfast.jobs.worker.executor import Executor
 from holdfast.jobs.worker.heartbeat import Heartbeat, LeaseChanges
 from holdfast.jobs.worker.isolation.kind_pools import KindPools
@@ -77,11 +80,8 @@ class Worker:
         self._rng = rng or Random()
         self._listeners = tuple(listeners)
         self._id = new_worker_id(options.worker_id)
-        self._limits = {name: kind.concurrency for name, kind in self._kinds.items()}
-        known = {kind.queue for kind in self._kinds.values()}
-        self._queues = options.queues or tuple(sorted(known))
-        if unknown := set(options.queues) - known:
-            _log.warning("%s: no known kind of job uses queue %s", self._id, sorted(unknown))
+        self._by_name = kinds_by_stored_name(self._kinds.values())
+        self._request = claim_request(self._id, self._by_name, options)
         self._wake = WakeEvent()
         self._outage = Outage(self._id, clock, self._listeners)
         self._backoff = StoreBackoff(self._outage, clock, self._rng)
@@ -231,8 +231,7 @@ class Worker:
         """Report and claim."""
         request = None
         if free > 0:
-            request = ClaimRequest(free, self._queues, self._limits, self._options.lease_seconds)
-            self._due = False
+            request, self._due = replace(self._request, limit=free), False
         if not self._store.ticks_apart:
             self._claimed.start(stopping=bool(self._stops))
         tick = self._ticks.send(self._slots.take_done(), request, self._clock.monotonic())
@@ -267,7 +266,7 @@ class Worker:
         self._slots.reported(tick.runs)
         held_until = tick.began + self._options.lease_seconds
         for claim in result.claims:
-            run = Run(claim, self._kinds[claim.kind], self._progress, self._clock, held_until)
+            run = Run(claim, self._by_name[claim.kind], self._progress, self._clock, held_until)
             self._slots.add(run)
             self._claimed.add(run)
         if tick.asked and len(result.claims) >= tick.asked:

@@ -42,6 +42,7 @@ class Limits:
         self._trials: defaultdict[str, dict[int, float]] = defaultdict(dict)
         self._kinds: dict[str, int] = {}
         self._kinds_locked = False
+        self._aliases: Mapping[str, str] = {}
 
     def record(self, name: str) -> DownstreamRecord | None:
         """Return the record of a downstream that is locked."""
@@ -68,18 +69,24 @@ class Limits:
             self._before |= found
             self._records |= found
 
-    async def count(self, names: Collection[str], kinds: Mapping[str, int]) -> None:
+    async def count(
+        self, names: Collection[str], kinds: Mapping[str, int], aliases: Mapping[str, str]
+    ) -> None:
         """Read what the limits of these downstreams and kinds (with their limits) are judged by.
 
-        Each is read once: what this transaction starts from then on is counted in memory.
+        Each is read once: what this transaction starts from then on is counted in memory. Kinds
+        among `aliases` are counted as the kinds that these name.
         """
         if kinds and not self._kinds_locked:
             self._kinds_locked = True
             await rows(self._connection, "claim_lock_kinds", kinds=sorted(kinds))
             running = await rows(self._connection, "claim_running_kinds", kinds=list(kinds))
+            self._aliases = aliases
+            self._kinds = {self.limited_name(kind): most for kind, most in kinds.items()}
+            for kind, n in running:
+                self.use_kind(kind, n)
             # A limit that was lowered may be below the number of running jobs.
-            rooms = {kind: max(0, kinds[kind] - n) for kind, n in running}
-            self._kinds = {**kinds, **rooms}
+            self._kinds = {kind: max(0, room) for kind, room in self._kinds.items()}
         names = set(names) - self._counted
         self._counted |= names
         if not names:
@@ -118,12 +125,17 @@ class Limits:
 
     def kind_room(self, kind: str) -> int | None:
         """Return how many more jobs of `kind` may start; None is any number."""
-        return self._kinds.get(kind)
+        return self._kinds.get(self.limited_name(kind))
+
+    def limited_name(self, kind: str) -> str:
+        """Return the name under which the running jobs of `kind` are counted."""
+        return self._aliases.get(kind, kind)
 
     def use_kind(self, kind: str, n: int) -> None:
         """Count `n` jobs of `kind` that were started."""
-        if kind in self._kinds:
-            self._kinds[kind] -= n
+        name = self.limited_name(kind)
+        if name in self._kinds:
+            self._kinds[name] -= n
 
     def take(self, name: str, n: int) -> Grants:
         """Grant permits for `n` jobs of a downstream that were started."""

@@ -142,14 +142,15 @@ class ClaimBatch:
     def _take(self, lane: list[LaneKind], wanted: int) -> list[Candidate]:
         """Take the first `wanted` jobs of a lane; fail those past their deadline."""
         heads = self._heads(lane, wanted)
-        unlimited = len(lane) == 1 and lane[0].kind not in self._kind_rooms
+        unlimited = len(lane) == 1 and self.request.kinds[lane[0].kind] is None
         if unlimited and all(job[DEADLINE] is None for _, job in heads):
             del lane[0].buffer[: len(heads)]
             return heads
         taken: list[Candidate] = []
         expired: list[Candidate] = []
         for source, job in heads:
-            room = self._kind_rooms.get(source.kind)
+            limited = self.request.limited_name(source.kind)
+            room = self._kind_rooms.get(limited)
             if len(taken) == wanted or room == 0:
                 continue
             del source.buffer[0]
@@ -160,7 +161,7 @@ class ClaimBatch:
                 continue
             taken.append((source, job))
             if room is not None:
-                self._kind_rooms[source.kind] = room - 1
+                self._kind_rooms[limited] = room - 1
         self._fail_expired(expired)
         return taken
 
@@ -190,11 +191,13 @@ class ClaimBatch:
         limit = self.request.kinds[kind]
         if limit is None:
             return self.request.limit
-        if kind not in self._kind_rooms:
-            self._kind_rooms[kind] = limit - int(
-                self.tx.value("claim_running_of_kind", {"kind": kind})
+        name = self.request.limited_name(kind)
+        if name not in self._kind_rooms:
+            self._kind_rooms[name] = limit - sum(
+                int(self.tx.value("claim_running_of_kind", {"kind": each}))
+                for each in self.request.names_counted_as(name)
             )
-        return self._kind_rooms[kind]
+        return self._kind_rooms[name]
 
     def _room(self, downstream: str) -> int:
         """Return how many more jobs of `downstream` this claim may take."""

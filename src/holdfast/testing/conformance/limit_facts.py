@@ -1,8 +1,11 @@
 """Facts about limits that hold for the whole fleet."""
 
+from dataclasses import replace
+
 from holdfast.jobs.model import Completed, Finished
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.policy import RateLimit
-from holdfast.testing.conformance.world import World, fact, ids
+from holdfast.testing.conformance.world import LEASE, World, fact, ids
 
 
 @fact
@@ -77,3 +80,21 @@ async def an_undeclared_downstream_has_no_limits(world: World) -> None:
     claims = await world.claim()
     assert len(claims) == 3
     assert claims[0].permit is None
+
+
+@fact
+async def an_alias_shares_the_limit_of_its_kind(world: World) -> None:
+    """Running jobs under both names count, and so do those that one claim takes."""
+    for number in range(4):
+        await world.add(f"old-{number}", "other")
+        await world.add(f"new-{number}")
+    kinds = {"work": 3, "other": 3}
+    request = ClaimRequest(2, ("default",), kinds, LEASE, {"other": "work"})
+    first = (await world.store.tick("worker-1", (), request, now=world.now)).claims
+    assert ids(first) == ["old-0", "new-0"]
+    wide = replace(request, limit=10)
+    second = (await world.store.tick("worker-1", (), wide, now=world.now)).claims
+    assert len(second) == 1
+    assert (await world.store.tick("worker-1", (), wide, now=world.now)).claims == ()
+    await world.finish(first[0], Completed())
+    assert len((await world.store.tick("worker-1", (), wide, now=world.now)).claims) == 1
