@@ -44,6 +44,7 @@ from holdfast.time_limit import cancelled, remaining
 if typing.TYPE_CHECKING:
     __version__: str
     from holdfast.bootstrap import Engine
+    from holdfast.jobs.client.periodic_control import PeriodicSchedule, UnknownSchedule
     from holdfast.jobs.client.requests import JobHandle, JobRequest
     from holdfast.jobs.declare.app import App
     from holdfast.jobs.declare.context import JobContext
@@ -81,6 +82,7 @@ _LOADED_LATER = {
     "JobStatus": "holdfast.jobs.model",
     "NotReady": "holdfast.jobs.exceptions",
     "PayloadTooLarge": "holdfast.jobs.declare.validation",
+    "PeriodicSchedule": "holdfast.jobs.client.periodic_control",
     "Retention": "holdfast.jobs.declare.retention",
     "StoreError": "holdfast.jobs.store_values",
     "StoreUnavailable": "holdfast.jobs.store_values",
@@ -88,6 +90,7 @@ _LOADED_LATER = {
     "UnknownKind": "holdfast.jobs.exceptions",
     "UnknownQueue": "holdfast.jobs.exceptions",
     "UnknownWorker": "holdfast.jobs.exceptions",
+    "UnknownSchedule": "holdfast.jobs.client.periodic_control",
     "ValidationError": "holdfast.jobs.declare.validation",
     "WaitTimeout": "holdfast.jobs.exceptions",
     "WorkerOptions": "holdfast.jobs.worker.options",
@@ -125,6 +128,7 @@ __all__ = [
     "JobStatus",
     "NotReady",
     "PayloadTooLarge",
+    "PeriodicSchedule",
     "Permanent",
     "RateLimit",
     "RateLimitedError",
@@ -142,6 +146,7 @@ __all__ = [
     "UnknownJob",
     "UnknownKind",
     "UnknownQueue",
+    "UnknownSchedule",
     "UnknownWorker",
     "UnwantedResult",
     "ValidationError",

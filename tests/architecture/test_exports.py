@@ -15,9 +15,10 @@ REVIEWED = {
         CircuitOpenError CircuitSnapshot CircuitState Clock ConcurrencyLimit ConcurrencyLimitError
         DeadlineExceeded Downstream Engine ErrorCode ErrorInfo Exponential FailedAttempt HeldBy
         HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus
-        NotReady PayloadTooLarge Permanent RateLimit RateLimitedError Retention RetryBudget
-        RetryLater RetryMetrics RetryPolicy RetryResult RetryService StopReason StoreError
-        StoreUnavailable SystemClock UnknownJob UnknownKind UnknownQueue UnknownWorker
+        NotReady PayloadTooLarge PeriodicSchedule Permanent RateLimit RateLimitedError Retention
+        RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult RetryService StopReason
+        StoreError StoreUnavailable SystemClock UnknownJob UnknownKind UnknownQueue UnknownSchedule
+        UnknownWorker
         UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions cancelled categorize
         presets remaining retry_after
     """,

@@ -43,6 +43,27 @@ def count(ctx: JobContext) -> int:
     return 1
 
 
+@app.periodic("*/5 * * * *", timezone="Europe/Berlin", missed="once", queue="night")
+async def tidy(ctx: JobContext) -> None: ...
+
+
+@app.periodic(every=30)
+def measure(ctx: JobContext) -> int:
+    return ctx.slot.hour
+
+
+@app.periodic(every=30)  # type: ignore[arg-type]
+def ordered(ctx: JobContext, args: Order) -> int:
+    return args.number
+
+
+async def a_periodic_job_is_a_job_without_arguments(engine: Engine, ctx: JobContext) -> None:
+    await tidy(ctx)
+    assert_type(measure(ctx), int)
+    assert_type(await engine.enqueue(measure), JobHandle[int])
+    await engine.periodic.pause(tidy)
+
+
 async def a_declared_function_is_called_as_it_was_written(ctx: JobContext) -> None:
     sending: Coroutine[Any, Any, Receipt] = send(ctx, Order(1))
     assert_type(await sending, Receipt)

@@ -29,6 +29,7 @@ from holdfast.jobs.model import (
     Lease,
     NewJob,
 )
+from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
 from holdfast.jobs.store_values import (
     Change,
     ClaimRequest,
@@ -64,11 +65,13 @@ __all__ = [
     "Leadership",
     "MaintenanceStore",
     "Overruled",
+    "PeriodicStore",
     "QueryStore",
     "Refusal",
     "Refused",
     "Rescued",
     "RetentionRule",
+    "ScheduleRecord",
     "Store",
     "StoreBusy",
     "StoreClosed",
@@ -320,15 +323,9 @@ class MaintenanceStore(Protocol):
 
 
 class Store(
-    EnqueueStore,
-    WorkerStore,
-    ControlStore,
-    FleetStore,
-    QueryStore,
-    DownstreamStore,
-    MaintenanceStore,
-    Protocol,
-):
+    EnqueueStore, WorkerStore, ControlStore, FleetStore, QueryStore, DownstreamStore,
+    MaintenanceStore, PeriodicStore, Protocol,
+):  # fmt: skip
     """All roles together; `async with` opens and closes it."""
 
     async def ping(self) -> float:

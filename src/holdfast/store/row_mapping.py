@@ -18,6 +18,7 @@ from holdfast.jobs.model import (
     JobEvent,
     JobStatus,
 )
+from holdfast.jobs.periodic_port import ScheduleRecord
 from holdfast.jobs.views import DeadLetter, DeadLetterGroup, JobFilter, Page
 from holdfast.store import cursors
 
@@ -137,3 +138,9 @@ def requests_from(rows: Iterable[Row]) -> WorkerRequests:
 def record_from(row: Row) -> DownstreamRecord:
     """Return the record in a row of `downstream_columns`."""
     return load_downstream(StoredDownstream(*row))
+
+
+def schedule_from(row: Row) -> ScheduleRecord:
+    """Return the schedule in a row of `schedule_list`."""
+    name, text, missed, overlap, *rest = row
+    return ScheduleRecord(name, text, missed, bool(overlap), *rest)

@@ -49,6 +49,7 @@ COUNTERS = {
     "cancel_requests",
     "finish_requests",
     "pauses",
+    "schedules",
     "sqlite_sequence",
     "new",
 }

@@ -10,6 +10,7 @@ from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
+from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
 from holdfast.jobs.client.worker_control import WorkerControl
@@ -42,6 +43,7 @@ class Client(Queries):
         queues: list, pause and resume queues.
         kinds: the declared kinds, by name; list, pause and resume kinds.
         workers: list workers, and ask one to finish.
+        periodic: list, pause, resume and run periodic jobs.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Client(Queries):
         self.queues = QueueControl(store, self.registry)
         self.kinds = KindControl(store, self.registry)
         self.workers = WorkerControl(store)
+        self.periodic = PeriodicControl(store, self.registry, self._enqueuer)
 
     async def __aenter__(self) -> Self:
         """Open the store and declare the apps' downstreams in it."""

@@ -3,12 +3,14 @@
 import logging
 import threading
 from collections.abc import Generator, MutableMapping
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.declare.slot_meta import slot_in
 from holdfast.jobs.declare.validation import UNSTORABLE
 from holdfast.jobs.model import Claim
 from holdfast.resilience import checks
@@ -86,8 +88,8 @@ class JobContext:
     """
 
     __slots__ = (
-        "_claim", "_clock", "_ends_at", "_logger", "_note", "_noted", "_port", "_reason", "_share",
-        "attempt", "job_id", "kind",
+        "_claim", "_clock", "_ends_at", "_logger", "_note", "_noted", "_periodic", "_port",
+        "_reason", "_share", "attempt", "job_id", "kind",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, kind: JobKind, port: ContextPort, clock: Clock) -> None:
@@ -102,6 +104,7 @@ class JobContext:
         if kind.timeout is not None or claim.deadline_at is not None:
             self._ends_at = _ends_at(claim, kind, clock)
         self._port = port
+        self._periodic = kind.periodic
         self._reason: CancelReason | None = None
         self._share: float | None = None
         self._note: str | None = None
@@ -137,6 +140,17 @@ class JobContext:
     def meta(self) -> str | None:
         """The job's JSON text for pages."""
         return self._claim.meta
+
+    @property
+    def slot(self) -> datetime:
+        """The time that this run of a periodic job stands for, in the schedule's time zone.
+
+        That is the slot for which the job was enqueued, also if it was late or is retried. Of a job
+        that was enqueued by hand it is the time of enqueueing.
+        """
+        zone = UTC if self._periodic is None else self._periodic.schedule.zone
+        slot = slot_in(self._claim.meta, zone)
+        return datetime.fromtimestamp(self._claim.created_at, zone) if slot is None else slot
 
     @property
     def token(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from holdfast.errors import ErrorInfo
 from holdfast.jobs.declare.declared_downstream import Downstream, Inherited
 from holdfast.jobs.declare.retention import Retention
+from holdfast.jobs.declare.schedule import Periodic
 from holdfast.jobs.model import Claim
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 
@@ -89,6 +90,7 @@ class JobKind:
         errors: the error codes that its app declares, by code.
         aliases: names under which jobs of it may be stored, from before it was renamed.
         convert: `convert(stored)` returns the new form of stored arguments that do not fit.
+        periodic: when it is enqueued by itself; None if it is not.
     """
 
     name: str
@@ -113,6 +115,8 @@ class JobKind:
     def names(self) -> tuple[str, ...]:
         """All names under which its jobs may be stored."""
         return (self.name, *self.aliases)
+
+    periodic: Periodic | None = None
 
     @property
     def breaker(self) -> BreakerPolicy | None:

@@ -13,6 +13,7 @@ from holdfast.jobs.job_events import LeaderChanged, ServiceRan
 from holdfast.jobs.maintenance.deadlines import Deadlines
 from holdfast.jobs.maintenance.declarations import fingerprint
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
+from holdfast.jobs.maintenance.periodic import PeriodicJobs
 from holdfast.jobs.maintenance.probes import Probes
 from holdfast.jobs.maintenance.rescue import Rescue
 from holdfast.jobs.maintenance.retention import RetentionService
@@ -73,6 +74,7 @@ class Maintenance:
                         store, declared, clock=clock, interval=options.probes_every,
                         listeners=listeners,
                     ),
+                    PeriodicJobs(store, declared, clock=clock),
                 ),
             ),
         )  # fmt: skip

@@ -1,6 +1,6 @@
 """Create jobs, on the store's own connection or inside a caller's transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,19 +73,50 @@ async def _enqueue(
 async def _create(
     database: Database, jobs: Sequence[NewJob], pages: Sequence[_Page], *, all_new: bool
 ) -> tuple[Enqueued, ...]:
-    how = {"notify": False, "all_new": all_new}
     if len(pages) == 1:
+        how = {"notify": False, "all_new": all_new}
         answers = _created(jobs)
         pages[0].answer(answers, await database.write("enqueue", **pages[0].columns, **how))
         return tuple(answers)
 
     async def work(connection: Connection) -> tuple[Enqueued, ...]:
-        answers = _created(jobs)
-        for page in pages:
-            page.answer(answers, await rows(connection, "enqueue", **page.columns, **how))
-        return tuple(answers)
+        return await _enter(connection, jobs, pages, all_new=all_new)
 
     return await database.transaction(work) if pages else ()
+
+
+async def _enter(
+    connection: Connection, jobs: Sequence[NewJob], pages: Sequence[_Page], *, all_new: bool
+) -> tuple[Enqueued, ...]:
+    """Create `jobs` in the open transaction of `connection`."""
+    how = {"notify": False, "all_new": all_new}
+    answers = _created(jobs)
+    for page in pages:
+        page.answer(answers, await rows(connection, "enqueue", **page.columns, **how))
+    return tuple(answers)
+
+
+async def enqueue_with(
+    database: Database,
+    lanes: Lanes,
+    jobs: Sequence[NewJob],
+    now: float | None,
+    write: Callable[[Connection], Awaitable[bool]],
+) -> bool:
+    """Create `jobs` in one transaction with what `write` writes; not if that returns False."""
+    while True:
+        pages = await _pages(database, lanes, jobs, now)
+
+        async def work(connection: Connection, pages: Sequence[_Page] = pages) -> bool:
+            if not await write(connection):
+                return False
+            await _enter(connection, jobs, pages, all_new=False)
+            return True
+
+        try:
+            return await database.transaction(work)
+        except _UnknownLane:
+            lanes.forget()
 
 
 async def enqueue_on(

@@ -17,6 +17,7 @@ from holdfast.jobs.store_port import (
     Leadership,
     Rescued,
     RetentionRule,
+    ScheduleRecord,
     TickResult,
 )
 from holdfast.jobs.views import JobFilter, Stats
@@ -32,6 +33,7 @@ from holdfast.store.postgres import (
     maintenance,
     migrations,
     queries,
+    schedules,
 )
 from holdfast.store.postgres.connection import Database, Row
 from holdfast.store.postgres.counters import Counters
@@ -353,3 +355,17 @@ class PostgresStore(JobQueries, Pauses):
     ) -> tuple[Deleted, ...]:
         """Delete jobs that `rule` no longer keeps, with all their history."""
         return await maintenance.delete_finished(self._database, rule, limit, now)
+
+    async def create_schedules(self, records: Sequence[ScheduleRecord]) -> None:
+        """Store the schedules whose names are not stored yet."""
+        await self._database.transaction(lambda connection: schedules.create(connection, records))
+
+    async def write_schedule(
+        self, record: ScheduleRecord, jobs: Sequence[NewJob] = (), *, now: float | None = None
+    ) -> ScheduleRecord | None:
+        """Store `record` where the version stored is still its own, and create `jobs` with it."""
+        written = await schedules.write(self._database, self._lanes, record, jobs, now)
+        if written is not None and jobs:
+            self._ticker.memory.enqueued(jobs)
+            await self._wrote(work=True)
+        return written

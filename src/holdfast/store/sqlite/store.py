@@ -19,6 +19,7 @@ from holdfast.jobs.store_port import (
     Leadership,
     Rescued,
     RetentionRule,
+    ScheduleRecord,
     StoreUnusable,
     TickResult,
 )
@@ -33,6 +34,7 @@ from holdfast.store.sqlite import (
     maintenance,
     migrations,
     queries,
+    schedules,
     tick,
     workers,
 )
@@ -313,3 +315,13 @@ class SQLiteStore(JobQueries, Pauses):
     ) -> tuple[Deleted, ...]:
         """Delete jobs that `rule` no longer keeps, with all their history."""
         return await self._write(lambda tx: maintenance.delete_finished(tx, rule, limit), now)
+
+    async def create_schedules(self, records: Sequence[ScheduleRecord]) -> None:
+        """Store the schedules whose names are not stored yet."""
+        await self._write(lambda tx: schedules.create(tx, records))
+
+    async def write_schedule(
+        self, record: ScheduleRecord, jobs: Sequence[NewJob] = (), *, now: float | None = None
+    ) -> ScheduleRecord | None:
+        """Store `record` where the version stored is still its own, and create `jobs` with it."""
+        return await self._write(lambda tx: schedules.write(tx, record, jobs), now)

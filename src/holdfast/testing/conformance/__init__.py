@@ -22,6 +22,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     owner_facts,
     pause_facts,
     query_facts,
+    schedule_facts,
     sharing_facts,
     trial_facts,
     worker_facts,

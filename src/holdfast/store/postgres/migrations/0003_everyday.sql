@@ -1,3 +1,28 @@
+-- Periodic jobs: the state of each schedule, see ScheduleRecord in jobs/periodic_port.py. A leader changes
+-- a row only where `version` is the one that it read, in the transaction that creates the slot's job.
+CREATE TABLE holdfast.schedules (
+    name          text    COLLATE "C" PRIMARY KEY,
+    version       bigint  NOT NULL,
+    schedule      text    NOT NULL,
+    missed        text    NOT NULL,
+    overlap       boolean NOT NULL,
+    handled_until double precision NOT NULL,
+    next_slot     double precision,
+    last_slot     double precision,
+    last_job      text,
+    paused_at     double precision,
+    resumed_at    double precision,
+    declared_at   double precision NOT NULL,
+    seen_at       double precision NOT NULL
+);
+CREATE VIEW holdfast.schedules_readable AS
+SELECT
+    name, schedule, missed, overlap, to_timestamp(next_slot) AS next_slot,
+    to_timestamp(last_slot) AS last_slot, last_job, to_timestamp(handled_until) AS handled_until,
+    to_timestamp(paused_at) AS paused_at, to_timestamp(resumed_at) AS resumed_at,
+    to_timestamp(seen_at) AS seen_at
+FROM holdfast.schedules;
+
 -- Pause and change.
 
 -- Queues and kinds of which no job is claimed: few rows, usually none. Every claim reads them.
