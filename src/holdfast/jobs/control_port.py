@@ -63,7 +63,8 @@ class ControlStore(Protocol):
         """Requeue failed jobs: DONE, REFUSED, TWIN or MISSING for each, in order.
 
         The attempt count restarts, history and token are kept, `manual_retry_count` rises, and a
-        deadline that has passed is removed.
+        deadline that has passed is removed. TWIN: another job has its dedup key, and counts by the
+        rule that this one was created with.
         """
         ...
 

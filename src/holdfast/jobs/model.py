@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from holdfast.jobs.dedup import DedupRule
 from holdfast.jobs.downstreams.record import Admission, CallReport
 from holdfast.jobs.held import HeldBy
 from holdfast.jobs.structs import Value
@@ -133,6 +134,7 @@ class NewJob(Value, frozen=True):
         deadline_at: epoch seconds after which it fails with `TIMEOUT`.
         dedup_key: two jobs of one kind with the same key are twins: while one is unfinished or
             complete, the other is not created.
+        dedup_rule: narrows which twins count; None: all that are unfinished or complete.
         owner: the user that the job belongs to.
         meta: JSON text for pages (file name, size, ...), or None.
     """
@@ -150,6 +152,7 @@ class NewJob(Value, frozen=True):
     dedup_key: str | None = None
     owner: str | None = None
     meta: str | None = None
+    dedup_rule: DedupRule | None = None
 
     def __post_init__(self) -> None:
         if not self.id or not self.kind or not self.queue or self.downstream == "":

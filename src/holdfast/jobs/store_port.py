@@ -95,7 +95,9 @@ class EnqueueStore(Protocol):
 
         If another job has the id, or an unfinished or complete job has the same
         `(kind, dedup_key)`, the job is not created and the answer has that job's id. This holds
-        within one call and with any number of concurrent callers.
+        within one call and with any number of concurrent callers. By a job's `dedup_rule` fewer
+        twins count: one that does not count loses its key to the job that is created. All jobs of
+        one call with the same key have the same rule.
         """
         ...
 

@@ -72,3 +72,8 @@ CROSS JOIN LATERAL (
         ) THEN 'downstream'
     END AS reason
 ) AS hold;
+
+-- The rule by which a job with a dedup key looks for twins, see DedupRule in jobs/dedup.py. NULL for
+-- the usual one.
+ALTER TABLE holdfast.jobs
+    ADD COLUMN dedup_unfinished boolean, ADD COLUMN dedup_seconds double precision;

@@ -84,3 +84,8 @@ FROM holdfast_jobs AS jobs
 JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
 JOIN held_jobs ON held_jobs.seq = jobs.seq
 JOIN holdfast_job_arguments AS job_arguments ON job_arguments.job = jobs.seq;
+
+-- The rule by which a job with a dedup key looks for twins, see DedupRule in jobs/dedup.py. NULL for
+-- the usual one.
+ALTER TABLE holdfast_jobs ADD COLUMN dedup_unfinished INTEGER;
+ALTER TABLE holdfast_jobs ADD COLUMN dedup_seconds REAL;

@@ -3,7 +3,7 @@
 -- name: control_row
 SELECT
     seq, status, token, lane, kind, ready, attempt_count, cancel_requested, ready_at, error_code,
-    error_group, dead_letter, dedup_key
+    error_group, dead_letter, dedup_key, dedup_unfinished, dedup_seconds
 FROM holdfast_jobs AS jobs
 WHERE id = :id;
 
