@@ -8,14 +8,17 @@ one statement for all downstreams.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from holdfast.jobs.downstreams.claim_permits import RateSpent, grant, rate_slices
+from holdfast.jobs.downstreams.claim_permits import (
+    RateSpent,
+    grant,
+    rate_check_at,
+    rate_widths,
+)
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord, judge
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.store.postgres import downstream_records
 from holdfast.store.postgres.connection import Connection, rows
 from holdfast.store.postgres.downstream_records import Reports
-
-_RATE_CHECK = 1.0
 
 Grants = Sequence[tuple[Admission, Permit]]
 
@@ -145,7 +148,7 @@ class Limits:
             if permit.trial is not None:  # it runs from now on
                 self._trials[name][permit.trial] = self._now
         calls = sum(admission is not Admission.REFUSED for admission, _ in permits)
-        for _, width, _ in rate_slices(self._records[name].settings.rate) if calls else ():
+        for width in rate_widths(self._records[name].settings.rate) if calls else ():
             bucket = int(self._now // width)
             self._spent[name].append(RateSpent(width, bucket, calls))
             self._new_spent[name, width, bucket] += calls
@@ -162,7 +165,8 @@ class Limits:
             trial_leases=self._trials[name],
         )
         if len(granted.permits) < wanted and record.settings.rate is not None:
-            self.wake_at = self._now + _RATE_CHECK
+            at = rate_check_at(record.settings.rate, self._spent[name], self._now)
+            self.wake_at = at if self.wake_at is None else min(at, self.wake_at)
         return granted.record, granted.permits
 
     async def save(self) -> None:
@@ -188,10 +192,8 @@ class Limits:
         slots = {"downstreams": names, "widths": widths}
         calls = [n for _, n in spent]
         await rows(self._connection, "claim_spend", **slots, buckets=buckets, spent=calls)
-        periods = {
-            width: period
-            for name in names
-            for period, width, _ in rate_slices(self._records[name].settings.rate)
-        }
-        oldest = [int((self._now - periods[width]) // width) for width in widths]
+        oldest = [
+            int((self._now - rate_widths(self._records[name].settings.rate)[width]) // width)
+            for name, width in zip(names, widths, strict=True)
+        ]
         await rows(self._connection, "claim_forget_spent", **slots, buckets=oldest)

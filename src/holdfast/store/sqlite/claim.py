@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from itertools import groupby, repeat
 
 from holdfast.jobs.claim_sharing import Turn, share_out, turn_after
-from holdfast.jobs.downstreams.claim_permits import RateSpent, grant, rate_slices
+from holdfast.jobs.downstreams.claim_permits import (
+    RateSpent,
+    grant,
+    rate_check_at,
+    rate_widths,
+)
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord
 from holdfast.jobs.model import Claim, Lease
 from holdfast.jobs.store_port import ClaimRequest
@@ -28,8 +33,6 @@ from holdfast.store.sqlite.transaction import Transaction, as_json, as_numbers
 
 _PROMOTED_AT_ONCE = 1000
 """Most scheduled jobs that one claim makes ready; the next claim goes on."""
-_RATE_CHECK = 1.0
-"""Seconds until the next claim where a rate limit left too few permits."""
 _TURNS_KEPT = 10_000
 """Lanes whose turns are remembered; beyond that all are forgotten."""
 
@@ -236,7 +239,7 @@ class ClaimBatch:
         running = int(tx.value("claim_running_of_downstream", {"downstream": name}))
         granted = grant(record, wanted, tx.now, running=running, spent=spent, trial_leases=trials)
         if len(granted.permits) < wanted and record.settings.rate is not None:
-            self._wake(tx.now + _RATE_CHECK)
+            self._wake(rate_check_at(record.settings.rate, spent, tx.now))
         return granted.record, granted.permits
 
     def _start(self, taken: Sequence[Candidate]) -> tuple[Claim, ...]:
@@ -298,7 +301,7 @@ class ClaimBatch:
     def _spend(self, record: DownstreamRecord, calls: int) -> None:
         if not calls:
             return
-        for period, width, _ in rate_slices(record.settings.rate):
+        for width, period in rate_widths(record.settings.rate).items():
             slot = {"downstream": record.name, "width": width}
             bucket = int(self.tx.now // width)
             self.tx.change("claim_spend", {**slot, "bucket": bucket, "spent": calls})

@@ -98,3 +98,32 @@ async def an_alias_shares_the_limit_of_its_kind(world: World) -> None:
     assert (await world.store.tick("worker-1", (), wide, now=world.now)).claims == ()
     await world.finish(first[0], Completed())
     assert len((await world.store.tick("worker-1", (), wide, now=world.now)).claims) == 1
+
+
+@fact
+async def a_rate_per_second_holds_in_every_second(world: World) -> None:
+    """Over all workers; the claim says when to look again."""
+    await world.declare("host", rate=RateLimit(per_second=3))
+    for number in range(8):
+        await world.add(f"job-{number}", downstream="host")
+    first = await world.tick([], 10)
+    assert len(first.claims) == 3
+    assert first.wake_at is not None
+    assert first.wake_at <= world.now + 1
+    world.pass_time(0.5)
+    assert await world.claim(10, "worker-2") == ()
+    world.pass_time(0.6)
+    assert len(await world.claim(10)) == 3
+
+
+@fact
+async def spread_starts_come_one_by_one(world: World) -> None:
+    """In place of bursts; up to a tenth of the gap later than they might."""
+    await world.declare("host", rate=RateLimit(per_minute=30, spread=True))
+    for number in range(5):
+        await world.add(f"job-{number}", downstream="host")
+    for number in range(3):
+        assert ids(await world.claim(10)) == [f"job-{number}"]
+        world.pass_time(1.5)
+        assert await world.claim(10, "worker-2") == ()
+        world.pass_time(0.7)
