@@ -31,6 +31,7 @@ from holdfast.jobs.model import (
 )
 from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
 from holdfast.jobs.store_values import (
+    BadAddress,
     Change,
     ClaimRequest,
     Deleted,
@@ -53,6 +54,7 @@ from holdfast.jobs.store_values import (
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
 
 __all__ = [
+    "BadAddress",
     "Change",
     "ClaimRequest",
     "ControlStore",

@@ -40,6 +40,10 @@ class StoreUnusable(StoreError):
     code = ErrorCode.INVALID_STATE
 
 
+class BadAddress(StoreUnusable):
+    """The address of the store cannot be one."""
+
+
 class StoreClosed(StoreError):
     """The store was closed by its owner."""
 
