@@ -247,7 +247,7 @@ BROKEN = {
         (["making:create"], "cannot be made: ZeroDivisionError: division by zero ({folder}/making"),
         (["twice:first", "twice:second"], "two apps are called 'a'; rename one of them"),
         (["letters_jobs:app", "--queue", "defualt"],
-         "--queue defualt: no job of these apps uses this queue (known: default, letters); did you mean"),
+         "--queue defualt: no job of these apps uses this queue (known: default, letters); did"),
         (["letters_jobs:app", "--database", "sqllite:///work.db"], "did you mean sqlite://"),
         (["letters_jobs:app", "--database", "nonsense"], "the database's address has no scheme"),
         (["letters_jobs:app", "--database", "postgresql://a@b@c/d"], "more than one '@'"),
