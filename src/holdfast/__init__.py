@@ -51,6 +51,7 @@ if typing.TYPE_CHECKING:
     from holdfast.jobs.declare.declared_downstream import Downstream
     from holdfast.jobs.declare.retention import Retention
     from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
+    from holdfast.jobs.engine import BlockingEngine
     from holdfast.jobs.exceptions import (
         InvalidState,
         JobFailed,
@@ -62,6 +63,7 @@ if typing.TYPE_CHECKING:
         WaitTimeout,
     )
     from holdfast.jobs.held import HeldBy
+    from holdfast.jobs.job_events import AttemptFinished
     from holdfast.jobs.model import Job, JobStatus
     from holdfast.jobs.store_values import StoreError, StoreUnavailable
     from holdfast.jobs.views import JobFilter
@@ -69,6 +71,8 @@ if typing.TYPE_CHECKING:
 
 _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
+    "AttemptFinished": "holdfast.jobs.job_events",
+    "BlockingEngine": "holdfast.jobs.engine",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
     "HeldBy": "holdfast.jobs.held",
@@ -99,7 +103,9 @@ _LOADED_LATER = {
 __all__ = [
     "AbandonedLimitError",
     "App",
+    "AttemptFinished",
     "AttemptTimeout",
+    "BlockingEngine",
     "BreakerPolicy",
     "Category",
     "CircuitBreaker",

@@ -11,7 +11,8 @@ import holdfast
 
 REVIEWED = {
     "holdfast": """
-        AbandonedLimitError App AttemptTimeout BreakerPolicy Category CircuitBreaker
+        AbandonedLimitError App AttemptFinished AttemptTimeout BlockingEngine BreakerPolicy Category
+        CircuitBreaker
         CircuitOpenError CircuitSnapshot CircuitState Clock ConcurrencyLimit ConcurrencyLimitError
         DeadlineExceeded Downstream Engine ErrorCode ErrorInfo Exponential FailedAttempt HeldBy
         HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus

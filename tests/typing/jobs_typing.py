@@ -9,7 +9,10 @@ from holdfast.jobs.client.requests import JobHandle, JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.job_function import JobFunction
+from holdfast.jobs.engine import BlockingEngine
 from holdfast.jobs.model import Job
+from holdfast.jobs.views import Page
+from holdfast.resilience.breaker.transitions import CircuitState
 
 app = App("typing")
 
@@ -112,9 +115,24 @@ async def requests_in_bulk_are_checked_too(engine: Engine) -> None:
     JobRequest(pack, 3)  # type: ignore[misc]
 
 
-def blocking_code_keeps_the_types(engine: Engine) -> None:
-    with engine.blocking() as run:
-        assert_type(run(engine.enqueue(send, Order(1))), JobHandle[Receipt])
+def blocking_code_keeps_the_types(asynchronous: Engine) -> None:
+    with asynchronous.blocking() as engine:
+        assert_type(engine, BlockingEngine)
+        handle = engine.enqueue(send, Order(1), owner="ann")
+        assert_type(handle, JobHandle[Receipt])
+        assert_type(engine.enqueue(sweep), JobHandle[None])
+        assert_type(engine.result(handle), Receipt)
+        assert_type(engine.result("an-id", timeout=3), Any)
+        assert_type(engine.get(handle), Job | None)
+        assert_type(engine.cancel("an-id"), Job)
+        assert_type(engine.list(limit=3), Page)
+        assert_type(engine.dead_letters.discard(["an-id"]), int)
+        assert_type(engine.downstreams.state("bank"), CircuitState)
+        engine.enqueue(send, 3)  # type: ignore[misc]
+        engine.enqueue(send, Order(1), priority="high")  # type: ignore[call-overload]
+        engine.get()  # type: ignore[call-arg]
+        engine.list(limit="3")  # type: ignore[arg-type]
+        engine.dead_letters.requeue(rate="3")  # type: ignore[arg-type]
 
 
 def hooks_are_checked_against_their_job() -> None:

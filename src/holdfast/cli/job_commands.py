@@ -1,7 +1,6 @@
 """Commands that deal with jobs."""
 
 import asyncio
-import logging
 import os
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
@@ -16,7 +15,7 @@ from holdfast.cli.usage import UsageError, guess
 from holdfast.cli.worker_setup import (
     database_address,
     rare_collections,
-    warn_of_unknown_names,
+    set_up_log,
     worker_options,
 )
 from holdfast.clock import SYSTEM_CLOCK
@@ -32,8 +31,9 @@ if TYPE_CHECKING:
 
 def migrate(database: str | None = None, *, check: bool = False, sql: bool = False) -> int:
     """Bring the schema of `database` up to date, or say what is missing, or print it as SQL."""
-    warn_of_unknown_names(os.environ)
-    url = database_address(Settings.load(Environment(os.environ)), database)
+    settings = Settings.load(Environment(os.environ))
+    set_up_log(settings, os.environ)
+    url = database_address(settings, database)
     if sql:
         print(asyncio.run(bootstrap.migration_script(url)), end="")
         return 0
@@ -60,11 +60,10 @@ def work(
     Options that are left out come from the settings. A store that does not answer is waited for.
     Returns the exit code; where handlers do not stop, the process ends here, see `forced_exit`.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    warn_of_unknown_names(os.environ)
     settings = Settings.load(Environment(os.environ))
     options = worker_options(settings, concurrency)
     found = find_workable(apps, os.environ)
+    set_up_log(settings, os.environ)
     url = database_address(settings, database)
 
     declared = [app if isinstance(app, App) else app.app for app in found]

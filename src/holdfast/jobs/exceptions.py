@@ -89,3 +89,17 @@ class JobFailed(HoldfastError):
         super().__init__(f"job {job.id} is {job.status}: {error.code}: {error.message}")
         self.code = error.code
         self.job = job
+
+
+class ChildError(HoldfastError):
+    """A handler failed in its child process. Only text crosses over: `code`, `traceback`.
+
+    Listeners get it as `AttemptFinished.error`; it is never raised.
+    """
+
+    def __init__(self, code: str, message: str, traceback: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.traceback = traceback
+        if traceback is not None:
+            self.add_note(traceback)

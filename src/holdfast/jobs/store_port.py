@@ -12,23 +12,14 @@
   heartbeat thread.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, Self
 
 from holdfast.jobs.control_port import ControlStore, FleetStore
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.heartbeat_port import Heartbeats
-from holdfast.jobs.model import (
-    Attempt,
-    Enqueued,
-    Finished,
-    Job,
-    JobError,
-    JobEvent,
-    LateResult,
-    Lease,
-    NewJob,
-)
+from holdfast.jobs.history import Attempt, JobEvent, LateResult
+from holdfast.jobs.model import Enqueued, Finished, Job, JobError, Lease, NewJob
 from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
 from holdfast.jobs.store_values import (
     BadAddress,
@@ -168,8 +159,11 @@ class WorkerStore(Protocol):
         """Return the leases of all running jobs in a worker's name."""
         ...
 
-    def heartbeats(self) -> Heartbeats:
-        """Return the port of a heartbeat thread, used on that thread's event loop."""
+    def heartbeats(self, kinds: Sequence[str] | None = None) -> Heartbeats:
+        """Return the port of a heartbeat thread, used on that thread's event loop.
+
+        `kinds` are those that its worker can run; they are registered with it.
+        """
         ...
 
 
@@ -310,6 +304,14 @@ class MaintenanceStore(Protocol):
         """Fail up to `limit` unfinished jobs past their deadlines with `TIMEOUT`; return ids."""
         ...
 
+    async def unknown_kinds(self, worker_id: str) -> Mapping[str, int]:
+        """Return the kinds of waiting jobs that no registered worker knows: how many wait, by kind.
+
+        Reads counters only. Empty if `worker_id`, the worker that asks, is not registered, or if
+        some worker did not say what it can run: then it cannot be known.
+        """
+        ...
+
     async def store_late_result(
         self, job_id: str, token: int, result: str | None, *, now: float | None = None
     ) -> bool:
@@ -331,6 +333,9 @@ class Store(
     MaintenanceStore, PeriodicStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""
+
+    address: str
+    """The database for people, without account and password."""
 
     async def ping(self) -> float:
         """Return the store's time in epoch seconds, or raise `StoreUnavailable`."""

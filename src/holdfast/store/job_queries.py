@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.jobs.downstreams.record import DownstreamRecord
-from holdfast.jobs.model import Attempt, Job, JobEvent, LateResult, Lease
+from holdfast.jobs.history import Attempt, JobEvent, LateResult
+from holdfast.jobs.model import Job, Lease
 from holdfast.jobs.periodic_port import ScheduleRecord
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page
 from holdfast.store import cursors

@@ -1,5 +1,6 @@
 """Turn rows into values. Both dialects read the same columns in the same order."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -8,15 +9,15 @@ from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.downstreams.record_columns import StoredDownstream, load_downstream
 from holdfast.jobs.heartbeat_port import WorkerRequests
 from holdfast.jobs.held import HeldBy
+from holdfast.jobs.history import Attempt, JobEvent
 from holdfast.jobs.model import (
-    Attempt,
     AttemptOutcome,
     DeadLetterReason,
     EventName,
     Job,
     JobError,
-    JobEvent,
     JobStatus,
+    LastError,
 )
 from holdfast.jobs.periodic_port import ScheduleRecord
 from holdfast.jobs.views import DeadLetter, DeadLetterGroup, JobFilter, Page
@@ -26,17 +27,21 @@ Row: TypeAlias = Any
 """A tuple, or what a driver makes of one."""
 
 _STATUS = 4
+_ATTEMPT_COUNT = 6
 _CANCEL_REQUESTED = 24
 
 
 def job_from(row: Row, arguments: str | None = None) -> Job:
     """Return the job in a row of `job_columns`: the seq, then `Job`'s fields in their order."""
-    _, *fields, code, message, dead_letter, held_by = row
+    _, *fields, code, message, dead_letter, held_by, last_error = row
     fields[_STATUS] = JobStatus(fields[_STATUS])
     fields[_CANCEL_REQUESTED] = bool(fields[_CANCEL_REQUESTED])
     reason = DeadLetterReason(dead_letter) if dead_letter else None
     holder = HeldBy(held_by) if held_by else None
-    values: tuple[Any, ...] = (*fields, error_from(code, message), reason, holder, arguments)
+    error, last = error_from(code, message), last_error_from(last_error)
+    if error is not None:
+        last = LastError(error.code, error.message, fields[_ATTEMPT_COUNT])
+    values: tuple[Any, ...] = (*fields, error, reason, holder, arguments, last)
     return Job(*values)
 
 
@@ -73,7 +78,7 @@ def groups_from(rows: Iterable[Row]) -> tuple[DeadLetterGroup, ...]:
 
 def attempt_from(job_id: str, row: Row) -> Attempt:
     """Return the attempt in a row of `read_attempts`; the one under way has no outcome."""
-    number, token, worker, started, ended, duration, outcome, code, message, after, meta = row
+    number, token, worker, started, ended, duration, outcome, code, message, *rest = row
     return Attempt(
         job_id,
         number,
@@ -84,8 +89,7 @@ def attempt_from(job_id: str, row: Row) -> Attempt:
         duration,
         None if outcome is None else AttemptOutcome(outcome),
         error_from(code, message),
-        after,
-        meta,
+        *rest,
     )
 
 
@@ -109,6 +113,14 @@ def event_from(row: Row) -> JobEvent:
 def error_from(code: str | None, message: str | None) -> JobError | None:
     """Return the error in two columns."""
     return None if code is None else JobError(stored_code(code), message or "")
+
+
+def last_error_from(text: str | None) -> LastError | None:
+    """Return the error in a JSON array of code, message and number of the attempt."""
+    if text is None:
+        return None
+    code, message, attempt = json.loads(text)
+    return LastError(stored_code(code), message, attempt)
 
 
 def filter_parameters(where: JobFilter, array: Callable[[Sequence[str]], Any]) -> dict[str, Any]:

@@ -416,3 +416,9 @@ def test_a_convert_is_a_plain_function():
 
     with pytest.raises(TypeError, match="convert must be a plain function"):
         App("shop").job(convert=convert)
+
+
+def test_a_listener_must_be_callable():
+    with pytest.raises(TypeError, match="a listener must take an event, got 'print'"):
+        App("shop", listeners=["print"])
+    assert App("shop", listeners=[print]).listeners == (print,)

@@ -37,6 +37,11 @@ def with_password(url: str, password: str) -> str:
     return f"{account.rpartition(':')[0]}:{password}@{rest}"
 
 
+def test_the_address_of_a_store_has_no_account_and_no_password():
+    store = PostgresStore("postgresql://ann:s3cret@db.example.org:5433/jobs?sslmode=require")
+    assert store.address == "PostgreSQL at db.example.org:5433/jobs"
+
+
 def test_the_error_for_a_wrong_password_has_advice_and_does_not_repeat_it(postgres_url):
     told = refusal(with_password(postgres_url, "wr0ng-w0rd"), StoreUnusable)
     assert "check the account, its password" in told

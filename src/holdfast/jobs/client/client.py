@@ -5,7 +5,6 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import error_code
-from holdfast.jobs.client.blocking import Blocking
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
@@ -80,16 +79,6 @@ class Client(Queries):
         """Close the store."""
         await self._enqueuer.close()
         await self.store.close()
-
-    def blocking(self) -> Blocking:
-        """Open it, with `with`, from code that is not async.
-
-            with engine.blocking() as run:
-                job = run(engine.enqueue(send, SendArgs(...)))
-
-        It is open in its own thread until the block ends; `run` may be called from any thread.
-        """
-        return Blocking(self)
 
     # -- enqueueing ----------------------------------------------------------------------------
 

@@ -24,7 +24,8 @@ from typing import (
     overload,
 )
 
-from holdfast.errors import ErrorInfo, error_code
+from holdfast.errors import ERRORS, ErrorInfo, error_code
+from holdfast.events import Listener
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.handler_signature import handler_of, hook_of
@@ -103,18 +104,32 @@ class App:
         name: the prefix of the names of its kinds.
         errors: describe its own error codes: HTTP status, category, line for people. A code need
             not be declared to be raised.
+        listeners: receive the events of every worker that is given this app, as those of an engine
+            do; one that two apps have is notified once.
 
     Raises:
-        TypeError: an element of `errors` is not an `ErrorInfo`.
-        ValueError: the name is invalid, or a code is declared twice.
+        TypeError: an element of `errors` is not an `ErrorInfo`, or a listener cannot be called.
+        ValueError: the name is invalid, or a code is declared twice or is one of the library's.
     """
 
-    def __init__(self, name: str, *, errors: Iterable[ErrorInfo] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        errors: Iterable[ErrorInfo] = (),
+        listeners: Iterable[Listener] = (),
+    ) -> None:
         _check_name("name", name)
         self.name = name
+        self.listeners = tuple(listeners)
+        for listener in self.listeners:
+            if not callable(listener):
+                raise TypeError(f"a listener must take an event, got {listener!r}")
         declared: dict[str, ErrorInfo] = {}
         for info in errors:
             checks.instance("errors", info, ErrorInfo)
+            if info.code in ERRORS:
+                raise ValueError(f"errors: {info.code} is a code of the library; choose another")
             if info.code in declared:
                 raise ValueError(f"errors: {info.code} is declared twice")
             declared[info.code] = info

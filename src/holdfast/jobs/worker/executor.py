@@ -13,7 +13,6 @@ reason for which the run was asked to stop; then the handler's error.
 """
 
 import asyncio
-import contextlib
 import inspect
 import json
 import os
@@ -22,12 +21,13 @@ from random import Random
 from typing import Any, Protocol
 
 from holdfast.clock import Clock
-from holdfast.errors import AttemptTimeout, DeadlineExceeded, ErrorCode
+from holdfast.errors import AttemptTimeout, CircuitOpenError, DeadlineExceeded, ErrorCode
 from holdfast.jobs.declare.codecs import check_size
 from holdfast.jobs.declare.context import CancelReason, JobCancelled
 from holdfast.jobs.declare.kinds import Handler, Hook
 from holdfast.jobs.declare.stored_arguments import decode_arguments
 from holdfast.jobs.downstreams.record import Admission, CallReport, TrialRetry, Verdict
+from holdfast.jobs.exceptions import ChildError
 from holdfast.jobs.model import (
     Cancelled,
     Completed,
@@ -53,7 +53,7 @@ from holdfast.jobs.worker.verdict import (
     failed_trial,
     needs_history,
 )
-from holdfast.resilience.error_attributes import UNREADABLE, is_a
+from holdfast.resilience.error_attributes import is_a
 from holdfast.time_limit import RUNNING
 
 
@@ -141,6 +141,7 @@ class Executor:
     async def _run(self, run: Run) -> Ending:
         if run.claim.admission is Admission.REFUSED:
             refused = refusal(run.claim)
+            run.error = CircuitOpenError(run.claim.downstream or run.kind.name)
             return Conclusion(
                 Failed(refused.error, DeadLetterReason.REFUSED), verdict=None, failure=refused
             )
@@ -176,7 +177,10 @@ class Executor:
                 return early
         if kind.isolation is not None:
             answer = await self._children.execute(run)
-            return answer if isinstance(answer, Failure) else self._answer(run, answer)
+            if isinstance(answer, Failure):
+                run.error = ChildError(answer.diagnosis.code, answer.message, answer.traceback)
+                return answer
+            return self._answer(run, answer)
         if kind.existing is not None and kind.asks_existing(claim):
             value = await self._invoke(run, kind.existing, arguments)
             if value is None and run.stop_reason is not None:
@@ -224,12 +228,9 @@ class Executor:
     def _failed(self, run: Run, error: BaseException) -> Failure:
         if is_a(error, JobCancelled) and run.stop_reason is None:
             run.stop_reason = CancelReason.REQUESTED
-        failure = summarize(error, run.kind, self._clock.wall())
-        if run.stop_reason is None and not failure.diagnosis.known:
-            # Formatting the traceback of a foreign exception may raise as well.
-            with contextlib.suppress(*UNREADABLE):
-                run.context.logger.warning("attempt %d failed", run.claim.attempt, exc_info=error)
-        return failure
+        if not run.abandoned and not run.lost:  # else nothing reports it
+            run.error = error
+        return summarize(error, run.kind, self._clock.wall())
 
     async def _prepare_downstream(self, run: Run) -> Conclusion | None:
         """Declare a downstream that the store does not know; return what that leads to."""
@@ -284,7 +285,7 @@ class Executor:
         error: Exception = AttemptTimeout(name, run.kind.timeout or 0.0)
         if run.by_deadline:
             error = DeadlineExceeded(name, run.deadline - run.started_at)
-        failure = summarize(error, run.kind, self._clock.wall())
+        run.error, failure = error, summarize(error, run.kind, self._clock.wall())
         if run.by_deadline:
             return Conclusion(
                 Failed(failure.error, DeadLetterReason.DEADLINE), failure.verdict, failure
@@ -316,7 +317,11 @@ def _trial_retry(run: Run, conclusion: Conclusion, ended_at: float) -> TrialRetr
 
 def _report(run: Run, conclusion: Conclusion, ended_at: float) -> Finished:
     claim, call, meta = run.claim, None, None
-    diagnosis = None if conclusion.failure is None else conclusion.failure.diagnosis
+    diagnosis = None
+    if conclusion.failure is not None:
+        run.failure, diagnosis = conclusion.failure, conclusion.failure.diagnosis
+    elif run.error is not None:
+        run.error = None  # the handler was asked to stop, so its error is not reported
     if claim.permit is not None and claim.downstream is not None and conclusion.verdict is not None:
         code = None if diagnosis is None else diagnosis.code
         call = CallReport(

@@ -17,12 +17,11 @@ from dataclasses import replace
 from random import Random
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.events import Listener, notify
+from holdfast.events import Listener
 from holdfast.jobs.declare.app import kinds_by_stored_name
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.context import CancelReason
 from holdfast.jobs.declare.kinds import JobKind
-from holdfast.jobs.job_events import WorkerStarted, WorkerStopped
 from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import Store, StoreError, StoreUnavailable
@@ -41,6 +40,7 @@ from holdfast.jobs.worker.store_backoff import StoreBackoff
 from holdfast.jobs.worker.threads import HandlerThreads
 from holdfast.jobs.worker.ticks import Sent, Ticks
 from holdfast.jobs.worker.wakeups import WakeEvent, Wakeups
+from holdfast.jobs.worker.worker_log import worker_started, worker_stopped
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -102,14 +102,14 @@ class Worker:
         self._wakeups = Wakeups(
             store, options.poll_interval, clock=clock, rng=self._rng, on_work=self._poll
         )
-        self._ticks = Ticks(Reporter(store, self._id, self._listeners), self._wake.set)
+        self._ticks = Ticks(Reporter(store, self._id, self._listeners, options), self._wake.set)
         self._lost_claims = LostClaims(
             store, self._id, self._slots.held, clock=clock, again_after=options.extend_every
         )
         self._heartbeat = Heartbeat(
-            self._id, store.heartbeats, self._slots.held, lease_seconds=options.lease_seconds,
-            extend_every=options.extend_every, clock=clock, outage=self._outage,
-            on_change=self._leases_changed,
+            self._id, lambda: store.heartbeats(tuple(self._by_name)), self._slots.held,
+            lease_seconds=options.lease_seconds, extend_every=options.extend_every, clock=clock,
+            outage=self._outage, on_change=self._leases_changed,
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claimed = StartQueue(self._executor.execute, clock, self._wake.set)
@@ -179,7 +179,9 @@ class Worker:
         self._children.warm()
         self._heartbeat.start()
         maintenance = self._start_maintenance()
-        notify(self._listeners, WorkerStarted(self._id, self._options.concurrency))
+        worker_started(
+            self._id, self._kinds, self._request.queues, self._options, self._store, self._listeners
+        )
         try:
             try:
                 await self._serve(until_idle)
@@ -385,7 +387,7 @@ class Worker:
                 "%s: %d finished attempts could not be reported; they run again, at the latest "
                 "when their leases have expired", self._id, len(self._slots.done),
             )  # fmt: skip
-        notify(self._listeners, WorkerStopped(self._id, len(self._slots.done)))
+        worker_stopped(self._id, len(self._slots.done), self._listeners)
         self._loop = None
 
     def _start_maintenance(self) -> asyncio.Task[None] | None:

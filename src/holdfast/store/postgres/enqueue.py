@@ -6,6 +6,7 @@ from typing import Any
 
 import asyncpg
 
+from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.store_port import StoreError
 from holdfast.store.joining import join
@@ -134,7 +135,7 @@ async def enqueue_on(
     now: float | None,
 ) -> tuple[Enqueued, ...]:
     """Create `jobs` inside the transaction that `connection` is in."""
-    joined = join(connection)
+    joined = await in_callers_thread(lambda: join(connection))
     if joined.database != "postgresql":
         raise TypeError(
             f"this connection is one to {joined.database}, but the store is on PostgreSQL"

@@ -1,7 +1,7 @@
 """The store on PostgreSQL: every port, each method a few lines onto the work it stands for."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -69,6 +69,7 @@ class PostgresStore(JobQueries, Pauses):
         timeout: float = 30.0,
     ) -> None:
         self._database = Database(url, connections=connections, timeout=timeout)
+        self.address = self._database.where
         self._clock = clock
         self._migrates = migrate
         self._identity = Identity(self._database)
@@ -238,9 +239,9 @@ class PostgresStore(JobQueries, Pauses):
         """Wait until there may be work since the tick that returned `mark`."""
         return await self._notifier.wait_for_work(mark, timeout)
 
-    def heartbeats(self) -> Heartbeats:
+    def heartbeats(self, kinds: Sequence[str] | None = None) -> Heartbeats:
         """Return the part that a heartbeat thread uses, with a connection of its own."""
-        heartbeats = PostgresHeartbeats(self._database)
+        heartbeats = PostgresHeartbeats(self._database, kinds)
         self._heartbeats.add(heartbeats)
         return heartbeats
 
@@ -341,6 +342,10 @@ class PostgresStore(JobQueries, Pauses):
         if ids:
             await self._wrote()
         return ids
+
+    async def unknown_kinds(self, worker_id: str) -> Mapping[str, int]:
+        """Return the kinds of waiting jobs that no registered worker knows."""
+        return dict(map(tuple, await self._rows("maintain_unknown_kinds", worker=worker_id)))
 
     async def store_late_result(
         self, job_id: str, token: int, result: str | None, *, now: float | None = None

@@ -2,12 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.jobs.control_port import WorkerRecord
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
@@ -74,6 +75,7 @@ class SQLiteStore(JobQueries, Pauses):
         self._threads = readers
         self._process: int | None = None
         self._turns: Turns = {}
+        self.address = f"SQLite file {self.path}"
         self._prepare()
 
     def _prepare(self) -> None:
@@ -184,7 +186,8 @@ class SQLiteStore(JobQueries, Pauses):
         """
         self._writer.check_open()
         self._writer.files.check()
-        return enqueue.enqueue_on(self.path, connection, jobs, self._now(now))
+        at = self._now(now)
+        return await in_callers_thread(lambda: enqueue.enqueue_on(self.path, connection, jobs, at))
 
     async def submit(self, job_id: str, *, now: float | None = None) -> Change:
         """Move an uploaded job to queued."""
@@ -229,9 +232,9 @@ class SQLiteStore(JobQueries, Pauses):
         self._writer.check_open()
         return await self._writer.work.wait(mark, timeout)
 
-    def heartbeats(self) -> Heartbeats:
+    def heartbeats(self, kinds: Sequence[str] | None = None) -> Heartbeats:
         """Return the part that a heartbeat thread uses."""
-        return SQLiteHeartbeats(self._writer, self._reads, self._clock)
+        return SQLiteHeartbeats(self._writer, self._reads, self._clock, kinds)
 
     async def cancel(self, job_id: str, *, now: float | None = None) -> Change:
         """Cancel a job, or ask its worker to."""
@@ -301,6 +304,10 @@ class SQLiteStore(JobQueries, Pauses):
     ) -> tuple[str, ...]:
         """Fail unfinished jobs past their deadline."""
         return await self._write(lambda tx: maintenance.expire_deadlines(tx, limit), now)
+
+    async def unknown_kinds(self, worker_id: str) -> Mapping[str, int]:
+        """Return the kinds of waiting jobs that no registered worker knows."""
+        return dict(await self._rows("maintain_unknown_kinds", worker=worker_id))
 
     async def store_late_result(
         self, job_id: str, token: int, result: str | None, *, now: float | None = None

@@ -4,6 +4,8 @@ It knows nothing about a process of another container or of an earlier boot. So 
 registers again every ten minutes, and one that has not done so for an hour is removed.
 """
 
+from collections.abc import Sequence
+
 from holdfast.jobs.control_port import WorkerRecord
 from holdfast.store.sqlite.process_identity import ProcessIdentity
 from holdfast.store.sqlite.read_pool import Snapshot
@@ -18,8 +20,8 @@ _FINISH_REQUESTS_KEPT = 86400.0
 """Seconds after which a request to finish is forgotten; its worker finds it within a few."""
 
 
-def register(tx: Transaction, worker_id: str) -> None:
-    """Register a worker of this process as alive."""
+def register(tx: Transaction, worker_id: str, kinds: Sequence[str] | None = None) -> None:
+    """Register a worker of this process as alive; `kinds` are those that it can run."""
     process = ProcessIdentity.own()
     if process is None:
         return
@@ -32,6 +34,7 @@ def register(tx: Transaction, worker_id: str) -> None:
             "pid": process.pid,
             "started": process.started,
             "now": tx.now,
+            "kinds": None if kinds is None else as_json(kinds),
         },
     )
 

@@ -96,12 +96,15 @@ class Writer:
 
         Once that is on disk, the future returns the value of `work` and the count of `self.work`.
         """
-        self.check_open()  # before the lock, which another thread may have held at a fork
         request = _Request(work, now)
+        self._put(request)
+        return request.future
+
+    def _put(self, item: _Request[Any]) -> None:
+        self.check_open()  # before the lock, which another thread may have held at a fork
         with self._lock:
             self.check_open()
-            self._requests.put(request)
-        return request.future
+            self._requests.put(item)
 
     def stop(self) -> None:
         """Accept no more requests; close the connection after those that were submitted."""
@@ -121,23 +124,30 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            db = connect(self._path, busy_timeout=self._busy_timeout)
+            db = self._connect()
         except BaseException as error:
             self._refuse_all(error)
             return
         try:
-            try:
-                migrate(db)
-            except apsw.Error as error:
-                raise store_error(error, self._path) from error
-            self._seen_version = _data_version(db)
-            self.files.record()
+            self._prepare(db)
             self._opened.set_result(None)
             self._serve(db)
         except BaseException as error:
             self._refuse_all(error)
         finally:
             disconnect(db)
+
+    def _connect(self) -> apsw.Connection:
+        return connect(self._path, busy_timeout=self._busy_timeout)
+
+    def _prepare(self, db: apsw.Connection) -> None:
+        """Bring the schema up to date, and note what is compared later."""
+        try:
+            migrate(db)
+        except apsw.Error as error:
+            raise store_error(error, self._path) from error
+        self._seen_version = _data_version(db)
+        self.files.record()
 
     def _refuse_all(self, error: BaseException) -> None:
         """Fail all waiting and all later requests: the writer is gone."""

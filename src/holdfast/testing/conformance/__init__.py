@@ -14,6 +14,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     dedup_facts,
     downstream_facts,
     enqueue_facts,
+    failure_facts,
     fencing_facts,
     held_facts,
     invariant_facts,

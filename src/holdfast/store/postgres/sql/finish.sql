@@ -11,6 +11,7 @@ FROM holdfast.report_and_claim(
         CAST(:reasons AS text[]), CAST(:delays AS double precision[]),
         CAST(:durations AS double precision[]), CAST(:metas AS text[])
     ),
+    CAST(:tracebacks AS text[]),
     :worker,
     ROW(
         CAST(:queues AS text[]), CAST(:kinds AS text[]), CAST(:limited AS text[]),
