@@ -58,8 +58,11 @@ if typing.TYPE_CHECKING:
         NotReady,
         UnknownJob,
         UnknownKind,
+        UnknownQueue,
+        UnknownWorker,
         WaitTimeout,
     )
+    from holdfast.jobs.held import HeldBy
     from holdfast.jobs.job_events import AttemptFinished
     from holdfast.jobs.model import Job, JobStatus
     from holdfast.jobs.store_values import StoreError, StoreUnavailable
@@ -72,6 +75,7 @@ _LOADED_LATER = {
     "BlockingEngine": "holdfast.jobs.engine",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
+    "HeldBy": "holdfast.jobs.held",
     "InvalidState": "holdfast.jobs.exceptions",
     "Job": "holdfast.jobs.model",
     "JobContext": "holdfast.jobs.declare.context",
@@ -88,6 +92,8 @@ _LOADED_LATER = {
     "StoreUnavailable": "holdfast.jobs.store_values",
     "UnknownJob": "holdfast.jobs.exceptions",
     "UnknownKind": "holdfast.jobs.exceptions",
+    "UnknownQueue": "holdfast.jobs.exceptions",
+    "UnknownWorker": "holdfast.jobs.exceptions",
     "UnknownSchedule": "holdfast.jobs.client.periodic_control",
     "ValidationError": "holdfast.jobs.declare.validation",
     "WaitTimeout": "holdfast.jobs.exceptions",
@@ -116,6 +122,7 @@ __all__ = [
     "ErrorInfo",
     "Exponential",
     "FailedAttempt",
+    "HeldBy",
     "HoldfastError",
     "InvalidState",
     "Job",
@@ -144,7 +151,9 @@ __all__ = [
     "SystemClock",
     "UnknownJob",
     "UnknownKind",
+    "UnknownQueue",
     "UnknownSchedule",
+    "UnknownWorker",
     "UnwantedResult",
     "ValidationError",
     "WaitFunction",

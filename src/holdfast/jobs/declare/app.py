@@ -163,6 +163,8 @@ class App:
         isolation: Literal["process"] | None = None,
         retry_once: Iterable[str] = (),
         existing: Callable[[JobContext, Any], Any] | None = None,
+        aliases: Iterable[str] = (),
+        convert: Callable[[Any], Any] | None = None,
     ) -> JobDecorator:
         """Declare the function below as a kind of job, called with `(ctx)` or `(ctx, args)`.
 
@@ -192,6 +194,11 @@ class App:
             retry_once: codes of errors, such as `("IO_ERROR",)`, that are tried again once only,
                 though `retry` allows more attempts.
             existing: see `JobFunction.existing`.
+            aliases: earlier names of this kind, `"old_name"` or `"old_app.old_name"`: it also runs
+                the jobs that are stored under them.
+            convert: a plain function that gets a stored JSON value which does not fit the type of
+                `args` exactly, and returns the new form: arguments, or a mapping of their fields.
+                Jobs whose arguments cannot be read wait for a worker that can read them.
 
         Raises:
             TypeError: an argument has the wrong type; the message names it.
@@ -216,6 +223,8 @@ class App:
             "isolation": _isolation(isolation),
             "retry_once": _codes("retry_once", retry_once),
             "existing": None if existing is None else hook_of("existing", existing, 2),
+            "aliases": _aliases(self.name, aliases),
+            "convert": None if convert is None else _convert(convert),
         }
         checks.whole("concurrency", concurrency, at_least=1, optional=True)
         if name is not None:
@@ -279,6 +288,7 @@ class App:
         if kind.periodic is not None:
             check_periodic(kind)
         known_downstreams((*self.kinds, kind))
+        kinds_by_stored_name((*self.kinds, kind))
         job: JobFunction[Any, Any] = DeclaredJob(kind)
         self._jobs[name] = job
         return job
@@ -302,6 +312,42 @@ def known_downstreams(kinds: Iterable[JobKind]) -> dict[str, Downstream]:
                 f"and rate"
             )
     return {name: kind.downstream for name, kind in first.items() if kind.downstream is not None}
+
+
+def kinds_by_stored_name(kinds: Iterable[JobKind]) -> dict[str, JobKind]:
+    """Return `kinds` by all names under which their jobs may be stored.
+
+    Raises:
+        ValueError: a name stands for two kinds.
+    """
+    found: dict[str, JobKind] = {}
+    for kind in kinds:
+        for name in kind.names:
+            other = found.setdefault(name, kind)
+            if other is not kind:
+                raise ValueError(
+                    f"{name} is a name or an alias of both {other.name} and {kind.name}"
+                )
+    return found
+
+
+def _aliases(app: str, names: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise TypeError(f"aliases must be several names, as in ({names!r},)")
+    full = []
+    for name in names:
+        checks.label("aliases", name)
+        for part in name.split(".", 1):
+            _check_name("aliases", part)
+        full.append(name if "." in name else f"{app}.{name}")
+    return tuple(dict.fromkeys(full))
+
+
+def _convert(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    hook = hook_of("convert", function, 1)
+    if hook.is_async:
+        raise TypeError(f"convert must be a plain function, got {function!r}")
+    return hook.call
 
 
 def _isolation(value: str | None) -> Isolation | None:

@@ -21,10 +21,11 @@ from random import Random
 from typing import Any, Protocol
 
 from holdfast.clock import Clock
-from holdfast.errors import AttemptTimeout, CircuitOpenError, DeadlineExceeded
+from holdfast.errors import AttemptTimeout, CircuitOpenError, DeadlineExceeded, ErrorCode
 from holdfast.jobs.declare.codecs import check_size
 from holdfast.jobs.declare.context import CancelReason, JobCancelled
 from holdfast.jobs.declare.kinds import Handler, Hook
+from holdfast.jobs.declare.stored_arguments import decode_arguments
 from holdfast.jobs.downstreams.record import Admission, CallReport, TrialRetry, Verdict
 from holdfast.jobs.exceptions import ChildError
 from holdfast.jobs.model import (
@@ -40,6 +41,7 @@ from holdfast.jobs.store_port import Store, StoreError
 from holdfast.jobs.structs import Value
 from holdfast.jobs.worker.failure import Failure, refusal, summarize
 from holdfast.jobs.worker.late_declaration import LateDeclaration
+from holdfast.jobs.worker.mismatches import MismatchLog
 from holdfast.jobs.worker.retry_delay import asked_delay
 from holdfast.jobs.worker.run import Run
 from holdfast.jobs.worker.signals import interrupts_here, runs_now
@@ -109,6 +111,7 @@ class Executor:
         self._on_ended = on_ended
         self._on_interrupt = on_interrupt
         self._late_declaration = LateDeclaration(store, clock)
+        self._mismatches = MismatchLog()
 
     async def execute(self, run: Run) -> None:
         """Take `run` from its claim to its report."""
@@ -167,7 +170,7 @@ class Executor:
         claim, kind = run.claim, run.kind
         handler, arguments, value = kind.handler, None, None
         if handler.takes_arguments and kind.isolation is None:
-            arguments = handler.arguments.decode(claim.arguments)
+            arguments = decode_arguments(kind, claim.arguments)
         if claim.downstream is not None:
             early = await self._prepare_downstream(run)
             if early is not None or run.stop_reason is not None:
@@ -253,6 +256,8 @@ class Executor:
             ending, run.claim, run.kind, self._rng, duration=ended_at - run.started_at,
             repeated=await self._failed_before(run, ending),
         )  # fmt: skip
+        if ending.diagnosis.code == ErrorCode.ARGUMENTS_MISMATCH:
+            self._mismatches.note(run.kind.name, run.claim.job_id, ending)
         return Conclusion(outcome, ending.verdict, ending)
 
     async def _failed_before(self, run: Run, failure: Failure) -> bool:

@@ -13,16 +13,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener
+from holdfast.jobs.declare.app import kinds_by_stored_name
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.context import CancelReason
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.store_outage import Outage
-from holdfast.jobs.store_port import ClaimRequest, Store, StoreError, StoreUnavailable
+from holdfast.jobs.store_port import Store, StoreError, StoreUnavailable
+from holdfast.jobs.worker.claim_request import claim_request
 from holdfast.jobs.worker.executor import Executor
 from holdfast.jobs.worker.heartbeat import Heartbeat, LeaseChanges
 from holdfast.jobs.worker.isolation.kind_pools import KindPools
@@ -41,8 +44,6 @@ from holdfast.jobs.worker.worker_log import worker_started, worker_stopped
 
 _log = logging.getLogger("holdfast.worker")
 
-_PROGRESS_EVERY = 0.5
-"""Seconds between two writes of one attempt's progress."""
 _LAST_REPORTS = 2.0
 """Seconds after the shutdown limit in which the last reports are tried again, and for one look for
 lost claims."""
@@ -79,11 +80,8 @@ class Worker:
         self._rng = rng or Random()
         self._listeners = tuple(listeners)
         self._id = new_worker_id(options.worker_id)
-        self._limits = {name: kind.concurrency for name, kind in self._kinds.items()}
-        known = {kind.queue for kind in self._kinds.values()}
-        self._queues = options.queues or tuple(sorted(known))
-        if unknown := set(options.queues) - known:
-            _log.warning("%s: no known kind of job uses queue %s", self._id, sorted(unknown))
+        self._by_name = kinds_by_stored_name(self._kinds.values())
+        self._request = claim_request(self._id, self._by_name, options)
         self._wake = WakeEvent()
         self._outage = Outage(self._id, clock, self._listeners)
         self._backoff = StoreBackoff(self._outage, clock, self._rng)
@@ -91,16 +89,16 @@ class Worker:
         self._children = KindPools(self._kinds, options.child, clock)
         self._executor = Executor(
             store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,
-            payload_limit=payload_limit, on_ended=self._ended, on_interrupt=self._stop_now,
+            payload_limit=payload_limit, on_ended=self._ended,
+            on_interrupt=lambda: self._note_stop(2),
         )  # fmt: skip
         self._slots = Slots(
             self._id, options.concurrency, clock=clock, cleanup_seconds=options.cleanup_seconds,
             listeners=self._listeners, abandon=self._executor.abandon, wake=self._wake.set,
         )  # fmt: skip
         self._progress = ProgressWriter(
-            store, clock=clock, every=_PROGRESS_EVERY, find=self._slots.find,
-            on_refused=self._slots.lose,
-        )  # fmt: skip
+            store, clock=clock, find=self._slots.find, on_refused=self._slots.lose
+        )
         self._wakeups = Wakeups(
             store, options.poll_interval, clock=clock, rng=self._rng, on_work=self._poll
         )
@@ -109,13 +107,13 @@ class Worker:
             store, self._id, self._slots.held, clock=clock, again_after=options.extend_every
         )
         self._heartbeat = Heartbeat(
-            self._id, lambda: store.heartbeats(tuple(self._kinds)), self._slots.held,
+            self._id, lambda: store.heartbeats(tuple(self._by_name)), self._slots.held,
             lease_seconds=options.lease_seconds, extend_every=options.extend_every, clock=clock,
             outage=self._outage, on_change=self._leases_changed,
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claimed = StartQueue(self._executor.execute, clock, self._wake.set)
-        self._due, self._stops = True, 0
+        self._due, self._stops, self._finishing = True, 0, False
 
     # -- state and control ---------------------------------------------------------------------
 
@@ -153,6 +151,11 @@ class Worker:
             return
         loop.call_soon_threadsafe(self._note_stop)
 
+    def finish(self) -> None:
+        """Claim no more; `run` returns when running jobs have ended, however long they take."""
+        self._finishing = True
+        self._wake.set()
+
     def cancel_job(self, job_id: str) -> None:
         """Ask the attempt of a cancelled job to stop, if it runs here. Call it from any thread.
 
@@ -177,7 +180,7 @@ class Worker:
         self._heartbeat.start()
         maintenance = self._start_maintenance()
         worker_started(
-            self._id, self._kinds, self._queues, self._options, self._store, self._listeners
+            self._id, self._kinds, self._request.queues, self._options, self._store, self._listeners
         )
         try:
             try:
@@ -195,7 +198,7 @@ class Worker:
     async def _serve(self, until_idle: bool) -> None:
         while not self._stops:
             answered = self._take_answers()
-            if until_idle and answered is not None and self._found_nothing(answered):
+            if self._may_return(answered, until_idle):
                 return
             self._slots.check_stuck()
             free, rest = self._free_slots(), self._backoff.rest
@@ -211,7 +214,7 @@ class Worker:
 
     def _free_slots(self) -> int:
         """Return how many more jobs may be claimed; none unless the worker counts as alive."""
-        if not self._heartbeat.registered:
+        if self._finishing or not self._heartbeat.registered:
             return 0
         taken = len(self._slots.running) + self._ticks.asked
         return min(self._options.concurrency - taken, self._options.batch)
@@ -230,8 +233,7 @@ class Worker:
         """Report and claim."""
         request = None
         if free > 0:
-            request = ClaimRequest(free, self._queues, self._limits, self._options.lease_seconds)
-            self._due = False
+            request, self._due = replace(self._request, limit=free), False
         if not self._store.ticks_apart:
             self._claimed.start(stopping=bool(self._stops))
         tick = self._ticks.send(self._slots.take_done(), request, self._clock.monotonic())
@@ -266,7 +268,7 @@ class Worker:
         self._slots.reported(tick.runs)
         held_until = tick.began + self._options.lease_seconds
         for claim in result.claims:
-            run = Run(claim, self._kinds[claim.kind], self._progress, self._clock, held_until)
+            run = Run(claim, self._by_name[claim.kind], self._progress, self._clock, held_until)
             self._slots.add(run)
             self._claimed.add(run)
         if tick.asked and len(result.claims) >= tick.asked:
@@ -278,16 +280,17 @@ class Worker:
     async def _release_lost_claims(self) -> None:
         """Release claims whose answers were lost; a store that hangs must not hide a stop."""
         try:
-            async with asyncio.timeout(_LAST_REPORTS):
-                await self._lost_claims.release()
+            await self._lost_claims.release(within=_LAST_REPORTS)
         except (StoreUnavailable, TimeoutError) as error:
             self._backoff.failed(error)
         self._poll()
 
-    def _found_nothing(self, tick: Sent) -> bool:
-        """Say whether the last tick found no ready job and nothing is running here."""
-        if not tick.asked or self._ticks or self._claimed or self._slots.busy:
+    def _may_return(self, tick: Sent | None, until_idle: bool) -> bool:
+        """Say whether nothing runs here, and nothing more is to be claimed."""
+        if self._ticks or self._claimed or self._slots.busy:
             return False
+        if self._finishing or not until_idle or tick is None or not tick.asked:
+            return self._finishing
         # A job requeued by this tick may be missed by the tick already in flight: poll once more.
         self._due = self._due or not tick.alone
         return tick.alone
@@ -310,15 +313,13 @@ class Worker:
         self._slots.apply(changes)
         if changes.registered:
             self._poll()
+        if changes.finish:
+            self.finish()
 
     # -- stopping ------------------------------------------------------------------------------
 
-    def _note_stop(self) -> None:
-        self._stops += 1
-        self._wake.set()
-
-    def _stop_now(self) -> None:
-        self._stops += 2
+    def _note_stop(self, times: int = 1) -> None:
+        self._stops += times
         self._wake.set()
 
     async def _drain(self) -> None:
@@ -327,8 +328,7 @@ class Worker:
         self._cancel_ticks()
         if self._lost_claims.due:
             with contextlib.suppress(StoreError, TimeoutError):
-                async with asyncio.timeout(_LAST_REPORTS):
-                    await self._lost_claims.release()
+                await self._lost_claims.release(within=_LAST_REPORTS)
 
     async def _drain_runs(self) -> None:
         limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.jobs.control_port import WorkerRecord
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
@@ -23,6 +24,7 @@ from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.error_columns import error_columns
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, newest
+from holdfast.store.pauses import Pauses
 from holdfast.store.postgres import (
     control,
     downstream_records,
@@ -42,7 +44,7 @@ from holdfast.store.postgres.notify import Notifier
 from holdfast.store.postgres.tick import Ticker
 
 
-class PostgresStore(JobQueries):
+class PostgresStore(JobQueries, Pauses):
     """The store for more than one machine.
 
     Args:
@@ -138,6 +140,11 @@ class PostgresStore(JobQueries):
 
     async def _rows(self, query: str, **parameters: Any) -> list[Row]:
         return await self._database.rows(query, **parameters)
+
+    async def _changed_rows(self, query: str, now: float | None, **parameters: Any) -> list[Row]:
+        found = await self._database.write(query, now=now, **parameters)
+        await self._wrote(work=True)
+        return found
 
     def _list_query(self, where: JobFilter) -> str:
         return queries.list_query(where)
@@ -259,6 +266,15 @@ class PostgresStore(JobQueries):
         discarded = await control.discard(self._database, job_ids, now)
         await self._wrote()
         return discarded
+
+    async def workers(self) -> tuple[WorkerRecord, ...]:
+        """Return the workers that are alive or have jobs."""
+        return tuple(WorkerRecord(*row) for row in await self._rows("worker_overview"))
+
+    async def request_finish(self, worker_id: str, *, now: float | None = None) -> bool:
+        """Ask a worker to finish."""
+        found = await self._database.write("worker_request_finish", worker=worker_id, now=now)
+        return bool(found[0][0])
 
     async def wait_for_changes(self, sequence: int, timeout: float) -> bool:
         """Wait until there may be events after `sequence`."""
