@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
@@ -14,9 +14,12 @@ from holdfast.events import Listener
 from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.enqueue import TransactionalEnqueue
 from holdfast.jobs.client.queries import JobId
+from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
-from holdfast.jobs.model import Job
+from holdfast.jobs.declare.job_function import JobFunction
+from holdfast.jobs.declare.job_handle import RequestOptions
+from holdfast.jobs.model import Job, NewJob
 from holdfast.jobs.store_port import Store
 from holdfast.jobs.worker.options import WorkerOptions
 
@@ -96,6 +99,7 @@ class StoreEngine(Client):
 
         This engine's `cancel` notifies it at once.
         """
+        from holdfast.jobs.worker.attempt_port import HandlerSupport
         from holdfast.jobs.worker.worker import Worker
 
         worker = Worker(
@@ -105,6 +109,13 @@ class StoreEngine(Client):
             clock=self.clock,
             listeners=self._listeners,
             payload_limit=self._payload_limit,
+            support=HandlerSupport(self.registry.apps, self._new_job),
         )
         self._workers.add(worker)
         return worker
+
+    def _new_job(
+        self, job: JobFunction[Any, Any] | str, args: Any, options: RequestOptions, now: float
+    ) -> NewJob:
+        """Return the job that a handler asks for with `ctx.enqueue`."""
+        return self._enqueuer.prepared(JobRequest(job, args, **options), now)

@@ -264,6 +264,7 @@ class Finished(Value, frozen=True):
         report: the call's verdict on the downstream; None if no call was made. It counts only if
             the outcome is accepted.
         meta: JSON text for the event and the attempt (http_status, ...), or None.
+        jobs: created in the same transaction if the job becomes complete, and only then.
     """
 
     lease: Lease
@@ -271,6 +272,7 @@ class Finished(Value, frozen=True):
     duration: float | None = None
     report: CallReport | None = None
     meta: str | None = None
+    jobs: tuple[NewJob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

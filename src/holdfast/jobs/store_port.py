@@ -47,10 +47,13 @@ from holdfast.jobs.store_values import (
     StoreUnavailable,
     StoreUnusable,
     TickResult,
+    TransactionTooLong,
 )
+from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
 
 __all__ = [
+    "AttemptTransaction",
     "Change",
     "ClaimRequest",
     "ControlStore",
@@ -76,6 +79,7 @@ __all__ = [
     "StoreUnavailable",
     "StoreUnusable",
     "TickResult",
+    "TransactionTooLong",
     "WorkerStore",
 ]
 
@@ -121,7 +125,8 @@ class WorkerStore(Protocol):
 
         Finish: each outcome is a compare-and-set on `(id, processing, token)` that must change
         exactly one row; otherwise it is refused and counted. Attempt, event and counters are
-        written with it, and the verdicts of accepted reports update their downstreams.
+        written with it, and the verdicts of accepted reports update their downstreams. The `jobs`
+        of a report are created if its job becomes complete, as `enqueue` creates them.
 
         Claim: due jobs become ready; then up to `limit` ready jobs of the request's kinds and
         queues are claimed, one lane after the other in turn, within a lane by priority (higher
@@ -157,6 +162,19 @@ class WorkerStore(Protocol):
 
     async def leases(self, worker_id: str) -> tuple[Lease, ...]:
         """Return the leases of all running jobs in a worker's name."""
+        ...
+
+    def transaction(
+        self, lease: Lease, source: object = None, *, seconds: float = 3.0
+    ) -> AttemptTransaction:
+        """Return a transaction, not begun yet, that also completes the job of `lease`.
+
+        Args:
+            source: the caller's own connection or session, or a function that opens one; None:
+                a connection that the store opens.
+            seconds: how long it may hold a lock that keeps all others from writing, if the store
+                has such a lock.
+        """
         ...
 
     def heartbeats(self) -> Heartbeats:

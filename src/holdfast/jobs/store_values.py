@@ -40,6 +40,10 @@ class StoreUnusable(StoreError):
     code = ErrorCode.INVALID_STATE
 
 
+class TransactionTooLong(StoreError):
+    """A handler's transaction held the store's only write lock for too long and was rolled back."""
+
+
 class StoreClosed(StoreError):
     """The store was closed by its owner."""
 

@@ -29,6 +29,12 @@ from holdfast.jobs.declare.handler_signature import handler_of, hook_of
 from holdfast.jobs.declare.job_function import DeclaredJob, JobFunction, NamedArgumentsJob
 from holdfast.jobs.declare.kinds import Isolation, JobKind
 from holdfast.jobs.declare.retention import Retention
+from holdfast.jobs.declare.app_hooks import (
+    Lifespan,
+    Middleware,
+    checked_lifespan,
+    checked_middleware,
+)
 from holdfast.resilience import checks
 from holdfast.resilience.policy import RetryPolicy
 
@@ -95,15 +101,29 @@ class App:
         name: the prefix of the names of its kinds.
         errors: describe its own error codes: HTTP status, category, line for people. A code need
             not be declared to be raised.
+        lifespan: `lifespan(app)` returns an async context manager. A worker enters it before its
+            first claim and leaves it after its last report; what it yields is `ctx.state`.
+        middleware: functions `async def middleware(ctx, call_next)` around each attempt, the first
+            one outermost. `await call_next()` runs the handler and returns its result.
 
     Raises:
-        TypeError: an element of `errors` is not an `ErrorInfo`.
+        TypeError: an element of `errors` is not an `ErrorInfo`, or `lifespan` or a middleware
+            cannot be called so.
         ValueError: the name is invalid, or a code is declared twice.
     """
 
-    def __init__(self, name: str, *, errors: Iterable[ErrorInfo] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        errors: Iterable[ErrorInfo] = (),
+        lifespan: Lifespan | None = None,
+        middleware: Iterable[Middleware] = (),
+    ) -> None:
         _check_name("name", name)
         self.name = name
+        self.lifespan = checked_lifespan(lifespan)
+        self.middleware = checked_middleware(middleware)
         declared: dict[str, ErrorInfo] = {}
         for info in errors:
             checks.instance("errors", info, ErrorInfo)
@@ -212,6 +232,7 @@ class App:
             app=self.name,
             handler=handler_of(name, function, how.names),
             errors=self.errors,
+            middleware=self.middleware,
             **how.options,
         )
         known_downstreams((*self.kinds, kind))

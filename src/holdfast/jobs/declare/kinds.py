@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from holdfast.errors import ErrorInfo
 from holdfast.jobs.declare.declared_downstream import Downstream, Inherited
 from holdfast.jobs.declare.retention import Retention
+from holdfast.jobs.declare.app_hooks import Middleware
 from holdfast.jobs.model import Claim
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 
@@ -87,6 +88,7 @@ class JobKind:
         existing: `existing(ctx, args)` returns the result of an earlier attempt, or None.
         before_retry: `before_retry(job)` raises to refuse a manual retry.
         errors: the error codes that its app declares, by code.
+        middleware: what its app puts around attempts, outermost first.
     """
 
     name: str
@@ -104,6 +106,7 @@ class JobKind:
     existing: Hook | None = None
     before_retry: Hook | None = None
     errors: Mapping[str, ErrorInfo] = field(default_factory=dict)
+    middleware: tuple[Middleware, ...] = ()
 
     @property
     def breaker(self) -> BreakerPolicy | None:

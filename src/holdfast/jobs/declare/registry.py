@@ -33,6 +33,11 @@ class Registry:
         self.downstreams()
 
     @property
+    def apps(self) -> tuple[App, ...]:
+        """The apps, in the order in which they were given."""
+        return tuple(self._apps.values())
+
+    @property
     def kinds(self) -> Mapping[str, JobKind]:
         """All kinds, by name."""
         return {kind.name: kind for app in self._apps.values() for kind in app.kinds}

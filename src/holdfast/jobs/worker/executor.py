@@ -2,7 +2,8 @@
 
 Each step returns the value that the next one takes: the handler's ending (an `Answer`, or the
 `Failure` it met), then a `Conclusion`, then the report. Any exception of a handler, `SystemExit`
-included, ends in a report.
+included, ends in a report. An answer with a transaction, `ctx.transaction()`, is committed together
+with the completion of its job: it needs no report.
 
 A run can be asked to stop (`Run.stop_reason`). One that does not stop in time is abandoned: it is
 concluded and reported as stopped while its handler still runs, it keeps its slot until the handler
@@ -17,12 +18,13 @@ import contextlib
 import inspect
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.errors import AttemptTimeout, DeadlineExceeded
+from holdfast.jobs.declare.attempt_scope import AttemptScope
 from holdfast.jobs.declare.codecs import check_size
 from holdfast.jobs.declare.context import CancelReason, JobCancelled
 from holdfast.jobs.declare.kinds import Handler, Hook
@@ -33,15 +35,18 @@ from holdfast.jobs.model import (
     DeadLetterReason,
     Failed,
     Finished,
+    NewJob,
     Released,
     Retry,
 )
-from holdfast.jobs.store_port import Store, StoreError
+from holdfast.jobs.store_port import Store, StoreError, TickResult
 from holdfast.jobs.structs import Value
+from holdfast.jobs.worker.attempt_commit import end_transaction
 from holdfast.jobs.worker.failure import Failure, refusal, summarize
 from holdfast.jobs.worker.late_declaration import LateDeclaration
+from holdfast.jobs.worker.middleware import IsolatedFailure, call_through
 from holdfast.jobs.worker.retry_delay import asked_delay
-from holdfast.jobs.worker.run import Run
+from holdfast.jobs.worker.run import Children, Run
 from holdfast.jobs.worker.signals import interrupts_here, runs_now
 from holdfast.jobs.worker.threads import HandlerCall, HandlerThreads, end_copy
 from holdfast.jobs.worker.verdict import (
@@ -65,14 +70,8 @@ Ending = Answer | Failure | Conclusion | None
 """How a handler ended; a `Conclusion` where it was not called, None where it was stopped."""
 
 _COMPLETED = Conclusion(Completed(), Verdict.SUCCESS)
-
-
-class Children(Protocol):
-    """What runs handlers in child processes."""
-
-    async def execute(self, run: Run) -> Any:
-        """Return the result as JSON text, or the `Failure` that the child met."""
-        ...
+_REPORTED = Answer("")
+"""The ending of an attempt that was committed with its handler's transaction."""
 
 
 class Executor:
@@ -86,6 +85,8 @@ class Executor:
         payload_limit: most bytes of JSON in a result.
         on_ended: called with each run at its end, abandoned ones included.
         on_interrupt: called when the process was asked to stop from its keyboard.
+        on_committed: called with a run, its report and the store's answer after the report was
+            committed with the handler's transaction.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Executor:
         payload_limit: int,
         on_ended: Callable[[Run], None],
         on_interrupt: Callable[[], None],
+        on_committed: Callable[[Run, Finished, TickResult], None],
     ) -> None:
         self._store = store
         self._clock = clock
@@ -108,18 +110,24 @@ class Executor:
         self._payload_limit = payload_limit
         self._on_ended = on_ended
         self._on_interrupt = on_interrupt
+        self._on_committed = on_committed
         self._late_declaration = LateDeclaration(store, clock)
 
     async def execute(self, run: Run) -> None:
         """Take `run` from its claim to its report."""
         try:
             ending = await self._run(run)
+            scope = run.context.end()
+            if scope is not None and scope.block is not None:
+                ending = await self._end_transaction(run, ending, scope)
+                if ending is _REPORTED:
+                    return
             if run.abandoned:
                 await self._store_late_result(run, ending)
             elif isinstance(ending, Answer) or not run.lost:
                 ended_at = self._clock.monotonic()
                 conclusion = await self._conclude(run, ending, ended_at)
-                run.report = _report(run, conclusion, ended_at)
+                run.report = _report(run, conclusion, ended_at, scope.jobs if scope else ())
         finally:
             self._on_ended(run)
 
@@ -164,27 +172,45 @@ class Executor:
 
     async def _call(self, run: Run) -> Ending:
         claim, kind = run.claim, run.kind
-        handler, arguments, value = kind.handler, None, None
-        if handler.takes_arguments and kind.isolation is None:
-            arguments = handler.arguments.decode(claim.arguments)
         if claim.downstream is not None:
             early = await self._prepare_downstream(run)
             if early is not None or run.stop_reason is not None:
                 return early
-        if kind.isolation is not None:
+        if kind.middleware:
+            value = await call_through(kind.middleware, run.context, lambda: self._handle(run))
+        elif kind.isolation is not None:
             answer = await self._children.execute(run)
             return answer if isinstance(answer, Failure) else self._answer(run, answer)
-        if kind.existing is not None and kind.asks_existing(claim):
-            value = await self._invoke(run, kind.existing, arguments)
-            if value is None and run.stop_reason is not None:
-                return None
-        if value is None:
-            value = await self._invoke(run, handler, arguments)
+        else:
+            value = await self._value(run)
         return self._answer(run, kind.encode_result(value))
 
     def _answer(self, run: Run, result: str) -> Answer:
         check_size("the result", run.kind.name, result, self._payload_limit)
         return Answer(result)
+
+    async def _handle(self, run: Run) -> Any:
+        """Return the result of the handler, wherever it runs, as a middleware sees it."""
+        if run.kind.isolation is None:
+            return await self._value(run)
+        answer = await self._children.execute(run)
+        if isinstance(answer, Failure):
+            raise IsolatedFailure(answer)
+        return run.kind.handler.results.decode(answer)
+
+    async def _value(self, run: Run) -> Any:
+        """Return the result of an earlier attempt, if there is one, or of the handler."""
+        claim, kind = run.claim, run.kind
+        handler, arguments = kind.handler, None
+        if handler.takes_arguments:
+            arguments = handler.arguments.decode(claim.arguments)
+        if kind.existing is not None and kind.asks_existing(claim):
+            value = await self._invoke(run, kind.existing, arguments)
+            if value is not None:
+                return value
+            if run.stop_reason is not None:
+                raise asyncio.CancelledError
+        return await self._invoke(run, handler, arguments)
 
     async def _invoke(self, run: Run, called: Handler | Hook, arguments: Any) -> Any:
         """Call a coroutine function on this loop, and any other function on a thread."""
@@ -221,6 +247,8 @@ class Executor:
     def _failed(self, run: Run, error: BaseException) -> Failure:
         if is_a(error, JobCancelled) and run.stop_reason is None:
             run.stop_reason = CancelReason.REQUESTED
+        if isinstance(error, IsolatedFailure):
+            return error.failure
         failure = summarize(error, run.kind, self._clock.wall())
         if run.stop_reason is None and not failure.diagnosis.known:
             # Formatting the traceback of a foreign exception may raise as well.
@@ -237,13 +265,29 @@ class Executor:
             return None
         return Conclusion(Released(reason="undeclared downstream"), verdict=None)
 
+    # -- the handler's transaction -------------------------------------------------------------
+
+    async def _end_transaction(self, run: Run, ending: Ending, scope: AttemptScope) -> Ending:
+        """Commit the handler's transaction with the completion of its job, or roll it back."""
+        report = None
+        if isinstance(ending, Answer):
+            report = _report(run, _completion(ending), self._clock.monotonic(), scope.jobs)
+        try:
+            result = await end_transaction(run, scope, report)
+        except asyncio.CancelledError as error:
+            return self._cancelled(run, error)
+        except Exception as error:
+            return self._failed(run, error)
+        if result is None or report is None:
+            return ending
+        self._on_committed(run, report, result)
+        return _REPORTED
+
     # -- concluding ----------------------------------------------------------------------------
 
     async def _conclude(self, run: Run, ending: Ending, ended_at: float) -> Conclusion:
         if isinstance(ending, Answer):
-            if ending.result is None:
-                return _COMPLETED
-            return Conclusion(Completed(ending.result), Verdict.SUCCESS)
+            return _completion(ending)
         if isinstance(ending, Conclusion):
             return ending
         if ending is None or run.stop_reason is not None:
@@ -299,6 +343,12 @@ class Executor:
             run.context.logger.warning("a late result could not be stored: %s", error)
 
 
+def _completion(answer: Answer) -> Conclusion:
+    if answer.result is None:
+        return _COMPLETED
+    return Conclusion(Completed(answer.result), Verdict.SUCCESS)
+
+
 def _trial_retry(run: Run, conclusion: Conclusion, ended_at: float) -> TrialRetry | None:
     claim, outcome = run.claim, conclusion.outcome
     if not isinstance(outcome, Retry) or not failed_trial(conclusion.verdict, claim):
@@ -309,7 +359,9 @@ def _trial_retry(run: Run, conclusion: Conclusion, ended_at: float) -> TrialRetr
     return TrialRetry(claim.job_id, claim.lease.token, ended + outcome.after, not_before)
 
 
-def _report(run: Run, conclusion: Conclusion, ended_at: float) -> Finished:
+def _report(
+    run: Run, conclusion: Conclusion, ended_at: float, jobs: Sequence[NewJob] = ()
+) -> Finished:
     claim, call, meta = run.claim, None, None
     diagnosis = None if conclusion.failure is None else conclusion.failure.diagnosis
     if claim.permit is not None and claim.downstream is not None and conclusion.verdict is not None:
@@ -323,4 +375,7 @@ def _report(run: Run, conclusion: Conclusion, ended_at: float) -> Finished:
         )
     if diagnosis is not None and diagnosis.status is not None:
         meta = json.dumps({"http_status": diagnosis.status})
-    return Finished(claim.lease, conclusion.outcome, ended_at - run.started_at, call, meta)
+    outcome, duration = conclusion.outcome, ended_at - run.started_at
+    if jobs and isinstance(outcome, Completed):
+        return Finished(claim.lease, outcome, duration, call, meta, tuple(jobs))
+    return Finished(claim.lease, outcome, duration, call, meta)

@@ -8,6 +8,7 @@ those it does not know. Their handlers never ran: the attempts are not counted.
 The server may still be working on a tick that the worker gave up, so it asks once more later.
 """
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping
@@ -54,12 +55,17 @@ class LostClaims:
         now = self._clock.monotonic()
         self._looks = deque((now, now + self._again_after))
 
-    async def release(self) -> None:
+    async def release(self, within: float | None = None) -> None:
         """Release what this worker does not know of. No tick may be in flight.
 
         Raises:
             StoreError: the store could not be asked; call it again.
+            TimeoutError: it took longer than `within` seconds; call it again.
         """
+        async with asyncio.timeout(within):
+            await self._release()
+
+    async def _release(self) -> None:
         known = {run.claim.lease.job_id: run.claim.lease.token for run in self._held.values()}
         unknown = [
             lease

@@ -31,7 +31,7 @@ class ProgressWriter:
         store: WorkerStore,
         *,
         clock: Clock,
-        every: float,
+        every: float = 0.5,
         find: Callable[[JobContext], Run | None],
         on_refused: Callable[[Run], None],
     ) -> None:

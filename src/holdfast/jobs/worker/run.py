@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.clock import Clock
 from holdfast.jobs.declare.context import CancelReason, ContextPort, JobContext
@@ -22,6 +22,14 @@ class Stopper(Protocol):
         ...
 
 
+class Children(Protocol):
+    """What runs handlers in child processes."""
+
+    async def execute(self, run: "Run") -> Any:
+        """Return the result as JSON text, or the `Failure` that the child met."""
+        ...
+
+
 class Run:
     """One attempt in flight.
 
@@ -33,6 +41,7 @@ class Run:
         lost: its lease is lost: only an answer is worth a report.
         waits: its handler has not started; it waits for a child process.
         awaited: a blocking handler returned an awaitable, which runs on the event loop.
+        committing: its transaction is being committed, with its completion; it is not interrupted.
         abandoned: it did not stop in time and was reported as stopped.
         resent: its report was sent before and may have been stored.
         report: set when the attempt has ended or was abandoned.
@@ -48,6 +57,7 @@ class Run:
     lost = False
     waits = False
     awaited = False
+    committing = False
     abandoned = False
     resent = False
     report: Finished | None = None
@@ -85,5 +95,7 @@ class Run:
 
     @property
     def in_loop(self) -> bool:
-        """Whether the handler is a coroutine on the worker's event loop."""
-        return self.awaited or (self.kind.handler.is_async and self.kind.isolation is None)
+        """Whether the handler, or a middleware around it, is a coroutine on the event loop."""
+        kind = self.kind
+        is_coroutine = kind.handler.is_async and kind.isolation is None
+        return self.awaited or is_coroutine or bool(kind.middleware)

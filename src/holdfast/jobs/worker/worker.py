@@ -18,15 +18,17 @@ from random import Random
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener, notify
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
-from holdfast.jobs.declare.context import CancelReason
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.job_events import WorkerStarted, WorkerStopped
 from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import ClaimRequest, Store, StoreError, StoreUnavailable
+from holdfast.jobs.worker.attempt_port import NO_SUPPORT, AttemptPort, HandlerSupport
+from holdfast.jobs.worker.drain import LAST_REPORTS, Drain, DrainSteps
 from holdfast.jobs.worker.executor import Executor
 from holdfast.jobs.worker.heartbeat import Heartbeat, LeaseChanges
 from holdfast.jobs.worker.isolation.kind_pools import KindPools
+from holdfast.jobs.worker.lifespans import Lifespans
 from holdfast.jobs.worker.lost_claims import LostClaims
 from holdfast.jobs.worker.options import WorkerOptions, new_worker_id
 from holdfast.jobs.worker.progress import ProgressWriter
@@ -41,11 +43,6 @@ from holdfast.jobs.worker.wakeups import WakeEvent, Wakeups
 
 _log = logging.getLogger("holdfast.worker")
 
-_PROGRESS_EVERY = 0.5
-"""Seconds between two writes of one attempt's progress."""
-_LAST_REPORTS = 2.0
-"""Seconds after the shutdown limit in which the last reports are tried again, and for one look for
-lost claims."""
 
 
 class Worker:
@@ -59,6 +56,7 @@ class Worker:
         rng: where jitter comes from.
         listeners: notified of claims, outcomes, refusals, outages and maintenance.
         payload_limit: most bytes of JSON in a job's result.
+        support: what the engine gives to handlers.
     """
 
     def __init__(
@@ -71,6 +69,7 @@ class Worker:
         rng: Random | None = None,
         listeners: Sequence[Listener] = (),
         payload_limit: int = PAYLOAD_LIMIT,
+        support: HandlerSupport = NO_SUPPORT,
     ) -> None:
         self._options = options = options or WorkerOptions()
         self._store = store
@@ -88,23 +87,28 @@ class Worker:
         self._outage = Outage(self._id, clock, self._listeners)
         self._backoff = StoreBackoff(self._outage, clock, self._rng)
         self._threads = HandlerThreads("holdfast-handler")
+        self._reporter = Reporter(store, self._id, self._listeners)
         self._children = KindPools(self._kinds, options.child, clock)
         self._executor = Executor(
             store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,
-            payload_limit=payload_limit, on_ended=self._ended, on_interrupt=self._stop_now,
+            payload_limit=payload_limit, on_ended=self._ended, on_interrupt=lambda: self._note_stop(2),
+            on_committed=self._reporter.committed,
         )  # fmt: skip
         self._slots = Slots(
             self._id, options.concurrency, clock=clock, cleanup_seconds=options.cleanup_seconds,
             listeners=self._listeners, abandon=self._executor.abandon, wake=self._wake.set,
         )  # fmt: skip
-        self._progress = ProgressWriter(
-            store, clock=clock, every=_PROGRESS_EVERY, find=self._slots.find,
-            on_refused=self._slots.lose,
-        )  # fmt: skip
+        self._lifespans = Lifespans(support.apps, clock, options.shutdown_seconds)
+        progress = ProgressWriter(
+            store, clock=clock, find=self._slots.find, on_refused=self._slots.lose
+        )
+        self._port = AttemptPort(
+            store, support, self._lifespans, progress, clock, options.longest_transaction
+        )
         self._wakeups = Wakeups(
             store, options.poll_interval, clock=clock, rng=self._rng, on_work=self._poll
         )
-        self._ticks = Ticks(Reporter(store, self._id, self._listeners), self._wake.set)
+        self._ticks = Ticks(self._reporter, self._wake.set)
         self._lost_claims = LostClaims(
             store, self._id, self._slots.held, clock=clock, again_after=options.extend_every
         )
@@ -116,6 +120,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claimed = StartQueue(self._executor.execute, clock, self._wake.set)
         self._due, self._stops = True, 0
+        self._ends_at: float | None = None
 
     # -- state and control ---------------------------------------------------------------------
 
@@ -128,6 +133,11 @@ class Worker:
     def running(self) -> int:
         """How many slots are occupied."""
         return len(self._slots.running)
+
+    @property
+    def unfinished_lifespans(self) -> int:
+        """How many lifespans did not end in time when this worker ended."""
+        return self._lifespans.unfinished
 
     @property
     def unreported(self) -> int:
@@ -168,11 +178,22 @@ class Worker:
         With `until_idle`, return as soon as no job is ready and none is running here. A job whose
         time has not come or whose downstream is held is not waited for; one that becomes due while
         the worker still works is run. It also returns when abandoned handlers occupy every slot.
+
+        Raises:
+            LifespanFailed: the lifespan of an app has raised; nothing was claimed.
         """
         if self._loop is not None:
             raise RuntimeError(f"{self._id} is already running")
         self._loop = asyncio.get_running_loop()
-        self._progress.open()
+        try:
+            if await self._lifespans.enter(lambda: self._stops > 0, self._wake):
+                await self._work(until_idle)
+        finally:
+            await self._lifespans.leave(self._ends_at, hurry=self._stops >= 2)
+            self._loop = None
+
+    async def _work(self, until_idle: bool) -> None:
+        self._port.open()
         self._children.warm()
         self._heartbeat.start()
         maintenance = self._start_maintenance()
@@ -263,8 +284,9 @@ class Worker:
             self._lost_claims.suspect()
         self._slots.reported(tick.runs)
         held_until = tick.began + self._options.lease_seconds
+        self._port.note_time(result.now)
         for claim in result.claims:
-            run = Run(claim, self._kinds[claim.kind], self._progress, self._clock, held_until)
+            run = Run(claim, self._kinds[claim.kind], self._port, self._clock, held_until)
             self._slots.add(run)
             self._claimed.add(run)
         if tick.asked and len(result.claims) >= tick.asked:
@@ -276,8 +298,7 @@ class Worker:
     async def _release_lost_claims(self) -> None:
         """Release claims whose answers were lost; a store that hangs must not hide a stop."""
         try:
-            async with asyncio.timeout(_LAST_REPORTS):
-                await self._lost_claims.release()
+            await self._lost_claims.release(within=LAST_REPORTS)
         except (StoreUnavailable, TimeoutError) as error:
             self._backoff.failed(error)
         self._poll()
@@ -295,7 +316,7 @@ class Worker:
         self._wake.set()
 
     def _ended(self, run: Run) -> None:
-        self._progress.forget(run.context)
+        self._port.forget(run.context)
         self._slots.ended(run)
 
     def _leases_changed(self, changes: LeaseChanges) -> None:
@@ -311,55 +332,22 @@ class Worker:
 
     # -- stopping ------------------------------------------------------------------------------
 
-    def _note_stop(self) -> None:
-        self._stops += 1
-        self._wake.set()
-
-    def _stop_now(self) -> None:
-        self._stops += 2
+    def _note_stop(self, times: int = 1) -> None:
+        self._stops += times
         self._wake.set()
 
     async def _drain(self) -> None:
         """Finish or release running jobs within the limit, and report them all."""
-        await self._drain_runs()
+        self._ends_at = self._clock.monotonic() + self._options.shutdown_seconds
+        drain = Drain(self._slots, self._claimed, self._ticks, self._backoff, self._options)
+        steps = DrainSteps(
+            lambda: self._stops >= 2, self._take_answers, lambda: self._send(0), self._cancel_ticks
+        )
+        await drain.run(steps, self._clock, self._wake)
         self._cancel_ticks()
         if self._lost_claims.due:
             with contextlib.suppress(StoreError, TimeoutError):
-                async with asyncio.timeout(_LAST_REPORTS):
-                    await self._lost_claims.release()
-
-    async def _drain_runs(self) -> None:
-        limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds
-        now = self._clock.monotonic()
-        cut_at, end_at = now + max(limit - cleanup, limit / 2), now + limit
-        await self._ticks.settle(_LAST_REPORTS)
-        self._cancel_ticks()
-        self._take_answers()
-        self._claimed.start(len(self._claimed), stopping=True)
-        runs, end_at, ended = self._slots, max(end_at, self._clock.monotonic()), False
-        while runs.busy or self._ticks:
-            now = self._clock.monotonic()
-            if self._stops >= 2:
-                cut_at = end_at = min(now, end_at)
-            if now >= cut_at and runs.running:
-                runs.stop_all(CancelReason.SHUTDOWN)
-                # Handlers that stop at once need not be abandoned.
-                await asyncio.wait({run.task for run in runs.running if run.task}, timeout=0.05)
-            if now >= end_at and not ended:
-                ended = True
-                self._cancel_ticks()  # what was not answered is sent again, for the last time
-                runs.abandon_all()
-            if now >= end_at + _LAST_REPORTS:
-                return
-            if runs.done and not self._ticks:
-                if self._backoff.failures:
-                    await self._clock.sleep_async(0.1)
-                await self._send(0)
-            elif ended and not self._ticks:
-                return
-            soonest = min(at for at in (cut_at, end_at, end_at + _LAST_REPORTS) if at > now)
-            await self._wake.wait_and_clear(soonest - now)
-            self._take_answers()
+                await self._lost_claims.release(within=LAST_REPORTS)
 
     def _cancel_ticks(self) -> None:
         for tick in self._ticks.cancel():
@@ -373,7 +361,7 @@ class Worker:
             await asyncio.gather(maintenance, return_exceptions=True)
         await self._wakeups.close()
         self._slots.close()
-        await self._progress.close()
+        await self._port.close()
         await self._children.close()
         self._threads.close()
         self._heartbeat.stop()
@@ -386,7 +374,6 @@ class Worker:
                 "when their leases have expired", self._id, len(self._slots.done),
             )  # fmt: skip
         notify(self._listeners, WorkerStopped(self._id, len(self._slots.done)))
-        self._loop = None
 
     def _start_maintenance(self) -> asyncio.Task[None] | None:
         if self._options.maintenance is None:

@@ -18,7 +18,7 @@ _TEXTS = ("id", "kind", "queue", "arguments", "downstream", "dedup_key", "owner"
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class Page:
     """Jobs that one statement creates, in the order in which it enters them, as columns too.
 
     `places` are those of its numbers in the call, from 0.
@@ -32,15 +32,15 @@ class _Page:
         """Enter into `answers` which jobs exist instead of those of this page.
 
         Raises:
-            _UnknownLane: nothing was created.
+            UnknownLane: nothing was created.
         """
         for number, twin in found:
             if number == 0:
-                raise _UnknownLane
+                raise UnknownLane
             answers[self.places[number - 1]] = Enqueued(twin, False)
 
 
-class _UnknownLane(Exception):
+class UnknownLane(Exception):
     """A lane is no longer what this process remembers: it was deleted, or the database replaced."""
 
 
@@ -51,14 +51,14 @@ async def enqueue(
     while True:
         try:
             return await _enqueue(database, lanes, jobs, now)
-        except _UnknownLane:
+        except UnknownLane:
             lanes.forget()
 
 
 async def _enqueue(
     database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
 ) -> tuple[Enqueued, ...]:
-    pages = await _pages(database, lanes, jobs, now)
+    pages = await pages_of(database, lanes, jobs, now)
     # Most jobs have no twin and an id of their own: then nothing needs to be looked up first.
     if all(page.columns["dedup_keys"] is None for page in pages):
         try:
@@ -71,7 +71,7 @@ async def _enqueue(
 
 
 async def _create(
-    database: Database, jobs: Sequence[NewJob], pages: Sequence[_Page], *, all_new: bool
+    database: Database, jobs: Sequence[NewJob], pages: Sequence[Page], *, all_new: bool
 ) -> tuple[Enqueued, ...]:
     how = {"notify": False, "all_new": all_new}
     if len(pages) == 1:
@@ -86,6 +86,25 @@ async def _create(
         return tuple(answers)
 
     return await database.transaction(work) if pages else ()
+
+
+async def create_in(
+    connection: Connection,
+    database: Database,
+    lanes: Lanes,
+    jobs: Sequence[NewJob],
+    now: float | None,
+) -> None:
+    """Create `jobs`, except those that exist, in the transaction of the store's `connection`.
+
+    Raises:
+        UnknownLane: forget the lanes and repeat the whole transaction.
+    """
+    check_texts(jobs)
+    answers = _created(jobs)
+    for page in await pages_of(database, lanes, jobs, now):
+        given = {**page.columns, "notify": False, "all_new": False}
+        page.answer(answers, await rows(connection, "enqueue", **given))
 
 
 async def enqueue_on(
@@ -106,13 +125,13 @@ async def enqueue_on(
     check_texts(jobs)
     await identity.check(joined)
     answers = _created(jobs)
-    for page in await _pages(database, lanes, jobs, now):
+    for page in await pages_of(database, lanes, jobs, now):
         given = {**page.columns, "notify": True, "all_new": False}
         while True:
             try:
                 page.answer(answers, await joined.execute(SQL["enqueue"], given))
                 break
-            except _UnknownLane:
+            except UnknownLane:
                 lanes.forget()
                 given |= await _lane_columns(lanes, page.jobs)
             except BaseException:
@@ -126,19 +145,19 @@ def _created(jobs: Sequence[NewJob]) -> list[Enqueued]:
     return [Enqueued(job.id, True) for job in jobs]
 
 
-async def _pages(
+async def pages_of(
     database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
-) -> list[_Page]:
+) -> list[Page]:
     """Return `jobs` in pages, entered in an order that all callers share: they cannot deadlock."""
     places = range(len(jobs))
     order = _entry_order(jobs)
     if len(jobs) <= PAGE:
         if order is None:
-            return [_Page(places, jobs, await _columns(lanes, jobs, now))] if jobs else []
+            return [Page(places, jobs, await _columns(lanes, jobs, now))] if jobs else []
         entered = [jobs[place] for place in order]
         columns = await _columns(lanes, entered, now)
         columns["numbers"] = [place + 1 for place in order]
-        return [_Page(places, entered, columns)]
+        return [Page(places, entered, columns)]
     seqs: list[str] = []
     if order is not None:
         seqs, now = await _take_seqs(database, len(jobs), now)
@@ -149,7 +168,7 @@ async def _pages(
         columns = await _columns(lanes, entered, now)
         if seqs:
             columns["seqs"] = [seqs[place] for place in some]
-        pages.append(_Page(some, entered, columns))
+        pages.append(Page(some, entered, columns))
     return pages
 
 

@@ -11,6 +11,7 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
+    AttemptTransaction,
     Change,
     ClaimRequest,
     Deleted,
@@ -33,6 +34,7 @@ from holdfast.store.sqlite import (
     queries,
     tick,
 )
+from holdfast.store.sqlite.attempt_transaction import SQLiteTransaction
 from holdfast.store.sqlite.claim import Turns
 from holdfast.store.sqlite.connection import check_process, check_version
 from holdfast.store.sqlite.heartbeats import SQLiteHeartbeats
@@ -216,6 +218,18 @@ class SQLiteStore(JobQueries):
         """Wait until there may be work since the tick that returned `mark`."""
         self._writer.check_open()
         return await self._writer.work.wait(mark, timeout)
+
+    def transaction(
+        self, lease: Lease, source: object = None, *, seconds: float = 3.0
+    ) -> AttemptTransaction:
+        """Return a transaction that also completes the job of `lease`.
+
+        `source` is an apsw connection to the same file, or a function that opens one.
+        """
+        return SQLiteTransaction(
+            self._writer, self.path, self._clock, lease, source, seconds=seconds,
+            busy_timeout=self._busy_timeout,
+        )  # fmt: skip
 
     def heartbeats(self) -> Heartbeats:
         """Return the part that a heartbeat thread uses."""
