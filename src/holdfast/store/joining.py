@@ -45,6 +45,11 @@ class Joined(Protocol):
         """Return the name of the database system."""
         ...
 
+    @property
+    def blocks(self) -> bool:
+        """Say whether `execute` blocks the event loop for as long as the database takes."""
+        ...
+
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         """Run one statement that returns rows, with named parameters (`:name`).
 
@@ -61,11 +66,21 @@ def join(connection: object) -> Joined:
         NoTransaction: it is in autocommit mode and has no open transaction.
     """
     for module, name, make in _KNOWN:
-        if isinstance(connection, getattr(sys.modules.get(module), name, ())):
+        if isinstance(connection, loaded_class(module, name)):
             return make(connection)
+    raise unknown_driver("connection=", connection)
+
+
+def loaded_class(module: str, name: str) -> Any:
+    """Return a class of a driver, or what no object is an instance of if it is not loaded."""
+    return getattr(sys.modules.get(module), name, ())
+
+
+def unknown_driver(what: str, connection: object) -> TypeError:
+    """Return the error for a `connection` of no known driver, given to `what`."""
     kind = type(connection)
-    raise TypeError(
-        f"connection= does not take {kind.__module__}.{kind.__qualname__}; it takes {ACCEPTED}"
+    return TypeError(
+        f"{what} does not take {kind.__module__}.{kind.__qualname__}; it takes {ACCEPTED}"
     )
 
 
@@ -95,6 +110,7 @@ class _AsyncDriver:
     connection: Any
     fetch: Callable[[Any, str, Mapping[str, Any]], Awaitable[list[Row]]]
     database: str = "postgresql"
+    blocks: bool = False
 
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         return await self.fetch(self.connection, sql, parameters)
@@ -107,6 +123,7 @@ class _BlockingDriver:
     connection: Any
     fetch: Callable[[Any, str, Mapping[str, Any]], list[Row]]
     database: str = "postgresql"
+    blocks: bool = True
 
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         return self.fetch(self.connection, sql, parameters)
@@ -118,6 +135,7 @@ class _AsyncSQLAlchemy:
 
     owner: Any
     database: str
+    blocks: bool = False
 
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         def run(connection: Any) -> list[Row]:

@@ -20,7 +20,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from holdfast.clock import Clock
 from holdfast.errors import AttemptTimeout, DeadlineExceeded
@@ -100,7 +100,7 @@ class Executor:
         payload_limit: int,
         on_ended: Callable[[Run], None],
         on_interrupt: Callable[[], None],
-        on_committed: Callable[[Run, Finished, TickResult], None],
+        on_committed: Callable[[Run, Finished, TickResult], None] = lambda *_: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -247,8 +247,8 @@ class Executor:
     def _failed(self, run: Run, error: BaseException) -> Failure:
         if is_a(error, JobCancelled) and run.stop_reason is None:
             run.stop_reason = CancelReason.REQUESTED
-        if isinstance(error, IsolatedFailure):
-            return error.failure
+        if is_a(error, IsolatedFailure):
+            return cast(IsolatedFailure, error).failure
         failure = summarize(error, run.kind, self._clock.wall())
         if run.stop_reason is None and not failure.diagnosis.known:
             # Formatting the traceback of a foreign exception may raise as well.

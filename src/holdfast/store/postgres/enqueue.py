@@ -8,7 +8,7 @@ import asyncpg
 
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.store_port import StoreError
-from holdfast.store.joining import join
+from holdfast.store.joining import Joined, join
 from holdfast.store.postgres.columns import PAGE, check_text, none_if_empty, one_if_equal
 from holdfast.store.postgres.connection import SQL, Connection, Database, rows
 from holdfast.store.postgres.identity import Identity
@@ -117,13 +117,16 @@ async def enqueue_on(
 ) -> tuple[Enqueued, ...]:
     """Create `jobs` inside the transaction that `connection` is in."""
     joined = join(connection)
-    if joined.database != "postgresql":
-        raise TypeError(
-            f"this connection is one to {joined.database}, but the store is on PostgreSQL"
-        )
+    await identity.check(joined)
+    return await enqueue_joined(joined, database, lanes, jobs, now)
+
+
+async def enqueue_joined(
+    joined: Joined, database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
+) -> tuple[Enqueued, ...]:
+    """Create `jobs` inside a transaction on the store's own database."""
     # An error in the database would cost the caller the whole transaction.
     check_texts(jobs)
-    await identity.check(joined)
     answers = _created(jobs)
     for page in await pages_of(database, lanes, jobs, now):
         given = {**page.columns, "notify": True, "all_new": False}

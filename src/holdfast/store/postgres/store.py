@@ -9,6 +9,7 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
+    AttemptTransaction,
     Change,
     ClaimRequest,
     Deleted,
@@ -19,6 +20,7 @@ from holdfast.jobs.store_port import (
     TickResult,
 )
 from holdfast.jobs.views import JobFilter, Stats
+from holdfast.jobs.worker.threads import HandlerThreads
 from holdfast.store.error_columns import error_columns
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, newest
@@ -31,8 +33,10 @@ from holdfast.store.postgres import (
     migrations,
     queries,
 )
+from holdfast.store.postgres.attempt_transaction import PostgresTransaction, TransactionParts
 from holdfast.store.postgres.connection import Database, Row
 from holdfast.store.postgres.counters import Counters
+from holdfast.store.postgres.handler_connections import HandlerConnections
 from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lanes import Lanes
@@ -49,7 +53,7 @@ class PostgresStore(JobQueries):
             the database's clock alone.
         migrate: bring the schema up to date when opening; without it `holdfast migrate` does.
         connections: connections that may be open at once, besides one that listens and one that
-            keeps leases alive.
+            keeps leases alive; and as many again that are lent to handlers.
         timeout: seconds after which a statement without an answer counts as a server that is gone.
     """
 
@@ -73,6 +77,11 @@ class PostgresStore(JobQueries):
         self._notifier = Notifier(self._database, clock)
         self._counters = Counters(self._database)
         self._heartbeats: set[PostgresHeartbeats] = set()
+        self._transactions = TransactionParts(
+            self._database, self._identity, self._lanes, self._ticker,
+            HandlerConnections(self._database, connections, timeout),
+            HandlerThreads("holdfast-transaction"), lambda work: self._wrote(work=work),
+        )  # fmt: skip
 
     async def open(self) -> None:
         """Connect, and see that the schema is the one this version works with."""
@@ -93,6 +102,8 @@ class PostgresStore(JobQueries):
         await self._notifier.close()
         for heartbeats in tuple(self._heartbeats):
             await heartbeats.close()
+        self._transactions.connections.close()
+        self._transactions.threads.close()
         await self._database.close()
 
     async def __aenter__(self) -> Self:
@@ -228,6 +239,16 @@ class PostgresStore(JobQueries):
     async def wait_for_work(self, mark: int, timeout: float) -> bool:
         """Wait until there may be work since the tick that returned `mark`."""
         return await self._notifier.wait_for_work(mark, timeout)
+
+    def transaction(
+        self, lease: Lease, source: object = None, *, seconds: float = 3.0
+    ) -> AttemptTransaction:
+        """Return a transaction that also completes the job of `lease`.
+
+        `source` is a connection or session that `store.joining` knows, or a function that opens
+        one. It holds no lock that keeps others from writing, so `seconds` does not matter.
+        """
+        return PostgresTransaction(self._transactions, lease, source)
 
     def heartbeats(self) -> Heartbeats:
         """Return the part that a heartbeat thread uses, with a connection of its own."""

@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import Any
 
 from holdfast.clock import Clock
-from holdfast.jobs.downstreams.record import DownstreamRecord, by_downstream
+from holdfast.jobs.downstreams.record import CallReport, DownstreamRecord, by_downstream
 from holdfast.jobs.model import Claim, Completed, Finished, Lease, NewJob
 from holdfast.jobs.store_port import ClaimRequest, Overruled, Refused, StoreUnavailable, TickResult
 from holdfast.store.postgres.claim import CheckedClaim, Started, unchecked
@@ -126,6 +126,25 @@ class Ticker:
         for item in finished:
             forget(item.lease.job_id, None)
         return self._result(worker_id, request, work)
+
+    async def quiet_versions(self, report: CallReport | None) -> dict[str, int | None] | None:
+        """Return the versions at which `report` changes no breaker; None if it changes one."""
+        return await self._known.quiet_versions(by_downstream([report])) if report else {}
+
+    async def judge(self, worker_id: str, report: CallReport, now: float) -> TickWork:
+        """Judge the call of an attempt that was reported in another transaction."""
+
+        async def work_in(connection: Connection) -> TickWork:
+            work = TickWork(now=now)
+            await self._claim_in(connection, worker_id, None, work, [report])
+            return work
+
+        self._known.forget([report.downstream])
+        return await self._database.transaction(work_in)
+
+    def reported(self, job_id: str) -> None:
+        """Forget a job that was reported in another transaction."""
+        self._seqs.pop(job_id, None)
 
     async def _tick_at_once(
         self,

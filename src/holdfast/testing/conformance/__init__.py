@@ -22,6 +22,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     owner_facts,
     query_facts,
     sharing_facts,
+    transaction_facts,
     trial_facts,
     worker_facts,
 )
