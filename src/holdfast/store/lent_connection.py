@@ -98,10 +98,10 @@ class LentConnection:
         if self._call is not None and not self._call.done():
             await asyncio.wait((self._call,))  # a cancelled call is still on its thread
         try:
-            if self._is_open and self._control is not None:
-                self._is_open = False
+            if self.is_open and self._control is not None:
                 await self._do(self._control.rollback)
         finally:
+            self._is_open = False
             leave, self._exit = self._exit, None
             if leave is not None:
                 await leave()

@@ -126,6 +126,11 @@ class _SQLAlchemy:
 
     def __init__(self, owner: Any) -> None:
         _check_idle(f"SQLAlchemy {type(owner).__name__}", owner.in_transaction())
+        bind = owner.get_bind() if hasattr(owner, "get_bind") else owner
+        if bind.dialect.name != "postgresql":
+            raise TypeError(
+                f"this connection is one to {bind.dialect.name}, but the store is on PostgreSQL"
+            )
         self._owner = owner
         self._transaction: Any = None
 

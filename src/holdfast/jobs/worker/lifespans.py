@@ -40,14 +40,16 @@ class _Running:
             async with self._lifespan(self.app) as self.state:
                 self.entered.set_result(None)
                 await self._leave.wait()
+        except asyncio.CancelledError:
+            self.entered.cancel()
         except BaseException as error:
-            if not self.entered.done():
-                self.entered.set_exception(LifespanFailed(self.app.name, error))
-                # It may not be awaited any more, if the worker was asked to stop meanwhile.
-                self.entered.exception()
-                _log.error("the lifespan of app %s failed", self.app.name, exc_info=error)
-            elif not isinstance(error, asyncio.CancelledError):
-                _log.error("the lifespan of app %s failed at its end", self.app.name, exc_info=error)
+            name, is_start = self.app.name, not self.entered.done()
+            when = "start" if is_start else "end"
+            _log.error("the lifespan of app %s failed at its %s", name, when, exc_info=error)
+            if is_start:
+                failed = LifespanFailed(name, error)
+                failed.__cause__ = error
+                self.entered.set_exception(failed)
 
     def leave(self) -> None:
         self._leave.set()
@@ -96,11 +98,10 @@ class Lifespans:
             running.entered.add_done_callback(lambda _: wake.set())
             while not running.entered.done() and not stopping():
                 await wake.wait_and_clear(None)
-            if running.entered.done():
-                running.entered.result()
-            else:
+            if not running.entered.done():
                 running.task.cancel()
                 return False
+            running.entered.result()
         return True
 
     async def leave(self, ends_at: float | None = None, *, hurry: bool = False) -> None:

@@ -122,7 +122,7 @@ class PostgresTransaction:
                 "result": clean_or_none(outcome.result),
                 "duration": finished.duration,
                 "meta": clean_or_none(finished.meta),
-                "timeout": TIMEOUT_COLUMNS,
+                "timeout": list(TIMEOUT_COLUMNS),
                 "now": now,
             },
         )
