@@ -70,7 +70,16 @@ class WorkerProcess:
 class Fleet:
     """All workers on one store, as a context manager that ends them."""
 
-    def __init__(self, url: str, ledger: Ledger, folder: Path, **options: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        ledger: Ledger,
+        folder: Path,
+        *,
+        module: str = "campaigns.worker_process",
+        **options: Any,
+    ) -> None:
+        self._module = module
         self.workers: list[WorkerProcess] = []
         self.logs: list[Path] = []
         self._url = url
@@ -94,7 +103,7 @@ class Fleet:
         encoded = json.dumps({**self._options, **options})
         with log.open("wb") as stderr:
             process = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-m", "campaigns.worker_process", url or self._url, encoded],
+                [sys.executable, "-m", self._module, url or self._url, encoded],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from contextlib import asynccontextmanager
 
 import apsw
 import pytest
@@ -418,23 +417,29 @@ def test_after_the_lease_is_lost_the_call_is_refused(tmp_path):
 
 
 def test_a_transaction_that_takes_too_long_is_rolled_back_with_a_clear_error(tmp_path):
-    own = App("own")
+    own, began, free = App("own"), threading.Event(), threading.Event()
 
     @own.job(retry=ONCE)
     async def slow(ctx: JobContext) -> None:
         async with ctx.transaction() as connection:
             connection.execute(ADD)
+            began.set()
             await asyncio.to_thread(free.wait, SOON)
             with pytest.raises(apsw.ConstraintError):
                 connection.execute(ADD)
 
-    free = threading.Event()
+    def take_lock():
+        """Take the write lock on another connection, although the handler goes on."""
+        began.wait(SOON)
+        connection = apsw.Connection(str(tmp_path / "bank.db"))
+        connection.set_busy_timeout(int(SOON * 1000))
+        connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+        connection.close()
 
     async def scenario(world):
         handle = await world.engine.enqueue(slow)
         working = asyncio.create_task(world.work(transaction_seconds=0.2))
-        # Another connection gets the lock although the handler goes on.
-        await asyncio.to_thread(_wait_for_lock, tmp_path / "bank.db")
+        await asyncio.to_thread(take_lock)
         free.set()
         await working
         job = await world.engine.get(handle)
@@ -442,16 +447,6 @@ def test_a_transaction_that_takes_too_long_is_rolled_back_with_a_clear_error(tmp
         assert "more than 0.2 s and was rolled back" in job.error.message
         assert world.total == 0
 
-    def _wait_for_lock(path):
-        started.wait(SOON)
-        connection = apsw.Connection(str(path))
-        connection.set_busy_timeout(int(SOON * 1000))
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("ROLLBACK")
-        connection.close()
-
-    started = threading.Event()
-    started.set()
     play(tmp_path, scenario, own)
 
 

@@ -184,9 +184,9 @@ def _roll_back(connection: apsw.Connection) -> None:
     while True:
         try:
             if connection.in_transaction:
-                connection.interrupt()
                 connection.execute("ROLLBACK")
         except apsw.ThreadingViolationError:
+            connection.interrupt()
             SYSTEM_CLOCK.sleep(_PAUSE)
         except apsw.Error:
             return
