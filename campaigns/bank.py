@@ -54,24 +54,32 @@ class Opened:
 
 
 @asynccontextmanager
-async def lifespan(app: App) -> AsyncIterator[Opened]:
+async def lifespan(_app: App) -> AsyncIterator[Opened]:
     """Open the connections of one worker."""
     url, process = sys.argv[1], os.getpid()
     if url.startswith(_SQLITE):
         path = url.removeprefix(_SQLITE)
-        yield Opened(process, {"store": None, "blocking": None, "own": lambda: apsw.Connection(path)})
+        _tell_that_it_runs()
+        yield Opened(
+            process, {"store": None, "blocking": None, "own": lambda: apsw.Connection(path)}
+        )
     else:
         import psycopg
         from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
         engine = create_async_engine(url.replace("://", "+asyncpg://", 1))
         sessions = async_sessionmaker(engine)
+        _tell_that_it_runs()
         yield Opened(
-            process,
-            {"store": None, "own": sessions, "blocking": lambda: psycopg.connect(url)},
+            process, {"store": None, "own": sessions, "blocking": lambda: psycopg.connect(url)}
         )
         await engine.dispose()
     logging.getLogger("bank").info("lifespan left")
+
+
+def _tell_that_it_runs() -> None:
+    sys.stdout.write("running\n")
+    sys.stdout.flush()
 
 
 app = App("bank", lifespan=lifespan)
@@ -184,8 +192,6 @@ async def main(url: str, options: dict[str, Any]) -> None:
     )  # fmt: skip
     async with Engine(url, apps=[app]) as engine:
         _with_crashes(engine.store)
-        sys.stdout.write("running\n")
-        sys.stdout.flush()
         await engine.work(options=chosen, stop_on_signals=True)
 
 

@@ -34,6 +34,7 @@ class WorkerProcess:
         self.process = process
         self.log = log
         self.crash = crash
+        self._is_ready = False
 
     @property
     def pid(self) -> int:
@@ -52,9 +53,12 @@ class WorkerProcess:
     async def ready(self) -> Self:
         """Wait until it runs."""
         assert self.process.stdout is not None
+        if self._is_ready:
+            return self
         line = await asyncio.to_thread(self.process.stdout.readline)
         if line != b"running\n":
             raise RuntimeError(f"a worker did not start:\n{self.log.read_text()[-2000:]}")
+        self._is_ready = True
         return self
 
     def close(self) -> None:

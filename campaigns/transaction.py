@@ -60,10 +60,13 @@ async def _run(plan: Plan, target: TemporaryStore, fleet: Fleet) -> CampaignOutc
         kills = await _kill_until_done(store, fleet, rng, total + plain, plan.pick(60, 10))
         outcome.expect(kills.pop("unfinished", 0) == 0, "the jobs were not finished in time")
         seconds = time.monotonic() - began
-        survivors = list(fleet.workers)
+        for worker in [each for each in fleet.workers if each.dead]:
+            fleet.remove(worker)
+        for worker in fleet.workers:
+            await worker.ready()
         statuses = await fleet.stop_all()
         outcome.expect(set(statuses) <= {0}, f"workers ended with {statuses}")
-        _check_lifespans(outcome, [worker.log for worker in survivors])
+        _check_lifespans(outcome, [worker.log for worker in fleet.workers])
         await _check_jobs(outcome, store, [job.id for job in jobs])
         refused = (await store.stats()).totals.get("refused_writes", 0)
     ((balance,),) = await _sql(target, "SELECT total FROM bank_account")
@@ -157,7 +160,7 @@ async def _check_jobs(outcome: CampaignOutcome, store: Store, ids: list[str]) ->
 
 
 def _check_lifespans(outcome: CampaignOutcome, logs: list[Path]) -> None:
-    """A worker that was stopped in order has left its lifespan, in a log of its own."""
+    """Check by their logs that workers which were stopped in order have left their lifespans."""
     for log in logs:
         outcome.expect("lifespan left" in log.read_text(), f"{log.name}: the lifespan was not left")
 

@@ -51,8 +51,11 @@ if typing.TYPE_CHECKING:
     from holdfast.jobs.declare.retention import Retention
     from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
     from holdfast.jobs.exceptions import (
+        ContextError,
         InvalidState,
         JobFailed,
+        LifespanFailed,
+        LostLease,
         NotReady,
         UnknownJob,
         UnknownKind,
@@ -65,6 +68,7 @@ if typing.TYPE_CHECKING:
 
 _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
+    "ContextError": "holdfast.jobs.exceptions",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
     "InvalidState": "holdfast.jobs.exceptions",
@@ -75,6 +79,8 @@ _LOADED_LATER = {
     "JobHandle": "holdfast.jobs.client.requests",
     "JobRequest": "holdfast.jobs.client.requests",
     "JobStatus": "holdfast.jobs.model",
+    "LifespanFailed": "holdfast.jobs.exceptions",
+    "LostLease": "holdfast.jobs.exceptions",
     "NotReady": "holdfast.jobs.exceptions",
     "PayloadTooLarge": "holdfast.jobs.declare.validation",
     "Retention": "holdfast.jobs.declare.retention",
@@ -100,6 +106,7 @@ __all__ = [
     "Clock",
     "ConcurrencyLimit",
     "ConcurrencyLimitError",
+    "ContextError",
     "DeadlineExceeded",
     "Downstream",
     "Engine",
@@ -116,6 +123,8 @@ __all__ = [
     "JobHandle",
     "JobRequest",
     "JobStatus",
+    "LifespanFailed",
+    "LostLease",
     "NotReady",
     "PayloadTooLarge",
     "Permanent",

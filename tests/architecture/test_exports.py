@@ -13,12 +13,13 @@ REVIEWED = {
     "holdfast": """
         AbandonedLimitError App AttemptTimeout BreakerPolicy Category CircuitBreaker
         CircuitOpenError CircuitSnapshot CircuitState Clock ConcurrencyLimit ConcurrencyLimitError
-        DeadlineExceeded Downstream Engine ErrorCode ErrorInfo Exponential FailedAttempt
-        HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus
-        NotReady PayloadTooLarge Permanent RateLimit RateLimitedError Retention RetryBudget
-        RetryLater RetryMetrics RetryPolicy RetryResult RetryService StopReason StoreError
-        StoreUnavailable SystemClock UnknownJob UnknownKind UnwantedResult ValidationError
-        WaitFunction WaitTimeout WorkerOptions cancelled categorize presets remaining retry_after
+        ContextError DeadlineExceeded Downstream Engine ErrorCode ErrorInfo Exponential
+        FailedAttempt HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle
+        JobRequest JobStatus LifespanFailed LostLease NotReady PayloadTooLarge Permanent RateLimit
+        RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
+        RetryService StopReason StoreError StoreUnavailable SystemClock UnknownJob UnknownKind
+        UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions cancelled categorize
+        presets remaining retry_after
     """,
     "holdfast.children": """
         BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death

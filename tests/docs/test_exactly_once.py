@@ -20,7 +20,7 @@ def test_the_jobs_of_the_page_change_their_rows_once_on_postgresql(postgres_url)
     names = {}
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         if not block.startswith(">>>"):
-            exec(block, names)  # noqa: S102 - our own page
+            exec(block, names)
     names["DATABASE"] = postgres_url.replace("://", "+asyncpg://", 1)
 
     async def go():

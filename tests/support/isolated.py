@@ -196,7 +196,7 @@ def inside():
     return local
 
 
-SEEN = []
+SEEN: list[tuple[str, type, str]] = []
 """What the middleware of `wrapped_app` saw, in the worker's process."""
 
 

@@ -49,7 +49,7 @@ from holdfast.jobs.store_values import (
     TickResult,
     TransactionTooLong,
 )
-from holdfast.jobs.transaction_port import AttemptTransaction
+from holdfast.jobs.transaction_port import AttemptTransaction, TransactionStore
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
 
 __all__ = [
@@ -79,6 +79,7 @@ __all__ = [
     "StoreUnavailable",
     "StoreUnusable",
     "TickResult",
+    "TransactionStore",
     "TransactionTooLong",
     "WorkerStore",
 ]
@@ -162,19 +163,6 @@ class WorkerStore(Protocol):
 
     async def leases(self, worker_id: str) -> tuple[Lease, ...]:
         """Return the leases of all running jobs in a worker's name."""
-        ...
-
-    def transaction(
-        self, lease: Lease, source: object = None, *, seconds: float = 3.0
-    ) -> AttemptTransaction:
-        """Return a transaction, not begun yet, that also completes the job of `lease`.
-
-        Args:
-            source: the caller's own connection or session, or a function that opens one; None:
-                a connection that the store opens.
-            seconds: how long it may hold a lock that keeps all others from writing, if the store
-                has such a lock.
-        """
         ...
 
     def heartbeats(self) -> Heartbeats:
@@ -372,8 +360,9 @@ class MaintenanceStore(Protocol):
 
 
 class Store(
-    EnqueueStore, WorkerStore, ControlStore, QueryStore, DownstreamStore, MaintenanceStore, Protocol
-):
+    EnqueueStore, WorkerStore, TransactionStore, ControlStore, QueryStore, DownstreamStore,
+    MaintenanceStore, Protocol,
+):  # fmt: skip
     """All roles together; `async with` opens and closes it."""
 
     async def ping(self) -> float:

@@ -1,8 +1,8 @@
-"""What a store does for `ctx.transaction()`: a handler's own rows and its job's completion, at once."""
+"""What a store does for `ctx.transaction()`: commit a handler's rows with its job's completion."""
 
 from typing import Protocol
 
-from holdfast.jobs.model import Finished
+from holdfast.jobs.model import Finished, Lease
 from holdfast.jobs.store_values import TickResult
 
 
@@ -38,4 +38,21 @@ class AttemptTransaction(Protocol):
 
     async def rollback(self) -> None:
         """Roll back unless it is committed, and release the connection. Harmless if repeated."""
+        ...
+
+
+class TransactionStore(Protocol):
+    """Serve handlers that change their own rows."""
+
+    def transaction(
+        self, lease: Lease, source: object = None, *, seconds: float = 3.0
+    ) -> AttemptTransaction:
+        """Return a transaction, not begun yet, that also completes the job of `lease`.
+
+        Args:
+            source: the caller's own connection or session, or a function that opens one; None:
+                a connection that the store opens.
+            seconds: how long it may hold a lock that keeps all others from writing, if the store
+                has such a lock.
+        """
         ...

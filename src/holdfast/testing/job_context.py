@@ -33,6 +33,7 @@ class RecordedContext(JobContext):
 
 class _Recorder(ContextPort):
     def __init__(self, state: object, connection: object) -> None:
+        self.enqueued: list[JobRequest[Any, Any]] = []
         self._state = state
         self._connection = connection
 
@@ -41,17 +42,13 @@ class _Recorder(ContextPort):
         if isinstance(context, RecordedContext) and report is not None:
             context.reports.append(report)
 
-    def state_of(self, context: JobContext) -> Any:
+    def state_of(self, _context: JobContext) -> Any:
         if self._state is None:
             raise ContextError("job_context(state=...) gives the handler its ctx.state")
         return self._state
 
     def new_job(
-        self,
-        context: JobContext,
-        job: JobFunction[Any, Any] | str,
-        args: Any,
-        options: RequestOptions,
+        self, job: JobFunction[Any, Any] | str, args: Any, options: RequestOptions
     ) -> NewJob:
         request: JobRequest[Any, Any] = JobRequest(job, args, **options)
         wall = SYSTEM_CLOCK.wall()
@@ -59,11 +56,10 @@ class _Recorder(ContextPort):
         new = NewJob(options.get("id") or new_id, request.kind_name)
         if isinstance(job, JobFunction):
             new = prepare(request, job.kind, new_id, wall, PAYLOAD_LIMIT)
-        if isinstance(context, RecordedContext):
-            context.enqueued.append(request)
+        self.enqueued.append(request)
         return new
 
-    def transaction(self, context: JobContext, source: object) -> TransactionBlock:
+    def transaction(self, *_: object) -> TransactionBlock:
         return _GivenTransaction(self._connection)
 
 
@@ -127,7 +123,10 @@ def job_context(
         admission=Admission.CALL,
         permit=None,
     )
-    return RecordedContext(claim, kind, _Recorder(state, connection), clock)
+    recorder = _Recorder(state, connection)
+    context = RecordedContext(claim, kind, recorder, clock)
+    context.enqueued = recorder.enqueued
+    return context
 
 
 @App("testing").job(name="job")

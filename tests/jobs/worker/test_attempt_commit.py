@@ -2,9 +2,12 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import apsw
 import pytest
+from tests.support import isolated
+from tests.support.waiting import SOON
 
 from holdfast.bootstrap import Engine
 from holdfast.errors import Permanent
@@ -17,8 +20,6 @@ from holdfast.jobs.model import JobStatus
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
-from tests.support import isolated
-from tests.support.waiting import SOON
 
 ONCE = RetryPolicy(max_attempts=1)
 AGAIN = RetryPolicy(max_attempts=3, backoff=Exponential(base=0))
@@ -241,9 +242,10 @@ def test_wrong_arguments_and_options_are_refused_at_the_call(tmp_path):
 
     @own.job(retry=ONCE)
     async def parent(ctx: JobContext) -> None:
-        for job, args, options in (
+        calls: list[tuple[Any, Any, Any]] = [
             (child, "text", {}), (child, 1, {"run_at": 60}), ("own.unknown", None, {}), (7, 1, {}),
-        ):  # fmt: skip
+        ]  # fmt: skip
+        for job, args, options in calls:
             try:
                 ctx.enqueue(job, args, **options)
             except Exception as error:

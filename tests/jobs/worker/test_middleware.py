@@ -195,7 +195,7 @@ def test_it_runs_in_the_workers_process_around_an_isolated_handler(tmp_path):
         await it.run()
         assert (await it.store.get("fine")).result == "41"
         assert (await it.store.get("bad")).error.code == "NEGATIVE"
-        assert isolated.SEEN == [("bad", IsolatedFailure, "NEGATIVE")]
+        assert [("bad", IsolatedFailure, "NEGATIVE")] == isolated.SEEN
 
     scenario(tmp_path, isolated.wrapped_app, work)
 

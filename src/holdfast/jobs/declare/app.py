@@ -23,18 +23,18 @@ from typing import (
 )
 
 from holdfast.errors import ErrorInfo, error_code
-from holdfast.jobs.declare.context import JobContext
-from holdfast.jobs.declare.declared_downstream import Downstream
-from holdfast.jobs.declare.handler_signature import handler_of, hook_of
-from holdfast.jobs.declare.job_function import DeclaredJob, JobFunction, NamedArgumentsJob
-from holdfast.jobs.declare.kinds import Isolation, JobKind
-from holdfast.jobs.declare.retention import Retention
 from holdfast.jobs.declare.app_hooks import (
     Lifespan,
     Middleware,
     checked_lifespan,
     checked_middleware,
 )
+from holdfast.jobs.declare.context import JobContext
+from holdfast.jobs.declare.declared_downstream import Downstream
+from holdfast.jobs.declare.handler_signature import handler_of, hook_of
+from holdfast.jobs.declare.job_function import DeclaredJob, JobFunction, NamedArgumentsJob
+from holdfast.jobs.declare.kinds import Isolation, JobKind
+from holdfast.jobs.declare.retention import Retention
 from holdfast.resilience import checks
 from holdfast.resilience.policy import RetryPolicy
 

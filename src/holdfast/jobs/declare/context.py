@@ -61,21 +61,17 @@ class ContextPort(Protocol):
         """
         ...
 
-    def state_of(self, context: "JobContext") -> Any:
+    def state_of(self, context: "JobContext", /) -> Any:
         """Return what the lifespan of the attempt's app has yielded."""
         ...
 
     def new_job(
-        self,
-        context: "JobContext",
-        job: "JobFunction[Any, Any] | str",
-        args: Any,
-        options: RequestOptions,
+        self, job: "JobFunction[Any, Any] | str", args: Any, options: RequestOptions, /
     ) -> NewJob:
         """Return the validated job, with its id. Called from any thread."""
         ...
 
-    def transaction(self, context: "JobContext", source: object) -> TransactionBlock:
+    def transaction(self, context: "JobContext", source: object, /) -> TransactionBlock:
         """Return the attempt's transaction on `source`, not begun yet. Called from any thread."""
         ...
 
@@ -272,15 +268,15 @@ class JobContext:
     ) -> PendingJob[Any]:
         """Create a job together with the completion of this one, in the same transaction.
 
-        Nothing is created if the attempt does not complete its job. The arguments and options, those
-        of `Engine.enqueue`, are validated now. Call it from threads and coroutines, where it may be
-        awaited.
+        Nothing is created if the attempt does not complete its job. The arguments and options are
+        those of `Engine.enqueue` and are validated now. Call it from threads and from coroutines,
+        where it may be awaited.
 
         Raises:
             ValidationError: the arguments or an option are invalid.
             ContextError: the attempt has ended, or the handler runs in a child process.
         """
-        new = self._port.new_job(self, job, args, options)
+        new = self._port.new_job(job, args, options)
         with _LOCK:
             self._used().jobs.append(new)
         return PendingJob(new.id, new.kind, True)

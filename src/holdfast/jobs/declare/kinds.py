@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from holdfast.errors import ErrorInfo
+from holdfast.jobs.declare.app_hooks import Middleware
 from holdfast.jobs.declare.declared_downstream import Downstream, Inherited
 from holdfast.jobs.declare.retention import Retention
-from holdfast.jobs.declare.app_hooks import Middleware
 from holdfast.jobs.model import Claim
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 

@@ -13,7 +13,7 @@ from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.job_handle import RequestOptions
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.store_port import WorkerStore
+from holdfast.jobs.store_port import TransactionStore
 from holdfast.jobs.worker.lifespans import Lifespans
 from holdfast.jobs.worker.progress import ProgressWriter
 
@@ -47,7 +47,7 @@ class AttemptPort:
 
     def __init__(
         self,
-        store: WorkerStore,
+        store: TransactionStore,
         support: HandlerSupport,
         lifespans: Lifespans,
         progress: ProgressWriter,
@@ -80,11 +80,7 @@ class AttemptPort:
         return self._lifespans.state_of(context.kind.partition(".")[0])
 
     def new_job(
-        self,
-        context: JobContext,
-        job: JobFunction[Any, Any] | str,
-        args: Any,
-        options: RequestOptions,
+        self, job: JobFunction[Any, Any] | str, args: Any, options: RequestOptions
     ) -> NewJob:
         """Return the validated job, with its id."""
         if self._new_job is None:
@@ -94,7 +90,5 @@ class AttemptPort:
     def transaction(self, context: JobContext, source: object) -> TransactionBlock:
         """Return the attempt's transaction on `source`, not begun yet."""
         assert self._loop is not None
-        begun = self._store.transaction(
-            context.lease, source, seconds=self._transaction_seconds
-        )
+        begun = self._store.transaction(context.lease, source, seconds=self._transaction_seconds)
         return TransactionBlock(context.job_id, begun, self._loop)

@@ -20,7 +20,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.errors import AttemptTimeout, DeadlineExceeded
@@ -39,7 +39,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.store_port import Store, StoreError, TickResult
+from holdfast.jobs.store_port import Store, StoreError
 from holdfast.jobs.structs import Value
 from holdfast.jobs.worker.attempt_commit import end_transaction
 from holdfast.jobs.worker.failure import Failure, refusal, summarize
@@ -70,8 +70,6 @@ Ending = Answer | Failure | Conclusion | None
 """How a handler ended; a `Conclusion` where it was not called, None where it was stopped."""
 
 _COMPLETED = Conclusion(Completed(), Verdict.SUCCESS)
-_REPORTED = Answer("")
-"""The ending of an attempt that was committed with its handler's transaction."""
 
 
 class Executor:
@@ -85,8 +83,6 @@ class Executor:
         payload_limit: most bytes of JSON in a result.
         on_ended: called with each run at its end, abandoned ones included.
         on_interrupt: called when the process was asked to stop from its keyboard.
-        on_committed: called with a run, its report and the store's answer after the report was
-            committed with the handler's transaction.
     """
 
     def __init__(
@@ -100,7 +96,6 @@ class Executor:
         payload_limit: int,
         on_ended: Callable[[Run], None],
         on_interrupt: Callable[[], None],
-        on_committed: Callable[[Run, Finished, TickResult], None] = lambda *_: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -110,7 +105,6 @@ class Executor:
         self._payload_limit = payload_limit
         self._on_ended = on_ended
         self._on_interrupt = on_interrupt
-        self._on_committed = on_committed
         self._late_declaration = LateDeclaration(store, clock)
 
     async def execute(self, run: Run) -> None:
@@ -120,7 +114,7 @@ class Executor:
             scope = run.context.end()
             if scope is not None and scope.block is not None:
                 ending = await self._end_transaction(run, ending, scope)
-                if ending is _REPORTED:
+                if run.committed is not None:
                     return
             if run.abandoned:
                 await self._store_late_result(run, ending)
@@ -248,7 +242,7 @@ class Executor:
         if is_a(error, JobCancelled) and run.stop_reason is None:
             run.stop_reason = CancelReason.REQUESTED
         if is_a(error, IsolatedFailure):
-            return cast(IsolatedFailure, error).failure
+            return error.failure
         failure = summarize(error, run.kind, self._clock.wall())
         if run.stop_reason is None and not failure.diagnosis.known:
             # Formatting the traceback of a foreign exception may raise as well.
@@ -278,10 +272,9 @@ class Executor:
             return self._cancelled(run, error)
         except Exception as error:
             return self._failed(run, error)
-        if result is None or report is None:
-            return ending
-        self._on_committed(run, report, result)
-        return _REPORTED
+        if report is not None and result is not None:
+            run.committed = report, result
+        return ending
 
     # -- concluding ----------------------------------------------------------------------------
 

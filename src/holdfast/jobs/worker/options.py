@@ -32,8 +32,8 @@ class WorkerOptions:
             an id of its own, which is this name with a random part.
         child: how child processes for `isolation="process"` are kept and limited.
         transaction_seconds: how long `ctx.transaction()` may hold the write lock of a store that
-            has only one, SQLite; then it is rolled back. At most a quarter of `lease_seconds`, so
-            that no lease is lost meanwhile; None: 3, or that quarter if it is less.
+            has only one; then it is rolled back. At most a quarter of `lease_seconds`, so that no
+            lease is lost meanwhile; None: 3, or that quarter if it is less.
     """
 
     concurrency: int = 10

@@ -8,6 +8,7 @@ from holdfast.clock import Clock
 from holdfast.jobs.declare.context import CancelReason, ContextPort, JobContext
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.model import Claim, Finished
+from holdfast.jobs.store_port import TickResult
 
 
 class Stopper(Protocol):
@@ -41,6 +42,8 @@ class Run:
         lost: its lease is lost: only an answer is worth a report.
         waits: its handler has not started; it waits for a child process.
         awaited: a blocking handler returned an awaitable, which runs on the event loop.
+        committed: its report and the store's answer, if they were committed with the handler's own
+            transaction; it needs no other report.
         committing: its transaction is being committed, with its completion; it is not interrupted.
         abandoned: it did not stop in time and was reported as stopped.
         resent: its report was sent before and may have been stored.
@@ -57,6 +60,7 @@ class Run:
     lost = False
     waits = False
     awaited = False
+    committed: tuple[Finished, TickResult] | None = None
     committing = False
     abandoned = False
     resent = False

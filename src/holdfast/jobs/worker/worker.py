@@ -44,7 +44,6 @@ from holdfast.jobs.worker.wakeups import WakeEvent, Wakeups
 _log = logging.getLogger("holdfast.worker")
 
 
-
 class Worker:
     """Run the jobs of `kinds` from `store` until it is stopped.
 
@@ -91,8 +90,8 @@ class Worker:
         self._children = KindPools(self._kinds, options.child, clock)
         self._executor = Executor(
             store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,
-            payload_limit=payload_limit, on_ended=self._ended, on_interrupt=lambda: self._note_stop(2),
-            on_committed=self._reporter.committed,
+            payload_limit=payload_limit, on_ended=self._ended,
+            on_interrupt=lambda: self._note_stop(2),
         )  # fmt: skip
         self._slots = Slots(
             self._id, options.concurrency, clock=clock, cleanup_seconds=options.cleanup_seconds,
@@ -317,6 +316,8 @@ class Worker:
 
     def _ended(self, run: Run) -> None:
         self._port.forget(run.context)
+        if run.committed is not None:
+            self._reporter.committed(run, *run.committed)
         self._slots.ended(run)
 
     def _leases_changed(self, changes: LeaseChanges) -> None:

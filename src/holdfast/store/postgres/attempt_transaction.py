@@ -126,7 +126,7 @@ class PostgresTransaction:
                 "now": now,
             },
         )
-        answers = {what: at for what, at in lines}
+        answers: dict[str, float] = dict(lines)
         if "outdated" in answers:
             return None
         lease = finished.lease

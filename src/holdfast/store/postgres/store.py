@@ -241,12 +241,16 @@ class PostgresStore(JobQueries):
         return await self._notifier.wait_for_work(mark, timeout)
 
     def transaction(
-        self, lease: Lease, source: object = None, *, seconds: float = 3.0
+        self,
+        lease: Lease,
+        source: object = None,
+        *,
+        seconds: float = 3.0,  # noqa: ARG002 - no transaction here keeps all others from writing
     ) -> AttemptTransaction:
         """Return a transaction that also completes the job of `lease`.
 
         `source` is a connection or session that `store.joining` knows, or a function that opens
-        one. It holds no lock that keeps others from writing, so `seconds` does not matter.
+        one.
         """
         return PostgresTransaction(self._transactions, lease, source)
 

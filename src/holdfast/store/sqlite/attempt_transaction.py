@@ -51,7 +51,11 @@ class SQLiteTransaction:
         self._close: Callable[[apsw.Connection], object] = self._loan.release
         self._has_begun = self._has_ended = False
 
-    async def begin(self, *, blocking: bool = False) -> apsw.Connection:
+    async def begin(
+        self,
+        *,
+        blocking: bool = False,  # noqa: ARG002 - apsw blocks, and so suits every handler
+    ) -> apsw.Connection:
         """Take the write lock, and return the connection."""
         if self._source is not None and not callable(self._source):
             self._check(self._source)
@@ -70,9 +74,7 @@ class SQLiteTransaction:
         def end(connection: apsw.Connection) -> tuple[TickResult, bool]:
             wall = self._clock.wall()
             rows = cast(apsw.Connection, _PlainRows(connection))
-            tx = Transaction(
-                rows, wall if now is None else now, wall - self._clock.monotonic()
-            )
+            tx = Transaction(rows, wall if now is None else now, wall - self._clock.monotonic())
             result = tick(tx, finished.lease.worker_id, (finished,), None, {})
             tx.flush()
             return result, not (result.refused or result.overruled)

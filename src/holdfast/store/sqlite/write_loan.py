@@ -1,9 +1,9 @@
 """The write lock, lent to the transaction of a handler.
 
-SQLite has one write lock, and the writer's thread is the only one of this process that takes it. For
-the transaction of a handler the thread begins a transaction on another connection, lends that to
-the handler, and waits until it is given back or its time is over. So the transactions of handlers
-and the writes of the store take turns, and none of them meets a locked database.
+SQLite has one write lock, and the writer's thread is the only one of this process that takes it.
+For the transaction of a handler the thread begins a transaction on another connection, lends that
+to the handler, and waits until the handler has ended or its time is over. So the transactions of
+handlers and the writes of the store take turns, and none of them meets a locked database.
 
 The handler cannot commit by itself: a hook turns every commit on that connection that is not ours
 into a rollback. That also holds for what it executes after its time is over.

@@ -36,9 +36,10 @@ T = TypeVar("T")
 _MOST_AT_ONCE = 100
 _POLL_SECONDS = 0.01
 _LENT_SECONDS = 0.1
+"""Seconds for which the lock is lent in all before it is left free for a moment."""
 _PAUSE_SECONDS = 0.015
-"""After the lock was lent for so long in all, it is left free for longer than other processes wait
-between two tries to take it. SQLite has no queue for it: without a pause they might never get it."""
+"""That moment: longer than other processes wait between two tries to take the lock. SQLite has no
+queue for it, so without a pause they might never get it."""
 
 
 class _Signal(Enum):
@@ -170,7 +171,9 @@ class Writer:
                 request = self._requests.get_nowait()
                 if isinstance(request, WriteLoan):
                     request.refuse(self._gone(error))
-                elif isinstance(request, _Request) and request.future.set_running_or_notify_cancel():
+                elif (
+                    isinstance(request, _Request) and request.future.set_running_or_notify_cancel()
+                ):
                     request.future.set_exception(self._gone(error))
 
     def _serve(self, db: apsw.Connection) -> None:

@@ -17,6 +17,7 @@ from holdfast.jobs.model import (
     JobStatus,
     Lease,
     NewJob,
+    Outcome,
     Released,
     Retry,
 )
@@ -78,7 +79,8 @@ async def a_job_that_exists_is_not_created_again_by_a_completion(world: World) -
 
 @fact
 async def the_jobs_of_an_attempt_that_does_not_complete_are_not_created(world: World) -> None:
-    for number, outcome in enumerate((Retry(60, BROKEN), Failed(BROKEN), Released(60))):
+    outcomes: tuple[Outcome, ...] = (Retry(60, BROKEN), Failed(BROKEN), Released(60))
+    for number, outcome in enumerate(outcomes):
         claim = await world.start(f"parent-{number}")
         jobs = (NewJob(f"child-{number}", "other"),)
         await world.tick([Finished(claim.lease, outcome, jobs=jobs)])
@@ -198,6 +200,7 @@ async def the_call_of_a_transaction_counts_for_its_downstream(world: World) -> N
     world.pass_time(31)
     trials = await world.claim()
     assert len(trials) == 2
+    moved: list[str] = []
     for trial in trials:
         assert trial.downstream is not None
         assert trial.permit is not None
@@ -205,7 +208,8 @@ async def the_call_of_a_transaction_counts_for_its_downstream(world: World) -> N
         call = CallReport(trial.downstream, trial.permit, Verdict.SUCCESS)
         result = await transaction.complete(_report(trial, report=call), now=world.now)
         await transaction.rollback()
-    assert [record.name for record in result.moved] == ["gateway"]
+        moved += [record.name for record in result.moved]
+    assert moved == ["gateway"]
     assert (await world.downstream()).state_at(world.now) is CircuitState.CLOSED
 
 

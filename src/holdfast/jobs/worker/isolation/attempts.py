@@ -86,16 +86,16 @@ class Attempts:
 
     # -- what a child process does not have ----------------------------------------------------
 
-    def state_of(self, context: JobContext) -> NoReturn:
+    def state_of(self, _context: JobContext) -> NoReturn:
         """Refuse: the lifespan runs in the worker's process."""
         raise ContextError(_NOT_HERE.format("ctx.state", "open what the handler needs itself"))
 
-    def new_job(self, context: JobContext, *_: object) -> NoReturn:
+    def new_job(self, *_: object) -> NoReturn:
         """Refuse: the worker would have to trust the child's jobs."""
         advice = "let a middleware enqueue after call_next(), with what the handler has returned"
         raise ContextError(_NOT_HERE.format("ctx.enqueue()", advice))
 
-    def transaction(self, context: JobContext, source: object) -> NoReturn:
+    def transaction(self, *_: object) -> NoReturn:
         """Refuse: a connection belongs to one process."""
         advice = "return what is to be stored, and store it in a job without isolation"
         raise ContextError(_NOT_HERE.format("ctx.transaction()", advice))
