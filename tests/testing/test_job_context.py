@@ -93,7 +93,7 @@ def test_what_is_not_given_and_wrong_arguments_are_refused_as_in_a_worker():
     with pytest.raises(ContextError, match=r"job_context\(connection=\.\.\.\)"):
         asyncio.run(send(ctx, 7))
     with pytest.raises(ContextError, match=r"job_context\(state=\.\.\.\)"):
-        print(ctx.state)
+        assert ctx.state
     with pytest.raises(ValidationError):
         ctx.enqueue(pack, "seven")
     assert ctx.enqueued == []

@@ -134,6 +134,5 @@ async def several_arguments_are_checked_by_their_names_and_types(engine: Engine)
 
 async def jobs_that_follow_are_typed_as_those_of_the_engine(ctx: JobContext) -> None:
     assert_type(ctx.enqueue(send, Order(1)).id, str)
-    handle: JobHandle[Receipt] = await ctx.enqueue(send, Order(1), delay=5)
-    print(handle)
+    assert_type(await ctx.enqueue(send, Order(1), delay=5), PendingJob[Receipt])
     ctx.enqueue(send, 7)  # type: ignore[call-overload]
