@@ -22,7 +22,7 @@ TEST_ASSETS := node_modules/.ready
 # tests/typing and the other tests are checked as well; see [tool.mypy] for how strictly.
 MYPY_PATHS := src $(wildcard apps/*/src tests benchmarks campaigns scripts)
 
-EXTRAS := --extra postgres --extra http
+EXTRAS := --extra postgres --extra http --extra cron
 # UV_FLAGS=--upgrade moves the pins; without it only what must change does.
 UV_FLAGS ?=
 COMPILE = $(PY) -m uv pip compile --quiet --no-config --universal --generate-hashes \
@@ -62,7 +62,7 @@ test-postgres18: $(POSTGRES18) ## The tests of the PostgreSQL store and the shor
 	@$(PY) -m tests.support.postgres18 $(PY) -m pytest -n 2 tests/store
 	@$(PY) -m tests.support.postgres18 $(PY) -m campaigns --short --store postgres \
 		--results $(VENV)/postgres18.json \
-		kill stop store held brownout clock model production conversion
+		kill stop store held brownout clock periodic model production conversion
 
 fmt: $(READY) ## Format, and mend what lint can mend by itself
 	$(PY) -m ruff check --fix-only .

@@ -16,6 +16,7 @@ from xdist.workermanage import WorkerController
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
     patterns=["README.md", "docs/**/*.md"],
+    fixtures=["holdfast_engine"],  # for a snippet that is a test
 ).pytest()
 
 BROWSER = "tests/browser/"

@@ -22,6 +22,7 @@ CAMPAIGNS = {
     "held": "the cost of a claim with a million held jobs; trial calls after the release",
     "brownout": "a downstream that fails and recovers repeatedly, with 50 worker slots",
     "clock": "workers whose clocks are an hour ahead or behind",
+    "periodic": "periodic jobs while leaders are killed and paused: one job for each slot",
     "model": "random operations on the store and on a model in memory, compared",
     "production": "two apps on one server: kills, restarts, failover, poolers, poison, all at once",
     "conversion": "SIGKILL for the whole conversion service during uploads and conversions",

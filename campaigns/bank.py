@@ -21,7 +21,8 @@ from campaigns.ledger import end_with_parent
 from holdfast import App, Engine, JobContext, RetryPolicy, WorkerOptions
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.model import Finished, Lease
-from holdfast.jobs.store_port import AttemptTransaction, TickResult
+from holdfast.jobs.store_port import TickResult
+from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.resilience.backoff import Exponential
 
 CHILDREN = 2

@@ -18,6 +18,11 @@ class Listed(NamedTuple):
     cause: str
 
 
+_JOB = r"holdfast\.worker job \S+"
+_POISON = rf"{_JOB} \(mail\.unreadable\)"
+_ATTEMPT = r"attempt \d+ of \d+"
+_DEAD = rf"after {_ATTEMPT} \(\w+\)"
+
 WORKER = (
     Listed(r"holdfast\.worker \S+: the store does not answer, waiting for it: .*", "outage"),
     Listed(r"holdfast\.worker \S+: the store answers again after [\d.]+ s", "outage"),
@@ -35,7 +40,23 @@ WORKER = (
     Listed(r"holdfast\.worker <Run .*> does not stop; its slot stays occupied .*", "lost lease"),
     Listed(r"holdfast\.maintenance \d+ jobs lost their workers: .* 0 cancelled", "rescue"),
     Listed(r"holdfast\.store \S+ at \S+ is reached through a connection pooler, .*", "pooler"),
-    Listed(r"holdfast\.job\.mail\.unreadable attempt \d failed\n(?s:.*)", "poison"),
+    Listed(
+        r"holdfast\.maintenance job \S+ failed an attempt: LEASE_LOST: .*; it is queued again",
+        "rescue",
+    ),
+    # All workers of an app were dead for longer than a round of the search.
+    Listed(r"holdfast\.maintenance \d+ jobs of the kind \S+ wait, and no live worker .*", "rescue"),
+    Listed(rf"{_POISON} failed {_ATTEMPT}: UNKNOWN: .*; next try at \S+", "poison"),
+    Listed(rf"{_POISON} is a dead letter {_DEAD}: UNKNOWN: .*\n(?s:.*)", "poison"),
+    Listed(rf"{_JOB} \(shop\.fetch\) is a dead letter {_DEAD}: GW_4XX: .*\n(?s:.*)", "poison"),
+    Listed(
+        r"holdfast\.maintenance job \S+ is a dead letter \(lease_lost\): LEASE_LOST: .*", "poison"
+    ),
+    Listed(
+        rf"{_JOB} \(shop\.fetch\) failed {_ATTEMPT}: GW_UNAVAILABLE: .* closed the connection; .*",
+        "flaky host",
+    ),
+    Listed(r"holdfast\.worker downstream host:\S+: the breaker is now \S+ \(.*\)", "flaky host"),
     # asyncpg leaves this future behind where a connect times out just when it succeeds, as in a
     # process that was paused for longer than the timeout.
     Listed(

@@ -129,6 +129,14 @@ BUGS = (
         ("clock",),
     ),
     Bug(
+        "a slot is written without comparing versions",
+        "sqlite",
+        "store/sqlite/sql/schedules.sql",
+        "WHERE name = :name AND version = :version\n",
+        "WHERE name = :name\n",
+        ("periodic",),
+    ),
+    Bug(
         "finish does not check the token",
         "postgres",
         f"{_POSTGRES}/finish.sql",
@@ -229,6 +237,14 @@ BUGS = (
         "        if not runs:\n",
         "        if runs:\n",
         ("clock",),
+    ),
+    Bug(
+        "a slot is written without comparing versions",
+        "postgres",
+        "store/postgres/sql/schedules.sql",
+        "WHERE name = :name AND version = :version\n",
+        "WHERE name = :name\n",
+        ("periodic",),
     ),
 )
 """All bugs."""

@@ -133,6 +133,13 @@ class EnqueueingClient:
 
     async def run(self) -> None:
         """Enqueue until `stopping` is set."""
+        while not self.stopping:
+            try:
+                await self._enqueue_many_times()
+            except StoreUnavailable:  # it began during an outage
+                await asyncio.sleep(0.2)
+
+    async def _enqueue_many_times(self) -> None:
         async with Engine(self._url, apps=(shop, mail)) as engine:
             while not self.stopping:
                 try:
@@ -251,6 +258,14 @@ class Follower:
 
     async def run(self) -> None:
         """Follow until `stopping` is set, and then to the end."""
+        while True:
+            try:
+                await self._follow()
+                return
+            except StoreUnavailable:  # it began during an outage
+                await asyncio.sleep(0.2)
+
+    async def _follow(self) -> None:
         async with open_store(self._url) as store:
             while True:
                 last = self.stopping

@@ -220,10 +220,10 @@ class RecordingStore:
         self._crash.passed("before_lead")
         return await self._store.lead(name, holder, seconds, now=now)
 
-    def heartbeats(self) -> Heartbeats:
+    def heartbeats(self, kinds: Sequence[str] | None = None) -> Heartbeats:
         """Return the heartbeat's part, wrapped as well."""
         return _RecordingHeartbeats(
-            self._store.heartbeats(), self._ledger, self._crash, self._slow_extend
+            self._store.heartbeats(kinds), self._ledger, self._crash, self._slow_extend
         )
 
 

@@ -12,20 +12,22 @@ from collections import Counter
 from itertools import cycle
 from pathlib import Path
 
+from tests.support.processes import pause
+
 from campaigns.checker import Staleness, judge, stale_writes
 from campaigns.fleet import Fleet, WorkerProcess, until
 from campaigns.jobs import gated
 from campaigns.kill import new_jobs
 from campaigns.ledger import Ledger, Line
 from campaigns.plan import CampaignOutcome, Plan
-from campaigns.temporary_store import count, read_all, temporary_store
+from campaigns.temporary_store import TemporaryStore, count, read_all, temporary_store
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import Store
 
 LEASE = 1.5
 _ENDINGS = ("complete", "retry", "failed", "progress")
 _STALE_WRITES = ("complete", "retry", "failed", "progress", "extend")
-_TAKEN_OVER = 15.0
+_TAKEN_OVER = 60.0
 """Seconds in which other workers must claim the jobs of a paused one."""
 _GATED = 12
 """Jobs per gate: enough that the worker with the most of them has one for each ending."""
@@ -52,15 +54,16 @@ def run(plan: Plan) -> CampaignOutcome:
             slow_extend=0.3,
         ) as fleet,
     ):
-        return asyncio.run(_Rounds(plan, target.store(), ledger, fleet).run())
+        return asyncio.run(_Rounds(plan, target, ledger, fleet).run())
 
 
 class _Rounds:
     """The rounds of one campaign, and their jobs."""
 
-    def __init__(self, plan: Plan, store: Store, ledger: Ledger, fleet: Fleet) -> None:
+    def __init__(self, plan: Plan, target: TemporaryStore, ledger: Ledger, fleet: Fleet) -> None:
         self.plan = plan
-        self.store = store
+        self.store: Store = target.store()
+        self.database = target.path
         self.ledger = ledger
         self.fleet = fleet
         self.rng = plan.rng()
@@ -123,7 +126,11 @@ class _Rounds:
         owners = Counter(line.worker for line in self._claims(jobs, token=1))
         victim = self._worker(owners.most_common(1)[0][0])
         held = {line.job for line in self._claims(jobs, 1) if line.worker == victim.pid}
-        victim.signal(signal.SIGSTOP)
+        if self.database is None:
+            victim.signal(signal.SIGSTOP)
+        else:
+            # Not inside a transaction: no other worker could write then, and none take over.
+            await asyncio.to_thread(pause, victim.pid, self.database)
 
         async def taken_over() -> bool:
             return held <= {line.job for line in self._claims(jobs, token=2)}

@@ -28,7 +28,9 @@ _DRAIN = 90.0
 _DISK = "24m"
 _LINES_EACH = 12
 """Lines that a worker may log per outage, apart from lost leases and refused reports."""
-_LEASE_MESSAGES = ("lost its lease", "was refused", "reported again", "lost their workers")
+_LEASE_MESSAGES = (
+    "lost its lease", "was refused", "reported again", "lost their workers", "LEASE_LOST",
+)  # fmt: skip
 
 Fault = Callable[[float], None]
 """Cause an outage of so many seconds; blocks until its end."""

@@ -113,3 +113,17 @@ def test_an_unknown_setting_is_a_warning_with_a_suggestion():
         "HOLDFAST_DATABSE_URL is not a setting and is ignored; did you mean HOLDFAST_DATABASE_URL?",
         "HOLDFAST_Q is not a setting and is ignored",
     ]
+
+
+def test_the_format_of_the_log_and_the_tracebacks_are_chosen_by_name():
+    assert (Settings().log_format, Settings().tracebacks) == ("text", "on")
+    loaded = Settings.load(
+        Environment({"HOLDFAST_LOG_FORMAT": "json", "HOLDFAST_TRACEBACKS": "shop.privacy:redact"})
+    )
+    assert (loaded.log_format, loaded.tracebacks) == ("json", "shop.privacy:redact")
+
+
+@pytest.mark.parametrize("name, wrong", [("LOG_FORMAT", "xml"), ("TRACEBACKS", "maybe")])
+def test_a_bad_choice_is_named(name, wrong):
+    with pytest.raises(BadSetting, match=f"HOLDFAST_{name} must be .*got '{wrong}'"):
+        Settings.load(Environment({f"HOLDFAST_{name}": wrong}))

@@ -3,7 +3,7 @@
 import os
 
 from celery import Celery
-from kombu import Queue  # type: ignore[import-not-found]  # comes with Celery
+from kombu.entity import Queue
 
 from benchmarks.memory_peers.counting import count
 

@@ -44,12 +44,14 @@ from holdfast.time_limit import cancelled, remaining
 if typing.TYPE_CHECKING:
     __version__: str
     from holdfast.bootstrap import Engine
+    from holdfast.jobs.client.periodic_control import PeriodicSchedule, UnknownSchedule
     from holdfast.jobs.client.requests import JobHandle, JobRequest
     from holdfast.jobs.declare.app import App
     from holdfast.jobs.declare.context import JobContext
     from holdfast.jobs.declare.declared_downstream import Downstream
     from holdfast.jobs.declare.retention import Retention
     from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
+    from holdfast.jobs.engine import BlockingEngine
     from holdfast.jobs.exceptions import (
         ContextError,
         InvalidState,
@@ -61,6 +63,7 @@ if typing.TYPE_CHECKING:
         UnknownKind,
         WaitTimeout,
     )
+    from holdfast.jobs.job_events import AttemptFinished
     from holdfast.jobs.model import Job, JobStatus
     from holdfast.jobs.store_values import StoreError, StoreUnavailable
     from holdfast.jobs.views import JobFilter
@@ -68,6 +71,8 @@ if typing.TYPE_CHECKING:
 
 _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
+    "AttemptFinished": "holdfast.jobs.job_events",
+    "BlockingEngine": "holdfast.jobs.engine",
     "ContextError": "holdfast.jobs.exceptions",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
@@ -83,11 +88,13 @@ _LOADED_LATER = {
     "LostLease": "holdfast.jobs.exceptions",
     "NotReady": "holdfast.jobs.exceptions",
     "PayloadTooLarge": "holdfast.jobs.declare.validation",
+    "PeriodicSchedule": "holdfast.jobs.client.periodic_control",
     "Retention": "holdfast.jobs.declare.retention",
     "StoreError": "holdfast.jobs.store_values",
     "StoreUnavailable": "holdfast.jobs.store_values",
     "UnknownJob": "holdfast.jobs.exceptions",
     "UnknownKind": "holdfast.jobs.exceptions",
+    "UnknownSchedule": "holdfast.jobs.client.periodic_control",
     "ValidationError": "holdfast.jobs.declare.validation",
     "WaitTimeout": "holdfast.jobs.exceptions",
     "WorkerOptions": "holdfast.jobs.worker.options",
@@ -96,7 +103,9 @@ _LOADED_LATER = {
 __all__ = [
     "AbandonedLimitError",
     "App",
+    "AttemptFinished",
     "AttemptTimeout",
+    "BlockingEngine",
     "BreakerPolicy",
     "Category",
     "CircuitBreaker",
@@ -127,6 +136,7 @@ __all__ = [
     "LostLease",
     "NotReady",
     "PayloadTooLarge",
+    "PeriodicSchedule",
     "Permanent",
     "RateLimit",
     "RateLimitedError",
@@ -143,6 +153,7 @@ __all__ = [
     "SystemClock",
     "UnknownJob",
     "UnknownKind",
+    "UnknownSchedule",
     "UnwantedResult",
     "ValidationError",
     "WaitFunction",

@@ -30,13 +30,14 @@ class Engine(StoreEngine):
             `postgresql://user:password@host:5432/database`.
         apps: the apps that declare the job kinds.
         clock: the source of time.
-        listeners: receive the workers' events: claims, outcomes, refusals, outages.
+        listeners: receive the workers' events: claims, outcomes, refusals, outages; beside those
+            of the apps.
         payload_limit: most bytes of JSON in one job's arguments, and in its result.
 
     Raises:
         StoreUnusable: the URL is invalid, or its extra is not installed.
         ValueError: two apps have the same name, or declare one downstream or error code
-            differently; or an app declares a code of the library.
+            differently.
     """
 
     def __init__(

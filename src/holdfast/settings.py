@@ -19,7 +19,9 @@ KNOWN = (
     "HOLDFAST_ADMIN_TOKEN",
     "HOLDFAST_DATABASE_URL",
     "HOLDFAST_DATA_DIR",
+    "HOLDFAST_LOG_FORMAT",
     "HOLDFAST_SECRET_KEY",
+    "HOLDFAST_TRACEBACKS",
 )
 """Every setting whose name begins with `HOLDFAST_`."""
 
@@ -118,6 +120,8 @@ class Settings:
         lease_seconds: how long a lease lasts unless it is extended.
         extend_every: between two extensions.
         shutdown_seconds: how long a worker that was asked to stop lets its attempts go on.
+        log_format: `text` or `json`.
+        tracebacks: `on`, `off`, or the function that redacts them, as `mypackage.privacy:redact`.
     """
 
     data_dir: Path = Path(".holdfast")
@@ -129,6 +133,8 @@ class Settings:
     lease_seconds: float = 300.0
     extend_every: float = 30.0
     shutdown_seconds: float = 30.0
+    log_format: str = "text"
+    tracebacks: str = "on"
 
     @classmethod
     def load(cls, environment: Environment) -> "Settings":
@@ -154,6 +160,8 @@ class Settings:
             lease_seconds=lease,
             extend_every=extend,
             shutdown_seconds=environment.seconds("WORKER_SHUTDOWN_MS", cls().shutdown_seconds),
+            log_format=environment.choice("HOLDFAST_LOG_FORMAT", "text", ("text", "json")),
+            tracebacks=_tracebacks(environment),
         )
 
 
@@ -167,6 +175,17 @@ def unknown_names(values: Mapping[str, str]) -> list[str]:
         guess = f"; did you mean {near[0]}?" if near else ""
         lines.append(f"{name} is not a setting and is ignored{guess}")
     return lines
+
+
+def _tracebacks(environment: Environment) -> str:
+    text = environment.text("HOLDFAST_TRACEBACKS", "on")
+    assert text is not None
+    if text not in {"on", "off"} and ":" not in text:
+        raise BadSetting(
+            f"HOLDFAST_TRACEBACKS must be on, off or the name of a function that redacts them, "
+            f"mypackage.privacy:redact, got {text!r}"
+        )
+    return text
 
 
 def _secret(environment: Environment, name: str) -> str | None:

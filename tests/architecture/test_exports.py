@@ -11,13 +11,15 @@ import holdfast
 
 REVIEWED = {
     "holdfast": """
-        AbandonedLimitError App AttemptTimeout BreakerPolicy Category CircuitBreaker
+        AbandonedLimitError App AttemptFinished AttemptTimeout BlockingEngine BreakerPolicy Category
+        CircuitBreaker
         CircuitOpenError CircuitSnapshot CircuitState Clock ConcurrencyLimit ConcurrencyLimitError
         ContextError DeadlineExceeded Downstream Engine ErrorCode ErrorInfo Exponential
         FailedAttempt HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle
-        JobRequest JobStatus LifespanFailed LostLease NotReady PayloadTooLarge Permanent RateLimit
-        RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
-        RetryService StopReason StoreError StoreUnavailable SystemClock UnknownJob UnknownKind
+        JobRequest JobStatus LifespanFailed LostLease NotReady PayloadTooLarge PeriodicSchedule
+        Permanent RateLimit RateLimitedError Retention RetryBudget RetryLater RetryMetrics
+        RetryPolicy RetryResult RetryService StopReason StoreError StoreUnavailable SystemClock
+        UnknownJob UnknownKind UnknownSchedule
         UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions cancelled categorize
         presets remaining retry_after
     """,

@@ -6,7 +6,14 @@ import pytest
 from campaigns.log_lines import Logs
 
 STALE = "WARNING holdfast.worker a report on job c1-7 under token 2 was refused: stale"
-POISON = "WARNING holdfast.job.mail.unreadable attempt 1 failed"
+POISON = (
+    "ERROR holdfast.worker job c1-7 (mail.unreadable) is a dead letter after attempt 3 of 3 "
+    "(attempts_exhausted): UNKNOWN: ValueError: no"
+)
+RETRIED = (
+    "WARNING holdfast.worker job c1-8 (mail.unreadable) failed attempt 1 of 3: UNKNOWN: "
+    "ValueError: no; next try at 2026-01-02T03:04:05Z"
+)
 TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: no'
 SERVER = "2026-01-02 03:04:05.678 UTC [42] "
 
@@ -21,7 +28,7 @@ def findings(read, text):
     "read, text",
     [
         ("worker", f"INFO holdfast.worker started\n{STALE}"),
-        ("worker", f"{POISON}\n{TRACEBACK}\n{STALE}\n"),
+        ("worker", f"{RETRIED}\n{POISON}\n{TRACEBACK}\n{STALE}\n"),
         ("worker", ""),
         ("server", f"{SERVER}LOG:  starting\n{SERVER}FATAL:  the database system is starting up"),
         ("pooler", f"{SERVER}ERROR S: login failed: FATAL: the database system is shutting down"),
@@ -35,6 +42,7 @@ def test_listed_lines_are_no_findings(read, text):
     "read, text",
     [
         ("worker", "ERROR asyncio Task exception was never retrieved"),
+        ("worker", RETRIED.replace("mail.unreadable", "mail.send")),
         ("worker", "WARNING holdfast.worker a report on job c1-7 under token 2 was refused: late"),
         ("worker", "INFO holdfast.worker started\nException in thread heartbeat:"),
         ("worker", f"{STALE}\nException in thread heartbeat:"),

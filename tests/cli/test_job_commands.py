@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -220,8 +222,112 @@ def test_an_error_that_the_user_can_fix_is_one_line(folder, capsys, arguments, s
     assert error.count("\n") == 1
 
 
-def test_a_worker_warns_of_a_setting_that_does_not_exist(folder, monkeypatch, capsys):
+def test_a_worker_warns_of_a_setting_that_does_not_exist(folder, monkeypatch, caplog):
     monkeypatch.setenv("HOLDFAST_DATABSE_URL", "sqlite:///elsewhere.db")
 
     assert main(["worker", "letters_jobs:app", "--until-idle"]) == 0
-    assert "did you mean HOLDFAST_DATABASE_URL?" in capsys.readouterr().err
+    assert "did you mean HOLDFAST_DATABASE_URL?" in caplog.text
+
+
+NOISY = """
+    import sys
+    from pathlib import Path
+
+    from holdfast import App, JobContext, Permanent, RetryLater
+
+    def heard(event):
+        with Path("heard.txt").open("a") as file:
+            print(type(event).__name__, getattr(event, "code", ""), file=file)
+
+    app = App("noisy", listeners=[heard])
+
+    @app.job()
+    async def decline(ctx: JobContext, card: str) -> None:
+        ctx.logger.info("charging")
+        raise Permanent("CARD_DECLINED", "Ask your bank.")
+
+    @app.job()
+    async def later(ctx: JobContext) -> None:
+        raise RetryLater(3600, "The bank is closed.")
+
+    def redact(text):
+        return text.replace("Ask your bank.", "***")
+"""
+
+
+@pytest.fixture
+def noisy(tmp_path, monkeypatch):
+    """A folder with an app whose jobs fail, and one job of each waiting."""
+    (tmp_path / "noisy_jobs.py").write_text(textwrap.dedent(NOISY))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    async def run():
+        async with Engine("sqlite:///work.db", apps=[load_reference("noisy_jobs:app")]) as engine:
+            declined = await engine.enqueue("noisy.decline", "4242-4242", owner="ann")
+            return declined.id, (await engine.enqueue("noisy.later")).id
+
+    yield asyncio.run(run())
+    sys.modules.pop("noisy_jobs", None)
+
+
+def worker_log(**settings):
+    """Run a worker in another process until it is idle, and return what it wrote."""
+    command = [sys.executable, "-m", "holdfast", "worker", "noisy_jobs:app", "--until-idle"]
+    address = ["--database", "sqlite:///work.db"]
+    done = subprocess.run(
+        [*command, *address], env={**environment(), **settings}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+def test_the_log_of_a_worker_shows_failures_and_its_apps_listeners_are_notified(noisy, tmp_path):
+    declined, later = noisy
+    code, text = worker_log()
+    assert code == 0
+    lines = text.splitlines()
+    for pattern in (
+        r"\S+Z INFO holdfast\.worker worker \S+ started: apps noisy; queues default; "
+        r"concurrency 10; SQLite file work\.db",
+        rf"\S+Z INFO holdfast\.job\.noisy\.decline charging \[job {declined}\]",
+        rf"\S+Z WARNING holdfast\.worker job {later} \(noisy\.later\) failed attempt 1 of 3: "
+        r"GW_UNAVAILABLE: The bank is closed\.; next try at \S+Z",
+        rf"\S+Z ERROR holdfast\.worker job {declined} \(noisy\.decline\) is a dead letter after "
+        r"attempt 1 of 3 \(permanent\): CARD_DECLINED: Ask your bank\.",
+        r"Traceback \(most recent call last\):",
+        r"holdfast\.errors\.Permanent: Ask your bank\.",
+        r"\S+Z INFO holdfast\.worker worker \S+ stopped",
+    ):
+        assert any(re.fullmatch(pattern, line) for line in lines), (pattern, text)
+    assert "4242" not in text
+    heard = (tmp_path / "heard.txt").read_text("utf-8")
+    assert "AttemptFinished CARD_DECLINED" in heard
+
+
+def test_the_log_is_one_json_object_per_line_for_machines(noisy):
+    declined, _ = noisy
+    settings = {
+        "HOLDFAST_LOG_FORMAT": "json", "HOLDFAST_TRACEBACKS": "noisy_jobs:redact",
+        "HOLDFAST_DATADIR": "x",
+    }  # fmt: skip
+    code, text = worker_log(**settings)
+    assert code == 0
+    lines = [json.loads(line) for line in text.splitlines()]
+    (dead,) = [line for line in lines if line["level"] == "ERROR"]
+    assert dead.pop("traceback").endswith("holdfast.errors.Permanent: ***")
+    assert dead.pop("time").endswith("Z")
+    assert dead.pop("message").startswith(f"job {declined} (noisy.decline) is a dead letter")
+    assert dead == {
+        "level": "ERROR", "logger": "holdfast.worker", "job_id": declined, "kind": "noisy.decline",
+        "attempt": 1, "code": "CARD_DECLINED", "owner": "ann",
+    }  # fmt: skip
+    assert any("HOLDFAST_DATADIR is not a setting" in line["message"] for line in lines)
+    assert "4242" not in text
+
+
+@pytest.mark.parametrize("name, value", [("LOG_FORMAT", "xml"), ("TRACEBACKS", "noisy_jobs:no")])
+def test_a_bad_choice_for_the_log_is_one_line(noisy, name, value):
+    code, text = worker_log(**{f"HOLDFAST_{name}": value})
+    assert (code, text.count("\n")) == (1, 1)
+    assert text.startswith(f"holdfast: HOLDFAST_{name}")

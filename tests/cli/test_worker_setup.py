@@ -1,6 +1,7 @@
 """How the commands that run jobs work, from the settings."""
 
 import gc
+import string
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,16 @@ def test_collections_that_are_rarer_already_stay_so(said):
         assert gc.get_threshold() == said
     finally:
         gc.set_threshold(*before)
+
+
+@pytest.mark.parametrize(
+    "text, choice", [("on", True), ("off", False), ("string:capwords", string.capwords)]
+)
+def test_tracebacks_are_kept_dropped_or_redacted(text, choice):
+    assert options(HOLDFAST_TRACEBACKS=text).tracebacks is choice
+
+
+@pytest.mark.parametrize("text", ["string:nothing", "string:digits", "no_such_module:redact", ":x"])
+def test_a_function_that_does_not_exist_is_named(text):
+    with pytest.raises(BadSetting, match=f"HOLDFAST_TRACEBACKS: there is no function '{text}'"):
+        options(HOLDFAST_TRACEBACKS=text)

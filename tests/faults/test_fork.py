@@ -155,17 +155,16 @@ def test_an_inherited_blocking_engine_is_refused_in_the_child_and_goes_on_in_the
         def ship(ctx, number: int) -> int:
             return number
 
-        engine = Engine(f"sqlite:///{path}", apps=[app])
-        with engine.blocking() as run:
+        with Engine(f"sqlite:///{path}", apps=[app]).blocking() as engine:
 
             def work():
-                refused(lambda: run(engine.enqueue(ship, 1)), "before this process was forked")
-                refused(lambda: run.__exit__(None, None, None), "before this process was forked")
+                refused(lambda: engine.enqueue(ship, 1), "before this process was forked")
+                refused(engine.close, "before this process was forked")
 
             in_a_child(work)
-            handle = run(engine.enqueue(ship, 2))
-            run(engine.work(until_idle=True))
-            assert run(engine.result(handle)) == 2
+            handle = engine.enqueue(ship, 2)
+            engine.work(until_idle=True)
+            assert engine.result(handle) == 2
         """,
     )
 

@@ -69,7 +69,7 @@ async def main(url, options):
         )
     async with open_store(url, clock=clock) as store:
         if believes:
-            store.heartbeats = BelievingHeart
+            store.heartbeats = lambda kinds: BelievingHeart()
         kinds = {kind.name: kind for kind in app.kinds}
         worker = Worker(store, kinds, chosen, clock=clock, listeners=[tell])
         with stop_on_signals(worker.stop):

@@ -8,9 +8,10 @@ from datetime import timedelta
 
 import pytest
 from tests.support import isolated
+from tests.support.workers import EventLog
 
 from holdfast.bootstrap import Engine, open_store
-from holdfast.errors import ErrorCode, Permanent
+from holdfast.errors import ErrorCode, Permanent, RetryLater
 from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
@@ -18,7 +19,8 @@ from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.validation import ValidationError
 from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.exceptions import InvalidState, JobFailed, UnknownJob, UnknownKind
-from holdfast.jobs.model import EventName, JobStatus
+from holdfast.jobs.job_events import AttemptFinished
+from holdfast.jobs.model import EventName, JobStatus, LastError
 from holdfast.jobs.store_port import ClaimRequest, StoreClosed
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.resilience.backoff import Exponential
@@ -408,6 +410,49 @@ def test_an_engine_notifies_its_listeners(tmp_path):
 
     use(tmp_path, scenario, listeners=[events.append])
     assert "AttemptFinished" in {type(event).__name__ for event in events}
+
+
+def test_listeners_of_the_apps_are_notified_too_and_each_once(tmp_path):
+    engines, apps, both = EventLog(), EventLog(), EventLog()
+    first = App("first", listeners=[apps, both])
+    second = App("second", listeners=[both])
+
+    @first.job()
+    async def greet(ctx): ...
+
+    async def main():
+        url, heard = f"sqlite:///{tmp_path}/work.db", [engines, both]
+        async with Engine(url, apps=[first, second], listeners=heard) as engine:
+            await engine.enqueue(greet)
+            await engine.work(until_idle=True)
+
+    asyncio.run(main())
+    assert [event.kind for event in apps.of(AttemptFinished)] == ["first.greet"]
+    assert engines.events == apps.events == both.events
+
+
+def test_own_codes_reach_the_waiting_job_and_the_failed_one(tmp_path):
+    app = App("shop")
+
+    @app.job()
+    async def charge(ctx: JobContext, card: str) -> None:
+        if card == "busy":
+            raise RetryLater(3600, "The bank is busy.", code="BANK_BUSY")
+        raise Permanent("CARD_DECLINED", "Ask your bank.")
+
+    async def main():
+        async with Engine(f"sqlite:///{tmp_path}/work.db", apps=[app]) as engine:
+            waiting, failed = await engine.enqueue(charge, "busy"), await engine.enqueue(charge, "")
+            await engine.work(until_idle=True)
+            found = await engine.get(waiting)
+            assert (found.status, found.error) == (JobStatus.QUEUED, None)
+            assert found.last_error == LastError("BANK_BUSY", "The bank is busy.", 1)
+            with pytest.raises(JobFailed, match="Ask your bank") as caught:
+                await engine.result(failed)
+            assert caught.value.code == "CARD_DECLINED"
+            assert caught.value.job.last_error.attempt == 1
+
+    asyncio.run(main())
 
 
 def test_leaving_the_engine_closes_its_store(tmp_path):

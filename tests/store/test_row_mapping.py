@@ -5,14 +5,15 @@ from dataclasses import fields
 import pytest
 
 from holdfast.errors import ErrorCode
+from holdfast.jobs.history import Attempt
 from holdfast.jobs.model import (
-    Attempt,
     AttemptOutcome,
     DeadLetterReason,
     EventName,
     Job,
     JobError,
     JobStatus,
+    LastError,
 )
 from holdfast.jobs.views import DeadLetterGroup, JobFilter
 from holdfast.store import cursors
@@ -31,10 +32,10 @@ FIRST = dict.fromkeys(field.name for field in fields(Job)[:26])
 """What stands in a row between the seq and the error."""
 
 
-def job_row(seq, status="queued", *, code=None, dead_letter=None, **columns):
+def job_row(seq, status="queued", *, code=None, dead_letter=None, last_error=None, **columns):
     fields_of = {**FIRST, "id": f"j{seq}", "status": status, "cancel_requested": 0, **columns}
     message = None if code is None else "it broke"
-    return (seq, *fields_of.values(), code, message, dead_letter, 1)
+    return (seq, *fields_of.values(), code, message, dead_letter, 1, last_error)
 
 
 def test_a_job_has_its_columns_as_the_model_has_them():
@@ -45,6 +46,14 @@ def test_a_job_has_its_columns_as_the_model_has_them():
     assert job.dead_letter is DeadLetterReason.PERMANENT
     assert (job.held, job.arguments) == (True, '{"a":1}')
     assert type(job.cancel_requested) is type(job.held) is bool
+
+
+def test_the_last_error_is_that_of_a_failed_job_or_of_a_waiting_ones_last_attempt():
+    failed = job_from(job_row(7, "failed", code="GW_5XX", attempt_count=3))
+    assert failed.last_error == LastError(ErrorCode.GW_5XX, "it broke", 3)
+    waiting = job_from(job_row(7, last_error='["CARD_DECLINED", "no", 2]'))
+    assert (waiting.error, waiting.last_error) == (None, LastError("CARD_DECLINED", "no", 2))
+    assert job_from(job_row(7)).last_error is None
 
 
 @pytest.mark.parametrize(("found", "more"), [(0, False), (2, False), (3, True)])
@@ -76,19 +85,15 @@ def test_a_group_has_a_code():
 
 
 def test_an_attempt_under_way_has_no_outcome():
-    running = attempt_from("j1", (2, 5, "w", 1.0, None, None, None, None, None, None, None))
+    running = attempt_from("j1", (2, 5, "w", 1.0, None, None, None, None, None, None, None, None))
     assert running == Attempt("j1", 2, 5, "w", 1.0)
-    ended = attempt_from("j1", (2, 5, "w", 1.0, 2.0, 0.5, "retry", "GW_5XX", "no", 3.0, "{}"))
+    ended = attempt_from("j1", (2, 5, "w", 1.0, 2.0, 0.5, "retry", "GW_5XX", "no", 3.0, "{}", "at"))
     assert (ended.outcome, ended.error) == (
         AttemptOutcome.RETRY,
         JobError(ErrorCode.GW_5XX, "no"),
     )
-    assert (ended.finished_at, ended.duration, ended.retry_after, ended.meta) == (
-        2.0,
-        0.5,
-        3.0,
-        "{}",
-    )
+    assert (ended.finished_at, ended.duration, ended.retry_after) == (2.0, 0.5, 3.0)
+    assert (ended.meta, ended.traceback) == ("{}", "at")
 
 
 def test_an_event_has_milliseconds():

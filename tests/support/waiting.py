@@ -20,6 +20,11 @@ async def until(fact: Callable[[], Any], seconds: float = SOON) -> Any:
             await asyncio.sleep(0.01)
 
 
+def until_sync(fact: Callable[[], Any], seconds: float = SOON) -> Any:
+    """Poll `fact` until it is true, and return its value, in code that is not async."""
+    return asyncio.run(until(fact, seconds))
+
+
 class Calls:
     """Counts the calls of a method of an object that only one test uses."""
 

@@ -65,8 +65,8 @@ class NotedBeats:
         it.store.heartbeats = self._heartbeats
         it.worker = it.another(it.options)
 
-    def _heartbeats(self):
-        self._beats = self._open()
+    def _heartbeats(self, kinds):
+        self._beats = self._open(kinds)
         return self
 
     async def extend(self, leases, *args, **kwargs):

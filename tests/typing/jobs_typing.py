@@ -9,7 +9,11 @@ from holdfast.jobs.client.requests import JobHandle, JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.job_function import JobFunction
+from holdfast.jobs.declare.job_handle import PendingJob
+from holdfast.jobs.engine import BlockingEngine
 from holdfast.jobs.model import Job
+from holdfast.jobs.views import Page
+from holdfast.resilience.breaker.transitions import CircuitState
 
 app = App("typing")
 
@@ -41,6 +45,27 @@ async def sweep(ctx: JobContext) -> None: ...
 @app.job()
 def count(ctx: JobContext) -> int:
     return 1
+
+
+@app.periodic("*/5 * * * *", timezone="Europe/Berlin", missed="once", queue="night")
+async def tidy(ctx: JobContext) -> None: ...
+
+
+@app.periodic(every=30)
+def measure(ctx: JobContext) -> int:
+    return ctx.slot.hour
+
+
+@app.periodic(every=30)  # type: ignore[arg-type]
+def ordered(ctx: JobContext, args: Order) -> int:
+    return args.number
+
+
+async def a_periodic_job_is_a_job_without_arguments(engine: Engine, ctx: JobContext) -> None:
+    await tidy(ctx)
+    assert_type(measure(ctx), int)
+    assert_type(await engine.enqueue(measure), JobHandle[int])
+    await engine.periodic.pause(tidy)
 
 
 async def a_declared_function_is_called_as_it_was_written(ctx: JobContext) -> None:
@@ -91,9 +116,24 @@ async def requests_in_bulk_are_checked_too(engine: Engine) -> None:
     JobRequest(pack, 3)  # type: ignore[misc]
 
 
-def blocking_code_keeps_the_types(engine: Engine) -> None:
-    with engine.blocking() as run:
-        assert_type(run(engine.enqueue(send, Order(1))), JobHandle[Receipt])
+def blocking_code_keeps_the_types(asynchronous: Engine) -> None:
+    with asynchronous.blocking() as engine:
+        assert_type(engine, BlockingEngine)
+        handle = engine.enqueue(send, Order(1), owner="ann")
+        assert_type(handle, JobHandle[Receipt])
+        assert_type(engine.enqueue(sweep), JobHandle[None])
+        assert_type(engine.result(handle), Receipt)
+        assert_type(engine.result("an-id", timeout=3), Any)
+        assert_type(engine.get(handle), Job | None)
+        assert_type(engine.cancel("an-id"), Job)
+        assert_type(engine.list(limit=3), Page)
+        assert_type(engine.dead_letters.discard(["an-id"]), int)
+        assert_type(engine.downstreams.state("bank"), CircuitState)
+        engine.enqueue(send, 3)  # type: ignore[misc]
+        engine.enqueue(send, Order(1), priority="high")  # type: ignore[call-overload]
+        engine.get()  # type: ignore[call-arg]
+        engine.list(limit="3")  # type: ignore[arg-type]
+        engine.dead_letters.requeue(rate="3")  # type: ignore[arg-type]
 
 
 def hooks_are_checked_against_their_job() -> None:
@@ -135,4 +175,4 @@ async def several_arguments_are_checked_by_their_names_and_types(engine: Engine)
 async def jobs_that_follow_are_typed_as_those_of_the_engine(ctx: JobContext) -> None:
     assert_type(ctx.enqueue(send, Order(1)).id, str)
     assert_type(await ctx.enqueue(send, Order(1), delay=5), PendingJob[Receipt])
-    ctx.enqueue(send, 7)  # type: ignore[call-overload]
+    ctx.enqueue(send, 7)  # type: ignore[misc]

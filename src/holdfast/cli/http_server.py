@@ -35,6 +35,7 @@ def uvicorn_server(app: ASGIApp, stopping: asyncio.Event) -> Server:
             http=TimedProtocol,
             ws="none",
             lifespan="on",
+            log_config=None,  # its records go where all others go
             log_level="warning",
             access_log=False,
             server_header=False,

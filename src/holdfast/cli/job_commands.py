@@ -1,7 +1,6 @@
 """Commands that deal with jobs."""
 
 import asyncio
-import logging
 import os
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
@@ -15,7 +14,7 @@ from holdfast.cli.startup import entered, opened
 from holdfast.cli.worker_setup import (
     database_address,
     rare_collections,
-    warn_of_unknown_names,
+    set_up_log,
     worker_options,
 )
 from holdfast.clock import SYSTEM_CLOCK
@@ -58,11 +57,10 @@ def work(
     Options that are left out come from the settings. A store that does not answer is waited for.
     Returns the exit code; where handlers do not stop, the process ends here, see `forced_exit`.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    warn_of_unknown_names(os.environ)
     settings = Settings.load(Environment(os.environ))
     options = worker_options(settings, concurrency)
     found = find_workable(apps, os.environ)
+    set_up_log(settings, os.environ)
     url = database_address(settings, database)
 
     if queues is not None:

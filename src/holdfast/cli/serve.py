@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import errno
-import logging
 import os
 import secrets
 import socket
@@ -20,7 +19,7 @@ from holdfast.cli.startup import entered, opened
 from holdfast.cli.worker_setup import (
     database_address,
     prepare_data_dir,
-    warn_of_unknown_names,
+    set_up_log,
     worker_options,
 )
 from holdfast.clock import SYSTEM_CLOCK
@@ -28,8 +27,6 @@ from holdfast.http import HttpSettings, ServedApp, ServerState, create_app
 from holdfast.jobs.worker.signals import stop_on_signals
 from holdfast.jobs.worker.worker import Worker
 from holdfast.settings import BadSetting, Environment, Settings
-
-_log = logging.getLogger("holdfast.serve")
 
 
 class CannotListen(BadSetting):
@@ -49,10 +46,7 @@ def serve(
     `settings` come before those of the environment. A store that does not answer is waited for;
     requests that arrive meanwhile are answered after that.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     environment = {**os.environ, **(settings or {})}
-    warn_of_unknown_names(environment)
     loaded = Settings.load(Environment(environment))
     if database is not None:
         loaded = replace(loaded, database_url=database)
@@ -60,6 +54,7 @@ def serve(
     with listening(host, loaded.port) as listener:
         prepare_data_dir(loaded.data_dir)
         served = find_apps(apps, environment)
+        set_up_log(loaded, environment)
         exits = ForcedExit(loaded.shutdown_seconds + GRACE)
         service = _Service(loaded, served, listener, exits, worker=worker)
         with exits:

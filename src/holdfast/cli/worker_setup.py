@@ -2,15 +2,20 @@
 
 import contextlib
 import gc
+import logging
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
+from holdfast.bootstrap import load_reference
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.worker.options import WorkerOptions
+from holdfast.jobs.worker.traceback_text import Redact
 from holdfast.settings import BadSetting, Settings, unknown_names
+from holdfast.telemetry.logging import set_up_logging
+
+_log = logging.getLogger("holdfast.settings")
 
 FILES = "files"
 """The folder below the data directory that apps keep files in."""
@@ -19,10 +24,14 @@ _COLLECTIONS = (10_000, 20, 50)
 """Thresholds of the garbage collector's three generations; Python's defaults are 700, 10 and 10."""
 
 
-def warn_of_unknown_names(environment: Mapping[str, str]) -> None:
-    """Print one line for each setting that does not exist; a misspelt one would be ignored."""
+def set_up_log(settings: Settings, environment: Mapping[str, str]) -> None:
+    """Set up the log of a command; warn of settings that do not exist, such as misspelt ones.
+
+    Called after the apps are imported: an app that configures logging itself is left alone.
+    """
+    set_up_logging(settings.log_format)
     for line in unknown_names(environment):
-        print(f"holdfast: {line}", file=sys.stderr)
+        _log.warning("%s", line)
 
 
 @contextlib.contextmanager
@@ -50,6 +59,7 @@ def worker_options(settings: Settings, concurrency: int | None = None) -> Worker
         lease_seconds=lease,
         extend_every=settings.extend_every,
         shutdown_seconds=settings.shutdown_seconds,
+        tracebacks=_tracebacks(settings.tracebacks),
         # Short leases mean that a dead worker's jobs are wanted soon, so a dead leader must be
         # replaced within a lease too.
         maintenance=MaintenanceOptions(
@@ -57,6 +67,19 @@ def worker_options(settings: Settings, concurrency: int | None = None) -> Worker
             rescue_every=min(defaults.rescue_every, lease / 2),
         ),
     )
+
+
+def _tracebacks(choice: str) -> bool | Redact:
+    if choice in {"on", "off"}:
+        return choice == "on"
+    try:
+        found = load_reference(choice)
+    except ValueError:
+        found = None
+    if not callable(found):
+        raise BadSetting(f"HOLDFAST_TRACEBACKS: there is no function {choice!r}")
+    redact: Redact = found
+    return redact
 
 
 def database_address(settings: Settings, named: str | None = None) -> str:

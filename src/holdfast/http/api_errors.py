@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Match
 
 from holdfast.errors import ERRORS, ErrorCode, ErrorInfo, HoldfastError, Permanent
 from holdfast.jobs.client.downstream_control import UnknownDownstream
+from holdfast.jobs.client.periodic_control import UnknownSchedule
 from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob
 from holdfast.jobs.store_port import StoreUnavailable
 
@@ -120,6 +121,8 @@ def as_api_error(request: Request, error: HoldfastError) -> ApiError:
         return ApiError(ErrorCode.INVALID_STATE)
     if isinstance(error, UnknownDownstream):
         return ApiError(ErrorCode.VALIDATION_ERROR, "There is no such downstream.", status=404)
+    if isinstance(error, UnknownSchedule):
+        return ApiError(ErrorCode.VALIDATION_ERROR, "There is no such periodic job.", status=404)
     if isinstance(error, StoreUnavailable):
         _log.warning("%s %s: %s", request.method, request.url.path, error)
         return ApiError(

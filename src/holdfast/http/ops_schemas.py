@@ -6,11 +6,35 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from holdfast.http.api_errors import ErrorDetail
-from holdfast.http.schemas import Model, Moment, Ordered
+from holdfast.http.schemas import AttemptOut, EventOut, JobOut, Model, Moment, Ordered
 from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.declare.validation import UNSTORABLE
 from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.views import DeadLetter, JobFilter
+
+
+class OpsJobOut(JobOut):
+    """A job as operators see it."""
+
+    owner: str | None
+    queue: str
+    downstream: str | None
+    worker_id: str | None
+
+
+class OpsAttemptOut(AttemptOut):
+    """One run of a job as operators see it."""
+
+    worker_id: str
+    traceback: str | None
+
+
+class OpsJobAnswer(Model):
+    """A job of any owner and its history, oldest first."""
+
+    job: OpsJobOut
+    events: list[EventOut]
+    attempts: list[OpsAttemptOut]
 
 
 class DownstreamOut(Model):

@@ -10,7 +10,8 @@ from pydantic.alias_generators import to_camel
 
 from holdfast.http.api_errors import ErrorDetail
 from holdfast.http.plugins import JobFacts
-from holdfast.jobs.model import Attempt, Job, JobEvent, JobStatus
+from holdfast.jobs.history import Attempt, JobEvent
+from holdfast.jobs.model import Job, JobStatus
 
 
 class Model(BaseModel):
@@ -47,6 +48,12 @@ Moment = Annotated[datetime, BeforeValidator(moment)]
 """A field that takes epoch seconds, and is a time in UTC in the JSON."""
 
 
+class LastErrorOut(ErrorDetail):
+    """The error of a job's last failed attempt, and the number of that attempt."""
+
+    attempt: int
+
+
 class JobOut(Model):
     """A job as its owner sees it; the facts of its app are further fields."""
 
@@ -61,6 +68,7 @@ class JobOut(Model):
     last_attempt_at: Moment | None
     is_dead_letter: bool
     error: ErrorDetail | None
+    last_error: LastErrorOut | None
     can_download: bool
     can_retry: bool
     can_cancel: bool
@@ -76,7 +84,7 @@ class JobOut(Model):
     cancel_requested: bool
 
     @classmethod
-    def of(cls, job: Job, facts: JobFacts) -> "JobOut":
+    def of(cls, job: Job, facts: JobFacts) -> Self:
         """Return `job` with what its app knows of it."""
         return cls.from_record(
             job,
@@ -153,7 +161,7 @@ class AttemptOut(Model):
     meta: dict[str, Any] | None
 
     @classmethod
-    def of(cls, attempt: Attempt, shown: MetaView) -> "AttemptOut":
+    def of(cls, attempt: Attempt, shown: MetaView) -> Self:
         """Return `attempt`; `shown` says how its app shows `meta`."""
         return cls.from_record(
             attempt,

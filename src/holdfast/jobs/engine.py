@@ -1,16 +1,21 @@
 """Enqueue jobs and run them: a client and its workers in one object.
 
 `holdfast.Engine` takes the store's URL; `StoreEngine` takes a store that is not open yet.
+`BlockingEngine` is the same for code that is not async.
 """
 
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+import asyncio
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener
+from holdfast.jobs.client.blocking import BlockingClient
 from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.enqueue import TransactionalEnqueue
 from holdfast.jobs.client.queries import JobId
@@ -46,8 +51,10 @@ class StoreEngine(Client):
         super().__init__(
             store, apps, clock=clock, payload_limit=payload_limit, transactional=transactional
         )
-        self._listeners = tuple(listeners)
+        of_apps = (each for each in self.registry.listeners if each not in listeners)
+        self._listeners = (*listeners, *of_apps)
         self._payload_limit = payload_limit
+        self._rng: Random | None = None
         self._workers: WeakSet[Worker] = WeakSet()
 
     async def cancel(self, job: JobId) -> Job:
@@ -84,15 +91,19 @@ class StoreEngine(Client):
         """
         from holdfast.jobs.worker.signals import stop_on_signals as stopping
 
-        chosen = options or WorkerOptions()
-        if concurrency is not None:
-            chosen = replace(chosen, concurrency=concurrency)
-        if queues is not None:
-            names = (queues,) if isinstance(queues, str) else tuple(queues)
-            chosen = replace(chosen, queues=names)
-        worker = self.worker(chosen)
+        worker = self.worker(_chosen(options, concurrency, queues))
         with stopping(worker.stop) if stop_on_signals else nullcontext():
             await worker.run(until_idle=until_idle)
+
+    def blocking(self) -> "BlockingEngine":
+        """Return this engine for code that is not async: the same methods, which block.
+
+            with engine.blocking() as engine:
+                job = engine.enqueue(send, SendArgs(...))
+
+        It is open in a thread of its own, and any thread may call it.
+        """
+        return BlockingEngine(self)
 
     def worker(self, options: WorkerOptions | None = None) -> "Worker":
         """Return a worker that the caller runs and stops.
@@ -100,13 +111,13 @@ class StoreEngine(Client):
         This engine's `cancel` notifies it at once.
         """
         from holdfast.jobs.worker.attempt_port import HandlerSupport
-        from holdfast.jobs.worker.worker import Worker
 
-        worker = Worker(
+        worker = self._worker_type()(
             self.store,
             self.kinds,
             options or WorkerOptions(),
             clock=self.clock,
+            rng=self._rng,
             listeners=self._listeners,
             payload_limit=self._payload_limit,
             support=HandlerSupport(self.registry.apps, self._new_job),
@@ -114,8 +125,74 @@ class StoreEngine(Client):
         self._workers.add(worker)
         return worker
 
+    def _worker_type(self) -> "type[Worker]":
+        from holdfast.jobs.worker.worker import Worker
+
+        return Worker
+
     def _new_job(
         self, job: JobFunction[Any, Any] | str, args: Any, options: RequestOptions, now: float
     ) -> NewJob:
         """Return the job that a handler asks for with `ctx.enqueue`."""
         return self._enqueuer.prepared(JobRequest(job, args, **options), now)
+
+
+class BlockingEngine(BlockingClient):
+    """An engine whose methods block, for scripts, Flask and Django: `Engine(...).blocking()`.
+
+    Open it with `with`, or with `open` and `close`. Any thread may use it.
+    """
+
+    def __init__(
+        self,
+        engine: StoreEngine,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+    ) -> None:
+        super().__init__(engine, loop_factory)
+        self._engine = engine
+
+    def work(
+        self,
+        *,
+        until_idle: bool = False,
+        concurrency: int | None = None,
+        queues: Iterable[str] | None = None,
+        options: WorkerOptions | None = None,
+        stop_on_signals: bool = False,
+    ) -> None:
+        """Run jobs in this process; the arguments are those of `Engine.work`.
+
+        Ctrl-C releases the running attempts at once, unless `stop_on_signals`.
+        """
+        worker = self._thread.run(self._new_worker(_chosen(options, concurrency, queues)))
+        with _stopped_by_signals(worker) if stop_on_signals else nullcontext():
+            self._thread.run(worker.run(until_idle=until_idle))
+
+    async def _new_worker(self, options: WorkerOptions) -> "Worker":
+        return self._engine.worker(options)  # in the engine's thread, as `cancel` is
+
+
+@contextmanager
+def _stopped_by_signals(worker: "Worker") -> Iterator[None]:
+    """Stop `worker`, whose event loop is in another thread, at each SIGTERM and SIGINT."""
+    before = {
+        number: signal.signal(number, lambda *_: worker.stop())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _chosen(
+    options: WorkerOptions | None, concurrency: int | None, queues: Iterable[str] | None
+) -> WorkerOptions:
+    chosen = options or WorkerOptions()
+    if concurrency is not None:
+        chosen = replace(chosen, concurrency=concurrency)
+    if queues is not None:
+        names = (queues,) if isinstance(queues, str) else tuple(queues)
+        chosen = replace(chosen, queues=names)
+    return chosen

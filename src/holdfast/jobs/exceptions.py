@@ -70,6 +70,20 @@ class JobFailed(HoldfastError):
         self.job = job
 
 
+class ChildError(HoldfastError):
+    """A handler failed in its child process. Only text crosses over: `code`, `traceback`.
+
+    Listeners get it as `AttemptFinished.error`, and a middleware from `call_next()`.
+    """
+
+    def __init__(self, code: str, message: str, traceback: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.traceback = traceback
+        if traceback is not None:
+            self.add_note(traceback)
+
+
 class ContextError(HoldfastError):
     """A handler uses its context in a way, or at a time, in which it cannot be used."""
 

@@ -22,13 +22,28 @@ class JobClaimed(Event):
 
 @dataclass(frozen=True, slots=True)
 class AttemptFinished(Event):
-    """The store accepted an attempt's report. `code` is set if the attempt failed."""
+    """The store accepted an attempt's report.
+
+    `error`, `code` and `message` are set if the attempt failed, and only then; `retry_at` is when
+    the next attempt is due, in epoch seconds, or None if none follows. `error` is the handler's
+    exception, with its traceback, a `ChildError` if it was raised in a child process, or what cut
+    or refused the attempt. Do not keep it: its frames hold all local variables of the handler.
+    """
 
     job_id: str
     attempt: int
     outcome: AttemptOutcome
     duration: float
     code: str | None = None
+    message: str | None = None
+    max_attempts: int = 0
+    retry_at: float | None = None
+    error: BaseException | None = None
+
+    @property
+    def kind(self) -> str:
+        """The name of the job's kind, which is also `name`."""
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +155,13 @@ class JobsTimedOut(Event):
     """These jobs failed with `TIMEOUT`: their deadlines had passed."""
 
     job_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KindWithoutWorker(Event):
+    """`waiting` jobs of the kind `name` wait, and no live worker knows that kind."""
+
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True)

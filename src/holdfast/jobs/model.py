@@ -116,6 +116,13 @@ class JobError:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class LastError(JobError):
+    """The error of the last failed attempt of a job; `attempt` is that attempt's number."""
+
+    attempt: int
+
+
 class NewJob(Value, frozen=True):
     """A job to be created by a store, validated on construction.
 
@@ -264,6 +271,7 @@ class Finished(Value, frozen=True):
         report: the call's verdict on the downstream; None if no call was made. It counts only if
             the outcome is accepted.
         meta: JSON text for the event and the attempt (http_status, ...), or None.
+        traceback: that of the handler's exception, or None.
         jobs: created in the same transaction if the job becomes complete, and only then.
     """
 
@@ -272,6 +280,7 @@ class Finished(Value, frozen=True):
     duration: float | None = None
     report: CallReport | None = None
     meta: str | None = None
+    traceback: str | None = None
     jobs: tuple[NewJob, ...] = ()
 
 
@@ -280,7 +289,8 @@ class Job:
     """A job as it is read back.
 
     `ready_at` is when a queued job may start (a retry's `retry_after`, a `run_at`). `error` is set
-    only while failed; the last attempt has the last error of a waiting job. `held` is True for a
+    only while failed. `last_error` is the error of the last failed attempt while the job waits for
+    another attempt, runs it, or has failed; None if none failed. `held` is True for a
     queued job that is due while its downstream admits no jobs. `started_at` is the start of the
     first attempt since creation or the last manual retry, `last_attempt_at` the start of the
     latest, `finished_at` when it became complete, failed or cancelled. `arguments` is None in
@@ -317,6 +327,7 @@ class Job:
     dead_letter: DeadLetterReason | None
     held: bool
     arguments: str | None = None
+    last_error: LastError | None = None
 
     @property
     def is_dead_letter(self) -> bool:
@@ -340,54 +351,3 @@ class Job:
         if self.status is not JobStatus.QUEUED or ready is None or last is None:
             return None
         return ready if ready >= last else None  # a released job keeps its old time
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One run of a job. A running attempt has neither `finished_at` nor `outcome`.
-
-    `number` starts at 1 after creation and after each manual retry. A released or uncounted attempt
-    leaves its number to the next one, so numbers may repeat; `token` is unique. `retry_after` is
-    the delay in seconds that followed, `duration` is seconds.
-    """
-
-    job_id: str
-    number: int
-    token: int
-    worker_id: str
-    started_at: float
-    finished_at: float | None = None
-    duration: float | None = None
-    outcome: AttemptOutcome | None = None
-    error: JobError | None = None
-    retry_after: float | None = None
-    meta: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JobEvent:
-    """One event in a job's history. `sequence` grows over all jobs of a store.
-
-    `duration_ms` is the attempt's, in milliseconds; `meta` is JSON text.
-    """
-
-    sequence: int
-    job_id: str
-    kind: str
-    owner: str | None
-    name: EventName
-    at: float
-    attempt: int
-    duration_ms: float | None = None
-    error_code: str | None = None
-    meta: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LateResult:
-    """A result that arrived after the job failed with `TIMEOUT`. It changed no status."""
-
-    job_id: str
-    token: int
-    received_at: float
-    result: str | None

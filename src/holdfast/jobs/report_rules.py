@@ -4,7 +4,21 @@ Both stores follow these rules: one calls the functions, the other mirrors them 
 conformance suite compares every combination with them.
 """
 
-from holdfast.jobs.model import Cancelled, Completed, Failed, JobStatus, Outcome, Retry
+from holdfast.errors import ERRORS, ErrorCode
+from holdfast.jobs.model import (
+    Cancelled,
+    Completed,
+    Failed,
+    JobError,
+    JobStatus,
+    Outcome,
+    Retry,
+)
+
+TIMED_OUT = JobError(ErrorCode.TIMEOUT, ERRORS[ErrorCode.TIMEOUT].message)
+"""The error of a job whose deadline has passed."""
+LEASE_LOST = JobError(ErrorCode.LEASE_LOST, ERRORS[ErrorCode.LEASE_LOST].message)
+"""The error of a job whose worker died or lost its lease."""
 
 
 def target_status(

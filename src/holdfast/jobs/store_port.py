@@ -12,22 +12,14 @@
   heartbeat thread.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, Self
 
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.heartbeat_port import Heartbeats
-from holdfast.jobs.model import (
-    Attempt,
-    Enqueued,
-    Finished,
-    Job,
-    JobError,
-    JobEvent,
-    LateResult,
-    Lease,
-    NewJob,
-)
+from holdfast.jobs.history import Attempt, JobEvent, LateResult
+from holdfast.jobs.model import Enqueued, Finished, Job, JobError, Lease, NewJob
+from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
 from holdfast.jobs.store_values import (
     Change,
     ClaimRequest,
@@ -47,13 +39,11 @@ from holdfast.jobs.store_values import (
     StoreUnavailable,
     StoreUnusable,
     TickResult,
-    TransactionTooLong,
 )
-from holdfast.jobs.transaction_port import AttemptTransaction, TransactionStore
+from holdfast.jobs.transaction_port import TransactionStore
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
 
 __all__ = [
-    "AttemptTransaction",
     "Change",
     "ClaimRequest",
     "ControlStore",
@@ -65,11 +55,13 @@ __all__ = [
     "Leadership",
     "MaintenanceStore",
     "Overruled",
+    "PeriodicStore",
     "QueryStore",
     "Refusal",
     "Refused",
     "Rescued",
     "RetentionRule",
+    "ScheduleRecord",
     "Store",
     "StoreBusy",
     "StoreClosed",
@@ -79,8 +71,6 @@ __all__ = [
     "StoreUnavailable",
     "StoreUnusable",
     "TickResult",
-    "TransactionStore",
-    "TransactionTooLong",
     "WorkerStore",
 ]
 
@@ -165,8 +155,11 @@ class WorkerStore(Protocol):
         """Return the leases of all running jobs in a worker's name."""
         ...
 
-    def heartbeats(self) -> Heartbeats:
-        """Return the port of a heartbeat thread, used on that thread's event loop."""
+    def heartbeats(self, kinds: Sequence[str] | None = None) -> Heartbeats:
+        """Return the port of a heartbeat thread, used on that thread's event loop.
+
+        `kinds` are those that its worker can run; they are registered with it.
+        """
         ...
 
 
@@ -343,6 +336,14 @@ class MaintenanceStore(Protocol):
         """Fail up to `limit` unfinished jobs past their deadlines with `TIMEOUT`; return ids."""
         ...
 
+    async def unknown_kinds(self, worker_id: str) -> Mapping[str, int]:
+        """Return the kinds of waiting jobs that no registered worker knows: how many wait, by kind.
+
+        Reads counters only. Empty if `worker_id`, the worker that asks, is not registered, or if
+        some worker did not say what it can run: then it cannot be known.
+        """
+        ...
+
     async def store_late_result(
         self, job_id: str, token: int, result: str | None, *, now: float | None = None
     ) -> bool:
@@ -361,9 +362,12 @@ class MaintenanceStore(Protocol):
 
 class Store(
     EnqueueStore, WorkerStore, TransactionStore, ControlStore, QueryStore, DownstreamStore,
-    MaintenanceStore, Protocol,
+    MaintenanceStore, PeriodicStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""
+
+    address: str
+    """The database for people, without account and password."""
 
     async def ping(self) -> float:
         """Return the store's time in epoch seconds, or raise `StoreUnavailable`."""

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.jobs.downstreams.record import DownstreamRecord
-from holdfast.jobs.model import Attempt, Job, JobEvent, LateResult, Lease
+from holdfast.jobs.history import Attempt, JobEvent, LateResult
+from holdfast.jobs.model import Job, Lease
+from holdfast.jobs.periodic_port import ScheduleRecord
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page
 from holdfast.store import cursors
 from holdfast.store.row_mapping import (
@@ -18,6 +20,7 @@ from holdfast.store.row_mapping import (
     job_from,
     page_from,
     record_from,
+    schedule_from,
 )
 
 
@@ -122,3 +125,7 @@ class JobQueries(ABC):
         """Return one record."""
         rows = await self._rows("downstream_get", name=name)
         return record_from(rows[0]) if rows else None
+
+    async def schedules(self) -> tuple[ScheduleRecord, ...]:
+        """Return the schedules of periodic jobs, by name."""
+        return tuple(map(schedule_from, await self._rows("schedule_list")))

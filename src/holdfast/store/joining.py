@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
+from holdfast.jobs.callers_thread import in_callers_thread, is_waiting
+
 __all__ = ["Joined", "NoTransaction", "join", "numbered"]
 
 ACCEPTED = (
@@ -113,6 +115,7 @@ class _AsyncDriver:
     blocks: bool = False
 
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+        _refuse_blocking_engine()
         return await self.fetch(self.connection, sql, parameters)
 
 
@@ -126,7 +129,7 @@ class _BlockingDriver:
     blocks: bool = True
 
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-        return self.fetch(self.connection, sql, parameters)
+        return await in_callers_thread(lambda: self.fetch(self.connection, sql, parameters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +147,17 @@ class _AsyncSQLAlchemy:
             _check_sqlalchemy(own)
             return _fetch_sqlalchemy(own, sql, parameters)
 
+        _refuse_blocking_engine()
         rows: list[Row] = await self.owner.run_sync(run)
         return rows
+
+
+def _refuse_blocking_engine() -> None:
+    if is_waiting():
+        raise TypeError(
+            "a blocking engine takes a connection that blocks, such as a psycopg.Connection or an "
+            "SQLAlchemy Session: this one belongs to another event loop"
+        )
 
 
 async def _fetch_asyncpg(connection: Any, sql: str, parameters: Mapping[str, Any]) -> list[Row]:

@@ -1,21 +1,23 @@
 """Turn rows into values. Both dialects read the same columns in the same order."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from holdfast.errors import stored_code
 from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.downstreams.record_columns import StoredDownstream, load_downstream
+from holdfast.jobs.history import Attempt, JobEvent
 from holdfast.jobs.model import (
-    Attempt,
     AttemptOutcome,
     DeadLetterReason,
     EventName,
     Job,
     JobError,
-    JobEvent,
     JobStatus,
+    LastError,
 )
+from holdfast.jobs.periodic_port import ScheduleRecord
 from holdfast.jobs.views import DeadLetter, DeadLetterGroup, JobFilter, Page
 from holdfast.store import cursors
 
@@ -23,16 +25,20 @@ Row: TypeAlias = Any
 """A tuple, or what a driver makes of one."""
 
 _STATUS = 4
+_ATTEMPT_COUNT = 6
 _CANCEL_REQUESTED = 24
 
 
 def job_from(row: Row, arguments: str | None = None) -> Job:
     """Return the job in a row of `job_columns`: the seq, then `Job`'s fields in their order."""
-    _, *fields, code, message, dead_letter, held = row
+    _, *fields, code, message, dead_letter, held, last_error = row
     fields[_STATUS] = JobStatus(fields[_STATUS])
     fields[_CANCEL_REQUESTED] = bool(fields[_CANCEL_REQUESTED])
     reason = DeadLetterReason(dead_letter) if dead_letter else None
-    values: tuple[Any, ...] = (*fields, error_from(code, message), reason, bool(held), arguments)
+    error, last = error_from(code, message), last_error_from(last_error)
+    if error is not None:
+        last = LastError(error.code, error.message, fields[_ATTEMPT_COUNT])
+    values: tuple[Any, ...] = (*fields, error, reason, bool(held), arguments, last)
     return Job(*values)
 
 
@@ -69,7 +75,7 @@ def groups_from(rows: Iterable[Row]) -> tuple[DeadLetterGroup, ...]:
 
 def attempt_from(job_id: str, row: Row) -> Attempt:
     """Return the attempt in a row of `read_attempts`; the one under way has no outcome."""
-    number, token, worker, started, ended, duration, outcome, code, message, after, meta = row
+    number, token, worker, started, ended, duration, outcome, code, message, *rest = row
     return Attempt(
         job_id,
         number,
@@ -80,8 +86,7 @@ def attempt_from(job_id: str, row: Row) -> Attempt:
         duration,
         None if outcome is None else AttemptOutcome(outcome),
         error_from(code, message),
-        after,
-        meta,
+        *rest,
     )
 
 
@@ -107,6 +112,14 @@ def error_from(code: str | None, message: str | None) -> JobError | None:
     return None if code is None else JobError(stored_code(code), message or "")
 
 
+def last_error_from(text: str | None) -> LastError | None:
+    """Return the error in a JSON array of code, message and number of the attempt."""
+    if text is None:
+        return None
+    code, message, attempt = json.loads(text)
+    return LastError(stored_code(code), message, attempt)
+
+
 def filter_parameters(where: JobFilter, array: Callable[[Sequence[str]], Any]) -> dict[str, Any]:
     """Return what `job_filter` compares with; `array` makes a parameter of several values."""
     return {
@@ -128,3 +141,9 @@ def filter_parameters(where: JobFilter, array: Callable[[Sequence[str]], Any]) -
 def record_from(row: Row) -> DownstreamRecord:
     """Return the record in a row of `downstream_columns`."""
     return load_downstream(StoredDownstream(*row))
+
+
+def schedule_from(row: Row) -> ScheduleRecord:
+    """Return the schedule in a row of `schedule_list`."""
+    name, text, missed, overlap, *rest = row
+    return ScheduleRecord(name, text, missed, bool(overlap), *rest)

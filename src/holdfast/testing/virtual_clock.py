@@ -93,7 +93,7 @@ class VirtualClock:
         as with threads.
         """
         self.sleeps.append(seconds)
-        if asyncio.get_running_loop() in self._loops:
+        if self.owns(asyncio.get_running_loop()):
             await asyncio.sleep(seconds)
         else:
             self._pass(lambda now: now + max(seconds, 0.0))
@@ -143,6 +143,10 @@ class VirtualClock:
         with self._lock:
             self._loops.add(loop)
         return loop
+
+    def owns(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Say whether `loop` was made by `loop_factory` of this clock."""
+        return loop in self._loops
 
     def _jump_to(self, moment: float) -> None:
         self._pass(lambda now: max(now, moment))

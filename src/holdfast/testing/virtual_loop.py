@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from typing import Any, TypeVar, TypeVarTuple
 
 __all__ = ["VirtualLoop"]
@@ -30,6 +31,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now = now
         self._jump_to = jump_to
         self._outside: set[object] = set()
+        self._holds: list[Callable[[], bool]] = []
         self._jumper = _JumpingSelector(self, io_grace)
         super().__init__(self._jumper)
 
@@ -66,6 +68,18 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         finally:
             self._outside.discard(waiting)
 
+    @contextmanager
+    def held_while(self, holds: Callable[[], bool]) -> Iterator[None]:
+        """Let time stand still during the block while `holds()` is true.
+
+        What ends that must wake the loop, as `call_soon_threadsafe` does.
+        """
+        self._holds.append(holds)
+        try:
+            yield
+        finally:
+            self._holds.remove(holds)
+
     def time_moved(self) -> None:
         """Make a waiting loop check its timers again; called from other threads."""
         if self._jumper.waiting:
@@ -79,7 +93,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def skip_to(self, moment: float | None) -> bool:
         """Move time to `moment`, in seconds; return False if time must not jump now."""
-        if moment is None or self._outside:
+        if moment is None or self._outside or any(holds() for holds in self._holds):
             return False
         self._jump_to(moment)
         return True

@@ -6,6 +6,7 @@ import json
 import pytest
 from tests.http.live_server import Order, demo_app
 
+from holdfast import App, RetryLater
 from holdfast.http import Download, JobFacts, ServedApp
 from holdfast.http.api.jobs import attachment
 
@@ -27,6 +28,7 @@ JOB_KEYS = {
     "lastAttemptAt",
     "isDeadLetter",
     "error",
+    "lastError",
     "canDownload",
     "canRetry",
     "createdAt",
@@ -50,6 +52,26 @@ def test_a_job_has_the_fields_of_the_contract(serving):
     assert (job["id"], job["kind"], job["status"]) == (job_id, "demo.grind", "queued")
     assert job["createdAt"].endswith("Z")
     assert job["deadlineAt"] > job["createdAt"]
+
+
+def test_a_job_that_waits_for_its_retry_has_its_last_error(serve):
+    app = App("demo")
+
+    @app.job()
+    async def grind(ctx, args: Order) -> int:
+        raise RetryLater(3600, "The mill is being oiled.")
+
+    serving = serve(served=app)
+    job_id = serving.enqueue()
+    fresh = serving.client.get(f"/api/jobs/{job_id}").json()["job"]
+    assert fresh["lastError"] is None
+    serving.work()
+
+    one = serving.client.get(f"/api/jobs/{job_id}").json()["job"]
+    (listed,) = serving.client.get("/api/jobs").json()["jobs"]
+    message = {"code": "GW_UNAVAILABLE", "message": "The mill is being oiled.", "attempt": 1}
+    assert (one["status"], one["error"], one["lastError"]) == ("queued", None, message)
+    assert listed["lastError"] == message
 
 
 def test_jobs_are_listed_newest_first_and_in_pages(serving):

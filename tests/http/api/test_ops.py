@@ -23,6 +23,7 @@ def test_everyone_sees_the_state_and_only_operators_see_more(serving):
         ("DELETE", "/api/dead-letters/retry"),
         ("DELETE", "/api/dead-letters/x"),
         ("GET", "/api/stats"),
+        ("GET", "/api/ops/jobs/x"),
     ],
 )
 def test_a_caller_who_is_not_an_operator_is_refused(serving, method, path):
@@ -175,3 +176,29 @@ def test_the_counters_are_shown(serving):
     assert [(lane["kind"], lane["failed"]) for lane in stats["lanes"]] == [("demo.grind", 2)]
     assert stats["deadLetters"] == 2
     assert stats["outcomes"][0]["count"] == 2
+
+
+def test_operators_see_a_job_of_any_owner_with_its_tracebacks(serving):
+    job_id = serving.enqueue(Order(fails="GW_4XX"))
+    serving.work()
+
+    found = serving.admin().get(f"/api/ops/jobs/{job_id}").json()
+    assert (found["job"]["id"], found["job"]["owner"]) == (job_id, serving.owner())
+    assert (found["job"]["queue"], found["job"]["downstream"]) == ("default", "mill")
+    assert [event["name"] for event in found["events"]] == ["queued", "processing", "failed"]
+    (attempt,) = found["attempts"]
+    assert attempt["traceback"].startswith("Traceback (most recent call last):")
+    assert attempt["traceback"].endswith("holdfast.errors.Permanent: ground to a halt")
+    assert "in grind" in attempt["traceback"]
+    assert attempt["workerId"]
+    answer = serving.admin().get("/api/ops/jobs/none")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN")
+
+
+def test_an_ordinary_session_never_sees_a_traceback(serving):
+    job_id = serving.enqueue(Order(fails="GW_4XX"))
+    serving.work()
+
+    for client in (serving.client, serving.admin()):
+        for path in ("", "/events"):
+            assert "raceback" not in client.get(f"/api/jobs/{job_id}{path}").text

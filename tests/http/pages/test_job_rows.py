@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from holdfast.errors import ErrorCode
-from holdfast.http.pages.job_rows import Look, held_line, last_error_of, row_of
+from holdfast.http.pages.job_rows import Look, held_line, row_of, without_actions
 from holdfast.http.plugins import FactFormat, JobFact, JobFacts
-from holdfast.jobs.model import Attempt, AttemptOutcome, Job, JobError, JobStatus
+from holdfast.jobs.model import Job, JobError, JobStatus, LastError
 
 NOW = 1_700_000_000.0
 JOB = Job(
@@ -21,9 +21,12 @@ JOB = Job(
 WORDS = {JobStatus.PROCESSING: "Converting", JobStatus.COMPLETE: "Ready"}
 
 
-def row(facts=None, last_error=None, paused=False, **changes):
+BROKE = LastError(ErrorCode.GW_5XX, "It broke.", 1)
+
+
+def row(facts=None, paused=False, **changes):
     job = replace(JOB, **changes)
-    return row_of(job, facts or JobFacts(), NOW, words=WORDS, paused=paused, last_error=last_error)
+    return row_of(job, facts or JobFacts(), NOW, words=WORDS, paused=paused)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +49,7 @@ def test_each_state_has_an_icon_and_a_label(changes, look, label):
 
 
 def test_a_waiting_job_shows_its_attempt_its_error_and_the_time_of_the_next():
-    waiting = row(attempt_count=2, ready_at=NOW + 10, last_error="It broke.")
+    waiting = row(attempt_count=2, ready_at=NOW + 10, last_error=BROKE)
 
     assert waiting.attempts == "Attempt 2 of 3"
     assert (waiting.until_words, waiting.until) == ("next retry in", NOW + 10)
@@ -81,7 +84,7 @@ def test_a_chosen_run_time_is_shown_even_while_the_downstream_is_held():
 
 
 def test_a_held_job_is_not_failed_and_shows_what_happens_next():
-    held = row(held=True, attempt_count=1, last_error="It broke.")
+    held = row(held=True, attempt_count=1, last_error=BROKE)
 
     assert held.line == "Mill busy, paused. Will retry automatically."
     assert held.attempts == "Attempt 1 of 3"
@@ -130,15 +133,12 @@ def test_a_job_without_a_title_is_called_by_its_kind():
     assert row(JobFacts(title="a.pdf")).name == "a.pdf"
 
 
-def test_the_last_error_is_that_of_the_last_attempt_that_ended():
-    def attempt(token, error=None, finished_at=NOW, outcome=AttemptOutcome.RETRY):
-        found = None if error is None else JobError(ErrorCode.GW_5XX, error)
-        return Attempt("j", token, token, "w", NOW, finished_at, 1.0, outcome, found)
-
-    running = attempt(3, finished_at=None, outcome=None)
-    assert last_error_of((attempt(1, "first"), attempt(2, "second"), running)) == "second"
-    assert last_error_of((attempt(1, "first"), attempt(2, outcome=AttemptOutcome.RELEASED))) is None
-    assert last_error_of(()) is None
+def test_a_row_for_an_operator_has_no_buttons():
+    facts = JobFacts(can_download=True, can_retry=True)
+    shown = without_actions(row(facts, attempt_count=1, ready_at=NOW + 10))
+    offered = (shown.can_download, shown.can_retry, shown.can_expedite, shown.can_cancel)
+    assert not any(offered)
+    assert shown.label == "Waiting to retry"
 
 
 def test_a_row_shows_the_facts_of_its_app_in_order():

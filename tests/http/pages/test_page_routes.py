@@ -405,3 +405,18 @@ def test_the_head_of_the_front_page_can_be_asked_for(serving):
 
     assert (answer.status_code, answer.content) == (200, b"")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
+
+
+def test_the_page_of_a_job_shows_tracebacks_to_operators_only(serving):
+    job_id = serving.enqueue(Order(fails="GW_4XX"))
+    serving.work()
+
+    own = serving.client.get(f"/jobs/{job_id}").text
+    assert "ground to a halt" in own
+    assert "Traceback" not in own
+
+    page = Looked(serving.admin().get(f"/jobs/{job_id}"))
+    assert "holdfast.errors.Permanent: ground to a halt" in page.text("//details/pre")
+    assert page.all(f"//form[starts-with(@action, '/jobs/{job_id}')]") == []
+    assert serving.admin().get("/jobs/none").status_code == 403
+    assert serving.browser().get(f"/jobs/{job_id}").status_code == 403

@@ -1,8 +1,11 @@
 """A job's history on its page."""
 
+from dataclasses import replace
+
 from holdfast.errors import ErrorCode
 from holdfast.http.pages.timeline import lines_of, steps_of
-from holdfast.jobs.model import Attempt, AttemptOutcome, EventName, JobError, JobEvent
+from holdfast.jobs.history import Attempt, JobEvent
+from holdfast.jobs.model import AttemptOutcome, EventName, JobError
 
 
 def attempt(number, at, outcome=None, error=None, wait=None):
@@ -59,3 +62,12 @@ def test_an_event_carries_its_code_and_its_duration():
     )
 
     assert (line.code, line.took, line.attempt) == ("GW_TIMEOUT", 0.25, 1)
+
+
+def test_a_traceback_is_part_of_a_step_only_for_operators():
+    failed = replace(attempt(1, 10, AttemptOutcome.FAILED, "No."), traceback="Traceback: No.")
+    plain = attempt(2, 20, AttemptOutcome.COMPLETE)
+
+    assert [step.traceback for step in steps_of([failed, plain], [])] == ["", ""]
+    shown = steps_of([failed, plain], [], tracebacks=True)
+    assert [step.traceback for step in shown] == ["Traceback: No.", ""]

@@ -371,3 +371,9 @@ def test_async_callables_and_static_methods_are_recognised(app):
     for name, function in handlers.items():
         assert app.job(name)(function).kind.handler.is_async
     assert not app.job()(plain).kind.handler.is_async
+
+
+def test_a_listener_must_be_callable():
+    with pytest.raises(TypeError, match="a listener must take an event, got 'print'"):
+        App("shop", listeners=["print"])
+    assert App("shop", listeners=[print]).listeners == (print,)

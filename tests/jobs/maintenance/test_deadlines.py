@@ -15,7 +15,7 @@ app = App("a")
 async def work(ctx): ...
 
 
-def test_jobs_past_their_deadline_are_failed_batch_by_batch(tmp_path):
+def test_jobs_past_their_deadline_are_failed_batch_by_batch(tmp_path, caplog):
     async def go():
         async with rig(tmp_path, app) as it:
             now = await it.store.ping()
@@ -33,5 +33,6 @@ def test_jobs_past_their_deadline_are_failed_batch_by_batch(tmp_path):
                 "failed", "TIMEOUT", "deadline",
             )  # fmt: skip
             assert await it.status("open") == "queued"
+            assert "job p0 is a dead letter (deadline): TIMEOUT: " in caplog.text
 
     asyncio.run(go())

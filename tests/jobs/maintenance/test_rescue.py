@@ -21,7 +21,7 @@ async def work(ctx): ...
 async def once(ctx): ...
 
 
-def test_jobs_with_expired_leases_are_requeued_failed_or_cancelled(tmp_path):
+def test_jobs_with_expired_leases_are_requeued_failed_or_cancelled(tmp_path, caplog):
     async def go():
         async with rig(tmp_path, app) as it:
             await it.enqueue(work, *(f"w{n}" for n in range(5)))
@@ -47,5 +47,8 @@ def test_jobs_with_expired_leases_are_requeued_failed_or_cancelled(tmp_path):
             ]  # fmt: skip
             assert sum((event.dead for event in rescued), ()) == ("once",)
             assert sum((event.cancelled for event in rescued), ()) == ("cancelled",)
+            dead = "job once is a dead letter (lease_lost): LEASE_LOST: The worker lost touch"
+            assert dead in caplog.text
+            assert caplog.text.count("it is queued again") == 5
 
     asyncio.run(go())

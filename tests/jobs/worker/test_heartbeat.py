@@ -138,7 +138,7 @@ def test_a_worker_is_reachable_again_once_its_jobs_are_reported(tmp_path):
 
     async def go():
         async with rig(tmp_path, app, lease_seconds=60, extend_every=0.05) as it:
-            it.store.heartbeats = Faint
+            it.store.heartbeats = lambda kinds: Faint()
             worker = it.another(replace(QUICK, lease_seconds=60, extend_every=0.05))
             await it.enqueue(work, "w")
             async with it.running(worker):

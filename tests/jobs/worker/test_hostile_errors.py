@@ -52,7 +52,7 @@ def unreadable(raised):
 @pytest.mark.parametrize("make", [silent, nameless, hasty, unreadable])
 @pytest.mark.parametrize("isolation", [None, "thread"])
 def test_an_error_that_cannot_be_examined_fails_its_attempt_alone(
-    tmp_path, make, raised, isolation
+    tmp_path, make, raised, isolation, caplog
 ):
     app, error = App("a"), make(raised)
 
@@ -81,5 +81,6 @@ def test_an_error_that_cannot_be_examined_fails_its_attempt_alone(
             assert (job.status, job.error.code) == ("failed", "UNKNOWN")
             assert job.error.message
             assert await it.status("friendly") == "complete"
+            assert "job hostile (a.hostile) is a dead letter" in caplog.text
 
     asyncio.run(go())

@@ -55,3 +55,11 @@ def test_options_of_children_are_checked():
     with pytest.raises(ValueError, match="start_seconds"):
         ChildOptions(start_seconds=0)
     assert ChildLimits(memory_bytes=None, cpu_seconds=None).memory_bytes is None
+
+
+@pytest.mark.parametrize("wrong", [None, "on", 1, ["x"]])
+def test_tracebacks_are_kept_or_not_or_redacted_by_a_function(wrong):
+    with pytest.raises(TypeError, match="tracebacks must be True, False or a function"):
+        WorkerOptions(tracebacks=wrong)
+    assert WorkerOptions().tracebacks is True
+    assert WorkerOptions(tracebacks=str.upper).tracebacks is str.upper

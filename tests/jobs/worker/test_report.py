@@ -40,12 +40,15 @@ from holdfast.jobs.store_port import (
     StoreUnavailable,
     TickResult,
 )
+from holdfast.jobs.worker.failure import of_code
+from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.report import Reporter
 from holdfast.jobs.worker.run import Run
 from holdfast.testing import VirtualClock
 
 ERROR = JobError(ErrorCode.GW_5XX, "no")
 REQUEST = ClaimRequest(1, ("default",), {})
+OPTIONS = WorkerOptions()
 
 
 def ended(job_id, outcome=None):
@@ -89,8 +92,8 @@ class Scripted:
         return self.answer
 
 
-def tick(store, runs=(), request=REQUEST, log=None):
-    reporter = Reporter(store, "w", [log] if log else [])
+def tick(store, runs=(), request=REQUEST, log=None, options=OPTIONS):
+    reporter = Reporter(store, "w", [log] if log else [], options)
     return asyncio.run(reporter.tick(list(runs), request))
 
 
@@ -219,7 +222,7 @@ def test_a_report_that_raises_a_store_error_is_isolated():
 
 def test_a_report_that_repeatedly_looks_like_an_outage_is_isolated():
     store = Scripted(indigestible=("bad",), error=StoreUnavailable("out of memory"))
-    reporter = Reporter(store, "w", [])
+    reporter = Reporter(store, "w", [], OPTIONS)
     runs = [ended("good"), ended("bad")]
 
     async def until_accepted():
@@ -242,7 +245,7 @@ def test_an_outage_of_any_length_is_waited_for():
             raise StoreUnavailable("gone")
 
     store = Away(StoreUnavailable("gone"))
-    reporter, run = Reporter(store, "w", []), ended("j")
+    reporter, run = Reporter(store, "w", [], OPTIONS), ended("j")
     for _ in range(10):
         with pytest.raises(StoreUnavailable):
             asyncio.run(reporter.tick([run], REQUEST))
@@ -252,7 +255,7 @@ def test_an_outage_of_any_length_is_waited_for():
 @pytest.mark.parametrize("error", [StoreBusy, StoreDiskError, StoreFull])
 def test_no_report_is_suspected_while_the_store_can_be_read_but_not_written(error):
     store = Scripted(error("not now"))
-    reporter, run = Reporter(store, "w", []), ended("j")
+    reporter, run = Reporter(store, "w", [], OPTIONS), ended("j")
     for _ in range(10):
         with pytest.raises(error):
             asyncio.run(reporter.tick([run], REQUEST))
@@ -266,3 +269,36 @@ def test_a_closed_store_is_not_asked_again():
     with pytest.raises(StoreClosed):
         tick(store, [ended("j")])
     assert len(store.ticks) == 1
+
+
+def failed_run(outcome, error):
+    run = ended("j", outcome)
+    run.failure, run.error = of_code("GW_5XX", "no"), error
+    return run
+
+
+def test_the_event_of_a_failed_attempt_has_what_a_listener_reports():
+    error, log = ValueError("no"), EventLog()
+    run = failed_run(Retry(7.0, ERROR), error)
+    tick(Scripted(), [run], log=log)
+    (event,) = log.of(AttemptFinished)
+    assert event.error is error
+    assert (event.kind, event.job_id, event.attempt, event.max_attempts) == ("a.work", "j", 1, 3)
+    assert (event.code, event.message, event.retry_at) == ("GW_5XX", "no", 107.0)
+
+
+def test_the_exception_is_released_once_the_report_is_stored():
+    stored = failed_run(Failed(ERROR), ValueError("no"))
+    tick(Scripted(), [stored])
+    assert stored.error is None
+    waiting = failed_run(Failed(ERROR), ValueError("no"))
+    with pytest.raises(StoreUnavailable):
+        tick(Scripted(StoreUnavailable("gone")), [waiting])
+    assert waiting.error is not None
+
+
+def test_a_completed_attempt_has_no_error_in_its_event():
+    log = EventLog()
+    tick(Scripted(), [ended("j")], log=log)
+    (event,) = log.of(AttemptFinished)
+    assert (event.error, event.message, event.retry_at) == (None, None, None)

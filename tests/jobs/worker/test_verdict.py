@@ -11,8 +11,8 @@ from holdfast.errors import ErrorCode, Permanent
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.downstreams.record import Admission
+from holdfast.jobs.history import Attempt
 from holdfast.jobs.model import (
-    Attempt,
     AttemptOutcome,
     DeadLetterReason,
     Failed,

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import io
 import logging
 import threading
 import time
@@ -1128,9 +1129,13 @@ def test_a_worker_that_does_not_run_is_not_notified_of_cancellations(tmp_path):
 
 @pytest.mark.parametrize("kind", ["in_loop", "in_thread"])
 def test_local_variables_of_a_failed_handler_are_freed_without_the_garbage_collector(
-    tmp_path, kind
+    tmp_path, kind, monkeypatch
 ):
     app, kept = App("a"), []
+    # pytest's own handlers keep the records, and with them the exceptions.
+    monkeypatch.setattr(logging.getLogger("holdfast.worker"), "propagate", False)
+    logged = logging.StreamHandler(io.StringIO())
+    monkeypatch.setattr(logging.getLogger("holdfast.worker"), "handlers", [logged])
 
     class Large:
         pass
@@ -1153,6 +1158,9 @@ def test_local_variables_of_a_failed_handler_are_freed_without_the_garbage_colle
             await it.enqueue({"in_loop": in_loop, "in_thread": in_thread}[kind], "f")
             await it.run()
             assert await it.status("f") == "failed"
+            assert it.told.of(AttemptFinished)[0].error is not None
+            assert "in fail" in logged.stream.getvalue()
+            it.told.events.clear()
             assert [each() for each in kept] == [None]
 
     gc.collect()

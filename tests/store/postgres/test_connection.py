@@ -7,6 +7,7 @@ import traceback
 
 import asyncpg
 import pytest
+from tests.support.waiting import until
 
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import (
@@ -34,6 +35,11 @@ def refusal(url: str, kind: type[StoreError]) -> str:
 def with_password(url: str, password: str) -> str:
     account, _, rest = url.partition("@")
     return f"{account.rpartition(':')[0]}:{password}@{rest}"
+
+
+def test_the_address_of_a_store_has_no_account_and_no_password():
+    store = PostgresStore("postgresql://ann:s3cret@db.example.org:5433/jobs?sslmode=require")
+    assert store.address == "PostgreSQL at db.example.org:5433/jobs"
 
 
 def test_the_error_for_a_wrong_password_has_advice_and_does_not_repeat_it(postgres_url):
@@ -334,3 +340,55 @@ def test_an_error_with_details_is_one_line(kind):
     told = str(store_error(kind(message), "PostgreSQL at db"))
     assert "connections DETAIL: Consistent recovery state" in told
     assert "\n" not in told
+
+
+@pytest.fixture
+def breaks(postgres_url):
+    """Return a function that ends a connection as a server does that is restarted."""
+
+    async def end(connection):
+        other = await asyncpg.connect(postgres_url)
+        try:
+            await other.execute("SELECT pg_terminate_backend($1)", connection.get_server_pid())
+            await until(connection.is_closed)
+        finally:
+            await other.close()
+
+    return end
+
+
+def test_a_cancellation_is_not_mistaken_for_an_outage(postgres_url, breaks):
+    async def cancelled(connection):
+        await breaks(connection)  # so the driver's own rollback fails
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+
+    async def scenario():
+        database = Database(postgres_url, connections=1, timeout=60)
+        await database.open()
+        with pytest.raises(asyncio.CancelledError):
+            await database.transaction(cancelled)
+        await database.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_outage_that_a_cancelled_task_meets_while_it_cleans_up_is_an_outage(
+    postgres_url, breaks
+):
+    async def fail(connection):
+        await breaks(connection)
+        await connection.execute("SELECT 1")
+
+    async def scenario():
+        database = Database(postgres_url, connections=1, timeout=60)
+        await database.open()
+        asyncio.current_task().cancel()
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            with pytest.raises(StoreUnavailable):
+                await database.transaction(fail)
+        await database.close()
+
+    asyncio.run(scenario())

@@ -130,3 +130,37 @@ def test_the_older_release_claims_where_a_limit_must_be_checked(with_older_relea
             assert (await store.get("b")).status is JobStatus.COMPLETE
 
     with_older_release(scenario)
+
+
+def test_calls_without_tracebacks_and_kinds_are_still_answered(with_older_release, postgres_url):
+    """Those of the schema before `0003_everyday`."""
+    report_and_claim = """
+        SELECT what, ids FROM holdfast.report_and_claim(
+            '{}', '{}',
+            ROW($1::bigint[], NULL, $2::bigint[], $3::text[], $4::text[], NULL, $5::text[],
+                $6::text[], $6::text[], $7::text[], NULL, NULL, NULL)::holdfast.reports,
+            'older',
+            ROW('{default}', '{work}', '{}', $8::integer, 60, 0, NULL, NULL, NULL, NULL, NULL,
+                NULL, NULL)::holdfast.claim_request,
+            $9, NULL
+        )
+    """
+
+    async def scenario(older):
+        await older.enqueue(["a"], "")
+        connection = older._connection
+        registered = await connection.fetchval(
+            "SELECT holdfast.register_worker('older', pg_backend_pid())"
+        )
+        assert registered is True
+        nothing = [[], [], [], [], [], [], []]
+        claimed = await connection.fetch(report_and_claim, *nothing, 1, TIMEOUT_COLUMNS)
+        assert [row["ids"] for row in claimed if row["what"] == "claims"] == [["a"]]
+        seq = await connection.fetchval("SELECT holdfast.job_of('a')")
+        failed = [[seq], [1], ["older"], ["failed"], ["GW_5XX"], ["no"], ["permanent"]]
+        await connection.fetch(report_and_claim, *failed, None, TIMEOUT_COLUMNS)
+        async with PostgresStore(postgres_url) as store:
+            (attempt,) = await store.attempts("a")
+            assert (attempt.error.code, attempt.traceback) == ("GW_5XX", None)
+
+    with_older_release(scenario)

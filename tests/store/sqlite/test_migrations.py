@@ -72,7 +72,7 @@ def test_a_schema_two_versions_ahead_is_refused_and_one_version_ahead_is_not(tmp
 def test_a_migration_whose_text_was_changed_is_refused():
     db = apsw.Connection(":memory:")
     migrate(db)
-    changed = Schema((Migration(1, "baseline", "SELECT 1"),))
+    changed = Schema((Migration(1, "baseline", "SELECT 1"), *SCHEMA.migrations[1:]))
     with pytest.raises(StoreUnusable, match="another text"):
         migrate(db, changed)
 

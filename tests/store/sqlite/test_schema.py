@@ -47,6 +47,7 @@ COUNTERS = {
     "workers",
     "leaders",
     "cancel_requests",
+    "schedules",
     "sqlite_sequence",
     "new",
 }

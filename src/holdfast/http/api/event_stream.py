@@ -15,7 +15,7 @@ from holdfast.http.schemas import moment
 from holdfast.http.served_app import ServerState, state_of
 from holdfast.http.sessions import Owner
 from holdfast.http.stream_limit import EventStream
-from holdfast.jobs.model import JobEvent
+from holdfast.jobs.history import JobEvent
 from holdfast.jobs.store_port import StoreError
 
 _BATCH = 500

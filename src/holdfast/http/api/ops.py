@@ -1,5 +1,6 @@
 """What operators look at and do: downstreams, dead letters, counters."""
 
+import asyncio
 from enum import StrEnum
 from typing import Annotated
 
@@ -17,11 +18,15 @@ from holdfast.http.ops_schemas import (
     DownstreamAnswer,
     DownstreamOut,
     DownstreamsAnswer,
+    OpsAttemptOut,
+    OpsJobAnswer,
+    OpsJobOut,
     RequeueAnswer,
     RequeueOrder,
     StatsAnswer,
 )
 from holdfast.http.requeue import PacedRequeue
+from holdfast.http.schemas import EventOut
 from holdfast.http.served_app import state_of
 from holdfast.jobs.client.downstream_control import UnknownDownstream
 
@@ -35,6 +40,22 @@ class Move(StrEnum):
     RESET = "reset"
     HOLD = "hold"
     RELEASE = "release"
+
+
+@router.get("/ops/jobs/{job_id}", dependencies=_ADMIN)
+async def show_any_job(request: Request, job_id: str) -> OpsJobAnswer:
+    """Show a job of any owner, with its history and the tracebacks of its attempts."""
+    state = state_of(request)
+    job = await state.any_job(job_id)
+    events, attempts = await asyncio.gather(
+        state.engine.events(job.id), state.engine.attempts(job.id)
+    )
+    shown = state.history_meta(job)
+    return OpsJobAnswer(
+        job=OpsJobOut.of(job, state.facts(job)),
+        events=[EventOut.of(event, shown) for event in events],
+        attempts=[OpsAttemptOut.of(attempt, shown) for attempt in attempts],
+    )
 
 
 @router.get("/downstreams")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from holdfast.errors import HoldfastError
-from holdfast.http.pages.job_rows import RenderedRow, is_held, last_error_of, row_of, shown_name
+from holdfast.http.pages.job_rows import RenderedRow, is_held, row_of, shown_name
 from holdfast.http.pages.renderer import Renderer
 from holdfast.jobs.downstreams.record import HoldMode
 from holdfast.jobs.model import Job, JobStatus
@@ -114,7 +114,7 @@ async def read_job_list(renderer: Renderer, owner: str, view: View) -> JobList:
     paused = _paused(held)
     return JobList(
         view=view,
-        rows=await rows_of(renderer, page.jobs, now, held),
+        rows=rows_of(renderer, page.jobs, now, held),
         choices=_choices(renderer, newest.jobs, view),
         total=len(newest.jobs),
         is_all=newest.next_cursor is None,
@@ -126,13 +126,12 @@ async def read_job_list(renderer: Renderer, owner: str, view: View) -> JobList:
     )
 
 
-async def rows_of(
+def rows_of(
     renderer: Renderer, jobs: Iterable[Job], now: float, held: Iterable[Held]
 ) -> list[RenderedRow]:
     """Return `jobs` as rows; those that wait for another attempt say why."""
     paused = _paused(held)
-    rows = (_row(renderer, job, now, paused=job.downstream in paused) for job in jobs)
-    return list(await asyncio.gather(*rows))
+    return [_row(renderer, job, now, paused=job.downstream in paused) for job in jobs]
 
 
 async def read_held(renderer: Renderer, now: float) -> list[Held]:
@@ -164,10 +163,7 @@ async def _read_page(renderer: Renderer, owner: str, view: View) -> tuple[View, 
         return View(view.status), await engine.list(where, limit=PAGE_SIZE)
 
 
-async def _row(renderer: Renderer, job: Job, now: float, *, paused: bool) -> RenderedRow:
-    last_error = None
-    if job.status is JobStatus.QUEUED and job.attempt_count:
-        last_error = last_error_of(await renderer.state.engine.attempts(job.id))
+def _row(renderer: Renderer, job: Job, now: float, *, paused: bool) -> RenderedRow:
     app = renderer.state.app_of(job)
     return row_of(
         job,
@@ -176,7 +172,6 @@ async def _row(renderer: Renderer, job: Job, now: float, *, paused: bool) -> Ren
         words=renderer.words(job),
         declared=() if app is None else app.job_facts,
         paused=paused,
-        last_error=last_error,
     )
 
 

@@ -1,12 +1,12 @@
 """A job as a row: which shape, which words, which buttons. Nothing here does I/O."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from holdfast.http.pages import humanize
 from holdfast.http.plugins import FactFormat, JobFact, JobFacts
-from holdfast.jobs.model import Attempt, Job, JobStatus
+from holdfast.jobs.model import Job, JobStatus
 
 
 class Look(StrEnum):
@@ -83,7 +83,6 @@ def row_of(
     words: Mapping[JobStatus, str],
     declared: Sequence[JobFact] = (),
     paused: bool = False,
-    last_error: str | None = None,
 ) -> RenderedRow:
     """Return `job` as a row.
 
@@ -92,7 +91,6 @@ def row_of(
         words: what its app calls statuses.
         declared: the facts that the job's app declares.
         paused: its downstream is held, so that nothing can be tried now.
-        last_error: what went wrong in its last attempt, for a job that waits for another.
     """
     look = _look(job, now, paused=paused)
     until = job.ready_at if look is Look.WAITING else None
@@ -106,13 +104,18 @@ def row_of(
         attempts=_attempts(job, look),
         until=until,
         until_words="next retry in" if _was_tried(job) else "starts in",
-        line=_line(job, facts, look, last_error),
+        line=_line(job, facts, look),
         progress=job.progress if look is Look.RUNNING else None,
         can_download=facts.can_download,
         can_retry=facts.can_retry,
         can_expedite=until is not None and _was_tried(job) and not paused,
         can_cancel=not job.status.finished and not job.cancel_requested,
     )
+
+
+def without_actions(row: RenderedRow) -> RenderedRow:
+    """Return `row` without buttons."""
+    return replace(row, can_download=False, can_retry=False, can_expedite=False, can_cancel=False)
 
 
 def held_line(downstream: str) -> str:
@@ -123,14 +126,6 @@ def held_line(downstream: str) -> str:
 def shown_name(downstream: str) -> str:
     """Return a downstream's name as a sentence begins with it."""
     return downstream[:1].upper() + downstream[1:]
-
-
-def last_error_of(attempts: tuple[Attempt, ...]) -> str | None:
-    """Return what went wrong in the last attempt that has ended; None where nothing did."""
-    for attempt in reversed(attempts):
-        if attempt.finished_at is not None:
-            return None if attempt.error is None else attempt.error.message
-    return None
 
 
 def is_held(job: Job, now: float, *, paused: bool) -> bool:
@@ -188,7 +183,7 @@ def _attempts(job: Job, look: Look) -> str:
     return f"Attempt {job.attempt_count} of {job.max_attempts}"
 
 
-def _line(job: Job, facts: JobFacts, look: Look, last_error: str | None) -> str:
+def _line(job: Job, facts: JobFacts, look: Look) -> str:
     if look is Look.HELD and job.downstream is not None:
         return held_line(job.downstream)
     if job.error is not None:
@@ -196,5 +191,5 @@ def _line(job: Job, facts: JobFacts, look: Look, last_error: str | None) -> str:
     if look is Look.DONE and facts.note:
         return facts.note
     if look in {Look.WAITING, Look.QUEUED} and job.attempt_count:
-        return last_error or ""
+        return "" if job.last_error is None else job.last_error.message
     return job.progress_note or "" if look is Look.RUNNING else ""

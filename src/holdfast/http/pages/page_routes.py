@@ -12,8 +12,10 @@ from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 
 from holdfast.errors import HoldfastError
+from holdfast.http.admin import IsAdmin
 from holdfast.http.api_errors import TWIN_LINE, as_api_error
 from holdfast.http.pages.job_list import View, read_held, read_job_list, rows_of
+from holdfast.http.pages.job_rows import without_actions
 from holdfast.http.pages.renderer import THEME_COOKIE, THEMES, Renderer, is_partial, saying
 from holdfast.http.pages.timeline import lines_of, steps_of
 from holdfast.http.sessions import Owner, set_cookie
@@ -93,17 +95,22 @@ class _Pages:
         templates = ("front.html", "job_list.html")
         return self._answer(request, templates, note, listing=listing, sequence=sequence)
 
-    async def job(self, request: Request, owner: Owner, job_id: str, note: Text = None) -> Response:
-        """Show one job and its history."""
+    async def job(
+        self, request: Request, owner: Owner, admin: IsAdmin, job_id: str, note: Text = None
+    ) -> Response:
+        """Show one job and its history; to operators any job, with the tracebacks of attempts."""
         sequence = await self._engine.store.last_sequence()
-        job = await self._state.own_job(job_id, owner)
+        find = self._state.any_job(job_id) if admin else self._state.own_job(job_id, owner)
+        job = await find
         now = await self._engine.store.ping()
         events, attempts, held = await asyncio.gather(
             self._engine.events(job.id),
             self._engine.attempts(job.id),
             read_held(self._renderer, now),
         )
-        (row,) = await rows_of(self._renderer, [job], now, held)
+        (row,) = rows_of(self._renderer, [job], now, held)
+        if job.owner != owner:
+            row = without_actions(row)  # the forms are for its owner
         return self._answer(
             request,
             ("job.html", "job_body.html"),
@@ -111,7 +118,7 @@ class _Pages:
             job=job,
             row=row,
             now=now,
-            steps=steps_of(attempts, events),
+            steps=steps_of(attempts, events, tracebacks=admin),
             lines=lines_of(events),
             held=[each for each in held if each.name == job.downstream],
             sequence=sequence,

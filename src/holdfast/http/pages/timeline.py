@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.jobs.model import Attempt, AttemptOutcome, EventName, JobEvent
+from holdfast.jobs.history import Attempt, JobEvent
+from holdfast.jobs.model import AttemptOutcome, EventName
 
 _OUTCOMES = {
     None: ("running", "Running now"),
@@ -54,6 +55,7 @@ class Step:
     code: str = ""
     took: float | None = None
     wait: float | None = None
+    traceback: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,14 @@ class HistoryLine:
     took: float | None
 
 
-def steps_of(attempts: Iterable[Attempt], events: Iterable[JobEvent]) -> list[Step]:
-    """Return a job's attempts, oldest first, and the manual actions between them."""
-    steps = [_step(attempt) for attempt in attempts]
+def steps_of(
+    attempts: Iterable[Attempt], events: Iterable[JobEvent], *, tracebacks: bool = False
+) -> list[Step]:
+    """Return a job's attempts, oldest first, and the manual actions between them.
+
+    `tracebacks`: with the tracebacks of attempts, which only operators may see.
+    """
+    steps = [_step(attempt, tracebacks=tracebacks) for attempt in attempts]
     steps += [
         Step("queued", _BY_HAND[event.name], event.at) for event in events if event.name in _BY_HAND
     ]
@@ -90,7 +97,7 @@ def lines_of(events: Iterable[JobEvent]) -> list[HistoryLine]:
     ]
 
 
-def _step(attempt: Attempt) -> Step:
+def _step(attempt: Attempt, *, tracebacks: bool) -> Step:
     look, outcome = _OUTCOMES[attempt.outcome]
     return Step(
         look=look,
@@ -101,4 +108,5 @@ def _step(attempt: Attempt) -> Step:
         code="" if attempt.error is None else str(attempt.error.code),
         took=attempt.duration,
         wait=attempt.retry_after if attempt.outcome is AttemptOutcome.RETRY else None,
+        traceback=(attempt.traceback or "") if tracebacks else "",
     )

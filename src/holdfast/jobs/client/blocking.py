@@ -1,93 +1,360 @@
-"""Use an engine from code that is not async: run it on an event loop in its own thread."""
+"""Use a client from code that is not async: it is open on an event loop in a thread of its own.
+
+The methods here have the parameters, types and docstrings of the client's: `_blocking` makes each
+from its coroutine function. Only overloaded ones are written out, since a type checker cannot
+derive them.
+"""
 
 import asyncio
+import contextlib
+import functools
 import os
+import queue
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
+from holdfast.jobs.callers_thread import Requests, with_callers_thread
+from holdfast.jobs.client.client import Client
+from holdfast.jobs.client.dead_letters import DeadLetters
+from holdfast.jobs.client.downstream_control import DownstreamControl
+from holdfast.jobs.client.periodic_control import PeriodicControl
+from holdfast.jobs.client.queries import JobId
+from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
+from holdfast.jobs.declare.job_function import JobFunction
+from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.model import Job
 from holdfast.jobs.store_port import StoreClosed
+from holdfast.jobs.views import DeadLetter
 
+ArgsT = TypeVar("ArgsT")
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
 T = TypeVar("T")
 
 
-class Blocking:
-    """Open an async context manager in a thread with `with`; call it to await coroutines there.
+class EngineThread:
+    """Keep an async context manager open in a thread, and await coroutines there.
 
-    Thread-safe. Coroutines run in that thread, so a connection passed to them must allow use from
-    another thread.
+    Any thread may call it. `loop_factory` makes the event loop of the thread.
     """
 
-    def __init__(self, opened: AbstractAsyncContextManager[object]) -> None:
+    def __init__(
+        self,
+        opened: AbstractAsyncContextManager[object],
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+    ) -> None:
         self._opened = opened
+        self._loop_factory = loop_factory
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._process = 0
+        self._lock = threading.Lock()  # so that no call begins after the others were cancelled
 
-    def __enter__(self) -> Self:
+    def open(self) -> None:
+        """Start the thread and open the context manager."""
         if self._loop is not None:
             raise RuntimeError("the blocking engine is already open")
         self._process = os.getpid()
-        self._loop = asyncio.new_event_loop()
+        self._loop = self._loop_factory()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="holdfast-engine", daemon=True
         )
         self._thread.start()
         try:
-            self(_awaited(self._opened.__aenter__()))
+            self.run(_awaited(self._opened.__aenter__()))
         except BaseException:
             self._end()
             raise
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the context manager, end the calls of other threads, and end the thread."""
         self._usable_loop()  # closing an inherited event loop in a fork would break the parent's
         try:
-            self(_awaited(self._opened.__aexit__(None, None, None)))
+            self.run(_awaited(self._opened.__aexit__(None, None, None)))
         finally:
             self._end()
 
-    def __call__(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` in the engine's thread and return its result or raise its exception.
+    def run(self, work: Coroutine[Any, Any, T], *, uses_connection: bool = False) -> T:
+        """Await `work` in the thread and return its result or raise its exception.
+
+        If the wait is interrupted, `work` is cancelled, and has ended when this raises.
+
+        Args:
+            uses_connection: it uses a connection of the calling thread; its statements run here.
 
         Raises:
             RuntimeError: it is not open, or the caller is in the engine's thread.
-            StoreClosed: this process was forked from the one that opened it.
+            StoreClosed: another thread closed it meanwhile, or this process was forked from the
+                one that opened it.
         """
+        call = _Call(work, uses_connection)
         try:
-            loop = self._usable_loop()
+            self._usable_loop()  # before the lock, which another thread may have held at a fork
+            with self._lock:
+                loop = self._usable_loop()
+                loop.call_soon_threadsafe(call.start)
         except BaseException:
             work.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
-            return future.result()
+            call.serve()
         except BaseException:
-            future.cancel()
+            with contextlib.suppress(RuntimeError):  # closed meanwhile, which cancelled it too
+                loop.call_soon_threadsafe(call.cancel)
+            call.wait()
             raise
+        return call.result()
 
     def _usable_loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            raise RuntimeError("open it with `with` first")
+        loop = self._loop
+        if loop is None:
+            raise RuntimeError("open the blocking engine first, with `with` or open()")
         if self._process != os.getpid():
             raise StoreClosed(
                 "the engine was opened before this process was forked, and its thread is in the "
                 "parent: open the engine in the child only, or start the child with spawn"
             )
         if threading.current_thread() is self._thread:
-            raise RuntimeError("in the engine's thread, use await")
-        return self._loop
+            raise RuntimeError("in the engine's thread, use the engine itself and await")
+        return loop
 
     def _end(self) -> None:
-        loop, thread = self._loop, self._thread
-        assert loop is not None
-        assert thread is not None
-        self._loop = self._thread = None
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:  # another thread ends it
+            return
+        asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
 
 
+class _Call(Generic[T]):
+    """One call: a thread waits for the task that awaits `work` on the event loop."""
+
+    def __init__(self, work: Coroutine[Any, Any, T], uses_connection: bool) -> None:
+        self._work = work
+        self._uses_connection = uses_connection
+        self._requests: Requests = queue.SimpleQueue()
+        self._task: asyncio.Task[T] | None = None
+
+    # -- on the event loop ---------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the task."""
+        requests = self._requests if self._uses_connection else None
+        work = with_callers_thread(requests, self._work)
+        self._task = asyncio.get_running_loop().create_task(work)
+        self._task.add_done_callback(lambda _: self._requests.put(None))
+
+    def cancel(self) -> None:
+        """Cancel the task."""
+        assert self._task is not None
+        self._task.cancel()
+
+    # -- on the waiting thread -----------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Wait for the end of the task, and call what it asks for in this thread."""
+        while (function := self._requests.get()) is not None:
+            function()
+
+    def wait(self) -> None:
+        """Wait for the end of the task, and call nothing more."""
+        while self._requests.get() is not None:
+            continue
+
+    def result(self) -> T:
+        """Return or raise the outcome of the task, which has ended."""
+        assert self._task is not None
+        if self._task.cancelled():
+            raise StoreClosed("the blocking engine was closed during this call")
+        return self._task.result()
+
+
 async def _awaited(work: Any) -> object:
     return await work
+
+
+async def _cancel_others() -> None:
+    """Cancel all other tasks of this event loop: threads that wait for them would wait forever."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+class _Mirror:
+    """Has methods of `mirrored` that block."""
+
+    def __init__(self, mirrored: object, thread: EngineThread) -> None:
+        self._mirrored = mirrored
+        self._thread = thread
+
+
+def mirror(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[_Mirror, P], T]:
+    """Return `method` in its blocking form."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def call(self: _Mirror, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        # By its name, since a subclass may have a method of its own.
+        work: Coroutine[Any, Any, T] = getattr(self._mirrored, name)(*args, **kwargs)
+        return self._thread.run(work)
+
+    return call
+
+
+class BlockingDeadLetters(_Mirror):
+    """List, requeue and discard dead letters; `progress` is called in the engine's thread."""
+
+    list = mirror(DeadLetters.list)
+    groups = mirror(DeadLetters.groups)
+    requeue = mirror(DeadLetters.requeue)
+    discard = mirror(DeadLetters.discard)
+
+
+class BlockingDownstreams(_Mirror):
+    """List downstreams; reset, hold and release them."""
+
+    list = mirror(DownstreamControl.list)
+    get = mirror(DownstreamControl.get)
+    state = mirror(DownstreamControl.state)
+    states = mirror(DownstreamControl.states)
+    reset = mirror(DownstreamControl.reset)
+    hold = mirror(DownstreamControl.hold)
+    release = mirror(DownstreamControl.release)
+
+
+class BlockingPeriodic(_Mirror):
+    """List, pause, resume and run periodic jobs."""
+
+    list = mirror(PeriodicControl.list)
+    get = mirror(PeriodicControl.get)
+    pause = mirror(PeriodicControl.pause)
+    resume = mirror(PeriodicControl.resume)
+    run_now = mirror(PeriodicControl.run_now)
+
+
+class BlockingClient(_Mirror):
+    """A client whose methods block. Open it with `with`, or with `open` and `close`.
+
+    Any thread may use it.
+
+    Attributes:
+        dead_letters: list, requeue and discard dead letters.
+        downstreams: list, reset, hold and release breakers.
+        periodic: list, pause, resume and run periodic jobs.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+    ) -> None:
+        super().__init__(client, EngineThread(client, loop_factory))
+        self._client = client
+        self.dead_letters = BlockingDeadLetters(client.dead_letters, self._thread)
+        self.downstreams = BlockingDownstreams(client.downstreams, self._thread)
+        self.periodic = BlockingPeriodic(client.periodic, self._thread)
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> Self:
+        """Open the store and declare the apps' downstreams in it; return this object."""
+        self._thread.open()
+        return self
+
+    def close(self) -> None:
+        """Close the store."""
+        self._thread.close()
+
+    @property
+    def kinds(self) -> Mapping[str, JobKind]:
+        """All kinds of its apps, by name."""
+        return self._client.kinds
+
+    @overload
+    def enqueue(
+        self,
+        job: JobFunction[None, ResultT],
+        args: None = None,
+        *,
+        connection: object = None,
+        **options: Unpack[RequestOptions],
+    ) -> JobHandle[ResultT]: ...
+
+    @overload
+    def enqueue(
+        self,
+        job: JobFunction[ArgsT, ResultT],
+        args: ArgsT,
+        *,
+        connection: object = None,
+        **options: Unpack[RequestOptions],
+    ) -> JobHandle[ResultT]: ...
+
+    @overload
+    def enqueue(
+        self,
+        job: str,
+        args: object = None,
+        *,
+        connection: object = None,
+        **options: Unpack[RequestOptions],
+    ) -> JobHandle[Any]: ...
+
+    def enqueue(
+        self,
+        job: JobFunction[Any, Any] | str,
+        args: Any = None,
+        *,
+        connection: object = None,
+        **options: Unpack[RequestOptions],
+    ) -> JobHandle[Any]:
+        """Create a job, or find its twin; see `Engine.enqueue`.
+
+        `connection` is one of a driver that blocks; its statements run in the calling thread.
+        """
+        request: JobRequest[Any, Any] = JobRequest(job, args, **options)
+        return self.enqueue_many([request], connection=connection)[0]
+
+    def enqueue_many(
+        self, requests: Iterable[JobRequest[Any, Any]], *, connection: object = None
+    ) -> tuple[JobHandle[Any], ...]:
+        """Create many jobs in one transaction: all or none; see `Engine.enqueue_many`."""
+        work = self._client.enqueue_many(requests, connection=connection)
+        return self._thread.run(work, uses_connection=connection is not None)
+
+    @overload
+    def result(self, job: JobHandle[ResultT], *, timeout: float | None = None) -> ResultT: ...
+
+    @overload
+    def result(self, job: str | Job | DeadLetter, *, timeout: float | None = None) -> Any: ...
+
+    def result(self, job: JobId, *, timeout: float | None = None) -> Any:
+        """Return the result of a complete job; see `Engine.result`."""
+        work: Coroutine[Any, Any, Any] = self._client.result(job, timeout=timeout)
+        return self._thread.run(work)
+
+    submit = mirror(Client.submit)
+    reject = mirror(Client.reject)
+    cancel = mirror(Client.cancel)
+    retry = mirror(Client.retry)
+    retry_now = mirror(Client.retry_now)
+    get = mirror(Client.get)
+    wait = mirror(Client.wait)
+    events = mirror(Client.events)
+    attempts = mirror(Client.attempts)
+    late_results = mirror(Client.late_results)
+    stats = mirror(Client.stats)
+    list = mirror(Client.list)

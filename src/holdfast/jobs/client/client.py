@@ -5,10 +5,10 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import error_code
-from holdfast.jobs.client.blocking import Blocking
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
+from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
 from holdfast.jobs.declare.app import App
@@ -38,6 +38,7 @@ class Client(Queries):
     Attributes:
         dead_letters: list, requeue and discard dead letters.
         downstreams: list, reset, hold and release breakers.
+        periodic: list, pause, resume and run periodic jobs.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Client(Queries):
         )
         self.dead_letters = DeadLetters(store, self.registry, clock)
         self.downstreams = DownstreamControl(store)
+        self.periodic = PeriodicControl(store, self.registry, self._enqueuer)
 
     async def __aenter__(self) -> Self:
         """Open the store and declare the apps' downstreams in it."""
@@ -70,16 +72,6 @@ class Client(Queries):
         """Close the store."""
         await self._enqueuer.close()
         await self.store.close()
-
-    def blocking(self) -> Blocking:
-        """Open it, with `with`, from code that is not async.
-
-            with engine.blocking() as run:
-                job = run(engine.enqueue(send, SendArgs(...)))
-
-        It is open in its own thread until the block ends; `run` may be called from any thread.
-        """
-        return Blocking(self)
 
     @property
     def kinds(self) -> Mapping[str, JobKind]:

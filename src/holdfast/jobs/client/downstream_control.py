@@ -1,5 +1,6 @@
 """List downstreams; reset, hold and release their breakers by hand."""
 
+import logging
 from collections.abc import Mapping
 
 from holdfast.errors import ErrorCode, HoldfastError
@@ -9,6 +10,8 @@ from holdfast.jobs.store_port import Store
 from holdfast.resilience.breaker import transitions
 from holdfast.resilience.breaker.transitions import Cause, CircuitState
 from holdfast.resilience.policy import BreakerPolicy
+
+_log = logging.getLogger("holdfast.downstreams")
 
 _WRITE_TRIES = 20
 """How often a write is tried while workers write the same record."""
@@ -90,6 +93,8 @@ class DownstreamControl:
                 return record
             written = await self._store.write_downstream(moved)
             if written is not None:
+                state = written.circuit.state
+                _log.info("downstream %s: the breaker is now %s (%s)", name, state, cause)
                 return written
         raise DownstreamBusy(name)
 

@@ -8,7 +8,8 @@ from holdfast.jobs.declare.codecs import result_codec
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.declare.validation import UNSTORABLE, shown
 from holdfast.jobs.exceptions import JobFailed, NotReady, UnknownJob, WaitTimeout
-from holdfast.jobs.model import Attempt, Job, JobEvent, JobStatus, LateResult
+from holdfast.jobs.history import Attempt, JobEvent, LateResult
+from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.store_port import Store
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, JobFilter, Page, Stats
 from holdfast.resilience import checks

@@ -11,7 +11,8 @@ Invalid declarations raise here, not when the first job runs.
 import re
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from types import MappingProxyType
 from typing import (
     Any,
@@ -19,10 +20,12 @@ from typing import (
     Literal,
     ParamSpec,
     TypeVar,
+    Unpack,
     overload,
 )
 
-from holdfast.errors import ErrorInfo, error_code
+from holdfast.errors import ERRORS, ErrorInfo, error_code
+from holdfast.events import Listener
 from holdfast.jobs.declare.app_hooks import (
     Lifespan,
     Middleware,
@@ -34,6 +37,12 @@ from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.handler_signature import handler_of, hook_of
 from holdfast.jobs.declare.job_function import DeclaredJob, JobFunction, NamedArgumentsJob
 from holdfast.jobs.declare.kinds import Isolation, JobKind
+from holdfast.jobs.declare.periodic import (
+    PeriodicDecorator,
+    PeriodicOptions,
+    check_periodic,
+    periodic_of,
+)
 from holdfast.jobs.declare.retention import Retention
 from holdfast.resilience import checks
 from holdfast.resilience.policy import RetryPolicy
@@ -101,15 +110,17 @@ class App:
         name: the prefix of the names of its kinds.
         errors: describe its own error codes: HTTP status, category, line for people. A code need
             not be declared to be raised.
+        listeners: receive the events of every worker that is given this app, as those of an engine
+            do; one that two apps have is notified once.
         lifespan: `lifespan(app)` returns an async context manager. A worker enters it before its
             first claim and leaves it after its last report; what it yields is `ctx.state`.
         middleware: functions `async def middleware(ctx, call_next)` around each attempt, the first
             one outermost. `await call_next()` runs the handler and returns its result.
 
     Raises:
-        TypeError: an element of `errors` is not an `ErrorInfo`, or `lifespan` or a middleware
-            cannot be called so.
-        ValueError: the name is invalid, or a code is declared twice.
+        TypeError: an element of `errors` is not an `ErrorInfo`, or a listener, the lifespan or a
+            middleware cannot be called so.
+        ValueError: the name is invalid, or a code is declared twice or is one of the library's.
     """
 
     def __init__(
@@ -117,6 +128,7 @@ class App:
         name: str,
         *,
         errors: Iterable[ErrorInfo] = (),
+        listeners: Iterable[Listener] = (),
         lifespan: Lifespan | None = None,
         middleware: Iterable[Middleware] = (),
     ) -> None:
@@ -124,9 +136,15 @@ class App:
         self.name = name
         self.lifespan = checked_lifespan(lifespan)
         self.middleware = checked_middleware(middleware)
+        self.listeners = tuple(listeners)
+        for listener in self.listeners:
+            if not callable(listener):
+                raise TypeError(f"a listener must take an event, got {listener!r}")
         declared: dict[str, ErrorInfo] = {}
         for info in errors:
             checks.instance("errors", info, ErrorInfo)
+            if info.code in ERRORS:
+                raise ValueError(f"errors: {info.code} is a code of the library; choose another")
             if info.code in declared:
                 raise ValueError(f"errors: {info.code} is declared twice")
             declared[info.code] = info
@@ -220,6 +238,45 @@ class App:
         # The caller's local names, so that annotations may refer to local types.
         return JobDecorator(self, name, options, sys._getframe(1).f_locals)
 
+    def periodic(
+        self,
+        cron: str | None = None,
+        *,
+        every: float | timedelta | None = None,
+        timezone: str | None = None,
+        missed: Literal["skip", "once", "all"] = "skip",
+        overlap: bool = True,
+        name: str | None = None,
+        **options: Unpack[PeriodicOptions],
+    ) -> PeriodicDecorator:
+        """Declare the function below, called with `(ctx)`, as a job that is enqueued by itself.
+
+        Each slot of the schedule gets one job in the whole fleet; `ctx.slot` is the slot's time.
+        The result can also be enqueued by hand, as that of `App.job`.
+
+        Args:
+            cron: five fields, minute hour day-of-month month day-of-week. Needs `holdfast[cron]`.
+            every: seconds or a timedelta between two slots, in place of `cron`; at least 0.01 s.
+            timezone: that of the cron line, by default UTC.
+            missed: what happens to slots that no worker enqueued within a minute, or that fell into
+                a pause: `"skip"` them, enqueue one job `"once"` for the newest, or one for `"all"`,
+                of which the newest 1000 count.
+            overlap: False leaves a slot out while the job of the slot before is unfinished.
+            name: the kind's name within the app; by default the function's.
+            options: queue, retry, downstream, timeout, deadline, concurrency, retention, isolation
+                and retry_once; see `App.job`.
+
+        Raises:
+            TypeError: an argument has the wrong type; the message names it.
+            ValueError: a value is wrong, or the name is taken.
+            ImportError: a cron line needs an extra that is not installed.
+        """
+        periodic = periodic_of(cron, every, timezone, missed, overlap)
+        how = self.job(name, **options)
+        own = {**how.options, "periodic": periodic}
+        how = replace(how, options=own, names=sys._getframe(1).f_locals)
+        return PeriodicDecorator(how)
+
     def _declare(self, function: Callable[..., Any], how: JobDecorator) -> JobFunction[Any, Any]:
         own_name = how.name or getattr(function, "__name__", None)
         if own_name is None or own_name == "<lambda>":
@@ -235,6 +292,8 @@ class App:
             middleware=self.middleware,
             **how.options,
         )
+        if kind.periodic is not None:
+            check_periodic(kind)
         known_downstreams((*self.kinds, kind))
         job: JobFunction[Any, Any] = DeclaredJob(kind)
         self._jobs[name] = job

@@ -6,6 +6,7 @@ Also what surrounds the handler: the state of its app, jobs that follow it, its 
 import logging
 import threading
 from collections.abc import Generator, MutableMapping
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
 
@@ -14,6 +15,7 @@ from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.declare.attempt_scope import AttemptScope, TransactionBlock
 from holdfast.jobs.declare.job_handle import PendingJob, RequestOptions
 from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.declare.slot_meta import slot_in
 from holdfast.jobs.declare.validation import UNSTORABLE
 from holdfast.jobs.exceptions import ContextError, LostLease
 from holdfast.jobs.model import Claim, Lease, NewJob
@@ -112,8 +114,8 @@ class JobContext:
     """
 
     __slots__ = (
-        "_claim", "_clock", "_ends_at", "_has_ended", "_logger", "_note", "_noted", "_port",
-        "_reason", "_scope", "_share", "attempt", "job_id", "kind",
+        "_claim", "_clock", "_ends_at", "_has_ended", "_logger", "_note", "_noted", "_periodic",
+        "_port", "_reason", "_scope", "_share", "attempt", "job_id", "kind",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, kind: JobKind, port: ContextPort, clock: Clock) -> None:
@@ -128,6 +130,7 @@ class JobContext:
         if kind.timeout is not None or claim.deadline_at is not None:
             self._ends_at = _ends_at(claim, kind, clock)
         self._port = port
+        self._periodic = kind.periodic
         self._reason: CancelReason | None = None
         self._share: float | None = None
         self._note: str | None = None
@@ -170,6 +173,17 @@ class JobContext:
     def lease(self) -> Lease:
         """The lease it runs under. For the worker."""
         return self._claim.lease
+
+    @property
+    def slot(self) -> datetime:
+        """The time that this run of a periodic job stands for, in the schedule's time zone.
+
+        That is the slot for which the job was enqueued, also if it was late or is retried. Of a job
+        that was enqueued by hand it is the time of enqueueing.
+        """
+        zone = UTC if self._periodic is None else self._periodic.schedule.zone
+        slot = slot_in(self._claim.meta, zone)
+        return datetime.fromtimestamp(self._claim.created_at, zone) if slot is None else slot
 
     @property
     def token(self) -> int:

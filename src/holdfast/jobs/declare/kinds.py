@@ -12,6 +12,7 @@ from holdfast.errors import ErrorInfo
 from holdfast.jobs.declare.app_hooks import Middleware
 from holdfast.jobs.declare.declared_downstream import Downstream, Inherited
 from holdfast.jobs.declare.retention import Retention
+from holdfast.jobs.declare.schedule import Periodic
 from holdfast.jobs.model import Claim
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
 
@@ -88,6 +89,7 @@ class JobKind:
         existing: `existing(ctx, args)` returns the result of an earlier attempt, or None.
         before_retry: `before_retry(job)` raises to refuse a manual retry.
         errors: the error codes that its app declares, by code.
+        periodic: when it is enqueued by itself; None if it is not.
         middleware: what its app puts around attempts, outermost first.
     """
 
@@ -106,6 +108,7 @@ class JobKind:
     existing: Hook | None = None
     before_retry: Hook | None = None
     errors: Mapping[str, ErrorInfo] = field(default_factory=dict)
+    periodic: Periodic | None = None
     middleware: tuple[Middleware, ...] = ()
 
     @property

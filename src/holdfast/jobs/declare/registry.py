@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 
 from holdfast.errors import ERRORS, ErrorInfo
+from holdfast.events import Listener
 from holdfast.jobs.declare.app import App, known_downstreams
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.kinds import JobKind
@@ -19,7 +20,7 @@ class Registry:
     Raises:
         TypeError: an element of `apps` is not an App.
         ValueError: two apps have the same name, or declare one downstream or error code
-            differently; or an app declares a code of the library.
+            differently.
     """
 
     def __init__(self, apps: Iterable[App]) -> None:
@@ -36,6 +37,12 @@ class Registry:
     def apps(self) -> tuple[App, ...]:
         """The apps, in the order in which they were given."""
         return tuple(self._apps.values())
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """The listeners of all apps, each once."""
+        every = [listener for app in self._apps.values() for listener in app.listeners]
+        return tuple(each for place, each in enumerate(every) if each not in every[:place])
 
     @property
     def kinds(self) -> Mapping[str, JobKind]:
@@ -86,16 +93,11 @@ def known_errors(apps: Iterable[App]) -> Mapping[str, ErrorInfo]:
     """Return the library's error codes and those of `apps`, by code.
 
     Raises:
-        ValueError: an app declares a code of the library, or one that another app declares
-            differently.
+        ValueError: two apps declare one code differently.
     """
     declared: dict[str, tuple[App, ErrorInfo]] = {}
     for app in apps:
         for code, info in app.errors.items():
-            if code in ERRORS:
-                raise ValueError(
-                    f"app {app.name}: the code {code} is the library's; choose another"
-                )
             other, same = declared.setdefault(code, (app, info))
             if same != info:
                 raise ValueError(f"apps {other.name} and {app.name} declare {code} differently")

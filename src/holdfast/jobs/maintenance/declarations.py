@@ -1,7 +1,8 @@
 """Tell apart workers whose declarations ask for different maintenance.
 
-Retention and probes follow the declarations of a worker, which only workers of the same app and
-release share. Rescue and deadlines need none and are the same for all workers of a database.
+Retention, probes and periodic jobs follow the declarations of a worker, which only workers of the
+same app and release share. Rescue and deadlines need none and are the same for all workers of a
+database.
 """
 
 import hashlib
@@ -9,13 +10,14 @@ from collections.abc import Callable, Iterable
 
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.declare.schedule import Periodic
 
 _DIGITS = 16
 """Hexadecimal digits of a fingerprint: 64 bits."""
 
 
 def fingerprint(kinds: Iterable[JobKind]) -> str:
-    """Return a digest of what retention and probes take from `kinds`.
+    """Return a digest of what retention, probes and periodic jobs take from `kinds`.
 
     Workers with the same digest would do the same, so one of them is enough.
     """
@@ -26,6 +28,7 @@ def fingerprint(kinds: Iterable[JobKind]) -> str:
                 kind.retention.rules(kind.name),
                 _name(kind.retention.on_deleted),
                 _probe(kind.downstream),
+                _schedule(kind.periodic),
             )
         )
         for kind in kinds
@@ -38,6 +41,12 @@ def _probe(downstream: Downstream | None) -> tuple[str, bool, str | None, float]
         return None
     keyed = downstream.key is not None
     return downstream.name, keyed, _name(downstream.probe), downstream.probe_every
+
+
+def _schedule(periodic: Periodic | None) -> tuple[str, str, bool] | None:
+    if periodic is None:
+        return None
+    return periodic.schedule.text, str(periodic.missed), periodic.overlap
 
 
 def _name(function: Callable[..., object] | None) -> str | None:

@@ -16,6 +16,7 @@ class MaintenanceOptions:
         deadlines_every: between two searches for passed deadlines.
         retention_every: between two deletions of finished jobs.
         probes_every: between two searches for open downstreams with a probe.
+        kinds_every: between two searches for waiting kinds that no worker knows.
     """
 
     lead_seconds: float = 30.0
@@ -24,6 +25,7 @@ class MaintenanceOptions:
     deadlines_every: float = 60.0
     retention_every: float = 60.0
     probes_every: float = 1.0
+    kinds_every: float = 10.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

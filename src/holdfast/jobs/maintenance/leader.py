@@ -13,10 +13,12 @@ from holdfast.jobs.job_events import LeaderChanged, ServiceRan
 from holdfast.jobs.maintenance.deadlines import Deadlines
 from holdfast.jobs.maintenance.declarations import fingerprint
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
+from holdfast.jobs.maintenance.periodic import PeriodicJobs
 from holdfast.jobs.maintenance.probes import Probes
 from holdfast.jobs.maintenance.rescue import Rescue
 from holdfast.jobs.maintenance.retention import RetentionService
 from holdfast.jobs.maintenance.service_port import MaintenanceService
+from holdfast.jobs.maintenance.unknown_kinds import UnknownKinds
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import Store, StoreClosed, StoreError
 from holdfast.resilience.backoff import Exponential
@@ -24,7 +26,7 @@ from holdfast.resilience.backoff import Exponential
 _log = logging.getLogger("holdfast.maintenance")
 
 LEADERSHIP = "maintenance"
-"""The leadership for what needs no declarations: rescue and deadlines, one for a database."""
+"""The leadership for what needs no declarations, such as rescue: one for a database."""
 _BACKOFF = Exponential(base=0.5, multiplier=2, cap=10.0, jitter=0.2)
 
 
@@ -60,6 +62,9 @@ class Maintenance:
                 (
                     Rescue(store, interval=options.rescue_every, listeners=listeners),
                     Deadlines(store, interval=options.deadlines_every, listeners=listeners),
+                    UnknownKinds(
+                        store, holder, interval=options.kinds_every, listeners=listeners
+                    ),
                 ),
             ),
             Leader(
@@ -73,9 +78,15 @@ class Maintenance:
                         store, declared, clock=clock, interval=options.probes_every,
                         listeners=listeners,
                     ),
+                    PeriodicJobs(store, declared, clock=clock),
                 ),
             ),
         )  # fmt: skip
+
+    async def run_once(self) -> int:
+        """Run one round of every service, without leading; return how much they handled."""
+        services = [service for leader in self._leaders for service in leader.services]
+        return sum([await service.round() for service in services])
 
     async def run(self) -> None:
         """Compete for both leaderships and lead until cancelled; then resign."""
@@ -110,7 +121,7 @@ class Leader:
         self, candidate: Candidate, name: str, services: Sequence[MaintenanceService]
     ) -> None:
         self._name = name
-        self._services = services
+        self.services = services
         self._duties = ", ".join(service.name for service in services)
         self._store = candidate.store
         self._holder = candidate.holder
@@ -146,7 +157,7 @@ class Leader:
 
     async def _lead(self) -> None:
         """Run the services concurrently until the leadership is lost."""
-        services = [asyncio.ensure_future(self._serve(service)) for service in self._services]
+        services = [asyncio.ensure_future(self._serve(service)) for service in self.services]
         try:
             while self._leads:
                 await self._clock.sleep_async(self._lead_seconds / 3)
@@ -155,7 +166,7 @@ class Leader:
             for task in services:
                 task.cancel()
             await asyncio.gather(*services, return_exceptions=True)
-            for service in self._services:
+            for service in self.services:
                 # A stopped service makes no further call that could end its outage.
                 self._outage.back(service.name)
 

@@ -8,8 +8,11 @@ import logging
 from collections.abc import Sequence
 
 from holdfast.events import Listener, notify
+from holdfast.jobs.failure_log import FailedJob, log_dead_letter
 from holdfast.jobs.job_events import JobsRescued
-from holdfast.jobs.store_port import MaintenanceStore
+from holdfast.jobs.model import DeadLetterReason
+from holdfast.jobs.report_rules import LEASE_LOST
+from holdfast.jobs.store_port import MaintenanceStore, Rescued
 
 _log = logging.getLogger("holdfast.maintenance")
 
@@ -44,9 +47,20 @@ class Rescue:
                     "%d jobs lost their workers: %d requeued, %d dead letters, %d cancelled",
                     count, len(rescued.requeued), len(rescued.dead), len(rescued.cancelled),
                 )  # fmt: skip
+                _log_jobs(rescued)
                 notify(
                     self._listeners,
                     JobsRescued(self.name, rescued.requeued, rescued.dead, rescued.cancelled),
                 )
             if count < self._batch:
                 return total
+
+
+def _log_jobs(rescued: Rescued) -> None:
+    for job_id in rescued.requeued:
+        _log.warning(
+            "job %s failed an attempt: %s: %s; it is queued again",
+            job_id, LEASE_LOST.code, LEASE_LOST.message, extra=FailedJob(job_id).fields(LEASE_LOST),
+        )  # fmt: skip
+    for job_id in rescued.dead:
+        log_dead_letter(_log, FailedJob(job_id), LEASE_LOST, DeadLetterReason.LEASE_LOST)

@@ -13,7 +13,7 @@ from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.job_handle import RequestOptions
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.store_port import TransactionStore
+from holdfast.jobs.transaction_port import TransactionStore
 from holdfast.jobs.worker.lifespans import Lifespans
 from holdfast.jobs.worker.progress import ProgressWriter
 

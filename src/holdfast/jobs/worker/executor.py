@@ -14,7 +14,6 @@ reason for which the run was asked to stop; then the handler's error.
 """
 
 import asyncio
-import contextlib
 import inspect
 import json
 import os
@@ -23,12 +22,13 @@ from random import Random
 from typing import Any
 
 from holdfast.clock import Clock
-from holdfast.errors import AttemptTimeout, DeadlineExceeded
+from holdfast.errors import AttemptTimeout, CircuitOpenError, DeadlineExceeded
 from holdfast.jobs.declare.attempt_scope import AttemptScope
 from holdfast.jobs.declare.codecs import check_size
 from holdfast.jobs.declare.context import CancelReason, JobCancelled
 from holdfast.jobs.declare.kinds import Handler, Hook
 from holdfast.jobs.downstreams.record import Admission, CallReport, TrialRetry, Verdict
+from holdfast.jobs.exceptions import ChildError
 from holdfast.jobs.model import (
     Cancelled,
     Completed,
@@ -56,7 +56,7 @@ from holdfast.jobs.worker.verdict import (
     failed_trial,
     needs_history,
 )
-from holdfast.resilience.error_attributes import UNREADABLE, is_a
+from holdfast.resilience.error_attributes import is_a
 from holdfast.time_limit import RUNNING
 
 
@@ -140,6 +140,7 @@ class Executor:
     async def _run(self, run: Run) -> Ending:
         if run.claim.admission is Admission.REFUSED:
             refused = refusal(run.claim)
+            run.error = CircuitOpenError(run.claim.downstream or run.kind.name)
             return Conclusion(
                 Failed(refused.error, DeadLetterReason.REFUSED), verdict=None, failure=refused
             )
@@ -174,7 +175,10 @@ class Executor:
             value = await call_through(kind.middleware, run.context, lambda: self._handle(run))
         elif kind.isolation is not None:
             answer = await self._children.execute(run)
-            return answer if isinstance(answer, Failure) else self._answer(run, answer)
+            if isinstance(answer, Failure):
+                run.error = ChildError(answer.diagnosis.code, answer.message, answer.traceback)
+                return answer
+            return self._answer(run, answer)
         else:
             value = await self._value(run)
         return self._answer(run, kind.encode_result(value))
@@ -241,14 +245,11 @@ class Executor:
     def _failed(self, run: Run, error: BaseException) -> Failure:
         if is_a(error, JobCancelled) and run.stop_reason is None:
             run.stop_reason = CancelReason.REQUESTED
+        if not run.abandoned and not run.lost:  # else nothing reports it
+            run.error = error
         if is_a(error, IsolatedFailure):
             return error.failure
-        failure = summarize(error, run.kind, self._clock.wall())
-        if run.stop_reason is None and not failure.diagnosis.known:
-            # Formatting the traceback of a foreign exception may raise as well.
-            with contextlib.suppress(*UNREADABLE):
-                run.context.logger.warning("attempt %d failed", run.claim.attempt, exc_info=error)
-        return failure
+        return summarize(error, run.kind, self._clock.wall())
 
     async def _prepare_downstream(self, run: Run) -> Conclusion | None:
         """Declare a downstream that the store does not know; return what that leads to."""
@@ -316,7 +317,7 @@ class Executor:
         error: Exception = AttemptTimeout(name, run.kind.timeout or 0.0)
         if run.by_deadline:
             error = DeadlineExceeded(name, run.deadline - run.started_at)
-        failure = summarize(error, run.kind, self._clock.wall())
+        run.error, failure = error, summarize(error, run.kind, self._clock.wall())
         if run.by_deadline:
             return Conclusion(
                 Failed(failure.error, DeadLetterReason.DEADLINE), failure.verdict, failure
@@ -356,7 +357,11 @@ def _report(
     run: Run, conclusion: Conclusion, ended_at: float, jobs: Sequence[NewJob] = ()
 ) -> Finished:
     claim, call, meta = run.claim, None, None
-    diagnosis = None if conclusion.failure is None else conclusion.failure.diagnosis
+    diagnosis = None
+    if conclusion.failure is not None:
+        run.failure, diagnosis = conclusion.failure, conclusion.failure.diagnosis
+    elif run.error is not None:
+        run.error = None  # the handler was asked to stop, so its error is not reported
     if claim.permit is not None and claim.downstream is not None and conclusion.verdict is not None:
         code = None if diagnosis is None else diagnosis.code
         call = CallReport(
@@ -370,5 +375,5 @@ def _report(
         meta = json.dumps({"http_status": diagnosis.status})
     outcome, duration = conclusion.outcome, ended_at - run.started_at
     if jobs and isinstance(outcome, Completed):
-        return Finished(claim.lease, outcome, duration, call, meta, tuple(jobs))
+        return Finished(claim.lease, outcome, duration, call, meta, jobs=tuple(jobs))
     return Finished(claim.lease, outcome, duration, call, meta)

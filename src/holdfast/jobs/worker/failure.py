@@ -21,12 +21,14 @@ class Failure:
         message: one line.
         excluded: the breaker's policy counts it as neither success nor failure.
         after: seconds to wait that the handler itself asked for.
+        traceback: the text that a child process sent.
     """
 
     diagnosis: Diagnosis
     message: str
     excluded: bool = False
     after: float | None = None
+    traceback: str | None = None
 
     @property
     def error(self) -> JobError:

@@ -3,19 +3,17 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast.errors import HoldfastError
 from holdfast.jobs.declare.app_hooks import CallNext, Middleware
 from holdfast.jobs.declare.context import JobContext
-from holdfast.jobs.exceptions import ContextError
+from holdfast.jobs.exceptions import ChildError, ContextError
 from holdfast.jobs.worker.failure import Failure
 
 
-class IsolatedFailure(HoldfastError):
+class IsolatedFailure(ChildError):
     """What a middleware sees of an exception that a handler raised in a child process."""
 
     def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.code = failure.diagnosis.code
+        super().__init__(failure.diagnosis.code, failure.message, failure.traceback)
         self.failure = failure
 
 

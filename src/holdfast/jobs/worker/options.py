@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.worker.isolation.child_options import ChildOptions
+from holdfast.jobs.worker.traceback_text import Redact
 from holdfast.resilience import checks
 
 _TRANSACTION_SECONDS = 3.0
@@ -31,6 +32,8 @@ class WorkerOptions:
         worker_id: its name; None: its host and process id. In the store each start of a worker has
             an id of its own, which is this name with a random part.
         child: how child processes for `isolation="process"` are kept and limited.
+        tracebacks: whether the traceback of a failed attempt is stored with it and logged with a
+            dead letter; or a function that is given its text and returns what may be kept.
         transaction_seconds: how long `ctx.transaction()` may hold the write lock of a store that
             has only one; then it is rolled back. At most a quarter of `lease_seconds`, so that no
             lease is lost meanwhile; None: 3, or that quarter if it is less.
@@ -47,6 +50,7 @@ class WorkerOptions:
     maintenance: MaintenanceOptions | None = field(default_factory=MaintenanceOptions)
     worker_id: str | None = None
     child: ChildOptions = field(default_factory=ChildOptions)
+    tracebacks: bool | Redact = True
     transaction_seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -75,6 +79,10 @@ class WorkerOptions:
             checks.label("queues", queue)
         checks.instance("maintenance", self.maintenance, MaintenanceOptions, optional=True)
         checks.instance("child", self.child, ChildOptions)
+        if not isinstance(self.tracebacks, bool) and not callable(self.tracebacks):
+            raise TypeError(
+                f"tracebacks must be True, False or a function, got {self.tracebacks!r}"
+            )
         if self.worker_id is not None:
             checks.label("worker_id", self.worker_id)
 

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from holdfast.errors import ErrorCode
 from holdfast.events import Listener, notify
 from holdfast.jobs.error_text import one_line
@@ -27,6 +29,7 @@ from holdfast.jobs.model import (
     Lease,
     Outcome,
     Released,
+    Retry,
 )
 from holdfast.jobs.store_port import (
     ClaimRequest,
@@ -41,7 +44,10 @@ from holdfast.jobs.store_port import (
     StoreUnusable,
     TickResult,
 )
+from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.run import Run
+from holdfast.jobs.worker.traceback_text import Tracebacks
+from holdfast.jobs.worker.worker_log import log_results
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -53,10 +59,17 @@ _TRIES = 3
 class Reporter:
     """Tick a store on behalf of one worker."""
 
-    def __init__(self, store: Store, worker_id: str, listeners: Sequence[Listener]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        worker_id: str,
+        listeners: Sequence[Listener],
+        options: WorkerOptions,
+    ) -> None:
         self._store = store
         self._worker_id = worker_id
         self._listeners = listeners
+        self._tracebacks = Tracebacks(options.tracebacks)
         self._failed = 0
 
     async def tick(self, runs: Sequence[Run], request: ClaimRequest | None) -> TickResult:
@@ -65,6 +78,8 @@ class Reporter:
         Raises:
             StoreError: it is unknown whether anything was written; send the same reports again.
         """
+        failed = [run for run in runs if run.failure is not None]
+        self._add_tracebacks(failed)
         finished = [run.report for run in runs if run.report is not None]
         try:
             result = await self._store.tick(self._worker_id, finished, request)
@@ -89,15 +104,27 @@ class Reporter:
         self._failed = 0
         if result.refused:
             self._note_refusals(runs, result.refused)
+        log_results(runs, result, whole=self._tracebacks.whole)
         if self._listeners:
             self._notify(runs, result)
+        for run in failed:
+            run.error = None  # its frames hold the run: a reference cycle
         return result
 
     def committed(self, run: Run, report: Finished, result: TickResult) -> None:
         """Notify of a completion that was committed with the handler's own transaction."""
+        log_results((), result, whole=False)
         if self._listeners:
-            notify(self._listeners, _finished(run, report))
+            notify(self._listeners, _finished(run, report, result.now))
             self._notify_moves(result)
+
+    def _add_tracebacks(self, failed: Sequence[Run]) -> None:
+        for run in failed:
+            assert run.report is not None
+            assert run.failure is not None
+            if run.report.traceback is None:
+                text = self._tracebacks.text_of(run.error, run.failure.traceback)
+                run.report = structs.replace(run.report, traceback=text)
 
     async def _may_be_a_report(self, error: Exception, run: Run) -> bool:
         """Say whether a report may be why a tick failed; `run` is one that it reported.
@@ -192,7 +219,7 @@ class Reporter:
             notify(listeners, WriteRefused(kind, lease.job_id, lease.token, refusal.reason))
         for run in by_lease.values():
             assert run.report is not None
-            notify(listeners, _finished(run, run.report))
+            notify(listeners, _finished(run, run.report, result.now))
         for overruled in result.overruled:
             run = by_lease.get(_key(overruled.lease))
             kind = run.kind.name if run is not None else ""
@@ -237,14 +264,20 @@ def _key(lease: Lease) -> tuple[str, int]:
     return lease.job_id, lease.token
 
 
-def _finished(run: Run, report: Finished) -> AttemptFinished:
-    outcome, code = _named(report.outcome)
+def _finished(run: Run, report: Finished, now: float) -> AttemptFinished:
+    claim = run.claim
+    outcome, error = _named(report.outcome)
     return AttemptFinished(
-        run.kind.name, run.claim.job_id, run.claim.attempt, outcome, report.duration or 0.0, code
-    )
+        run.kind.name, claim.job_id, claim.attempt, outcome, report.duration or 0.0,
+        code=None if error is None else error.code,
+        message=None if error is None else error.message,
+        max_attempts=claim.max_attempts,
+        retry_at=now + report.outcome.after if isinstance(report.outcome, Retry) else None,
+        error=None if error is None else run.error,
+    )  # fmt: skip
 
 
-def _named(outcome: Outcome) -> tuple[AttemptOutcome, str | None]:
+def _named(outcome: Outcome) -> tuple[AttemptOutcome, JobError | None]:
     if isinstance(outcome, Completed):
         return AttemptOutcome.COMPLETE, None
     if isinstance(outcome, Released):
@@ -252,5 +285,5 @@ def _named(outcome: Outcome) -> tuple[AttemptOutcome, str | None]:
     if isinstance(outcome, Cancelled):
         return AttemptOutcome.CANCELLED, None
     if isinstance(outcome, Failed):
-        return AttemptOutcome.FAILED, outcome.error.code
-    return AttemptOutcome.RETRY, outcome.error.code
+        return AttemptOutcome.FAILED, outcome.error
+    return AttemptOutcome.RETRY, outcome.error

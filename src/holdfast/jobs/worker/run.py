@@ -9,6 +9,7 @@ from holdfast.jobs.declare.context import CancelReason, ContextPort, JobContext
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.model import Claim, Finished
 from holdfast.jobs.store_port import TickResult
+from holdfast.jobs.worker.failure import Failure
 
 
 class Stopper(Protocol):
@@ -48,6 +49,8 @@ class Run:
         abandoned: it did not stop in time and was reported as stopped.
         resent: its report was sent before and may have been stored.
         report: set when the attempt has ended or was abandoned.
+        failure: what is kept of the error that ended it, if it failed.
+        error: the exception behind `failure`, until the report is stored.
     """
 
     # Most runs keep these defaults: as class attributes they cost nothing per run.
@@ -65,6 +68,8 @@ class Run:
     abandoned = False
     resent = False
     report: Finished | None = None
+    failure: Failure | None = None
+    error: BaseException | None = None
 
     def __init__(
         self, claim: Claim, kind: JobKind, port: ContextPort, clock: Clock, held_until: float

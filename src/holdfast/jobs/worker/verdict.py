@@ -20,8 +20,8 @@ from random import Random
 from holdfast.errors import Category
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.downstreams.record import Admission, Verdict
+from holdfast.jobs.history import Attempt
 from holdfast.jobs.model import (
-    Attempt,
     AttemptOutcome,
     Claim,
     DeadLetterReason,

@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.events import Listener, notify
+from holdfast.events import Listener
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.kinds import JobKind
-from holdfast.jobs.job_events import WorkerStarted, WorkerStopped
 from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import ClaimRequest, Store, StoreError, StoreUnavailable
@@ -40,6 +39,7 @@ from holdfast.jobs.worker.store_backoff import StoreBackoff
 from holdfast.jobs.worker.threads import HandlerThreads
 from holdfast.jobs.worker.ticks import Sent, Ticks
 from holdfast.jobs.worker.wakeups import WakeEvent, Wakeups
+from holdfast.jobs.worker.worker_log import worker_started, worker_stopped
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -86,7 +86,7 @@ class Worker:
         self._outage = Outage(self._id, clock, self._listeners)
         self._backoff = StoreBackoff(self._outage, clock, self._rng)
         self._threads = HandlerThreads("holdfast-handler")
-        self._reporter = Reporter(store, self._id, self._listeners)
+        self._reporter = Reporter(store, self._id, self._listeners, options)
         self._children = KindPools(self._kinds, options.child, clock)
         self._executor = Executor(
             store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,
@@ -112,9 +112,9 @@ class Worker:
             store, self._id, self._slots.held, clock=clock, again_after=options.extend_every
         )
         self._heartbeat = Heartbeat(
-            self._id, store.heartbeats, self._slots.held, lease_seconds=options.lease_seconds,
-            extend_every=options.extend_every, clock=clock, outage=self._outage,
-            on_change=self._leases_changed,
+            self._id, lambda: store.heartbeats(tuple(self._kinds)), self._slots.held,
+            lease_seconds=options.lease_seconds, extend_every=options.extend_every, clock=clock,
+            outage=self._outage, on_change=self._leases_changed,
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claimed = StartQueue(self._executor.execute, clock, self._wake.set)
@@ -196,7 +196,9 @@ class Worker:
         self._children.warm()
         self._heartbeat.start()
         maintenance = self._start_maintenance()
-        notify(self._listeners, WorkerStarted(self._id, self._options.concurrency))
+        worker_started(
+            self._id, self._kinds, self._queues, self._options, self._store, self._listeners
+        )
         try:
             try:
                 await self._serve(until_idle)
@@ -317,7 +319,9 @@ class Worker:
     def _ended(self, run: Run) -> None:
         self._port.forget(run.context)
         if run.committed is not None:
-            self._reporter.committed(run, *run.committed)
+            report, result = run.committed
+            self._reporter.committed(run, report, result)
+            self._due = self._due or bool(report.jobs)
         self._slots.ended(run)
 
     def _leases_changed(self, changes: LeaseChanges) -> None:
@@ -374,7 +378,7 @@ class Worker:
                 "%s: %d finished attempts could not be reported; they run again, at the latest "
                 "when their leases have expired", self._id, len(self._slots.done),
             )  # fmt: skip
-        notify(self._listeners, WorkerStopped(self._id, len(self._slots.done)))
+        worker_stopped(self._id, len(self._slots.done), self._listeners)
 
     def _start_maintenance(self) -> asyncio.Task[None] | None:
         if self._options.maintenance is None:

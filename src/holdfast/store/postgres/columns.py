@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from holdfast.store.error_columns import TIMED_OUT, error_columns
+from holdfast.jobs.report_rules import TIMED_OUT
+from holdfast.store.error_columns import error_columns
 from holdfast.store.text import clean_or_none
 
 PAGE = 10_000

@@ -222,6 +222,7 @@ class Database:
                 f"the store on {self.where} was opened on another event loop: call it through "
                 "engine.blocking(), which any thread may use, or open one engine per loop"
             )
+        cancellations = _cancellations()
         try:
             connection = pool.take()
             if connection is None:
@@ -237,6 +238,10 @@ class Database:
             finally:
                 pool.release(connection, whole=whole)
         except DRIVER_ERRORS as error:
+            if _cancellations() > cancellations:
+                # The caller was cancelled, and the driver failed to roll back on a broken
+                # connection. As an outage the caller would try again and never end.
+                raise asyncio.CancelledError from error
             raise store_error(error, self.where) from error
 
     async def rows(self, query: str, **parameters: Any) -> list[Row]:
@@ -269,6 +274,12 @@ class Database:
                 if not isinstance(error.__cause__, _COLLISIONS):
                     raise
         return await work()
+
+
+def _cancellations() -> int:
+    """Return how many requests to cancel the current task are pending."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 async def rows(connection: Connection, query: str, **parameters: Any) -> list[Row]:

@@ -1,11 +1,12 @@
 """Create jobs, on the store's own connection or inside a caller's transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
 
+from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.store_port import StoreError
 from holdfast.store.joining import Joined, join
@@ -18,7 +19,7 @@ _TEXTS = ("id", "kind", "queue", "arguments", "downstream", "dedup_key", "owner"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class _Page:
     """Jobs that one statement creates, in the order in which it enters them, as columns too.
 
     `places` are those of its numbers in the call, from 0.
@@ -58,7 +59,7 @@ async def enqueue(
 async def _enqueue(
     database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
 ) -> tuple[Enqueued, ...]:
-    pages = await pages_of(database, lanes, jobs, now)
+    pages = await _pages(database, lanes, jobs, now)
     # Most jobs have no twin and an id of their own: then nothing needs to be looked up first.
     if all(page.columns["dedup_keys"] is None for page in pages):
         try:
@@ -71,21 +72,29 @@ async def _enqueue(
 
 
 async def _create(
-    database: Database, jobs: Sequence[NewJob], pages: Sequence[Page], *, all_new: bool
+    database: Database, jobs: Sequence[NewJob], pages: Sequence[_Page], *, all_new: bool
 ) -> tuple[Enqueued, ...]:
-    how = {"notify": False, "all_new": all_new}
     if len(pages) == 1:
+        how = {"notify": False, "all_new": all_new}
         answers = _created(jobs)
         pages[0].answer(answers, await database.write("enqueue", **pages[0].columns, **how))
         return tuple(answers)
 
     async def work(connection: Connection) -> tuple[Enqueued, ...]:
-        answers = _created(jobs)
-        for page in pages:
-            page.answer(answers, await rows(connection, "enqueue", **page.columns, **how))
-        return tuple(answers)
+        return await _enter(connection, jobs, pages, all_new=all_new)
 
     return await database.transaction(work) if pages else ()
+
+
+async def _enter(
+    connection: Connection, jobs: Sequence[NewJob], pages: Sequence[_Page], *, all_new: bool
+) -> tuple[Enqueued, ...]:
+    """Create `jobs` in the open transaction of `connection`."""
+    how = {"notify": False, "all_new": all_new}
+    answers = _created(jobs)
+    for page in pages:
+        page.answer(answers, await rows(connection, "enqueue", **page.columns, **how))
+    return tuple(answers)
 
 
 async def create_in(
@@ -101,10 +110,30 @@ async def create_in(
         UnknownLane: forget the lanes and repeat the whole transaction.
     """
     check_texts(jobs)
-    answers = _created(jobs)
-    for page in await pages_of(database, lanes, jobs, now):
-        given = {**page.columns, "notify": False, "all_new": False}
-        page.answer(answers, await rows(connection, "enqueue", **given))
+    await _enter(connection, jobs, await _pages(database, lanes, jobs, now), all_new=False)
+
+
+async def enqueue_with(
+    database: Database,
+    lanes: Lanes,
+    jobs: Sequence[NewJob],
+    now: float | None,
+    write: Callable[[Connection], Awaitable[bool]],
+) -> bool:
+    """Create `jobs` in one transaction with what `write` writes; not if that returns False."""
+    while True:
+        pages = await _pages(database, lanes, jobs, now)
+
+        async def work(connection: Connection, pages: Sequence[_Page] = pages) -> bool:
+            if not await write(connection):
+                return False
+            await _enter(connection, jobs, pages, all_new=False)
+            return True
+
+        try:
+            return await database.transaction(work)
+        except UnknownLane:
+            lanes.forget()
 
 
 async def enqueue_on(
@@ -116,7 +145,7 @@ async def enqueue_on(
     now: float | None,
 ) -> tuple[Enqueued, ...]:
     """Create `jobs` inside the transaction that `connection` is in."""
-    joined = join(connection)
+    joined = await in_callers_thread(lambda: join(connection))
     await identity.check(joined)
     return await enqueue_joined(joined, database, lanes, jobs, now)
 
@@ -128,7 +157,7 @@ async def enqueue_joined(
     # An error in the database would cost the caller the whole transaction.
     check_texts(jobs)
     answers = _created(jobs)
-    for page in await pages_of(database, lanes, jobs, now):
+    for page in await _pages(database, lanes, jobs, now):
         given = {**page.columns, "notify": True, "all_new": False}
         while True:
             try:
@@ -148,19 +177,19 @@ def _created(jobs: Sequence[NewJob]) -> list[Enqueued]:
     return [Enqueued(job.id, True) for job in jobs]
 
 
-async def pages_of(
+async def _pages(
     database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
-) -> list[Page]:
+) -> list[_Page]:
     """Return `jobs` in pages, entered in an order that all callers share: they cannot deadlock."""
     places = range(len(jobs))
     order = _entry_order(jobs)
     if len(jobs) <= PAGE:
         if order is None:
-            return [Page(places, jobs, await _columns(lanes, jobs, now))] if jobs else []
+            return [_Page(places, jobs, await _columns(lanes, jobs, now))] if jobs else []
         entered = [jobs[place] for place in order]
         columns = await _columns(lanes, entered, now)
         columns["numbers"] = [place + 1 for place in order]
-        return [Page(places, entered, columns)]
+        return [_Page(places, entered, columns)]
     seqs: list[str] = []
     if order is not None:
         seqs, now = await _take_seqs(database, len(jobs), now)
@@ -171,7 +200,7 @@ async def pages_of(
         columns = await _columns(lanes, entered, now)
         if seqs:
             columns["seqs"] = [seqs[place] for place in some]
-        pages.append(Page(some, entered, columns))
+        pages.append(_Page(some, entered, columns))
     return pages
 
 

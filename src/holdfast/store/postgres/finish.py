@@ -45,12 +45,13 @@ def report_columns(finished: Sequence[Finished], seqs: Mapping[str, int]) -> dic
         "delays": none_if_empty(delays),
         "durations": none_if_empty([item.duration for item in finished]),
         "metas": none_if_empty([clean_or_none(item.meta) for item in finished]),
+        "tracebacks": none_if_empty([clean_or_none(item.traceback) for item in finished]),
     }
 
 
 _OPTIONAL = (
     "ids", "tokens", "workers", "outcomes", "results", "codes", "messages", "groups", "reasons",
-    "delays", "durations", "metas",
+    "delays", "durations", "metas", "tracebacks",
 )  # fmt: skip
 NO_REPORTS: dict[str, Any] = {"seqs": [], **dict.fromkeys(_OPTIONAL)}
 """The columns of no reports."""

@@ -18,8 +18,9 @@ class PostgresHeartbeats:
     never answer again.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, kinds: Sequence[str] | None = None) -> None:
         self._database = database
+        self._kinds = kinds
         self._connection: Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker_id: str | None = None
@@ -67,9 +68,9 @@ class PostgresHeartbeats:
         self._connection = None
         connection = await self._database.connect()
         if self._worker_id is not None:
-            pid = connection.get_server_pid()
+            identity = {"worker": self._worker_id, "pid": connection.get_server_pid()}
             with self._terminated_on_failure(connection):
-                await rows(connection, "worker_register", worker=self._worker_id, pid=pid)
+                await rows(connection, "worker_register", **identity, kinds=self._kinds)
         self._connection, self._loop = connection, asyncio.get_running_loop()
         return connection
 

@@ -1,7 +1,8 @@
 """Maintenance, each call on a bounded number of jobs."""
 
+from holdfast.jobs.report_rules import LEASE_LOST
 from holdfast.jobs.store_port import Deleted, Leadership, Rescued, RetentionRule
-from holdfast.store.error_columns import LEASE_LOST, error_columns
+from holdfast.store.error_columns import error_columns
 from holdfast.store.postgres.columns import TIMEOUT_COLUMNS
 from holdfast.store.postgres.connection import Database
 from holdfast.store.text import clean_or_none

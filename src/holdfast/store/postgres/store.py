@@ -1,7 +1,7 @@
 """The store on PostgreSQL: every port, each method a few lines onto the work it stands for."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -9,7 +9,6 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
-    AttemptTransaction,
     Change,
     ClaimRequest,
     Deleted,
@@ -17,8 +16,10 @@ from holdfast.jobs.store_port import (
     Leadership,
     Rescued,
     RetentionRule,
+    ScheduleRecord,
     TickResult,
 )
+from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
 from holdfast.jobs.worker.threads import HandlerThreads
 from holdfast.store.error_columns import error_columns
@@ -32,6 +33,7 @@ from holdfast.store.postgres import (
     maintenance,
     migrations,
     queries,
+    schedules,
 )
 from holdfast.store.postgres.attempt_transaction import PostgresTransaction, TransactionParts
 from holdfast.store.postgres.connection import Database, Row
@@ -69,6 +71,7 @@ class PostgresStore(JobQueries):
         timeout: float = 30.0,
     ) -> None:
         self._database = Database(url, connections=connections, timeout=timeout)
+        self.address = self._database.where
         self._clock = clock
         self._migrates = migrate
         self._identity = Identity(self._database)
@@ -254,9 +257,9 @@ class PostgresStore(JobQueries):
         """
         return PostgresTransaction(self._transactions, lease, source)
 
-    def heartbeats(self) -> Heartbeats:
+    def heartbeats(self, kinds: Sequence[str] | None = None) -> Heartbeats:
         """Return the part that a heartbeat thread uses, with a connection of its own."""
-        heartbeats = PostgresHeartbeats(self._database)
+        heartbeats = PostgresHeartbeats(self._database, kinds)
         self._heartbeats.add(heartbeats)
         return heartbeats
 
@@ -349,6 +352,10 @@ class PostgresStore(JobQueries):
             await self._wrote()
         return ids
 
+    async def unknown_kinds(self, worker_id: str) -> Mapping[str, int]:
+        """Return the kinds of waiting jobs that no registered worker knows."""
+        return dict(map(tuple, await self._rows("maintain_unknown_kinds", worker=worker_id)))
+
     async def store_late_result(
         self, job_id: str, token: int, result: str | None, *, now: float | None = None
     ) -> bool:
@@ -362,3 +369,17 @@ class PostgresStore(JobQueries):
     ) -> tuple[Deleted, ...]:
         """Delete jobs that `rule` no longer keeps, with all their history."""
         return await maintenance.delete_finished(self._database, rule, limit, now)
+
+    async def create_schedules(self, records: Sequence[ScheduleRecord]) -> None:
+        """Store the schedules whose names are not stored yet."""
+        await self._database.transaction(lambda connection: schedules.create(connection, records))
+
+    async def write_schedule(
+        self, record: ScheduleRecord, jobs: Sequence[NewJob] = (), *, now: float | None = None
+    ) -> ScheduleRecord | None:
+        """Store `record` where the version stored is still its own, and create `jobs` with it."""
+        written = await schedules.write(self._database, self._lanes, record, jobs, now)
+        if written is not None and jobs:
+            self._ticker.memory.enqueued(jobs)
+            await self._wrote(work=True)
+        return written

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.jobs.model import AttemptOutcome, DeadLetterReason, EventName, JobError
-from holdfast.store.error_columns import TIMED_OUT, error_columns
+from holdfast.jobs.report_rules import TIMED_OUT
+from holdfast.store.error_columns import error_columns
 from holdfast.store.sqlite.transaction import Transaction, as_json
 
 
@@ -45,6 +46,7 @@ class AttemptEnd(NamedTuple):
     error_message: str | None = None
     retry_after: float | None = None
     meta: str | None = None
+    traceback: str | None = None
 
 
 def record_event(

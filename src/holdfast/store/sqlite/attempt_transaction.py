@@ -11,7 +11,7 @@ import apsw
 from holdfast.clock import Clock
 from holdfast.jobs.exceptions import ContextError, LostLease
 from holdfast.jobs.model import Finished, Lease
-from holdfast.jobs.store_port import TickResult, TransactionTooLong
+from holdfast.jobs.store_values import TickResult, TransactionTooLong
 from holdfast.store.sqlite.connection import connect, disconnect
 from holdfast.store.sqlite.enqueue import check_connection
 from holdfast.store.sqlite.tick import tick

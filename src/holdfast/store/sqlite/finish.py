@@ -19,9 +19,8 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.report_rules import target_status
+from holdfast.jobs.report_rules import TIMED_OUT, target_status
 from holdfast.jobs.store_port import Overruled, Refusal, Refused
-from holdfast.store.error_columns import TIMED_OUT
 from holdfast.store.sqlite.attempt_ends import (
     AttemptEnd,
     EndedAttempts,
@@ -155,6 +154,7 @@ class FinishBatch:
                 message,
                 retry_after,
                 clean_or_none(item.meta),
+                clean_or_none(item.traceback),
             )
         )
 

@@ -18,10 +18,13 @@ T = TypeVar("T")
 class SQLiteHeartbeats:
     """Extends leases through the writer; may be awaited on any event loop."""
 
-    def __init__(self, writer: Writer, reads: ReadPool, clock: Clock) -> None:
+    def __init__(
+        self, writer: Writer, reads: ReadPool, clock: Clock, kinds: Sequence[str] | None = None
+    ) -> None:
         self._writer = writer
         self._reads = reads
         self._clock = clock
+        self._kinds = kinds
         self._registered: str | None = None
         self._register_at = 0.0
 
@@ -29,7 +32,7 @@ class SQLiteHeartbeats:
         """Register the worker with the process it runs in."""
         began = self._clock.monotonic()
         if self._registered != worker_id or began >= self._register_at:
-            await self._write(lambda tx: workers.register(tx, worker_id))
+            await self._write(lambda tx: workers.register(tx, worker_id, self._kinds))
             self._registered = worker_id
             self._register_at = began + workers.REGISTER_EVERY
 

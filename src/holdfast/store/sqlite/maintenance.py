@@ -7,9 +7,8 @@ from holdfast.jobs.model import (
     JobError,
     JobStatus,
 )
-from holdfast.jobs.report_rules import rescued_status
+from holdfast.jobs.report_rules import LEASE_LOST, TIMED_OUT, rescued_status
 from holdfast.jobs.store_port import Deleted, Leadership, Rescued, RetentionRule
-from holdfast.store.error_columns import LEASE_LOST, TIMED_OUT
 from holdfast.store.sqlite import clock_jumps, workers
 from holdfast.store.sqlite.attempt_ends import AttemptEnd, EndedAttempts, time_out
 from holdfast.store.sqlite.finish import keep_late_result

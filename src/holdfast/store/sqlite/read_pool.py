@@ -28,7 +28,11 @@ class Snapshot:
 
     def rows(self, query: str, parameters: dict[str, Any] | None = None) -> list[Row]:
         """Run the named `query` and return all its rows."""
-        return self._db.execute(SQL[query], parameters).fetchall()
+        return self.execute(SQL[query], parameters)
+
+    def execute(self, sql: str, parameters: dict[str, Any] | None = None) -> list[Row]:
+        """Run `sql` and return all its rows."""
+        return self._db.execute(sql, parameters).fetchall()
 
 
 class ReadPool:
@@ -51,10 +55,14 @@ class ReadPool:
         Raises:
             StoreClosed: the pool was closed, or belongs to the process this was forked from.
         """
+        self.check_open()
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question)
+
+    def check_open(self) -> None:
+        """Check that the pool can be used; raises what `read` raises."""
         check_process(self._process, self._path)
         if self._closed:
             raise StoreClosed(f"{self._path}: the store is not open")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question)
 
     def _answer(self, question: Callable[[Snapshot], T]) -> T:
         self._files.check()

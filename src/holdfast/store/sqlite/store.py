@@ -2,16 +2,16 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
-    AttemptTransaction,
     Change,
     ClaimRequest,
     Deleted,
@@ -19,9 +19,11 @@ from holdfast.jobs.store_port import (
     Leadership,
     Rescued,
     RetentionRule,
+    ScheduleRecord,
     StoreUnusable,
     TickResult,
 )
+from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing
@@ -32,6 +34,7 @@ from holdfast.store.sqlite import (
     maintenance,
     migrations,
     queries,
+    schedules,
     tick,
 )
 from holdfast.store.sqlite.attempt_transaction import SQLiteTransaction
@@ -71,6 +74,7 @@ class SQLiteStore(JobQueries):
         self._threads = readers
         self._process: int | None = None
         self._turns: Turns = {}
+        self.address = f"SQLite file {self.path}"
         self._prepare()
 
     def _prepare(self) -> None:
@@ -174,7 +178,8 @@ class SQLiteStore(JobQueries):
         """
         self._writer.check_open()
         self._writer.files.check()
-        return enqueue.enqueue_on(self.path, connection, jobs, self._now(now))
+        at = self._now(now)
+        return await in_callers_thread(lambda: enqueue.enqueue_on(self.path, connection, jobs, at))
 
     async def submit(self, job_id: str, *, now: float | None = None) -> Change:
         """Move an uploaded job to queued."""
@@ -231,9 +236,9 @@ class SQLiteStore(JobQueries):
             busy_timeout=self._busy_timeout,
         )  # fmt: skip
 
-    def heartbeats(self) -> Heartbeats:
+    def heartbeats(self, kinds: Sequence[str] | None = None) -> Heartbeats:
         """Return the part that a heartbeat thread uses."""
-        return SQLiteHeartbeats(self._writer, self._reads, self._clock)
+        return SQLiteHeartbeats(self._writer, self._reads, self._clock, kinds)
 
     async def cancel(self, job_id: str, *, now: float | None = None) -> Change:
         """Cancel a job, or ask its worker to."""
@@ -296,6 +301,10 @@ class SQLiteStore(JobQueries):
         """Fail unfinished jobs past their deadline."""
         return await self._write(lambda tx: maintenance.expire_deadlines(tx, limit), now)
 
+    async def unknown_kinds(self, worker_id: str) -> Mapping[str, int]:
+        """Return the kinds of waiting jobs that no registered worker knows."""
+        return dict(await self._rows("maintain_unknown_kinds", worker=worker_id))
+
     async def store_late_result(
         self, job_id: str, token: int, result: str | None, *, now: float | None = None
     ) -> bool:
@@ -309,3 +318,13 @@ class SQLiteStore(JobQueries):
     ) -> tuple[Deleted, ...]:
         """Delete jobs that `rule` no longer keeps, with all their history."""
         return await self._write(lambda tx: maintenance.delete_finished(tx, rule, limit), now)
+
+    async def create_schedules(self, records: Sequence[ScheduleRecord]) -> None:
+        """Store the schedules whose names are not stored yet."""
+        await self._write(lambda tx: schedules.create(tx, records))
+
+    async def write_schedule(
+        self, record: ScheduleRecord, jobs: Sequence[NewJob] = (), *, now: float | None = None
+    ) -> ScheduleRecord | None:
+        """Store `record` where the version stored is still its own, and create `jobs` with it."""
+        return await self._write(lambda tx: schedules.write(tx, record, jobs), now)

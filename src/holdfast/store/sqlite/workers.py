@@ -4,6 +4,8 @@ It knows nothing about a process of another container or of an earlier boot. So 
 registers again every ten minutes, and one that has not done so for an hour is removed.
 """
 
+from collections.abc import Sequence
+
 from holdfast.store.sqlite.process_identity import ProcessIdentity
 from holdfast.store.sqlite.transaction import Transaction, as_json
 
@@ -13,8 +15,8 @@ _FORGOTTEN_AFTER = 3600.0
 """Seconds after its last registration until a worker without jobs is removed."""
 
 
-def register(tx: Transaction, worker_id: str) -> None:
-    """Register a worker of this process as alive."""
+def register(tx: Transaction, worker_id: str, kinds: Sequence[str] | None = None) -> None:
+    """Register a worker of this process as alive; `kinds` are those that it can run."""
     process = ProcessIdentity.own()
     if process is None:
         return
@@ -27,6 +29,7 @@ def register(tx: Transaction, worker_id: str) -> None:
             "pid": process.pid,
             "started": process.started,
             "now": tx.now,
+            "kinds": None if kinds is None else as_json(kinds),
         },
     )
 

@@ -21,7 +21,7 @@ import apsw
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.exceptions import ContextError
-from holdfast.jobs.store_port import TransactionTooLong
+from holdfast.jobs.store_values import TransactionTooLong
 from holdfast.store.sqlite.connection import store_error
 
 _PAUSE = 0.005
@@ -61,6 +61,7 @@ class WriteLoan:
         self._lock = threading.Lock()
         self._is_over = False
         self._may_commit = False
+        self._inline: apsw.Connection | None = None
 
     # -- called by the handler's side, from any thread -----------------------------------------
 
@@ -71,6 +72,9 @@ class WriteLoan:
             TransactionTooLong: it was rolled back because its time was over.
         """
         done: Future[Any] = Future()
+        if self._inline is not None:
+            self._finish(self._inline, ending, done)
+            return done
         with self._lock:
             if self._is_over:
                 raise TransactionTooLong(
@@ -85,8 +89,27 @@ class WriteLoan:
 
     def serve(self) -> None:
         """Begin, wait for the end, and end it."""
-        if not self.began.set_running_or_notify_cancel():
+        connection = self._start()
+        if connection is None:
             return
+        try:
+            ending, done = self._next_ending()
+        except queue.Empty:
+            _roll_back(connection)
+        else:
+            self._finish(connection, ending, done)
+
+    def serve_inline(self) -> None:
+        """Begin now; `end` then ends it in the thread that calls it, without a time limit.
+
+        For a writer without a thread, as tests on virtual time use it.
+        """
+        self._inline = self._start()
+
+    def _start(self) -> apsw.Connection | None:
+        """Begin, and tell the handler; None if it does not wait any more, or that failed."""
+        if not self.began.set_running_or_notify_cancel():
+            return None
         try:
             connection = self._begin()
         except BaseException as error:
@@ -94,13 +117,13 @@ class WriteLoan:
             self._answer_endings()
             if not isinstance(error, Exception):
                 raise
-            return
+            return None
         self.began.set_result(connection)
-        try:
-            ending, done = self._next_ending()
-        except queue.Empty:
-            _roll_back(connection)
-            return
+        return connection
+
+    def _finish(
+        self, connection: apsw.Connection, ending: Ending | None, done: "Future[Any]"
+    ) -> None:
         if not done.set_running_or_notify_cancel():
             _roll_back(connection)
             return

@@ -140,23 +140,30 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            db = connect(self._path, busy_timeout=self._busy_timeout)
+            db = self._connect()
         except BaseException as error:
             self._refuse_all(error)
             return
         try:
-            try:
-                migrate(db)
-            except apsw.Error as error:
-                raise store_error(error, self._path) from error
-            self._seen_version = _data_version(db)
-            self.files.record()
+            self._prepare(db)
             self._opened.set_result(None)
             self._serve(db)
         except BaseException as error:
             self._refuse_all(error)
         finally:
             disconnect(db)
+
+    def _connect(self) -> apsw.Connection:
+        return connect(self._path, busy_timeout=self._busy_timeout)
+
+    def _prepare(self, db: apsw.Connection) -> None:
+        """Bring the schema up to date, and note what is compared later."""
+        try:
+            migrate(db)
+        except apsw.Error as error:
+            raise store_error(error, self._path) from error
+        self._seen_version = _data_version(db)
+        self.files.record()
 
     def _refuse_all(self, error: BaseException) -> None:
         """Fail all waiting and all later requests: the writer is gone."""

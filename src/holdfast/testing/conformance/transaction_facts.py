@@ -21,7 +21,8 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.store_port import AttemptTransaction, Refusal
+from holdfast.jobs.store_port import Refusal
+from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.resilience.breaker.transitions import CircuitState
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 

@@ -13,7 +13,8 @@ from tests.support.workers import QUICK, SOON, rig
 from holdfast.children import MEGABYTE, ChildLimits
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.errors import ErrorCode
-from holdfast.jobs.job_events import JobClaimed
+from holdfast.jobs.exceptions import ChildError
+from holdfast.jobs.job_events import AttemptFinished, JobClaimed
 from holdfast.jobs.worker.isolation.child_options import ChildOptions
 from holdfast.jobs.worker.isolation.kind_pools import KindPools
 
@@ -318,3 +319,37 @@ def test_workers_take_their_limits_by_kind():
     options = ChildOptions(by_kind={"apart.pid": ChildLimits(requests=1)})
     assert options.limits_of("apart.pid").requests == 1
     assert options.limits_of("other") == ChildLimits()
+
+
+def test_the_traceback_of_a_child_is_stored_and_its_event_has_an_error(tmp_path, caplog):
+    async def go():
+        async with alone(tmp_path, isolated.fail) as it:
+            await it.enqueue(isolated.fail, "p", arguments='"permanent"')
+            await it.run()
+            (event,) = it.told.of(AttemptFinished)
+            (attempt,) = await it.store.attempts("p")
+            return event, attempt
+
+    event, attempt = asyncio.run(go())
+    assert attempt.traceback.endswith("holdfast.errors.Permanent: no good")
+    assert "in fail" in attempt.traceback
+    assert "attempts.py" not in attempt.traceback
+    assert isinstance(event.error, ChildError)
+    assert (event.error.code, str(event.error)) == ("PARSE_ERROR", "no good")
+    assert event.error.traceback == attempt.traceback
+    assert attempt.traceback in caplog.text
+
+
+def test_a_child_that_died_has_an_error_without_a_traceback(tmp_path):
+    async def go():
+        async with alone(tmp_path, isolated.die) as it:
+            await it.enqueue(isolated.die, "d", arguments='"exit"', max_attempts=1)
+            await it.run()
+            (event,) = it.told.of(AttemptFinished)
+            (attempt,) = await it.store.attempts("d")
+            return event, attempt
+
+    event, attempt = asyncio.run(go())
+    assert isinstance(event.error, ChildError)
+    assert "child process" in str(event.error)
+    assert (event.error.traceback, attempt.traceback) == (None, None)

@@ -1,6 +1,7 @@
 """Messages: what is sent arrives, and nothing that a child sends is trusted."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.support.workers import claim
@@ -16,6 +17,7 @@ from holdfast.jobs.worker.isolation.messages import (
     load_failure,
     load_progress,
 )
+from holdfast.jobs.worker.traceback_text import MOST_BYTES
 
 app = App("a")
 
@@ -35,10 +37,16 @@ def test_a_claim_is_transmitted_without_its_permit():
         of_code(ErrorCode.MEMORY_ERROR),
         summarize(RetryLater(7), work.kind, 0.0),
         summarize(TimeoutError("slow"), work.kind, 0.0),
+        replace(of_code(ErrorCode.UNKNOWN), traceback="Traceback:\n  é"),
     ],
 )
 def test_a_failure_is_transmitted(failure):
     assert load_failure(json.loads(json.dumps(dump_failure(failure)))) == failure
+
+
+def test_a_traceback_from_a_child_is_not_trusted():
+    assert load_failure({**GOOD, "traceback": 7}).traceback is None
+    assert len(load_failure({**GOOD, "traceback": "x" * 10**6}).traceback) <= MOST_BYTES
 
 
 GOOD = dump_failure(of_code(ErrorCode.UNKNOWN, "x"))

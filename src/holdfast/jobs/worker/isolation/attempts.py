@@ -13,6 +13,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from holdfast.children import ChildLimits, FrameKind
@@ -27,6 +28,7 @@ from holdfast.jobs.worker.failure import of_code, summarize
 from holdfast.jobs.worker.isolation.address import Address, load_kind
 from holdfast.jobs.worker.isolation.messages import dump_failure, load_claim
 from holdfast.jobs.worker.threads import end_copy
+from holdfast.jobs.worker.traceback_text import format_traceback
 from holdfast.time_limit import RUNNING
 
 _NO_MEMORY = pack(FrameKind.ERROR, dump_failure(of_code(ErrorCode.MEMORY_ERROR)))
@@ -126,6 +128,7 @@ class Attempts:
         if not isinstance(error, MemoryError):
             with contextlib.suppress(MemoryError):
                 failure = summarize(error, kind, SYSTEM_CLOCK.wall())
+                failure = replace(failure, traceback=format_traceback(error))
                 self._send(FrameKind.ERROR, dump_failure(failure))
                 return
         # The traceback keeps alive what has filled the memory.

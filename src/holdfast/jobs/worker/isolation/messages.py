@@ -13,6 +13,7 @@ from holdfast.jobs.downstreams.record import Admission
 from holdfast.jobs.error_text import clean
 from holdfast.jobs.model import Claim, Lease
 from holdfast.jobs.worker.failure import Failure
+from holdfast.jobs.worker.traceback_text import shorten
 from holdfast.resilience.diagnosis import Diagnosis
 
 
@@ -42,6 +43,7 @@ def dump_failure(failure: Failure) -> dict[str, Any]:
         "category": seen.category, "code": seen.code, "known": seen.known, "status": seen.status,
         "retry_after": seen.retry_after, "ambiguous": seen.ambiguous, "counts": seen.counts,
         "message": failure.message, "excluded": failure.excluded, "after": failure.after,
+        "traceback": failure.traceback,
     }  # fmt: skip
 
 
@@ -55,8 +57,11 @@ def load_failure(fields: object) -> Failure:
             status if isinstance(status, int) else None, _seconds(fields["retry_after"]),
             fields["ambiguous"] is True, fields["counts"] is True,
         )  # fmt: skip
-        message = clean(str(fields["message"]))
-        return Failure(seen, message, fields["excluded"] is True, _seconds(fields["after"]))
+        message, traceback = clean(str(fields["message"])), fields["traceback"]
+        return Failure(
+            seen, message, fields["excluded"] is True, _seconds(fields["after"]),
+            shorten(traceback) if isinstance(traceback, str) else None,
+        )  # fmt: skip
     except (AssertionError, KeyError, ValueError):
         raise BrokenFrame("a failure that cannot be read") from None
 

@@ -162,9 +162,10 @@ $$;
 
 -- Record the other reports, those whose positions are not in `done`. A report is accepted if its job
 -- is processing under its token and worker, else refused. A passed deadline overrules the report, and
--- a request to cancel overrules a retry.
+-- a request to cancel overrules a retry. `p_tracebacks` has one element per report, or is NULL.
 CREATE OR REPLACE FUNCTION holdfast.finish_others(
     p_reports holdfast.reports,
+    p_tracebacks text[],
     done bigint[],
     p_timeout text[],
     t double precision
@@ -174,6 +175,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     line holdfast.tick_line;
     moves holdfast.move[] := '{}';
+    tracebacks text[] := '{}';
     late bigint[] := '{}';
     timed_out bigint := 0;
     report record;
@@ -247,6 +249,7 @@ BEGIN
         ORDER BY number
     LOOP
         moves := moves || report.move;
+        tracebacks := tracebacks || p_tracebacks[report.number];
         done := done || report.number;
         IF report.past THEN
             timed_out := timed_out + 1;
@@ -260,7 +263,7 @@ BEGIN
             RETURN NEXT line;
         END IF;
     END LOOP;
-    PERFORM holdfast.move(moves, t);
+    PERFORM holdfast.move(moves, tracebacks, t);
     IF timed_out > 0 THEN
         PERFORM holdfast.count_total('timed_out', timed_out);
     END IF;
@@ -273,4 +276,12 @@ BEGIN
     END LOOP;
     RETURN QUERY SELECT * FROM holdfast.refuse_reports(p_reports, done, t);
 END
+$$;
+
+-- The same without tracebacks, for calls of holdfast.report_and_claim that began before a migration.
+CREATE OR REPLACE FUNCTION holdfast.finish_others(
+    p_reports holdfast.reports, done bigint[], p_timeout text[], t double precision
+) RETURNS SETOF holdfast.tick_line
+LANGUAGE sql VOLATILE AS $$
+    SELECT * FROM holdfast.finish_others(p_reports, NULL, done, p_timeout, t)
 $$;

@@ -82,6 +82,31 @@ LANGUAGE sql STABLE AS $$
     SELECT * FROM chain
 $$;
 
+-- The last error of an unfinished job, a JSON array of code, message and number of the attempt; NULL if
+-- none of its attempts failed. Reads the pages of its chain from `p_page` back to the first with an error;
+-- usually that is the first or the second.
+CREATE OR REPLACE FUNCTION holdfast.last_error(p_job bigint, p_page bigint) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    line record;
+BEGIN
+    WHILE p_page IS NOT NULL LOOP
+        SELECT
+            history.error_code, history.error_message, history.attempts[place.number] AS attempt,
+            history.previous[place.number] AS previous
+        INTO line
+        FROM holdfast.history
+        CROSS JOIN LATERAL array_position(history.jobs, p_job) AS place (number)
+        WHERE history.sequence = p_page;
+        IF line.error_code IS NOT NULL THEN
+            RETURN json_build_array(line.error_code, line.error_message, line.attempt)::text;
+        END IF;
+        p_page := line.previous;
+    END LOOP;
+    RETURN NULL;
+END
+$$;
+
 -- The highest sequence up to which no open transaction can still commit an event. The order of the
 -- steps matters: a transaction that took a number up to `taken` had announced itself before `taken`
 -- was read, so either its lock is found, or it has ended and the caller's next statement sees it.

@@ -1,15 +1,21 @@
 -- Every change of status except the two most common ones: a claim (holdfast.take) and a completion
 -- (holdfast.complete).
 
--- Move jobs that the caller has locked: the jobs, their history and the counters.
-CREATE OR REPLACE FUNCTION holdfast.move(p_moves holdfast.move[], t double precision) RETURNS void
+-- Move jobs that the caller has locked: the jobs, their history and the counters. `p_tracebacks` are those
+-- of the attempts that end, in the order of `p_moves`; NULL where there are none.
+CREATE OR REPLACE FUNCTION holdfast.move(
+    p_moves holdfast.move[], p_tracebacks text[], t double precision
+) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     WITH leaving AS MATERIALIZED (
         SELECT
             given.*, jobs.lane, jobs.kind, jobs.status AS origin, jobs.ready AS was_ready,
             jobs.token, jobs.worker_id, jobs.attempt_count, jobs.last_attempt_at
-        FROM unnest(p_moves) AS given
+        FROM unnest(p_moves, p_tracebacks) AS given (
+            job, target, name, outcome, code, message, error_group, dead_letter, ready_at,
+            retry_after, uncounted, duration, meta, traceback
+        )
         JOIN holdfast.jobs ON jobs.seq = given.job
     ), moved AS (
         UPDATE holdfast.jobs SET
@@ -34,11 +40,11 @@ BEGIN
     ), recorded AS (
         INSERT INTO holdfast.history (
             sequence, at, name, outcome, error_code, error_message, retry_after, metas, jobs,
-            previous, attempts, workers, tokens, started_ats, durations
+            previous, attempts, traceback, workers, tokens, started_ats, durations
         )
         SELECT
             last_event, t, name, outcome, code, message, retry_after, ARRAY[meta], ARRAY[job],
-            ARRAY[previous_event], ARRAY[attempt_count],
+            ARRAY[previous_event], ARRAY[attempt_count], traceback,
             CASE WHEN outcome IS NOT NULL THEN ARRAY[worker_id] END,
             CASE WHEN outcome IS NOT NULL THEN ARRAY[token] END,
             CASE WHEN outcome IS NOT NULL THEN ARRAY[last_attempt_at] END,
@@ -62,4 +68,10 @@ BEGIN
     WHERE sign <> 0
     GROUP BY family, a, b, c;
 END
+$$;
+
+-- The same without tracebacks.
+CREATE OR REPLACE FUNCTION holdfast.move(p_moves holdfast.move[], t double precision) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    SELECT holdfast.move(p_moves, NULL, t)
 $$;

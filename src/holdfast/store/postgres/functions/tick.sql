@@ -1,11 +1,13 @@
 -- One tick of a worker in one round trip: record what finished, then claim.
 
 -- Reports may be empty; nothing is claimed where `most` of the request is NULL. `p_names` and
--- `p_versions` are downstreams whose breakers the reports do not change at that version.
+-- `p_versions` are downstreams whose breakers the reports do not change at that version. `p_tracebacks` has
+-- one element per report, or is NULL.
 CREATE OR REPLACE FUNCTION holdfast.report_and_claim(
     p_names text[],
     p_versions bigint[],
     p_reports holdfast.reports,
+    p_tracebacks text[],
     p_worker text,
     p_request holdfast.claim_request,
     p_timeout text[],
@@ -43,7 +45,7 @@ BEGIN
             SELECT
                 others.*,
                 NULL::smallint[], NULL::double precision[], NULL::text[], NULL::text[], NULL::text[]
-            FROM holdfast.finish_others(p_reports, done, p_timeout, t) AS others;
+            FROM holdfast.finish_others(p_reports, p_tracebacks, done, p_timeout, t) AS others;
         END IF;
     END IF;
     IF p_request.most IS NOT NULL THEN
@@ -52,8 +54,24 @@ BEGIN
 END
 $$;
 
--- For workers of the release before, which pass untyped rows: an overload of the function above would be
--- ambiguous to them.
+-- The same without tracebacks, for workers of the release before.
+CREATE OR REPLACE FUNCTION holdfast.report_and_claim(
+    p_names text[],
+    p_versions bigint[],
+    p_reports holdfast.reports,
+    p_worker text,
+    p_request holdfast.claim_request,
+    p_timeout text[],
+    p_now double precision
+) RETURNS SETOF holdfast.tick_answer
+LANGUAGE sql VOLATILE AS $$
+    SELECT *
+    FROM holdfast.report_and_claim(
+        p_names, p_versions, p_reports, NULL, p_worker, p_request, p_timeout, p_now
+    )
+$$;
+
+-- For workers that pass untyped rows: an overload with as many parameters would be ambiguous to them.
 CREATE OR REPLACE FUNCTION holdfast.tick(
     p_names text[],
     p_versions bigint[],
@@ -68,7 +86,7 @@ LANGUAGE sql AS $$
         what, number, at, id, seqs, ids, tokens, lanes, attempts, max_attempts, created_ats,
         deadlines, generations, owners, metas, arguments
     FROM holdfast.report_and_claim(
-        p_names, p_versions, p_reports, p_worker,
+        p_names, p_versions, p_reports, NULL, p_worker,
         ROW(
             (p_request).queues, (p_request).kinds, (p_request).limited, (p_request).most,
             (p_request).lease, (p_request).after, NULL, NULL, NULL, NULL, NULL, NULL, NULL

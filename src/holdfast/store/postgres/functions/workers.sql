@@ -9,8 +9,11 @@ $$;
 -- Register a worker as alive for as long as this session lasts. Each session has a number and a lock
 -- of its own, so a worker that connects again never waits for a session that the server has not given
 -- up yet. `p_pid` is the backend that the worker believes to be connected to: behind a pooler that is
--- another one, sessions are shared, and the lease alone says when the worker is dead.
-CREATE OR REPLACE FUNCTION holdfast.register_worker(p_worker text, p_pid integer) RETURNS boolean
+-- another one, sessions are shared, and the lease alone says when the worker is dead. `p_kinds` are the
+-- kinds that it can run.
+CREATE OR REPLACE FUNCTION holdfast.register_worker(
+    p_worker text, p_pid integer, p_kinds text[]
+) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     number bigint;
@@ -21,11 +24,18 @@ BEGIN
     END IF;
     number := nextval('holdfast.worker_sessions');
     PERFORM pg_advisory_lock(holdfast.session_key(number));
-    INSERT INTO holdfast.workers (id, session) VALUES (p_worker, number)
+    INSERT INTO holdfast.workers (id, session, kinds) VALUES (p_worker, number, p_kinds)
     ON CONFLICT (id) DO UPDATE SET
-        session = excluded.session, missing_since = NULL, server_started = excluded.server_started;
+        session = excluded.session, missing_since = NULL,
+        server_started = excluded.server_started, kinds = excluded.kinds;
     RETURN true;
 END
+$$;
+
+-- The same for a worker of the release before, which does not say what it can run.
+CREATE OR REPLACE FUNCTION holdfast.register_worker(p_worker text, p_pid integer) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+    SELECT holdfast.register_worker(p_worker, p_pid, NULL)
 $$;
 
 -- Say whether a registered worker is dead: its session has ended, which was first noticed three seconds

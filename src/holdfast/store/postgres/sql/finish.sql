@@ -11,6 +11,7 @@ FROM holdfast.report_and_claim(
         CAST(:reasons AS text[]), CAST(:delays AS double precision[]),
         CAST(:durations AS double precision[]), CAST(:metas AS text[])
     ),
+    CAST(:tracebacks AS text[]),
     :worker,
     ROW(
         CAST(:queues AS text[]), CAST(:kinds AS text[]), CAST(:limited AS text[]),
@@ -64,6 +65,6 @@ FROM holdfast.report_and_claim(
             ARRAY[CAST(:duration AS double precision)], ARRAY[CAST(:meta AS text)]
         ) AS holdfast.reports
     ),
-    CAST(:worker AS text), CAST(NULL AS holdfast.claim_request), CAST(:timeout AS text[]),
+    CAST(NULL AS text[]), CAST(:worker AS text), CAST(NULL AS holdfast.claim_request), CAST(:timeout AS text[]),
     CAST(:now AS double precision)
 );

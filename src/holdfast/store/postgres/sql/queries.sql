@@ -11,7 +11,11 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
         SELECT downstreams.held_until > moment.at
         FROM holdfast.downstreams
         WHERE downstreams.name = lanes.downstream
-    ), false) AS held
+    ), false) AS held,
+    CASE
+        WHEN jobs.status = 'queued' AND jobs.token > 0 OR jobs.status = 'processing' AND jobs.token > 1
+            THEN holdfast.last_error(jobs.seq, jobs.last_event)
+    END AS last_error
 
 -- fragment: job_details
 JOIN holdfast.lanes ON lanes.id = jobs.lane
@@ -154,13 +158,14 @@ ORDER BY line.sequence;
 -- name: read_attempts
 SELECT
     line.attempt, line.token, line.worker_id, line.started_at, line.at, line.duration,
-    line.outcome::text, line.error_code, line.error_message, line.retry_after, line.meta
+    line.outcome::text, line.error_code, line.error_message, line.retry_after, line.meta,
+    line.traceback
 FROM holdfast.history_of(ARRAY[holdfast.job_of(:id)]) AS line
 WHERE line.outcome IS NOT NULL
 UNION ALL
 SELECT
     jobs.attempt_count, jobs.token, jobs.worker_id, jobs.last_attempt_at, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL
+    NULL, NULL, NULL, NULL, NULL, NULL
 FROM holdfast.jobs
 WHERE jobs.seq = holdfast.job_of(:id) AND jobs.status = 'processing'
 ORDER BY 2;

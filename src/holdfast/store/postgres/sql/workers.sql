@@ -1,7 +1,7 @@
 -- Workers that are alive, and what runs in their names; see functions/workers.sql.
 
 -- name: worker_register
-SELECT holdfast.register_worker(:worker, :pid);
+SELECT holdfast.register_worker(:worker, :pid, CAST(:kinds AS text[]));
 
 -- name: worker_cancel_requests
 SELECT jobs.id

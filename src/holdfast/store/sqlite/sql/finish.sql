@@ -1,5 +1,5 @@
 -- Finishing attempts. A row of :ends is [seq, outcome, event, duration, error_code, error_message,
--- retry_after, meta]; the rest of the history is read from the job's row, before the job moves.
+-- retry_after, meta, traceback]; the rest of the history is read from the job's row, before the job moves.
 -- Completions, which are most of the ends, have their own statements, and completions that differ
 -- only in their times have cheaper ones. jsonb_each does not parse each row's text again.
 
@@ -14,12 +14,12 @@ CROSS JOIN holdfast_jobs AS jobs ON jobs.id = given.value;
 -- name: finish_ends
 INSERT INTO holdfast_events AS events (
     job, name, at, attempt, error_code, meta, token, outcome, worker_id, started_at, duration,
-    error_message, retry_after
+    error_message, retry_after, traceback
 )
 SELECT
     jobs.seq, given.value ->> 2, :now, jobs.attempt_count, given.value ->> 4, given.value ->> 7,
     jobs.token, given.value ->> 1, jobs.worker_id, jobs.last_attempt_at, given.value ->> 3,
-    given.value ->> 5, given.value ->> 6
+    given.value ->> 5, given.value ->> 6, given.value ->> 8
 FROM jsonb_each(:ends) AS given
 CROSS JOIN holdfast_jobs AS jobs ON jobs.seq = given.value ->> 0;
 

@@ -74,3 +74,18 @@ DELETE FROM holdfast_late_results AS late_results WHERE job IN (SELECT value FRO
 DELETE FROM holdfast_lanes AS lanes
 WHERE id IN (SELECT value FROM json_each(:lanes))
     AND uploaded + scheduled + ready + processing + complete + failed + cancelled = 0;
+
+-- Kinds of waiting jobs that no registered worker knows. None if the worker that asks is not registered
+-- itself, or if a worker does not say what it knows: then others may know them.
+-- name: maintain_unknown_kinds
+SELECT kind, sum(ready + scheduled) AS waiting
+FROM holdfast_lanes AS lanes
+WHERE ready + scheduled > 0
+    AND EXISTS (SELECT 1 FROM holdfast_workers AS workers WHERE id = :worker)
+    AND NOT EXISTS (SELECT 1 FROM holdfast_workers AS workers WHERE kinds IS NULL)
+    AND NOT EXISTS (
+        SELECT 1 FROM holdfast_workers AS workers
+        CROSS JOIN json_each(workers.kinds) AS known ON known.value = lanes.kind
+    )
+GROUP BY kind
+ORDER BY kind;

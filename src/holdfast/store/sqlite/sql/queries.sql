@@ -10,7 +10,17 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
     jobs.status = 'queued' AND jobs.ready_at <= :now AND EXISTS (
         SELECT 1 FROM holdfast_downstreams AS downstreams
         WHERE downstreams.name = lanes.downstream AND downstreams.held_until > :now
-    ) AS held
+    ) AS held,
+    CASE
+        WHEN jobs.status = 'queued' AND jobs.token > 0 OR jobs.status = 'processing' AND jobs.token > 1
+            THEN (
+                SELECT json_array(events.error_code, events.error_message, events.attempt)
+                FROM holdfast_events AS events
+                WHERE events.job = jobs.seq AND events.token IS NOT NULL AND events.error_code IS NOT NULL
+                ORDER BY events.token DESC
+                LIMIT 1
+            )
+    END AS last_error
 
 -- fragment: job_filter
 (:statuses IS NULL OR jobs.status IN (SELECT value FROM json_each(:statuses)))
@@ -132,13 +142,14 @@ SELECT coalesce(max(sequence), 0) FROM holdfast_events AS events;
 SELECT
     events.attempt, events.token, events.worker_id, events.started_at, events.at,
     events.duration, events.outcome, events.error_code, events.error_message,
-    events.retry_after, events.meta
+    events.retry_after, events.meta, events.traceback
 FROM holdfast_jobs AS jobs
 CROSS JOIN holdfast_events AS events ON events.job = jobs.seq AND events.token IS NOT NULL
 WHERE jobs.id = :id
 UNION ALL
 SELECT
-    attempt_count, token, worker_id, last_attempt_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    attempt_count, token, worker_id, last_attempt_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL
 FROM holdfast_jobs AS jobs
 WHERE id = :id AND status = 'processing'
 ORDER BY 2;

@@ -2,8 +2,8 @@
 -- of the wall clock, see clock_jumps.py.
 
 -- name: worker_register
-INSERT OR REPLACE INTO holdfast_workers AS workers (id, boot, namespace, pid, started, seen_at)
-VALUES (:worker, :boot, :namespace, :pid, :started, :now);
+INSERT OR REPLACE INTO holdfast_workers AS workers (id, boot, namespace, pid, started, seen_at, kinds)
+VALUES (:worker, :boot, :namespace, :pid, :started, :now, :kinds);
 
 -- name: worker_list
 SELECT id, boot, namespace, pid, started FROM holdfast_workers AS workers;

@@ -1,0 +1,1 @@
+"""How what happens is shown outside: the log of the commands."""

@@ -1,0 +1,131 @@
+"""The SQLite store without threads: each call is done when it returns, in the same order always.
+
+SQL, transactions and schema are those of the real store; only its threads are missing, since a
+virtual clock cannot know what a thread still has to do.
+"""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from holdfast.clock import Clock
+from holdfast.jobs.model import Finished
+from holdfast.jobs.store_port import ClaimRequest, TickResult
+from holdfast.store.sqlite.connection import disconnect
+from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
+from holdfast.store.sqlite.store import SQLiteStore
+from holdfast.store.sqlite.write_loan import WriteLoan
+from holdfast.store.sqlite.writer import Writer, _Request
+
+T = TypeVar("T")
+
+_NEXT_LIMIT = """
+SELECT
+    (SELECT min(deadline_at) FROM holdfast_jobs
+        WHERE deadline_at IS NOT NULL AND finished_at IS NULL),
+    (SELECT min(lease_expires_at) FROM holdfast_jobs WHERE lease_expires_at IS NOT NULL)
+"""
+
+
+class InlineStore(SQLiteStore):
+    """Keep jobs in the file `path`, without threads and without waiting for the disk."""
+
+    def __init__(self, path: str | Path, *, clock: Clock) -> None:
+        self._claimable_at: float | None = None
+        super().__init__(path, clock=clock)
+
+    def _prepare(self) -> None:
+        self._writer = InlineWriter(self.path, self._clock, self._busy_timeout)
+        self._reads = InlineReads(self.path, 1, self._busy_timeout, self._writer.files)
+
+    async def tick(
+        self,
+        worker_id: str,
+        finished: Sequence[Finished] = (),
+        claim: ClaimRequest | None = None,
+        *,
+        now: float | None = None,
+    ) -> TickResult:
+        """Record what `finished` and claim what comes next."""
+        result = await super().tick(worker_id, finished, claim, now=now)
+        if claim is not None:
+            self._claimable_at = result.wake_at
+        return result
+
+    async def next_moments(self) -> tuple[float, ...]:
+        """Return when the next job may be claimed, has passed its deadline, has lost its lease.
+
+        In epoch seconds, without those that no job has. What may be claimed is as of the last tick
+        that claimed.
+        """
+
+        def read(view: Snapshot) -> tuple[float | None, float | None]:
+            ((deadline, lease),) = view.execute(_NEXT_LIMIT)
+            # A deadline has passed only after its moment.
+            return (None if deadline is None else math.nextafter(deadline, math.inf)), lease
+
+        found = (self._claimable_at, *await self._read(read))
+        return tuple(moment for moment in found if moment is not None)
+
+
+class InlineWriter(Writer):
+    """Do each request at once, in the thread that submits it."""
+
+    _db: apsw.Connection | None = None
+
+    def start(self) -> "Future[None]":
+        """Open the database; the future is done."""
+        self._process = os.getpid()
+        self._opened.set_running_or_notify_cancel()
+        try:
+            self._db = self._connect()
+            self._prepare(self._db)
+            # The file is deleted after the test: a power failure would lose nothing.
+            self._db.execute("PRAGMA synchronous = OFF").fetchall()
+        except BaseException as error:
+            self._refuse_all(error)
+        else:
+            self._opened.set_result(None)
+        return self._opened
+
+    def _put(self, item: _Request[Any] | WriteLoan) -> None:
+        self.check_open()
+        assert self._db is not None
+        assert isinstance(item, _Request)
+        item.future.set_running_or_notify_cancel()
+        with self._lock:
+            self._do(self._db, [item])
+            self._notice_other_commits(self._db)
+
+    def lend(self, loan: WriteLoan) -> None:
+        """Begin the transaction of `loan` at once."""
+        self.check_open()
+        loan.serve_inline()
+
+    def stop(self) -> None:
+        """Accept no more requests."""
+        self._closed = True
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.stop()
+        db, self._db = self._db, None
+        if db is not None:
+            disconnect(db)
+
+    def _poll_soon(self) -> None:
+        """Do nothing: no thread polls."""
+
+
+class InlineReads(ReadPool):
+    """Read in the thread that asks."""
+
+    async def read(self, question: Callable[[Snapshot], T]) -> T:
+        """Answer `question` from a view that holds everything committed before now."""
+        self.check_open()
+        return self._answer(question)
