@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -77,6 +78,7 @@ class InlineWriter(Writer):
     """Do each request at once, in the thread that submits it."""
 
     _db: apsw.Connection | None = None
+    _is_lent = False
 
     def start(self) -> "Future[None]":
         """Open the database; the future is done."""
@@ -95,17 +97,23 @@ class InlineWriter(Writer):
 
     def _put(self, item: _Request[Any] | WriteLoan) -> None:
         self.check_open()
-        assert self._db is not None
-        assert isinstance(item, _Request)
-        item.future.set_running_or_notify_cancel()
-        with self._lock:
-            self._do(self._db, [item])
-            self._notice_other_commits(self._db)
+        if self._is_lent:  # it waits for the end of a handler's transaction
+            self._requests.put(item)
+        elif isinstance(item, WriteLoan):
+            self._is_lent = item.serve_inline(self._returned)
+        elif item.future.set_running_or_notify_cancel():
+            assert self._db is not None
+            with self._lock:
+                self._do(self._db, [item])
+                self._notice_other_commits(self._db)
 
-    def lend(self, loan: WriteLoan) -> None:
-        """Begin the transaction of `loan` at once."""
-        self.check_open()
-        loan.serve_inline()
+    def _returned(self) -> None:
+        """Do what has waited for the end of a handler's transaction."""
+        self._is_lent = False
+        while not self._is_lent and not self._requests.empty():
+            item = self._requests.get()
+            assert not isinstance(item, Enum)
+            self._put(item)
 
     def stop(self) -> None:
         """Accept no more requests."""

@@ -61,7 +61,7 @@ class WriteLoan:
         self._lock = threading.Lock()
         self._is_over = False
         self._may_commit = False
-        self._inline: apsw.Connection | None = None
+        self._inline: tuple[apsw.Connection, Callable[[], None]] | None = None
 
     # -- called by the handler's side, from any thread -----------------------------------------
 
@@ -73,7 +73,9 @@ class WriteLoan:
         """
         done: Future[Any] = Future()
         if self._inline is not None:
-            self._finish(self._inline, ending, done)
+            connection, on_end = self._inline
+            self._finish(connection, ending, done)
+            on_end()
             return done
         with self._lock:
             if self._is_over:
@@ -99,12 +101,16 @@ class WriteLoan:
         else:
             self._finish(connection, ending, done)
 
-    def serve_inline(self) -> None:
-        """Begin now; `end` then ends it in the thread that calls it, without a time limit.
+    def serve_inline(self, on_end: Callable[[], None]) -> bool:
+        """Begin now; `end` then ends it in the thread that calls it, and calls `on_end`.
 
-        For a writer without a thread, as tests on virtual time use it.
+        For a writer without a thread, as tests on virtual time use it. There is no time limit.
+        False: it did not begin.
         """
-        self._inline = self._start()
+        connection = self._start()
+        if connection is not None:
+            self._inline = connection, on_end
+        return connection is not None
 
     def _start(self) -> apsw.Connection | None:
         """Begin, and tell the handler; None if it does not wait any more, or that failed."""
