@@ -16,6 +16,7 @@ from campaigns.results import RESULTS, write
 
 CAMPAIGNS = {
     "kill": "SIGKILL for workers, at random moments and at named points",
+    "transaction": "SIGKILL for workers whose handlers commit their own rows with their jobs",
     "stop": "workers paused for longer than their leases: no stale write is accepted",
     "store": "outages of the store: killed, restarted, locked, disk full",
     "held": "the cost of a claim with a million held jobs; trial calls after the release",
@@ -52,7 +53,7 @@ def main() -> int:
 
 
 def _parse() -> argparse.Namespace:
-    listed = "\n".join(f"  {name:10s} {what}" for name, what in CAMPAIGNS.items())
+    listed = "\n".join(f"  {name:11s} {what}" for name, what in CAMPAIGNS.items())
     parser = argparse.ArgumentParser(
         prog="python -m campaigns",
         description=__doc__,

@@ -34,6 +34,7 @@ class WorkerProcess:
         self.process = process
         self.log = log
         self.crash = crash
+        self._is_ready = False
 
     @property
     def pid(self) -> int:
@@ -52,9 +53,12 @@ class WorkerProcess:
     async def ready(self) -> Self:
         """Wait until it runs."""
         assert self.process.stdout is not None
+        if self._is_ready:
+            return self
         line = await asyncio.to_thread(self.process.stdout.readline)
         if line != b"running\n":
             raise RuntimeError(f"a worker did not start:\n{self.log.read_text()[-2000:]}")
+        self._is_ready = True
         return self
 
     def close(self) -> None:
@@ -70,7 +74,16 @@ class WorkerProcess:
 class Fleet:
     """All workers on one store, as a context manager that ends them."""
 
-    def __init__(self, url: str, ledger: Ledger, folder: Path, **options: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        ledger: Ledger,
+        folder: Path,
+        *,
+        module: str = "campaigns.worker_process",
+        **options: Any,
+    ) -> None:
+        self._module = module
         self.workers: list[WorkerProcess] = []
         self.logs: list[Path] = []
         self._url = url
@@ -94,7 +107,7 @@ class Fleet:
         encoded = json.dumps({**self._options, **options})
         with log.open("wb") as stderr:
             process = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-m", "campaigns.worker_process", url or self._url, encoded],
+                [sys.executable, "-m", self._module, url or self._url, encoded],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -105,6 +105,22 @@ BUGS = (
         '(each.value, 0))\n                done = []\n                db.execute("ROLLBACK")\n',
     ),
     Bug(
+        "a handler's transaction is committed though its completion is refused",
+        "sqlite",
+        f"{_SQLITE}/attempt_transaction.py",
+        "return result, not (result.refused or result.overruled)",
+        "return result, True",
+    ),
+    Bug(
+        "a handler's rows are committed before its completion",
+        "sqlite",
+        f"{_SQLITE}/write_loan.py",
+        "        value, commits = ending(connection)\n",
+        "        self._may_commit = True\n"
+        '        connection.execute("COMMIT; BEGIN IMMEDIATE")\n'
+        "        value, commits = ending(connection)\n",
+    ),
+    Bug(
         "heartbeats extend nothing",
         "sqlite",
         "jobs/worker/heartbeat.py",
@@ -191,6 +207,28 @@ BUGS = (
         "maintenance.rescue(self._database, limit, now)",
         "maintenance.rescue(self._database, limit, now or self._clock.wall())",
         ("clock",),
+    ),
+    Bug(
+        "a handler's transaction is committed though its completion is refused",
+        "postgres",
+        "store/postgres/attempt_transaction.py",
+        "        if result.refused or result.overruled:\n            await lent.close()\n",
+        "        if result.refused or result.overruled:\n            await lent.commit()\n",
+    ),
+    Bug(
+        "a handler's rows are committed before its completion",
+        "postgres",
+        "store/postgres/attempt_transaction.py",
+        "        versions = await parts.ticker.quiet_versions(finished.report)\n",
+        '        await lent.connection.execute("COMMIT; BEGIN")\n'
+        "        versions = await parts.ticker.quiet_versions(finished.report)\n",
+    ),
+    Bug(
+        "jobs of a refused completion are created",
+        "postgres",
+        "store/postgres/tick.py",
+        "if isinstance(item.outcome, Completed) and id(item.lease) not in elsewhere",
+        "if isinstance(item.outcome, Completed)",
     ),
     Bug(
         "heartbeats extend nothing",

@@ -14,12 +14,12 @@ REVIEWED = {
         AbandonedLimitError App AttemptFinished AttemptTimeout BlockingEngine BreakerPolicy Category
         CircuitBreaker
         CircuitOpenError CircuitSnapshot CircuitState Clock ConcurrencyLimit ConcurrencyLimitError
-        DeadlineExceeded Downstream Engine ErrorCode ErrorInfo Exponential FailedAttempt HeldBy
-        HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus
-        NotReady PayloadTooLarge PeriodicSchedule Permanent RateLimit RateLimitedError Retention
-        RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult RetryService StopReason
-        StoreError StoreUnavailable SystemClock UnknownJob UnknownKind UnknownQueue UnknownSchedule
-        UnknownWorker
+        ContextError DeadlineExceeded Downstream Engine ErrorCode ErrorInfo Exponential
+        FailedAttempt HeldBy HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle
+        JobRequest JobStatus LifespanFailed LostLease NotReady PayloadTooLarge PeriodicSchedule
+        Permanent RateLimit RateLimitedError Retention RetryBudget RetryLater RetryMetrics
+        RetryPolicy RetryResult RetryService StopReason StoreError StoreUnavailable SystemClock
+        UnknownJob UnknownKind UnknownQueue UnknownSchedule UnknownWorker
         UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions cancelled categorize
         presets remaining retry_after
     """,

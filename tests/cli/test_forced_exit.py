@@ -32,8 +32,9 @@ def exits(monkeypatch):
 
 
 class Ran:
-    def __init__(self, *, unreported=0, running=0):
+    def __init__(self, *, unreported=0, running=0, unfinished_lifespans=0):
         self.unreported, self.running = unreported, running
+        self.unfinished_lifespans = unfinished_lifespans
 
 
 @pytest.mark.parametrize("code", [JOBS_LEFT, HANDLERS_LEFT])
@@ -89,6 +90,7 @@ def test_a_log_that_is_blocked_delays_the_end_for_a_moment_only(exits, monkeypat
     [
         (Ran(unreported=1, running=1), JOBS_LEFT),
         (Ran(running=1), HANDLERS_LEFT),
+        (Ran(unfinished_lifespans=1), HANDLERS_LEFT),
     ],
 )
 def test_a_worker_that_left_something_ends_the_process(exits, worker, code):

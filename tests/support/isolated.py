@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast.errors import Permanent, RetryLater
+from holdfast.errors import HoldfastError, Permanent, RetryLater
 from holdfast.jobs.declare.app import App
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import RetryPolicy
@@ -194,3 +194,37 @@ def inside():
     def hidden(ctx): ...
 
     return local
+
+
+SEEN: list[tuple[str, type, str]] = []
+"""What the middleware of `wrapped_app` saw, in the worker's process."""
+
+
+async def watching(ctx, call_next):
+    try:
+        return await call_next() + 1
+    except Exception as error:
+        SEEN.append((ctx.job_id, type(error), error.code))
+        raise
+
+
+wrapped_app = App("wrapped", middleware=[watching])
+
+
+@wrapped_app.job(isolation="process", retry=ONE)
+def wrapped(ctx, args: int) -> int:
+    if args < 0:
+        raise Permanent("NEGATIVE", "below zero")
+    return args * 2
+
+
+@app.job(isolation="process")
+def surroundings(ctx) -> list[str]:
+    """Return why each of these is refused in a child process."""
+    refusals = []
+    for use in (lambda: ctx.state, lambda: ctx.enqueue("apart.pid"), ctx.transaction):
+        try:
+            use()
+        except HoldfastError as error:
+            refusals.append(f"{error.code}: {error}")
+    return refusals

@@ -1,11 +1,14 @@
 """A context for calling a handler in a unit test."""
 
+import asyncio
 import logging
 
 import pytest
 
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import CancelReason, JobCancelled, JobContext
+from holdfast.jobs.declare.validation import ValidationError
+from holdfast.jobs.exceptions import ContextError
 from holdfast.resilience.policy import RetryPolicy
 from holdfast.testing import VirtualClock, job_context
 
@@ -56,3 +59,43 @@ def test_it_needs_no_declared_job(caplog):
     ctx.logger.info("hello")
     assert (ctx.kind, ctx.attempt) == ("testing.job", 1)
     assert caplog.records[0].job_id == "test-job"
+
+
+@app.job()
+async def send(ctx, args: int) -> None:
+    async with ctx.transaction() as connection:
+        connection.append(args)
+    await ctx.enqueue(pack, args, delay=5)
+    ctx.enqueue("shop.pack", args)
+
+
+@app.job()
+def send_blocking(ctx, args: int) -> str:
+    with ctx.transaction() as connection:
+        connection.append(args)
+    return ctx.state
+
+
+def test_a_transaction_yields_the_given_connection_and_enqueued_jobs_are_kept():
+    rows = []
+    ctx = job_context(send, connection=rows)
+    asyncio.run(send(ctx, 7))
+    assert rows == [7]
+    assert [(request.kind_name, request.args) for request in ctx.enqueued] == [("shop.pack", 7)] * 2
+    assert ctx.enqueued[0].delay == 5
+    ctx = job_context(send_blocking, connection=rows, state="shared")
+    assert send_blocking(ctx, 8) == "shared"
+    assert rows == [7, 8]
+
+
+def test_what_is_not_given_and_wrong_arguments_are_refused_as_in_a_worker():
+    ctx = job_context(send)
+    with pytest.raises(ContextError, match=r"job_context\(connection=\.\.\.\)"):
+        asyncio.run(send(ctx, 7))
+    with pytest.raises(ContextError, match=r"job_context\(state=\.\.\.\)"):
+        assert ctx.state
+    with pytest.raises(ValidationError):
+        ctx.enqueue(pack, "seven")
+    assert ctx.enqueued == []
+    with pytest.raises(ContextError, match="once in an attempt"):
+        ctx.transaction()

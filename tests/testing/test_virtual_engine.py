@@ -5,6 +5,7 @@ import itertools
 import os
 import threading
 import time
+from contextlib import asynccontextmanager
 
 import apsw
 import httpx
@@ -14,6 +15,7 @@ from tests.support import isolated
 from holdfast import (
     App,
     BreakerPolicy,
+    ContextError,
     Downstream,
     Exponential,
     JobContext,
@@ -409,3 +411,41 @@ def test_several_attempts_run_at_once_where_asked(app):
             engine.enqueue(wait)
         engine.run_until_idle()
         assert engine.clock.monotonic() == 60
+
+
+def test_lifespans_transactions_and_jobs_that_follow_work_as_in_a_worker():
+    @asynccontextmanager
+    async def lifespan(app):
+        yield "shared"
+
+    own = App("own", lifespan=lifespan)
+
+    @own.job()
+    async def follow(ctx: JobContext) -> object:
+        return ctx.state
+
+    @own.job(retry=steady(max_attempts=2))
+    async def write(ctx: JobContext) -> int:
+        async with ctx.transaction() as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS rows (attempt)")
+            connection.execute("INSERT INTO rows VALUES (?)", (ctx.attempt,))
+            if ctx.attempt == 1:
+                raise ConnectionError
+        ctx.enqueue(follow, id="child", delay=DAY)
+        with pytest.raises(ContextError):
+            ctx.transaction()
+        return ctx.attempt
+
+    @own.job()
+    def read(ctx: JobContext) -> list[int]:
+        with ctx.transaction() as connection:
+            return [attempt for (attempt,) in connection.execute("SELECT attempt FROM rows")]
+
+    with virtual_engine([own]).blocking() as engine:
+        job = engine.enqueue(write)
+        engine.run_until_idle()
+        assert engine.result(job) == 2
+        assert engine.result("child") == "shared"
+        reading = engine.enqueue(read)
+        engine.run_until_idle()
+        assert engine.result(reading) == [2]

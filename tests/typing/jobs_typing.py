@@ -9,6 +9,7 @@ from holdfast.jobs.client.requests import JobHandle, JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.job_function import JobFunction
+from holdfast.jobs.declare.job_handle import PendingJob
 from holdfast.jobs.engine import BlockingEngine
 from holdfast.jobs.model import Job
 from holdfast.jobs.views import Page
@@ -169,3 +170,9 @@ async def several_arguments_are_checked_by_their_names_and_types(engine: Engine)
     ship.args(7)  # type: ignore[call-arg]
     ship.args("7", "fragile")  # type: ignore[arg-type]
     ship.args(7, "fragile", quick=True)  # type: ignore[call-arg]
+
+
+async def jobs_that_follow_are_typed_as_those_of_the_engine(ctx: JobContext) -> None:
+    assert_type(ctx.enqueue(send, Order(1)).id, str)
+    assert_type(await ctx.enqueue(send, Order(1), delay=5), PendingJob[Receipt])
+    ctx.enqueue(send, 7)  # type: ignore[misc]

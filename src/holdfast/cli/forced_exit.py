@@ -75,8 +75,8 @@ class ForcedExit:
 def run_worker(main: Coroutine[Any, Any, Worker | None], exits: ForcedExit) -> int:
     """Run `main`, which returns its worker at the end, and return the exit code.
 
-    Not by `asyncio.run`, which waits for tasks that swallow their cancellation. Where handlers do
-    not stop, the process ends here.
+    Not by `asyncio.run`, which waits for tasks that swallow their cancellation. Where handlers or
+    lifespans do not stop, the process ends here.
     """
     runner = asyncio.Runner()
     try:
@@ -87,7 +87,7 @@ def run_worker(main: Coroutine[Any, Any, Worker | None], exits: ForcedExit) -> i
     if worker is not None and worker.unreported:
         _end_now(JOBS_LEFT)
     exits.code = HANDLERS_LEFT
-    if worker is not None and worker.running:
+    if worker is not None and (worker.running or worker.unfinished_lifespans):
         _end_now(HANDLERS_LEFT)
     runner.close()
     return 0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
@@ -19,9 +19,12 @@ from holdfast.jobs.client.blocking import BlockingClient
 from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.enqueue import TransactionalEnqueue
 from holdfast.jobs.client.queries import JobId
+from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
-from holdfast.jobs.model import Job
+from holdfast.jobs.declare.job_function import JobFunction
+from holdfast.jobs.declare.job_handle import RequestOptions
+from holdfast.jobs.model import Job, NewJob
 from holdfast.jobs.store_port import Store
 from holdfast.jobs.worker.options import WorkerOptions
 
@@ -107,6 +110,8 @@ class StoreEngine(Client):
 
         This engine's `cancel` notifies it at once.
         """
+        from holdfast.jobs.worker.attempt_port import HandlerSupport
+
         worker = self._worker_type()(
             self.store,
             self.kinds,
@@ -115,6 +120,7 @@ class StoreEngine(Client):
             rng=self._rng,
             listeners=self._listeners,
             payload_limit=self._payload_limit,
+            support=HandlerSupport(self.registry.apps, self._new_job),
         )
         self._workers.add(worker)
         return worker
@@ -123,6 +129,12 @@ class StoreEngine(Client):
         from holdfast.jobs.worker.worker import Worker
 
         return Worker
+
+    def _new_job(
+        self, job: JobFunction[Any, Any] | str, args: Any, options: RequestOptions, now: float
+    ) -> NewJob:
+        """Return the job that a handler asks for with `ctx.enqueue`."""
+        return self._enqueuer.prepared(JobRequest(job, args, **options), now)
 
 
 class BlockingEngine(BlockingClient):

@@ -1,4 +1,4 @@
-"""Exceptions that an engine raises."""
+"""Exceptions that an engine, a worker or a handler's context raises."""
 
 from collections.abc import Iterable
 
@@ -94,7 +94,7 @@ class JobFailed(HoldfastError):
 class ChildError(HoldfastError):
     """A handler failed in its child process. Only text crosses over: `code`, `traceback`.
 
-    Listeners get it as `AttemptFinished.error`; it is never raised.
+    Listeners get it as `AttemptFinished.error`, and a middleware from `call_next()`.
     """
 
     def __init__(self, code: str, message: str, traceback: str | None = None) -> None:
@@ -103,3 +103,30 @@ class ChildError(HoldfastError):
         self.traceback = traceback
         if traceback is not None:
             self.add_note(traceback)
+
+
+class ContextError(HoldfastError):
+    """A handler uses its context in a way, or at a time, in which it cannot be used."""
+
+    code = ErrorCode.INVALID_STATE
+
+
+class LostLease(HoldfastError):
+    """The attempt no longer holds its job's lease, so its transaction was rolled back."""
+
+    code = ErrorCode.LEASE_LOST
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"job {job_id}: the lease is lost and another worker may run the job; the transaction "
+            f"was rolled back"
+        )
+        self.job_id = job_id
+
+
+class LifespanFailed(HoldfastError):
+    """The lifespan of an app raised before its worker could start."""
+
+    def __init__(self, app: str, error: BaseException) -> None:
+        super().__init__(f"app {app}: its lifespan failed: {type(error).__name__}: {error}")
+        self.app = app

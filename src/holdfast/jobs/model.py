@@ -276,6 +276,7 @@ class Finished(Value, frozen=True):
             the outcome is accepted.
         meta: JSON text for the event and the attempt (http_status, ...), or None.
         traceback: that of the handler's exception, or None.
+        jobs: created in the same transaction if the job becomes complete, and only then.
     """
 
     lease: Lease
@@ -284,6 +285,7 @@ class Finished(Value, frozen=True):
     report: CallReport | None = None
     meta: str | None = None
     traceback: str | None = None
+    jobs: tuple[NewJob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

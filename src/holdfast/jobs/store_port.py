@@ -42,6 +42,7 @@ from holdfast.jobs.store_values import (
     StoreUnusable,
     TickResult,
 )
+from holdfast.jobs.transaction_port import TransactionStore
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
 
 __all__ = [
@@ -121,7 +122,8 @@ class WorkerStore(Protocol):
 
         Finish: each outcome is a compare-and-set on `(id, processing, token)` that must change
         exactly one row; otherwise it is refused and counted. Attempt, event and counters are
-        written with it, and the verdicts of accepted reports update their downstreams.
+        written with it, and the verdicts of accepted reports update their downstreams. The `jobs`
+        of a report are created if its job becomes complete, as `enqueue` creates them.
 
         Claim: due jobs become ready; then up to `limit` ready jobs of the request's kinds and
         queues are claimed, one lane after the other in turn, within a lane by priority (higher
@@ -329,7 +331,8 @@ class MaintenanceStore(Protocol):
 
 
 class Store(
-    EnqueueStore, WorkerStore, ControlStore, FleetStore, QueryStore, DownstreamStore,
+    EnqueueStore, WorkerStore, TransactionStore, ControlStore, FleetStore, QueryStore,
+    DownstreamStore,
     MaintenanceStore, PeriodicStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""

@@ -44,6 +44,10 @@ class BadAddress(StoreUnusable):
     """The address of the store cannot be one."""
 
 
+class TransactionTooLong(StoreError):
+    """A handler's transaction held the store's only write lock for too long and was rolled back."""
+
+
 class StoreClosed(StoreError):
     """The store was closed by its owner."""
 

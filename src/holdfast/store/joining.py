@@ -47,6 +47,11 @@ class Joined(Protocol):
         """Return the name of the database system."""
         ...
 
+    @property
+    def blocks(self) -> bool:
+        """Say whether `execute` blocks the event loop for as long as the database takes."""
+        ...
+
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         """Run one statement that returns rows, with named parameters (`:name`).
 
@@ -63,11 +68,21 @@ def join(connection: object) -> Joined:
         NoTransaction: it is in autocommit mode and has no open transaction.
     """
     for module, name, make in _KNOWN:
-        if isinstance(connection, getattr(sys.modules.get(module), name, ())):
+        if isinstance(connection, loaded_class(module, name)):
             return make(connection)
+    raise unknown_driver("connection=", connection)
+
+
+def loaded_class(module: str, name: str) -> Any:
+    """Return a class of a driver, or what no object is an instance of if it is not loaded."""
+    return getattr(sys.modules.get(module), name, ())
+
+
+def unknown_driver(what: str, connection: object) -> TypeError:
+    """Return the error for a `connection` of no known driver, given to `what`."""
     kind = type(connection)
-    raise TypeError(
-        f"connection= does not take {kind.__module__}.{kind.__qualname__}; it takes {ACCEPTED}"
+    return TypeError(
+        f"{what} does not take {kind.__module__}.{kind.__qualname__}; it takes {ACCEPTED}"
     )
 
 
@@ -97,6 +112,7 @@ class _AsyncDriver:
     connection: Any
     fetch: Callable[[Any, str, Mapping[str, Any]], Awaitable[list[Row]]]
     database: str = "postgresql"
+    blocks: bool = False
 
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         _refuse_blocking_engine()
@@ -110,6 +126,7 @@ class _BlockingDriver:
     connection: Any
     fetch: Callable[[Any, str, Mapping[str, Any]], list[Row]]
     database: str = "postgresql"
+    blocks: bool = True
 
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         return await in_callers_thread(lambda: self.fetch(self.connection, sql, parameters))
@@ -121,6 +138,7 @@ class _AsyncSQLAlchemy:
 
     owner: Any
     database: str
+    blocks: bool = False
 
     async def execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         def run(connection: Any) -> list[Row]:

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from holdfast.jobs.store_port import ClaimRequest, TickResult
 from holdfast.store.sqlite.connection import disconnect
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.store import SQLiteStore
+from holdfast.store.sqlite.write_loan import WriteLoan
 from holdfast.store.sqlite.writer import Writer, _Request
 
 T = TypeVar("T")
@@ -76,6 +78,7 @@ class InlineWriter(Writer):
     """Do each request at once, in the thread that submits it."""
 
     _db: apsw.Connection | None = None
+    _is_lent = False
 
     def start(self) -> "Future[None]":
         """Open the database; the future is done."""
@@ -92,13 +95,25 @@ class InlineWriter(Writer):
             self._opened.set_result(None)
         return self._opened
 
-    def _put(self, item: _Request[Any]) -> None:
+    def _put(self, item: _Request[Any] | WriteLoan) -> None:
         self.check_open()
-        assert self._db is not None
-        item.future.set_running_or_notify_cancel()
-        with self._lock:
-            self._do(self._db, [item])
-            self._notice_other_commits(self._db)
+        if self._is_lent:  # it waits for the end of a handler's transaction
+            self._requests.put(item)
+        elif isinstance(item, WriteLoan):
+            self._is_lent = item.serve_inline(self._returned)
+        elif item.future.set_running_or_notify_cancel():
+            assert self._db is not None
+            with self._lock:
+                self._do(self._db, [item])
+                self._notice_other_commits(self._db)
+
+    def _returned(self) -> None:
+        """Do what has waited for the end of a handler's transaction."""
+        self._is_lent = False
+        while not self._is_lent and not self._requests.empty():
+            item = self._requests.get()
+            assert not isinstance(item, Enum)
+            self._put(item)
 
     def stop(self) -> None:
         """Accept no more requests."""

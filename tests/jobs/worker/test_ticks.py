@@ -351,7 +351,7 @@ def test_claimed_jobs_that_did_not_start_are_released_too(tmp_path):
 
 
 def test_ticks_that_are_not_answered_are_given_up_and_their_reports_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.jobs.worker.worker._LAST_REPORTS", 0.05)
+    monkeypatch.setattr("holdfast.jobs.worker.drain.LAST_REPORTS", 0.05)
     app = App("a")
 
     @app.job()

@@ -115,6 +115,18 @@ class Enqueuer:
             ]
         )
 
+    def prepared(self, request: JobRequest[Any, Any], now: float) -> NewJob:
+        """Return the job to store for `request`; `now` is the store's time in epoch seconds.
+
+        Safe to call from any thread. A downstream that is not declared yet is declared by the first
+        worker that claims the job.
+
+        Raises:
+            UnknownKind, ValidationError, PayloadTooLarge, TypeError: see `Engine.enqueue`.
+        """
+        (new_id,) = new_ids(1, self._clock.wall())
+        return prepare(request, self._kind_of(request), new_id, now, self._payload_limit)
+
     def _with_kinds(
         self, requests: Iterable[JobRequest[Any, Any]]
     ) -> list[tuple[JobRequest[Any, Any], JobKind]]:

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Generic, Literal, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from holdfast.jobs.declare.codecs import check_size
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.job_function import JobFunction
+from holdfast.jobs.declare.job_handle import JobHandle, RequestOptions
 from holdfast.jobs.declare.json_codec import JsonCodec
 from holdfast.jobs.declare.kinds import Codec, JobKind
 from holdfast.jobs.declare.validation import UNSTORABLE, ValidationError, shown
@@ -17,9 +18,10 @@ from holdfast.jobs.model import JobStatus, NewJob
 from holdfast.jobs.structs import value
 from holdfast.resilience import checks
 
+__all__ = ["JobHandle", "JobRequest", "RequestOptions", "needs_now", "prepare"]
+
 ArgsT = TypeVar("ArgsT")
 ResultT = TypeVar("ResultT")
-ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~-]{0,199}")
 _KEY_LENGTH = 500
@@ -28,22 +30,6 @@ _FIRST_NUMBER = 1_000_000_000.0
 """Epoch seconds in 2001; a smaller number was meant as seconds from now."""
 _MOMENTS = (-62135596800.0, 253402300800.0)
 """The years 1 to 9999, the range of a datetime, in epoch seconds."""
-
-
-class RequestOptions(TypedDict, total=False):
-    """Options of `enqueue`; `JobRequest` explains each."""
-
-    dedup_key: str | None
-    owner: str | None
-    priority: int
-    run_at: float | datetime | timedelta | None
-    delay: float | timedelta | None
-    deadline: float | datetime | timedelta | None
-    id: str | None
-    meta: Mapping[str, Any] | None
-    uploaded: bool
-    dedup: Literal["complete", "unfinished"]
-    dedup_for: float | timedelta | None
 
 
 @value
@@ -88,19 +74,6 @@ class JobRequest(Generic[ArgsT, ResultT]):
     def kind_name(self) -> str:
         """The name of the requested kind."""
         return self.job.kind.name if isinstance(self.job, JobFunction) else self.job
-
-
-@value
-class JobHandle(Generic[ResultT_co]):
-    """An enqueued job. The engine accepts it in place of a job's id.
-
-    `created` is False if a job with the same `dedup_key` or `id` existed already; then `id` is
-    that job's.
-    """
-
-    id: str
-    kind: str
-    created: bool
 
 
 def needs_now(request: JobRequest[Any, Any], kind: JobKind) -> bool:

@@ -8,7 +8,6 @@
 Invalid declarations raise here, not when the first job runs.
 """
 
-import re
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -24,13 +23,28 @@ from typing import (
     overload,
 )
 
-from holdfast.errors import ERRORS, ErrorInfo, error_code
+from holdfast.errors import ERRORS, ErrorInfo
 from holdfast.events import Listener
+from holdfast.jobs.declare.app_hooks import (
+    Lifespan,
+    Middleware,
+    checked_lifespan,
+    checked_middleware,
+)
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.handler_signature import handler_of, hook_of
 from holdfast.jobs.declare.job_function import DeclaredJob, JobFunction, NamedArgumentsJob
-from holdfast.jobs.declare.kinds import Isolation, JobKind
+from holdfast.jobs.declare.job_options import (
+    check_name,
+    check_policy,
+    error_codes,
+    full_aliases,
+    isolation_of,
+    plain_convert,
+    seconds_or,
+)
+from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.periodic import (
     PeriodicDecorator,
     PeriodicOptions,
@@ -44,9 +58,6 @@ from holdfast.resilience.policy import RetryPolicy
 ArgsT = TypeVar("ArgsT")
 ResultT = TypeVar("ResultT")
 Q = ParamSpec("Q")
-
-_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,99}")
-_MOST_ATTEMPTS = 32767
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +117,14 @@ class App:
             not be declared to be raised.
         listeners: receive the events of every worker that is given this app, as those of an engine
             do; one that two apps have is notified once.
+        lifespan: `lifespan(app)` returns an async context manager. A worker enters it before its
+            first claim and leaves it after its last report; what it yields is `ctx.state`.
+        middleware: functions `async def middleware(ctx, call_next)` around each attempt, the first
+            one outermost. `await call_next()` runs the handler and returns its result.
 
     Raises:
-        TypeError: an element of `errors` is not an `ErrorInfo`, or a listener cannot be called.
+        TypeError: an element of `errors` is not an `ErrorInfo`, or a listener, the lifespan or a
+            middleware cannot be called so.
         ValueError: the name is invalid, or a code is declared twice or is one of the library's.
     """
 
@@ -118,9 +134,13 @@ class App:
         *,
         errors: Iterable[ErrorInfo] = (),
         listeners: Iterable[Listener] = (),
+        lifespan: Lifespan | None = None,
+        middleware: Iterable[Middleware] = (),
     ) -> None:
-        _check_name("name", name)
+        check_name("name", name)
         self.name = name
+        self.lifespan = checked_lifespan(lifespan)
+        self.middleware = checked_middleware(middleware)
         self.listeners = tuple(listeners)
         for listener in self.listeners:
             if not callable(listener):
@@ -210,25 +230,25 @@ class App:
         checks.instance("retry", policy, RetryPolicy)
         checks.instance("downstream", downstream, Downstream, optional=True)
         checks.instance("retention", retention, Retention, optional=True)
-        _check_policy(policy, downstream)
-        _check_name("queue", queue)
+        check_policy(policy, downstream)
+        check_name("queue", queue)
         options = {
             "queue": queue,
             "policy": policy,
             "downstream": None if downstream is None else downstream.under(policy),
-            "timeout": _seconds("timeout", timeout, policy.attempt_timeout),
-            "deadline": _seconds("deadline", deadline, policy.deadline),
+            "timeout": seconds_or("timeout", timeout, policy.attempt_timeout),
+            "deadline": seconds_or("deadline", deadline, policy.deadline),
             "concurrency": concurrency,
             "retention": Retention() if retention is None else retention,
-            "isolation": _isolation(isolation),
-            "retry_once": _codes("retry_once", retry_once),
+            "isolation": isolation_of(isolation),
+            "retry_once": error_codes("retry_once", retry_once),
             "existing": None if existing is None else hook_of("existing", existing, 2),
-            "aliases": _aliases(self.name, aliases),
-            "convert": None if convert is None else _convert(convert),
+            "aliases": full_aliases(self.name, aliases),
+            "convert": None if convert is None else plain_convert(convert),
         }
         checks.whole("concurrency", concurrency, at_least=1, optional=True)
         if name is not None:
-            _check_name("name", name)
+            check_name("name", name)
         # The caller's local names, so that annotations may refer to local types.
         return JobDecorator(self, name, options, sys._getframe(1).f_locals)
 
@@ -283,6 +303,7 @@ class App:
             app=self.name,
             handler=handler_of(name, function, how.names),
             errors=self.errors,
+            middleware=self.middleware,
             **how.options,
         )
         if kind.periodic is not None:
@@ -329,72 +350,3 @@ def kinds_by_stored_name(kinds: Iterable[JobKind]) -> dict[str, JobKind]:
                     f"{name} is a name or an alias of both {other.name} and {kind.name}"
                 )
     return found
-
-
-def _aliases(app: str, names: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise TypeError(f"aliases must be several names, as in ({names!r},)")
-    full = []
-    for name in names:
-        checks.label("aliases", name)
-        for part in name.split(".", 1):
-            _check_name("aliases", part)
-        full.append(name if "." in name else f"{app}.{name}")
-    return tuple(dict.fromkeys(full))
-
-
-def _convert(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    hook = hook_of("convert", function, 1)
-    if hook.is_async:
-        raise TypeError(f"convert must be a plain function, got {function!r}")
-    return hook.call
-
-
-def _isolation(value: str | None) -> Isolation | None:
-    if value is None:
-        return None
-    try:
-        return Isolation(value)
-    except ValueError:
-        raise ValueError(f"isolation must be None or 'process', got {value!r}") from None
-
-
-def _codes(field: str, codes: Iterable[str]) -> frozenset[str]:
-    if isinstance(codes, str):
-        raise TypeError(f"{field} must be several codes, as in ({codes!r},)")
-    return frozenset(map(error_code, codes))
-
-
-def _seconds(field: str, value: float | None, otherwise: float | None) -> float | None:
-    if value is None:
-        return otherwise
-    checks.number(field, value, above=0)
-    return float(value)
-
-
-def _check_name(field: str, value: object) -> None:
-    checks.label(field, value)
-    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
-        raise ValueError(
-            f"{field} must be letters, digits, '_' and '-', not begin with a digit and have at "
-            f"most 100 characters, got {value!r}"
-        )
-
-
-def _check_policy(policy: RetryPolicy, downstream: Downstream | None) -> None:
-    checks.whole("retry: max_attempts", policy.max_attempts, at_least=1, at_most=_MOST_ATTEMPTS)
-    if policy.budget is not None:
-        raise ValueError(
-            f"retry: jobs have no retry budget, got {policy.budget!r}; use dataclasses.replace("
-            f"policy, budget=None)"
-        )
-    shared = ("breaker", "rate", "concurrency")
-    if downstream is not None:
-        return
-    for field in shared:
-        value = getattr(policy, field)
-        if value is not None:
-            raise ValueError(
-                f"retry: {field} needs a downstream, got {value!r}; add "
-                f"downstream=Downstream('name')"
-            )

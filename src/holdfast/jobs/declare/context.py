@@ -1,19 +1,31 @@
-"""The context of a running attempt: identity, remaining time, progress, cancellation."""
+"""The context of a running attempt: identity, remaining time, progress, cancellation.
+
+Also what surrounds the handler: the state of its app, jobs that follow it, its transaction.
+"""
 
 import logging
 import threading
 from collections.abc import Generator, MutableMapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
 
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.jobs.declare.attempt_scope import AttemptScope, TransactionBlock
+from holdfast.jobs.declare.job_handle import PendingJob, RequestOptions
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.slot_meta import slot_in
 from holdfast.jobs.declare.validation import UNSTORABLE
-from holdfast.jobs.model import Claim
+from holdfast.jobs.exceptions import ContextError, LostLease
+from holdfast.jobs.model import Claim, Lease, NewJob
 from holdfast.resilience import checks
+
+if TYPE_CHECKING:
+    from holdfast.jobs.declare.job_function import JobFunction
+
+ArgsT = TypeVar("ArgsT")
+ResultT = TypeVar("ResultT")
 
 
 class CancelReason(StrEnum):
@@ -49,6 +61,20 @@ class ContextPort(Protocol):
         Called from any thread; must return at once and not raise. Called once until
         `take_progress` is called, however often the handler reports progress.
         """
+        ...
+
+    def state_of(self, context: "JobContext", /) -> Any:
+        """Return what the lifespan of the attempt's app has yielded."""
+        ...
+
+    def new_job(
+        self, job: "JobFunction[Any, Any] | str", args: Any, options: RequestOptions, /
+    ) -> NewJob:
+        """Return the validated job, with its id. Called from any thread."""
+        ...
+
+    def transaction(self, context: "JobContext", source: object, /) -> TransactionBlock:
+        """Return the attempt's transaction on `source`, not begun yet. Called from any thread."""
         ...
 
 
@@ -88,8 +114,8 @@ class JobContext:
     """
 
     __slots__ = (
-        "_claim", "_clock", "_ends_at", "_logger", "_note", "_noted", "_periodic", "_port",
-        "_reason", "_share", "attempt", "job_id", "kind",
+        "_claim", "_clock", "_ends_at", "_has_ended", "_logger", "_note", "_noted", "_periodic",
+        "_port", "_reason", "_scope", "_share", "attempt", "job_id", "kind",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, kind: JobKind, port: ContextPort, clock: Clock) -> None:
@@ -109,6 +135,8 @@ class JobContext:
         self._share: float | None = None
         self._note: str | None = None
         self._noted = False
+        self._scope: AttemptScope | None = None
+        self._has_ended = False
 
     def __repr__(self) -> str:
         return f"<JobContext {self.kind} {self.job_id} attempt {self.attempt}>"
@@ -140,6 +168,11 @@ class JobContext:
     def meta(self) -> str | None:
         """The job's JSON text for pages."""
         return self._claim.meta
+
+    @property
+    def lease(self) -> Lease:
+        """The lease it runs under. For the worker."""
+        return self._claim.lease
 
     @property
     def slot(self) -> datetime:
@@ -211,6 +244,104 @@ class JobContext:
                 return None
             self._noted = False
             return self._share, self._note
+
+    # -- around the handler --------------------------------------------------------------------
+
+    @property
+    def state(self) -> Any:
+        """What the lifespan of the job's app has yielded, `App(lifespan=...)`.
+
+        Raises:
+            ContextError: the app has no lifespan, or the handler runs in a child process.
+        """
+        return self._port.state_of(self)
+
+    @overload
+    def enqueue(
+        self,
+        job: "JobFunction[None, ResultT]",
+        args: None = None,
+        **options: Unpack[RequestOptions],
+    ) -> PendingJob[ResultT]: ...
+
+    @overload
+    def enqueue(
+        self, job: "JobFunction[ArgsT, ResultT]", args: ArgsT, **options: Unpack[RequestOptions]
+    ) -> PendingJob[ResultT]: ...
+
+    @overload
+    def enqueue(
+        self, job: str, args: object = None, **options: Unpack[RequestOptions]
+    ) -> PendingJob[Any]: ...
+
+    def enqueue(
+        self,
+        job: "JobFunction[Any, Any] | str",
+        args: Any = None,
+        **options: Unpack[RequestOptions],
+    ) -> PendingJob[Any]:
+        """Create a job together with the completion of this one, in the same transaction.
+
+        Nothing is created if the attempt does not complete its job. The arguments and options are
+        those of `Engine.enqueue` and are validated now. Call it from threads and from coroutines,
+        where it may be awaited.
+
+        Raises:
+            ValidationError: the arguments or an option are invalid.
+            ContextError: the attempt has ended, or the handler runs in a child process.
+        """
+        new = self._port.new_job(job, args, options)
+        with _LOCK:
+            self._used().jobs.append(new)
+        return PendingJob(new.id, new.kind, True)
+
+    def transaction(self, connection: object = None) -> TransactionBlock:
+        """Commit the rows of a block together with this job's completion: once, or not at all.
+
+            async with ctx.transaction() as connection:
+                await connection.execute("UPDATE accounts ...")
+
+        The end of the block does not commit. The worker does, after the handler has returned, in
+        the same transaction as the completion, the result and the jobs of `enqueue`, if this worker
+        still holds the job's lease. An exception that leaves the block or the handler rolls back.
+
+        Args:
+            connection: a function that opens your connection or session (a sessionmaker, a pool's
+                `acquire`), or one that stays open until the handler has returned. The types are
+                those of `Engine.enqueue`. By default the store opens one: asyncpg or apsw.
+
+        Raises:
+            ContextError: it was called before in this attempt, the attempt has ended, or the
+                handler runs in a child process.
+            LostLease: the lease is lost.
+        """
+        if self._reason is CancelReason.LEASE_LOST:
+            raise LostLease(self.job_id)
+        block = self._port.transaction(self, connection)
+        with _LOCK:
+            scope = self._used()
+            if scope.block is not None:
+                raise ContextError(
+                    f"job {self.job_id}: ctx.transaction() may be called once in an attempt"
+                )
+            scope.block = block
+        return block
+
+    def _used(self) -> AttemptScope:
+        """Return the attempt's scope; call it with the lock."""
+        if self._has_ended:
+            raise ContextError(f"job {self.job_id}: the attempt has ended")
+        if self._scope is None:
+            self._scope = AttemptScope()
+        return self._scope
+
+    def end(self) -> AttemptScope | None:
+        """Let nothing be added any more, and return what was. For the worker."""
+        with _LOCK:
+            self._has_ended = True
+            return self._scope
+
+    # -- stopping ------------------------------------------------------------------------------
 
     @property
     def cancel_requested(self) -> bool:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from holdfast.errors import ErrorInfo
+from holdfast.jobs.declare.app_hooks import Middleware
 from holdfast.jobs.declare.declared_downstream import Downstream, Inherited
 from holdfast.jobs.declare.retention import Retention
 from holdfast.jobs.declare.schedule import Periodic
@@ -91,6 +92,7 @@ class JobKind:
         aliases: names under which jobs of it may be stored, from before it was renamed.
         convert: `convert(stored)` returns the new form of stored arguments that do not fit.
         periodic: when it is enqueued by itself; None if it is not.
+        middleware: what its app puts around attempts, outermost first.
     """
 
     name: str
@@ -117,6 +119,7 @@ class JobKind:
         return (self.name, *self.aliases)
 
     periodic: Periodic | None = None
+    middleware: tuple[Middleware, ...] = ()
 
     @property
     def breaker(self) -> BreakerPolicy | None:

@@ -36,6 +36,11 @@ class Registry:
         kinds_by_stored_name(self.kinds.values())
 
     @property
+    def apps(self) -> tuple[App, ...]:
+        """The apps, in the order in which they were given."""
+        return tuple(self._apps.values())
+
+    @property
     def listeners(self) -> tuple[Listener, ...]:
         """The listeners of all apps, each once."""
         every = [listener for app in self._apps.values() for listener in app.listeners]

@@ -2,7 +2,8 @@
 
 Each step returns the value that the next one takes: the handler's ending (an `Answer`, or the
 `Failure` it met), then a `Conclusion`, then the report. Any exception of a handler, `SystemExit`
-included, ends in a report.
+included, ends in a report. An answer with a transaction, `ctx.transaction()`, is committed together
+with the completion of its job: it needs no report.
 
 A run can be asked to stop (`Run.stop_reason`). One that does not stop in time is abandoned: it is
 concluded and reported as stopped while its handler still runs, it keeps its slot until the handler
@@ -16,12 +17,13 @@ import asyncio
 import inspect
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.errors import AttemptTimeout, CircuitOpenError, DeadlineExceeded, ErrorCode
+from holdfast.jobs.declare.attempt_scope import AttemptScope
 from holdfast.jobs.declare.codecs import check_size
 from holdfast.jobs.declare.context import CancelReason, JobCancelled
 from holdfast.jobs.declare.kinds import Handler, Hook
@@ -34,16 +36,19 @@ from holdfast.jobs.model import (
     DeadLetterReason,
     Failed,
     Finished,
+    NewJob,
     Released,
     Retry,
 )
 from holdfast.jobs.store_port import Store, StoreError
 from holdfast.jobs.structs import Value
+from holdfast.jobs.worker.attempt_commit import end_transaction
 from holdfast.jobs.worker.failure import Failure, refusal, summarize
 from holdfast.jobs.worker.late_declaration import LateDeclaration
+from holdfast.jobs.worker.middleware import IsolatedFailure, call_through
 from holdfast.jobs.worker.mismatches import MismatchLog
 from holdfast.jobs.worker.retry_delay import asked_delay
-from holdfast.jobs.worker.run import Run
+from holdfast.jobs.worker.run import Children, Run
 from holdfast.jobs.worker.signals import interrupts_here, runs_now
 from holdfast.jobs.worker.threads import HandlerCall, HandlerThreads, end_copy
 from holdfast.jobs.worker.verdict import (
@@ -67,14 +72,6 @@ Ending = Answer | Failure | Conclusion | None
 """How a handler ended; a `Conclusion` where it was not called, None where it was stopped."""
 
 _COMPLETED = Conclusion(Completed(), Verdict.SUCCESS)
-
-
-class Children(Protocol):
-    """What runs handlers in child processes."""
-
-    async def execute(self, run: Run) -> Any:
-        """Return the result as JSON text, or the `Failure` that the child met."""
-        ...
 
 
 class Executor:
@@ -117,12 +114,17 @@ class Executor:
         """Take `run` from its claim to its report."""
         try:
             ending = await self._run(run)
+            scope = run.context.end()
+            if scope is not None and scope.block is not None:
+                ending = await self._end_transaction(run, ending, scope)
+                if run.committed is not None:
+                    return
             if run.abandoned:
                 await self._store_late_result(run, ending)
             elif isinstance(ending, Answer) or not run.lost:
                 ended_at = self._clock.monotonic()
                 conclusion = await self._conclude(run, ending, ended_at)
-                run.report = _report(run, conclusion, ended_at)
+                run.report = _report(run, conclusion, ended_at, scope.jobs if scope else ())
         finally:
             self._on_ended(run)
 
@@ -168,30 +170,50 @@ class Executor:
 
     async def _call(self, run: Run) -> Ending:
         claim, kind = run.claim, run.kind
-        handler, arguments, value = kind.handler, None, None
-        if handler.takes_arguments and kind.isolation is None:
+        arguments = None
+        if kind.handler.takes_arguments and kind.isolation is None:
             arguments = decode_arguments(kind, claim.arguments)
         if claim.downstream is not None:
             early = await self._prepare_downstream(run)
             if early is not None or run.stop_reason is not None:
                 return early
-        if kind.isolation is not None:
+        if kind.middleware:
+            value = await call_through(
+                kind.middleware, run.context, lambda: self._handle(run, arguments)
+            )
+        elif kind.isolation is not None:
             answer = await self._children.execute(run)
             if isinstance(answer, Failure):
                 run.error = ChildError(answer.diagnosis.code, answer.message, answer.traceback)
                 return answer
             return self._answer(run, answer)
-        if kind.existing is not None and kind.asks_existing(claim):
-            value = await self._invoke(run, kind.existing, arguments)
-            if value is None and run.stop_reason is not None:
-                return None
-        if value is None:
-            value = await self._invoke(run, handler, arguments)
+        else:
+            value = await self._value(run, arguments)
         return self._answer(run, kind.encode_result(value))
 
     def _answer(self, run: Run, result: str) -> Answer:
         check_size("the result", run.kind.name, result, self._payload_limit)
         return Answer(result)
+
+    async def _handle(self, run: Run, arguments: Any) -> Any:
+        """Return the result of the handler, wherever it runs, as a middleware sees it."""
+        if run.kind.isolation is None:
+            return await self._value(run, arguments)
+        answer = await self._children.execute(run)
+        if isinstance(answer, Failure):
+            raise IsolatedFailure(answer)
+        return run.kind.handler.results.decode(answer)
+
+    async def _value(self, run: Run, arguments: Any) -> Any:
+        """Return the result of an earlier attempt, if there is one, or of the handler."""
+        claim, kind = run.claim, run.kind
+        if kind.existing is not None and kind.asks_existing(claim):
+            value = await self._invoke(run, kind.existing, arguments)
+            if value is not None:
+                return value
+            if run.stop_reason is not None:
+                raise asyncio.CancelledError
+        return await self._invoke(run, kind.handler, arguments)
 
     async def _invoke(self, run: Run, called: Handler | Hook, arguments: Any) -> Any:
         """Call a coroutine function on this loop, and any other function on a thread."""
@@ -230,6 +252,8 @@ class Executor:
             run.stop_reason = CancelReason.REQUESTED
         if not run.abandoned and not run.lost:  # else nothing reports it
             run.error = error
+        if is_a(error, IsolatedFailure):
+            return error.failure
         return summarize(error, run.kind, self._clock.wall())
 
     async def _prepare_downstream(self, run: Run) -> Conclusion | None:
@@ -241,13 +265,28 @@ class Executor:
             return None
         return Conclusion(Released(reason="undeclared downstream"), verdict=None)
 
+    # -- the handler's transaction -------------------------------------------------------------
+
+    async def _end_transaction(self, run: Run, ending: Ending, scope: AttemptScope) -> Ending:
+        """Commit the handler's transaction with the completion of its job, or roll it back."""
+        report = None
+        if isinstance(ending, Answer):
+            report = _report(run, _completion(ending), self._clock.monotonic(), scope.jobs)
+        try:
+            result = await end_transaction(run, scope, report)
+        except asyncio.CancelledError as error:
+            return self._cancelled(run, error)
+        except Exception as error:
+            return self._failed(run, error)
+        if report is not None and result is not None:
+            run.committed = report, result
+        return ending
+
     # -- concluding ----------------------------------------------------------------------------
 
     async def _conclude(self, run: Run, ending: Ending, ended_at: float) -> Conclusion:
         if isinstance(ending, Answer):
-            if ending.result is None:
-                return _COMPLETED
-            return Conclusion(Completed(ending.result), Verdict.SUCCESS)
+            return _completion(ending)
         if isinstance(ending, Conclusion):
             return ending
         if ending is None or run.stop_reason is not None:
@@ -305,6 +344,12 @@ class Executor:
             run.context.logger.warning("a late result could not be stored: %s", error)
 
 
+def _completion(answer: Answer) -> Conclusion:
+    if answer.result is None:
+        return _COMPLETED
+    return Conclusion(Completed(answer.result), Verdict.SUCCESS)
+
+
 def _trial_retry(run: Run, conclusion: Conclusion, ended_at: float) -> TrialRetry | None:
     claim, outcome = run.claim, conclusion.outcome
     if not isinstance(outcome, Retry) or not failed_trial(conclusion.verdict, claim):
@@ -315,7 +360,9 @@ def _trial_retry(run: Run, conclusion: Conclusion, ended_at: float) -> TrialRetr
     return TrialRetry(claim.job_id, claim.lease.token, ended + outcome.after, not_before)
 
 
-def _report(run: Run, conclusion: Conclusion, ended_at: float) -> Finished:
+def _report(
+    run: Run, conclusion: Conclusion, ended_at: float, jobs: Sequence[NewJob] = ()
+) -> Finished:
     claim, call, meta = run.claim, None, None
     diagnosis = None
     if conclusion.failure is not None:
@@ -333,4 +380,7 @@ def _report(run: Run, conclusion: Conclusion, ended_at: float) -> Finished:
         )
     if diagnosis is not None and diagnosis.status is not None:
         meta = json.dumps({"http_status": diagnosis.status})
-    return Finished(claim.lease, conclusion.outcome, ended_at - run.started_at, call, meta)
+    outcome, duration = conclusion.outcome, ended_at - run.started_at
+    if jobs and isinstance(outcome, Completed):
+        return Finished(claim.lease, outcome, duration, call, meta, jobs=tuple(jobs))
+    return Finished(claim.lease, outcome, duration, call, meta)

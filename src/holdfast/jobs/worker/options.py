@@ -10,6 +10,9 @@ from holdfast.jobs.worker.isolation.child_options import ChildOptions
 from holdfast.jobs.worker.traceback_text import Redact
 from holdfast.resilience import checks
 
+_TRANSACTION_SECONDS = 3.0
+"""Less than the time that other processes wait for the lock by default, which is 5 s."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
@@ -31,6 +34,9 @@ class WorkerOptions:
         child: how child processes for `isolation="process"` are kept and limited.
         tracebacks: whether the traceback of a failed attempt is stored with it and logged with a
             dead letter; or a function that is given its text and returns what may be kept.
+        transaction_seconds: how long `ctx.transaction()` may hold the write lock of a store that
+            has only one; then it is rolled back. At most a quarter of `lease_seconds`, so that no
+            lease is lost meanwhile; None: 3, or that quarter if it is less.
     """
 
     concurrency: int = 10
@@ -45,6 +51,7 @@ class WorkerOptions:
     worker_id: str | None = None
     child: ChildOptions = field(default_factory=ChildOptions)
     tracebacks: bool | Redact = True
+    transaction_seconds: float | None = None
 
     def __post_init__(self) -> None:
         checks.whole("concurrency", self.concurrency, at_least=1)
@@ -57,6 +64,13 @@ class WorkerOptions:
             raise ValueError(
                 f"extend_every must be at most half of lease_seconds ({self.lease_seconds:g}), "
                 f"got {self.extend_every!r}: one missed extension would lose every lease"
+            )
+        checks.number("transaction_seconds", self.transaction_seconds, above=0, optional=True)
+        if (self.transaction_seconds or 0.0) > self.lease_seconds / 4:
+            raise ValueError(
+                f"transaction_seconds must be at most a quarter of lease_seconds "
+                f"({self.lease_seconds:g}), got {self.transaction_seconds!r}: no lease can be "
+                f"extended meanwhile"
             )
         if isinstance(self.queues, str):
             raise TypeError(f"queues must be a tuple of names, got {self.queues!r}")
@@ -71,6 +85,11 @@ class WorkerOptions:
             )
         if self.worker_id is not None:
             checks.label("worker_id", self.worker_id)
+
+    @property
+    def longest_transaction(self) -> float:
+        """Seconds that `ctx.transaction()` may hold the only write lock."""
+        return self.transaction_seconds or min(_TRANSACTION_SECONDS, self.lease_seconds / 4)
 
 
 def new_worker_id(name: str | None = None) -> str:

@@ -111,6 +111,13 @@ class Reporter:
             run.error = None  # its frames hold the run: a reference cycle
         return result
 
+    def committed(self, run: Run, report: Finished, result: TickResult) -> None:
+        """Notify of a completion that was committed with the handler's own transaction."""
+        log_results((), result, whole=False)
+        if self._listeners:
+            notify(self._listeners, _finished(run, report, result.now))
+            self._notify_moves(result)
+
     def _add_tracebacks(self, failed: Sequence[Run]) -> None:
         for run in failed:
             assert run.report is not None
@@ -211,22 +218,25 @@ class Reporter:
             lease, kind = refusal.lease, run.kind.name if run is not None else ""
             notify(listeners, WriteRefused(kind, lease.job_id, lease.token, refusal.reason))
         for run in by_lease.values():
-            notify(listeners, _finished(run, result.now))
+            assert run.report is not None
+            notify(listeners, _finished(run, run.report, result.now))
         for overruled in result.overruled:
             run = by_lease.get(_key(overruled.lease))
             kind = run.kind.name if run is not None else ""
             notify(listeners, JobOverruled(kind, overruled.lease.job_id, overruled.status))
-        for record in result.moved:
-            cause = record.circuit.cause
-            state = str(record.state_at(result.now))
-            notify(
-                listeners, CircuitMoved(record.name, state, None if cause is None else str(cause))
-            )
+        self._notify_moves(result)
         if result.timed_out:
             notify(listeners, JobsTimedOut("claim", result.timed_out))
         for claim in result.claims:
             waited = max(0.0, claim.started_at - claim.created_at)
             notify(listeners, JobClaimed(claim.kind, claim.job_id, claim.attempt, waited))
+
+    def _notify_moves(self, result: TickResult) -> None:
+        for record in result.moved:
+            cause = record.circuit.cause
+            state = str(record.state_at(result.now))
+            moved = CircuitMoved(record.name, state, None if cause is None else str(cause))
+            notify(self._listeners, moved)
 
 
 def _mark_resent(runs: Sequence[Run]) -> None:
@@ -254,9 +264,8 @@ def _key(lease: Lease) -> tuple[str, int]:
     return lease.job_id, lease.token
 
 
-def _finished(run: Run, now: float) -> AttemptFinished:
-    report, claim = run.report, run.claim
-    assert report is not None
+def _finished(run: Run, report: Finished, now: float) -> AttemptFinished:
+    claim = run.claim
     outcome, error = _named(report.outcome)
     return AttemptFinished(
         run.kind.name, claim.job_id, claim.attempt, outcome, report.duration or 0.0,

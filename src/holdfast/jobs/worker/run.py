@@ -2,12 +2,13 @@
 
 import asyncio
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.clock import Clock
 from holdfast.jobs.declare.context import CancelReason, ContextPort, JobContext
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.model import Claim, Finished
+from holdfast.jobs.store_port import TickResult
 from holdfast.jobs.worker.failure import Failure
 
 
@@ -23,6 +24,14 @@ class Stopper(Protocol):
         ...
 
 
+class Children(Protocol):
+    """What runs handlers in child processes."""
+
+    async def execute(self, run: "Run") -> Any:
+        """Return the result as JSON text, or the `Failure` that the child met."""
+        ...
+
+
 class Run:
     """One attempt in flight.
 
@@ -34,6 +43,9 @@ class Run:
         lost: its lease is lost: only an answer is worth a report.
         waits: its handler has not started; it waits for a child process.
         awaited: a blocking handler returned an awaitable, which runs on the event loop.
+        committed: its report and the store's answer, if they were committed with the handler's own
+            transaction; it needs no other report.
+        committing: its transaction is being committed, with its completion; it is not interrupted.
         abandoned: it did not stop in time and was reported as stopped.
         resent: its report was sent before and may have been stored.
         report: set when the attempt has ended or was abandoned.
@@ -51,6 +63,8 @@ class Run:
     lost = False
     waits = False
     awaited = False
+    committed: tuple[Finished, TickResult] | None = None
+    committing = False
     abandoned = False
     resent = False
     report: Finished | None = None
@@ -90,5 +104,7 @@ class Run:
 
     @property
     def in_loop(self) -> bool:
-        """Whether the handler is a coroutine on the worker's event loop."""
-        return self.awaited or (self.kind.handler.is_async and self.kind.isolation is None)
+        """Whether the handler, or a middleware around it, is a coroutine on the event loop."""
+        kind = self.kind
+        is_coroutine = kind.handler.is_async and kind.isolation is None
+        return self.awaited or is_coroutine or bool(kind.middleware)

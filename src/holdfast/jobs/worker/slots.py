@@ -18,7 +18,8 @@ from holdfast.jobs.worker.run import Run
 _log = logging.getLogger("holdfast.worker")
 
 TICK_CHARACTERS = 8 * 1024 * 1024
-"""Most characters of results that one tick reports; a single larger result is a tick of its own."""
+"""Most characters of results and of new jobs' arguments that one tick reports; a single larger
+report is a tick of its own."""
 
 
 class Slots:
@@ -115,7 +116,7 @@ class Slots:
         done, size = self.done, 0
         done.sort(key=_ended_at)
         for place, run in enumerate(done):
-            size += _result_size(run)
+            size += _size(run)
             if size > TICK_CHARACTERS and place:
                 self.done = done[place:]
                 return done[:place]
@@ -152,7 +153,7 @@ class Slots:
             self._set_timer(run.ends_at)
         if run.call is not None:
             run.call.request_stop(reason)
-        elif run.in_loop and run.task is not None:
+        elif run.in_loop and run.task is not None and not run.committing:
             run.task.cancel()
 
     def cancel(self, job_id: str) -> None:
@@ -196,7 +197,7 @@ class Slots:
         lease = run.claim.lease
         if self.held.get(lease.job_id) is not run or (run.stop_reason is not None and not certain):
             return
-        if run.report is not None:
+        if run.report is not None or run.committing:
             # Its own report may have ended the lease. If not, the store refuses that report.
             return
         if certain:
@@ -250,9 +251,11 @@ class Slots:
             notify(self._listeners, event)
 
 
-def _result_size(run: Run) -> int:
-    outcome = None if run.report is None else run.report.outcome
-    return len(outcome.result or "") if isinstance(outcome, Completed) else 0
+def _size(run: Run) -> int:
+    report = run.report
+    if report is None or not isinstance(report.outcome, Completed):
+        return 0
+    return len(report.outcome.result or "") + sum([len(job.arguments) for job in report.jobs])
 
 
 def _ended_at(run: Run) -> float:

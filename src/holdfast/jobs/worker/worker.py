@@ -20,15 +20,17 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener
 from holdfast.jobs.declare.app import kinds_by_stored_name
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
-from holdfast.jobs.declare.context import CancelReason
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import Store, StoreError, StoreUnavailable
+from holdfast.jobs.worker.attempt_port import NO_SUPPORT, AttemptPort, HandlerSupport
 from holdfast.jobs.worker.claim_request import claim_request
+from holdfast.jobs.worker.drain import LAST_REPORTS, Drain, DrainSteps
 from holdfast.jobs.worker.executor import Executor
 from holdfast.jobs.worker.heartbeat import Heartbeat, LeaseChanges
 from holdfast.jobs.worker.isolation.kind_pools import KindPools
+from holdfast.jobs.worker.lifespans import Lifespans
 from holdfast.jobs.worker.lost_claims import LostClaims
 from holdfast.jobs.worker.options import WorkerOptions, new_worker_id
 from holdfast.jobs.worker.progress import ProgressWriter
@@ -44,10 +46,6 @@ from holdfast.jobs.worker.worker_log import worker_started, worker_stopped
 
 _log = logging.getLogger("holdfast.worker")
 
-_LAST_REPORTS = 2.0
-"""Seconds after the shutdown limit in which the last reports are tried again, and for one look for
-lost claims."""
-
 
 class Worker:
     """Run the jobs of `kinds` from `store` until it is stopped.
@@ -60,6 +58,7 @@ class Worker:
         rng: where jitter comes from.
         listeners: notified of claims, outcomes, refusals, outages and maintenance.
         payload_limit: most bytes of JSON in a job's result.
+        support: what the engine gives to handlers.
     """
 
     def __init__(
@@ -72,6 +71,7 @@ class Worker:
         rng: Random | None = None,
         listeners: Sequence[Listener] = (),
         payload_limit: int = PAYLOAD_LIMIT,
+        support: HandlerSupport = NO_SUPPORT,
     ) -> None:
         self._options = options = options or WorkerOptions()
         self._store = store
@@ -86,6 +86,7 @@ class Worker:
         self._outage = Outage(self._id, clock, self._listeners)
         self._backoff = StoreBackoff(self._outage, clock, self._rng)
         self._threads = HandlerThreads("holdfast-handler")
+        self._reporter = Reporter(store, self._id, self._listeners, options)
         self._children = KindPools(self._kinds, options.child, clock)
         self._executor = Executor(
             store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,
@@ -96,13 +97,17 @@ class Worker:
             self._id, options.concurrency, clock=clock, cleanup_seconds=options.cleanup_seconds,
             listeners=self._listeners, abandon=self._executor.abandon, wake=self._wake.set,
         )  # fmt: skip
-        self._progress = ProgressWriter(
+        self._lifespans = Lifespans(support.apps, clock, options.shutdown_seconds)
+        progress = ProgressWriter(
             store, clock=clock, find=self._slots.find, on_refused=self._slots.lose
+        )
+        self._port = AttemptPort(
+            store, support, self._lifespans, progress, clock, options.longest_transaction
         )
         self._wakeups = Wakeups(
             store, options.poll_interval, clock=clock, rng=self._rng, on_work=self._poll
         )
-        self._ticks = Ticks(Reporter(store, self._id, self._listeners, options), self._wake.set)
+        self._ticks = Ticks(self._reporter, self._wake.set)
         self._lost_claims = LostClaims(
             store, self._id, self._slots.held, clock=clock, again_after=options.extend_every
         )
@@ -114,6 +119,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claimed = StartQueue(self._executor.execute, clock, self._wake.set)
         self._due, self._stops, self._finishing = True, 0, False
+        self._ends_at: float | None = None
 
     # -- state and control ---------------------------------------------------------------------
 
@@ -126,6 +132,11 @@ class Worker:
     def running(self) -> int:
         """How many slots are occupied."""
         return len(self._slots.running)
+
+    @property
+    def unfinished_lifespans(self) -> int:
+        """How many lifespans did not end in time when this worker ended."""
+        return self._lifespans.unfinished
 
     @property
     def unreported(self) -> int:
@@ -171,11 +182,22 @@ class Worker:
         With `until_idle`, return as soon as no job is ready and none is running here. A job whose
         time has not come or whose downstream is held is not waited for; one that becomes due while
         the worker still works is run. It also returns when abandoned handlers occupy every slot.
+
+        Raises:
+            LifespanFailed: the lifespan of an app has raised; nothing was claimed.
         """
         if self._loop is not None:
             raise RuntimeError(f"{self._id} is already running")
         self._loop = asyncio.get_running_loop()
-        self._progress.open()
+        try:
+            if await self._lifespans.enter(lambda: self._stops > 0, self._wake):
+                await self._work(until_idle)
+        finally:
+            await self._lifespans.leave(self._ends_at, hurry=self._stops >= 2)
+            self._loop = None
+
+    async def _work(self, until_idle: bool) -> None:
+        self._port.open()
         self._children.warm()
         self._heartbeat.start()
         maintenance = self._start_maintenance()
@@ -267,8 +289,9 @@ class Worker:
             self._lost_claims.suspect()
         self._slots.reported(tick.runs)
         held_until = tick.began + self._options.lease_seconds
+        self._port.note_time(result.now)
         for claim in result.claims:
-            run = Run(claim, self._by_name[claim.kind], self._progress, self._clock, held_until)
+            run = Run(claim, self._by_name[claim.kind], self._port, self._clock, held_until)
             self._slots.add(run)
             self._claimed.add(run)
         if tick.asked and len(result.claims) >= tick.asked:
@@ -280,7 +303,7 @@ class Worker:
     async def _release_lost_claims(self) -> None:
         """Release claims whose answers were lost; a store that hangs must not hide a stop."""
         try:
-            await self._lost_claims.release(within=_LAST_REPORTS)
+            await self._lost_claims.release(within=LAST_REPORTS)
         except (StoreUnavailable, TimeoutError) as error:
             self._backoff.failed(error)
         self._poll()
@@ -300,7 +323,11 @@ class Worker:
         self._wake.set()
 
     def _ended(self, run: Run) -> None:
-        self._progress.forget(run.context)
+        self._port.forget(run.context)
+        if run.committed is not None:
+            report, result = run.committed
+            self._reporter.committed(run, report, result)
+            self._due = self._due or bool(report.jobs)
         self._slots.ended(run)
 
     def _leases_changed(self, changes: LeaseChanges) -> None:
@@ -324,44 +351,16 @@ class Worker:
 
     async def _drain(self) -> None:
         """Finish or release running jobs within the limit, and report them all."""
-        await self._drain_runs()
+        self._ends_at = self._clock.monotonic() + self._options.shutdown_seconds
+        drain = Drain(self._slots, self._claimed, self._ticks, self._backoff, self._options)
+        steps = DrainSteps(
+            lambda: self._stops >= 2, self._take_answers, lambda: self._send(0), self._cancel_ticks
+        )
+        await drain.run(steps, self._clock, self._wake)
         self._cancel_ticks()
         if self._lost_claims.due:
             with contextlib.suppress(StoreError, TimeoutError):
-                await self._lost_claims.release(within=_LAST_REPORTS)
-
-    async def _drain_runs(self) -> None:
-        limit, cleanup = self._options.shutdown_seconds, self._options.cleanup_seconds
-        now = self._clock.monotonic()
-        cut_at, end_at = now + max(limit - cleanup, limit / 2), now + limit
-        await self._ticks.settle(_LAST_REPORTS)
-        self._cancel_ticks()
-        self._take_answers()
-        self._claimed.start(len(self._claimed), stopping=True)
-        runs, end_at, ended = self._slots, max(end_at, self._clock.monotonic()), False
-        while runs.busy or self._ticks:
-            now = self._clock.monotonic()
-            if self._stops >= 2:
-                cut_at = end_at = min(now, end_at)
-            if now >= cut_at and runs.running:
-                runs.stop_all(CancelReason.SHUTDOWN)
-                # Handlers that stop at once need not be abandoned.
-                await asyncio.wait({run.task for run in runs.running if run.task}, timeout=0.05)
-            if now >= end_at and not ended:
-                ended = True
-                self._cancel_ticks()  # what was not answered is sent again, for the last time
-                runs.abandon_all()
-            if now >= end_at + _LAST_REPORTS:
-                return
-            if runs.done and not self._ticks:
-                if self._backoff.failures:
-                    await self._clock.sleep_async(0.1)
-                await self._send(0)
-            elif ended and not self._ticks:
-                return
-            soonest = min(at for at in (cut_at, end_at, end_at + _LAST_REPORTS) if at > now)
-            await self._wake.wait_and_clear(soonest - now)
-            self._take_answers()
+                await self._lost_claims.release(within=LAST_REPORTS)
 
     def _cancel_ticks(self) -> None:
         for tick in self._ticks.cancel():
@@ -375,7 +374,7 @@ class Worker:
             await asyncio.gather(maintenance, return_exceptions=True)
         await self._wakeups.close()
         self._slots.close()
-        await self._progress.close()
+        await self._port.close()
         await self._children.close()
         self._threads.close()
         self._heartbeat.stop()
@@ -388,7 +387,6 @@ class Worker:
                 "when their leases have expired", self._id, len(self._slots.done),
             )  # fmt: skip
         worker_stopped(self._id, len(self._slots.done), self._listeners)
-        self._loop = None
 
     def _start_maintenance(self) -> asyncio.Task[None] | None:
         if self._options.maintenance is None:

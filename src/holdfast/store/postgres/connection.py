@@ -24,6 +24,7 @@ from holdfast.jobs.store_port import (
 from holdfast.store.joining import numbered
 from holdfast.store.postgres.connection_pool import Connection, ConnectionPool
 from holdfast.store.postgres.session import (
+    HANDLER_SETTINGS,
     NAME,
     POOLED,
     SETTINGS,
@@ -178,6 +179,18 @@ class Database:
         return await asyncpg.connect(
             self._url, timeout=_CONNECTING, command_timeout=self._timeout, **options
         )
+
+    async def connect_for_handlers(self) -> Connection:
+        """Open a connection whose statements are not ours, so without our planner's settings."""
+        options: dict[str, Any] = {"server_settings": HANDLER_SETTINGS | NAME}
+        if self.pooled:
+            options = {"statement_cache_size": 0, "server_settings": NAME}
+        try:
+            return await asyncpg.connect(
+                self._url, timeout=_CONNECTING, command_timeout=self._timeout, **options
+            )
+        except Exception as error:
+            raise store_error(error, self.where) from error
 
     async def connect(self) -> Connection:
         """Open a connection of its own, for one that listens or lives on another event loop."""

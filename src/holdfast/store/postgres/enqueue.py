@@ -9,7 +9,7 @@ import asyncpg
 from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.store_port import StoreError
-from holdfast.store.joining import join
+from holdfast.store.joining import Joined, join
 from holdfast.store.postgres.columns import PAGE, check_text, none_if_empty, one_if_equal
 from holdfast.store.postgres.connection import SQL, Connection, Database, rows
 from holdfast.store.postgres.identity import Identity
@@ -38,15 +38,15 @@ class _Page:
         """Enter into `answers` which jobs exist instead of those of this page.
 
         Raises:
-            _UnknownLane: nothing was created.
+            UnknownLane: nothing was created.
         """
         for number, twin in found:
             if number == 0:
-                raise _UnknownLane
+                raise UnknownLane
             answers[self.places[number - 1]] = Enqueued(twin, False)
 
 
-class _UnknownLane(Exception):
+class UnknownLane(Exception):
     """A lane is no longer what this process remembers: it was deleted, or the database replaced."""
 
 
@@ -57,7 +57,7 @@ async def enqueue(
     while True:
         try:
             return await _enqueue(database, lanes, jobs, now)
-        except _UnknownLane:
+        except UnknownLane:
             lanes.forget()
 
 
@@ -103,6 +103,22 @@ async def _enter(
     return tuple(answers)
 
 
+async def create_in(
+    connection: Connection,
+    database: Database,
+    lanes: Lanes,
+    jobs: Sequence[NewJob],
+    now: float | None,
+) -> None:
+    """Create `jobs`, except those that exist, in the transaction of the store's `connection`.
+
+    Raises:
+        UnknownLane: forget the lanes and repeat the whole transaction.
+    """
+    check_texts(jobs)
+    await _enter(connection, jobs, await _pages(database, lanes, jobs, now), all_new=False)
+
+
 async def enqueue_with(
     database: Database,
     lanes: Lanes,
@@ -122,7 +138,7 @@ async def enqueue_with(
 
         try:
             return await database.transaction(work)
-        except _UnknownLane:
+        except UnknownLane:
             lanes.forget()
 
 
@@ -136,13 +152,16 @@ async def enqueue_on(
 ) -> tuple[Enqueued, ...]:
     """Create `jobs` inside the transaction that `connection` is in."""
     joined = await in_callers_thread(lambda: join(connection))
-    if joined.database != "postgresql":
-        raise TypeError(
-            f"this connection is one to {joined.database}, but the store is on PostgreSQL"
-        )
+    await identity.check(joined)
+    return await enqueue_joined(joined, database, lanes, jobs, now)
+
+
+async def enqueue_joined(
+    joined: Joined, database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
+) -> tuple[Enqueued, ...]:
+    """Create `jobs` inside a transaction on the store's own database."""
     # An error in the database would cost the caller the whole transaction.
     check_texts(jobs)
-    await identity.check(joined)
     answers = _created(jobs)
     for page in await _pages(database, lanes, jobs, now):
         given = {**page.columns, "notify": True, "all_new": False}
@@ -150,7 +169,7 @@ async def enqueue_on(
             try:
                 page.answer(answers, await joined.execute(SQL[page.query], given))
                 break
-            except _UnknownLane:
+            except UnknownLane:
                 lanes.forget()
                 given |= await _lane_columns(lanes, page.jobs)
             except BaseException:

@@ -88,5 +88,5 @@ OVERRULINGS = {"failed": JobStatus.FAILED, "cancelled": JobStatus.CANCELLED}
 
 
 def wakes(finished: Iterable[Finished]) -> bool:
-    """Say whether a report may have put a job back in the queue."""
-    return any(isinstance(item.outcome, Retry | Released) for item in finished)
+    """Say whether a report may have put a job into the queue, its own or a new one."""
+    return any(item.jobs or isinstance(item.outcome, Retry | Released) for item in finished)

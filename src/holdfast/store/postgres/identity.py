@@ -26,6 +26,10 @@ class Identity:
         Raises:
             TypeError: it is of another database.
         """
+        if joined.database != "postgresql":
+            raise TypeError(
+                f"this connection is one to {joined.database}, but the store is on PostgreSQL"
+            )
         theirs = tuple((await joined.execute(SQL["identity"], {}))[0])
         if theirs == self._own:
             return

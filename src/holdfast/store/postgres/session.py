@@ -12,7 +12,16 @@ from typing import Any
 import asyncpg
 
 NAME = {"application_name": "holdfast"}
+HANDLER_SETTINGS = {
+    # Each statement of a function must see what was committed before it; a role or a database may
+    # have another default.
+    "default_transaction_isolation": "read committed",
+    # A process that stops inside a transaction must not keep tables from being vacuumed.
+    "idle_in_transaction_session_timeout": "60s",
+}
+"""Of sessions in which handlers execute statements of their own."""
 SETTINGS = {
+    **HANDLER_SETTINGS,
     # Our statements are few, and each has one good plan: a nested loop over index scans, from a few
     # given rows. It is made once, often while the tables are empty, and must still be right when
     # they are full. docs/explanation/stores.md says what each setting saves.
@@ -20,11 +29,6 @@ SETTINGS = {
     "enable_bitmapscan": "off",
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
-    # Each statement of a function must see what was committed before it; a role or a database may
-    # have another default.
-    "default_transaction_isolation": "read committed",
-    # A process that stops inside a transaction must not keep tables from being vacuumed.
-    "idle_in_transaction_session_timeout": "60s",
 }
 _SET_LOCAL = " ".join(f"SET LOCAL {name} = '{value}';" for name, value in SETTINGS.items())
 

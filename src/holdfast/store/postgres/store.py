@@ -20,7 +20,9 @@ from holdfast.jobs.store_port import (
     ScheduleRecord,
     TickResult,
 )
+from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
+from holdfast.jobs.worker.threads import HandlerThreads
 from holdfast.store.error_columns import error_columns
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, newest
@@ -35,8 +37,10 @@ from holdfast.store.postgres import (
     queries,
     schedules,
 )
+from holdfast.store.postgres.attempt_transaction import PostgresTransaction, TransactionParts
 from holdfast.store.postgres.connection import Database, Row
 from holdfast.store.postgres.counters import Counters
+from holdfast.store.postgres.handler_connections import HandlerConnections
 from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lanes import Lanes
@@ -53,7 +57,7 @@ class PostgresStore(JobQueries, Pauses):
             the database's clock alone.
         migrate: bring the schema up to date when opening; without it `holdfast migrate` does.
         connections: connections that may be open at once, besides one that listens and one that
-            keeps leases alive.
+            keeps leases alive; and as many again that are lent to handlers.
         timeout: seconds after which a statement without an answer counts as a server that is gone.
     """
 
@@ -78,6 +82,11 @@ class PostgresStore(JobQueries, Pauses):
         self._notifier = Notifier(self._database, clock)
         self._counters = Counters(self._database)
         self._heartbeats: set[PostgresHeartbeats] = set()
+        self._transactions = TransactionParts(
+            self._database, self._identity, self._lanes, self._ticker,
+            HandlerConnections(self._database, connections, timeout),
+            HandlerThreads("holdfast-transaction"), lambda work: self._wrote(work=work),
+        )  # fmt: skip
 
     async def open(self) -> None:
         """Connect, and see that the schema is the one this version works with."""
@@ -98,6 +107,8 @@ class PostgresStore(JobQueries, Pauses):
         await self._notifier.close()
         for heartbeats in tuple(self._heartbeats):
             await heartbeats.close()
+        self._transactions.connections.close()
+        self._transactions.threads.close()
         await self._database.close()
 
     async def __aenter__(self) -> Self:
@@ -239,6 +250,20 @@ class PostgresStore(JobQueries, Pauses):
         """Wait until there may be work since the tick that returned `mark`."""
         return await self._notifier.wait_for_work(mark, timeout)
 
+    def transaction(
+        self,
+        lease: Lease,
+        source: object = None,
+        *,
+        seconds: float = 3.0,  # noqa: ARG002 - no transaction here keeps all others from writing
+    ) -> AttemptTransaction:
+        """Return a transaction that also completes the job of `lease`.
+
+        `source` is a connection or session that `store.joining` knows, or a function that opens
+        one.
+        """
+        return PostgresTransaction(self._transactions, lease, source)
+
     def heartbeats(self, kinds: Sequence[str] | None = None) -> Heartbeats:
         """Return the part that a heartbeat thread uses, with a connection of its own."""
         heartbeats = PostgresHeartbeats(self._database, kinds)
@@ -292,10 +317,7 @@ class PostgresStore(JobQueries, Pauses):
         return await queries.stats(self._database)
 
     async def declare_downstreams(
-        self,
-        settings: Sequence[DownstreamSettings],
-        *,
-        now: float | None = None,
+        self, settings: Sequence[DownstreamSettings], *, now: float | None = None
     ) -> None:
         """Create missing records and bring the settings of the others up to date."""
         await self._database.transaction(
@@ -304,10 +326,7 @@ class PostgresStore(JobQueries, Pauses):
         await self._wrote(work=True)
 
     async def write_downstream(
-        self,
-        record: DownstreamRecord,
-        *,
-        now: float | None = None,
+        self, record: DownstreamRecord, *, now: float | None = None
     ) -> DownstreamRecord | None:
         """Store `record` where the version stored is still its own."""
         stored = await self._database.transaction(

@@ -12,14 +12,15 @@ from itertools import repeat
 from typing import Any
 
 from holdfast.clock import Clock
-from holdfast.jobs.downstreams.record import DownstreamRecord, by_downstream
-from holdfast.jobs.model import Claim, Finished, Lease
+from holdfast.jobs.downstreams.record import CallReport, DownstreamRecord, by_downstream
+from holdfast.jobs.model import Claim, Completed, Finished, Lease, NewJob
 from holdfast.jobs.store_port import ClaimRequest, Overruled, Refused, StoreUnavailable, TickResult
 from holdfast.store.postgres.claim import CheckedClaim, Started, unchecked
 from holdfast.store.postgres.claim_memory import NO_LANES, ClaimMemory
 from holdfast.store.postgres.columns import PAGE, TIMEOUT_COLUMNS
 from holdfast.store.postgres.connection import Connection, Database, Row, rows
 from holdfast.store.postgres.downstream_records import KnownDownstreams
+from holdfast.store.postgres.enqueue import UnknownLane, create_in
 from holdfast.store.postgres.finish import (
     NO_REPORTS,
     OVERRULINGS,
@@ -90,6 +91,7 @@ class Ticker:
 
     def __init__(self, database: Database, lanes: Lanes, clock: Clock) -> None:
         self._database = database
+        self._lanes = lanes
         self.memory = ClaimMemory(lanes, clock)
         self._known = KnownDownstreams(database)
         self._seqs: dict[str, int] = {}
@@ -108,7 +110,8 @@ class Ticker:
         reports = by_downstream(item.report for item in finished if item.report is not None)
         versions = await self._known.quiet_versions(reports) if reports else {}
         needs_check = self._needs_check and request is not None and request.limit > 0
-        if versions is None or needs_check or len(finished) > PAGE:
+        brings_jobs = any(item.jobs for item in finished)
+        if versions is None or needs_check or brings_jobs or len(finished) > PAGE:
             work = await self._tick_with_checks(worker_id, finished, request, now, versions)
         else:
             work = await self._tick_at_once(worker_id, finished, request, now, versions)
@@ -123,6 +126,25 @@ class Ticker:
         for item in finished:
             forget(item.lease.job_id, None)
         return self._result(worker_id, request, work)
+
+    async def quiet_versions(self, report: CallReport | None) -> dict[str, int | None] | None:
+        """Return the versions at which `report` changes no breaker; None if it changes one."""
+        return await self._known.quiet_versions(by_downstream([report])) if report else {}
+
+    async def judge(self, worker_id: str, report: CallReport, now: float) -> TickWork:
+        """Judge the call of an attempt that was reported in another transaction."""
+
+        async def work_in(connection: Connection) -> TickWork:
+            work = TickWork(now=now)
+            await self._claim_in(connection, worker_id, None, work, [report])
+            return work
+
+        self._known.forget([report.downstream])
+        return await self._database.transaction(work_in)
+
+    def reported(self, job_id: str) -> None:
+        """Forget a job that was reported in another transaction."""
+        self._seqs.pop(job_id, None)
 
     async def _tick_at_once(
         self,
@@ -197,6 +219,10 @@ class Ticker:
                 if work.outdated:
                     return work
             refused = {id(refused.lease) for refused in work.refused}
+            jobs = _accepted_jobs(finished, work)
+            if jobs:
+                await create_in(connection, self._database, self._lanes, jobs, now)
+                self.memory.enqueued(jobs)
             # Breakers are judged in the order in which the calls ended, that of `finished`.
             reports = [
                 item.report
@@ -206,7 +232,11 @@ class Ticker:
             await self._claim_in(connection, worker_id, request, work, reports)
             return work
 
-        work = await self._database.transaction(work_in)
+        try:
+            work = await self._database.transaction(work_in)
+        except UnknownLane:
+            self._lanes.forget()
+            return await self._tick_with_checks(worker_id, finished, request, now, versions)
         if versions is None:
             self._known.forget({item.report.downstream for item in finished if item.report})
         return work
@@ -280,6 +310,18 @@ class Ticker:
             now=work.now,
             claim_lost=work.claim_lost,
         )
+
+
+def _accepted_jobs(finished: Sequence[Finished], work: TickWork) -> list[NewJob]:
+    """Return the jobs of the reports whose own jobs have become complete."""
+    elsewhere = {id(each.lease) for each in work.refused}
+    elsewhere |= {id(each.lease) for each in work.overruled}
+    return [
+        job
+        for item in finished
+        if isinstance(item.outcome, Completed) and id(item.lease) not in elsewhere
+        for job in item.jobs
+    ]
 
 
 def _claims(

@@ -26,7 +26,7 @@ def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> tuple[Enqueued, ...]:
         return tx.db.execute(sql, parameters).fetchall()
 
     answers = _enqueue_with(execute, jobs, tx.now)
-    tx.woke = any(answer.created for answer in answers)
+    tx.woke = tx.woke or any(answer.created for answer in answers)
     return answers
 
 
@@ -39,7 +39,12 @@ def enqueue_on(
         TypeError: it is not an apsw connection to the file `path`.
         NoTransaction: it has no open transaction.
     """
-    own = _checked(path, connection)
+    own = check_connection(path, connection)
+    if not own.in_transaction:
+        raise NoTransaction(
+            "this apsw connection has no open transaction to join: "
+            "execute BEGIN IMMEDIATE first, or enqueue inside `with connection:`"
+        )
 
     def execute(sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         cursor = apsw.Cursor(own)
@@ -50,7 +55,12 @@ def enqueue_on(
     return _enqueue_with(execute, jobs, now)
 
 
-def _checked(path: Path, connection: object) -> apsw.Connection:
+def check_connection(path: Path, connection: object) -> apsw.Connection:
+    """Return `connection` if it can share a transaction with the store.
+
+    Raises:
+        TypeError: it is not an apsw connection to the file `path`.
+    """
     if not isinstance(connection, apsw.Connection):
         kind = type(connection)
         raise TypeError(
@@ -69,11 +79,6 @@ def _checked(path: Path, connection: object) -> apsw.Connection:
         raise TypeError(
             f"connection= is open on another file than {path}: only a transaction on the same "
             "file can hold both"
-        )
-    if not connection.in_transaction:
-        raise NoTransaction(
-            "this apsw connection has no open transaction to join: "
-            "execute BEGIN IMMEDIATE first, or enqueue inside `with connection:`"
         )
     return connection
 

@@ -15,6 +15,7 @@ from holdfast.jobs.model import (
     Finished,
     JobError,
     JobStatus,
+    NewJob,
     Released,
     Retry,
 )
@@ -34,11 +35,15 @@ from holdfast.store.text import clean, clean_or_none
 
 @dataclass(slots=True)
 class FinishBatch:
-    """One tick's reports, sorted by what becomes of their jobs and then written together."""
+    """One tick's reports, sorted by what becomes of their jobs and then written together.
+
+    `jobs` are those that accepted completions bring with them, for the caller to create.
+    """
 
     tx: Transaction
     refused: list[Refused] = field(default_factory=list)
     overruled: list[Overruled] = field(default_factory=list)
+    jobs: list[NewJob] = field(default_factory=list)
     _ended: EndedAttempts = field(init=False)
     _completions: Completions = field(init=False)
     _late: list[tuple[RunningJob, str | None]] = field(default_factory=list)
@@ -83,6 +88,7 @@ class FinishBatch:
         match outcome:
             case Completed():
                 self._completions.add(item, outcome, row)
+                self.jobs += item.jobs
             case Failed(error, dead_letter):
                 self._fail(item, row, error, dead_letter)
             case Cancelled():

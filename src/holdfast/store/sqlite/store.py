@@ -24,6 +24,7 @@ from holdfast.jobs.store_port import (
     StoreUnusable,
     TickResult,
 )
+from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing
@@ -39,6 +40,7 @@ from holdfast.store.sqlite import (
     tick,
     workers,
 )
+from holdfast.store.sqlite.attempt_transaction import SQLiteTransaction
 from holdfast.store.sqlite.claim import Turns
 from holdfast.store.sqlite.connection import check_process, check_version
 from holdfast.store.sqlite.heartbeats import SQLiteHeartbeats
@@ -231,6 +233,18 @@ class SQLiteStore(JobQueries, Pauses):
         """Wait until there may be work since the tick that returned `mark`."""
         self._writer.check_open()
         return await self._writer.work.wait(mark, timeout)
+
+    def transaction(
+        self, lease: Lease, source: object = None, *, seconds: float = 3.0
+    ) -> AttemptTransaction:
+        """Return a transaction that also completes the job of `lease`.
+
+        `source` is an apsw connection to the same file, or a function that opens one.
+        """
+        return SQLiteTransaction(
+            self._writer, self.path, self._clock, lease, source, seconds=seconds,
+            busy_timeout=self._busy_timeout,
+        )  # fmt: skip
 
     def heartbeats(self, kinds: Sequence[str] | None = None) -> Heartbeats:
         """Return the part that a heartbeat thread uses."""

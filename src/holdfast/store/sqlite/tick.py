@@ -6,6 +6,7 @@ from holdfast.jobs.model import Claim, Finished
 from holdfast.jobs.store_port import ClaimRequest, TickResult
 from holdfast.store.sqlite import clock_jumps
 from holdfast.store.sqlite.claim import ClaimBatch, Turns
+from holdfast.store.sqlite.enqueue import enqueue
 from holdfast.store.sqlite.finish import FinishBatch
 from holdfast.store.sqlite.transaction import Transaction
 
@@ -20,6 +21,8 @@ def tick(
     """Do the tick; the caller fills in `mark` after the commit."""
     finish = FinishBatch(tx)
     finish.run(finished)
+    if finish.jobs:
+        enqueue(tx, finish.jobs)
     claims: tuple[Claim, ...] = ()
     timed_out: tuple[str, ...] = ()
     wake_at = None

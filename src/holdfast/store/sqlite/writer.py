@@ -3,12 +3,16 @@
 Every write begins with `BEGIN IMMEDIATE`: a transaction that begins with a read fails if another
 process writes before it does. If several requests share a transaction, each has a savepoint, so a
 failing request is rolled back alone. No request is answered before its commit is on disk.
+
+Transactions of handlers, `WriteLoan`, take turns with the requests: after each of them all requests
+that wait are done.
 """
 
 import contextlib
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -18,18 +22,24 @@ from typing import Any, Generic, TypeVar
 
 import apsw
 
-from holdfast.clock import Clock
+from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.store_port import StoreClosed
 from holdfast.store.sqlite.change_counter import ChangeCounter
 from holdfast.store.sqlite.connection import check_process, connect, disconnect, store_error
 from holdfast.store.sqlite.file_identity import FileIdentity
 from holdfast.store.sqlite.migrations import migrate
 from holdfast.store.sqlite.transaction import Transaction
+from holdfast.store.sqlite.write_loan import WriteLoan
 
 T = TypeVar("T")
 
 _MOST_AT_ONCE = 100
 _POLL_SECONDS = 0.01
+_LENT_SECONDS = 0.1
+"""Seconds for which the lock is lent in all before it is left free for a moment."""
+_PAUSE_SECONDS = 0.015
+"""That moment: longer than other processes wait between two tries to take the lock. SQLite has no
+queue for it, so without a pause they might never get it."""
 
 
 class _Signal(Enum):
@@ -63,7 +73,9 @@ class Writer:
         self._path = path
         self._clock = clock
         self._busy_timeout = busy_timeout
-        self._requests: queue.SimpleQueue[_Request[Any] | _Signal] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Request[Any] | WriteLoan | _Signal] = queue.SimpleQueue()
+        self._loans: deque[WriteLoan] = deque()
+        self._lent = 0.0
         self._opened: Future[None] = Future()
         self._closed = False
         self._process: int | None = None
@@ -100,7 +112,11 @@ class Writer:
         self._put(request)
         return request.future
 
-    def _put(self, item: _Request[Any]) -> None:
+    def lend(self, loan: WriteLoan) -> None:
+        """Begin the transaction of `loan` when it is its turn."""
+        self._put(loan)
+
+    def _put(self, item: _Request[Any] | WriteLoan) -> None:
         self.check_open()  # before the lock, which another thread may have held at a fork
         with self._lock:
             self.check_open()
@@ -155,10 +171,16 @@ class Writer:
             self._closed = True
         if not self._opened.done():
             self._opened.set_exception(error)
+        for loan in self._loans:
+            loan.refuse(self._gone(error))
         with contextlib.suppress(queue.Empty):
             while True:
                 request = self._requests.get_nowait()
-                if isinstance(request, _Request) and request.future.set_running_or_notify_cancel():
+                if isinstance(request, WriteLoan):
+                    request.refuse(self._gone(error))
+                elif (
+                    isinstance(request, _Request) and request.future.set_running_or_notify_cancel()
+                ):
                     request.future.set_exception(self._gone(error))
 
     def _serve(self, db: apsw.Connection) -> None:
@@ -167,19 +189,30 @@ class Writer:
             if group:
                 self._do(db, group)
             if last:
+                self._refuse_all(StoreClosed("it was closed"))
                 return
+            if self._loans:
+                began = SYSTEM_CLOCK.monotonic()
+                self._loans.popleft().serve()
+                self._lent += SYSTEM_CLOCK.monotonic() - began
             self._notice_other_commits(db)
+            if self._lent >= _LENT_SECONDS:
+                self._lent = 0.0
+                SYSTEM_CLOCK.sleep(_PAUSE_SECONDS)
 
     def _next_group(self) -> tuple[list[_Request[Any]], bool]:
         """Wait for requests and take all there are; the flag is True after the last ones."""
         awaited = self.work.has_waiters or self.changes.has_waiters
         group: list[_Request[Any]] = []
         with contextlib.suppress(queue.Empty):
-            item = self._requests.get(timeout=_POLL_SECONDS if awaited else None)
+            timeout = 0.0 if self._loans else _POLL_SECONDS if awaited else None
+            item = self._requests.get(timeout=timeout)
             while True:
                 if item is _Signal.STOP:
                     return group, True
-                if isinstance(item, _Request) and item.future.set_running_or_notify_cancel():
+                if isinstance(item, WriteLoan):
+                    self._loans.append(item)
+                elif isinstance(item, _Request) and item.future.set_running_or_notify_cancel():
                     group.append(item)
                 if len(group) == _MOST_AT_ONCE:
                     break

@@ -26,6 +26,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     query_facts,
     schedule_facts,
     sharing_facts,
+    transaction_facts,
     trial_facts,
     worker_facts,
 )

@@ -14,7 +14,7 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from holdfast.children import ChildLimits, FrameKind
 from holdfast.children.frames import pack, receive
@@ -23,6 +23,7 @@ from holdfast.errors import ErrorCode
 from holdfast.jobs.declare.context import CancelReason, JobContext
 from holdfast.jobs.declare.kinds import Hook, JobKind
 from holdfast.jobs.declare.stored_arguments import decode_arguments
+from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import Claim
 from holdfast.jobs.worker.failure import of_code, summarize
 from holdfast.jobs.worker.isolation.address import Address, load_kind
@@ -33,6 +34,8 @@ from holdfast.time_limit import RUNNING
 
 _NO_MEMORY = pack(FrameKind.ERROR, dump_failure(of_code(ErrorCode.MEMORY_ERROR)))
 """Made beforehand: when it is needed there is no memory to make it."""
+
+_NOT_HERE = '{} is not available with isolation="process", where the handler runs in a child: {}'
 
 _PROGRESS_EVERY = 0.1
 """Seconds between two progress frames; the parent stores progress less often still."""
@@ -83,6 +86,22 @@ class Attempts:
             self._sent_at = SYSTEM_CLOCK.monotonic()
             with contextlib.suppress(OSError):
                 self._connection.sendall(pack(FrameKind.PROGRESS, list(taken)))
+
+    # -- what a child process does not have ----------------------------------------------------
+
+    def state_of(self, _context: JobContext) -> NoReturn:
+        """Refuse: the lifespan runs in the worker's process."""
+        raise ContextError(_NOT_HERE.format("ctx.state", "open what the handler needs itself"))
+
+    def new_job(self, *_: object) -> NoReturn:
+        """Refuse: the worker would have to trust the child's jobs."""
+        advice = "let a middleware enqueue after call_next(), with what the handler has returned"
+        raise ContextError(_NOT_HERE.format("ctx.enqueue()", advice))
+
+    def transaction(self, *_: object) -> NoReturn:
+        """Refuse: a connection belongs to one process."""
+        advice = "return what is to be stored, and store it in a job without isolation"
+        raise ContextError(_NOT_HERE.format("ctx.transaction()", advice))
 
     # -- one attempt ---------------------------------------------------------------------------
 

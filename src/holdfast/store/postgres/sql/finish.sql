@@ -27,3 +27,44 @@ FROM holdfast.report_and_claim(
 SELECT holdfast.keep_late_result(
     holdfast.job_of(:id), :token, :result, holdfast.time_of(:now)
 );
+
+-- The next three run in a handler's transaction, on a connection that may be the caller's own. So all
+-- parameters have casts, and bigint is given as text, since a caller's connection may write it as a
+-- type of its own.
+
+-- Which transaction it is, and whether the attempt still holds its lease.
+-- name: transaction_lease
+SELECT
+    CAST(pg_current_xact_id() AS text),
+    EXISTS (
+        SELECT
+        FROM holdfast.jobs
+        WHERE seq = holdfast.job_of(CAST(:id AS text))
+            AND status = 'processing'
+            AND token = CAST(CAST(:token AS text) AS bigint)
+            AND worker_id = CAST(:worker AS text)
+    );
+
+-- Which transaction it is, and for the rest of it the settings that our statements are planned for.
+-- name: transaction_check
+SELECT
+    CAST(pg_current_xact_id() AS text),
+    set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true);
+
+-- A completion, as a tick reports it.
+-- name: transaction_complete
+SELECT what, at
+FROM holdfast.report_and_claim(
+    CAST(:names AS text[]), CAST(CAST(:versions AS text[]) AS bigint[]),
+    CAST(
+        ROW(
+            ARRAY[holdfast.job_of(CAST(:id AS text))], ARRAY[CAST(:id AS text)],
+            ARRAY[CAST(CAST(:token AS text) AS bigint)], ARRAY[CAST(:worker AS text)],
+            ARRAY['complete'], ARRAY[CAST(:result AS text)], NULL, NULL, NULL, NULL, NULL,
+            ARRAY[CAST(:duration AS double precision)], ARRAY[CAST(:meta AS text)]
+        ) AS holdfast.reports
+    ),
+    CAST(NULL AS text[]), CAST(:worker AS text), CAST(NULL AS holdfast.claim_request), CAST(:timeout AS text[]),
+    CAST(:now AS double precision)
+);

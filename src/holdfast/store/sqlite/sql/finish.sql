@@ -128,3 +128,9 @@ ON CONFLICT DO NOTHING;
 -- name: finish_event
 INSERT INTO holdfast_events AS events (job, name, at, attempt, error_code, meta)
 SELECT seq, :name, :now, attempt_count, :error_code, :meta FROM holdfast_jobs AS jobs WHERE seq = :job;
+
+-- Read at the beginning of a handler's transaction: whether its attempt still holds the lease.
+-- name: transaction_lease
+SELECT 1
+FROM holdfast_jobs AS jobs
+WHERE id = :id AND status = 'processing' AND token = :token AND worker_id = :worker;

@@ -1,0 +1,94 @@
+"""What the handlers of a worker reach through their contexts."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.clock import Clock
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.attempt_scope import TransactionBlock
+from holdfast.jobs.declare.context import JobContext
+from holdfast.jobs.declare.job_function import JobFunction
+from holdfast.jobs.declare.job_handle import RequestOptions
+from holdfast.jobs.exceptions import ContextError
+from holdfast.jobs.model import NewJob
+from holdfast.jobs.transaction_port import TransactionStore
+from holdfast.jobs.worker.lifespans import Lifespans
+from holdfast.jobs.worker.progress import ProgressWriter
+
+NewJobFrom = Callable[[JobFunction[Any, Any] | str, Any, RequestOptions, float], NewJob]
+"""Return the validated job for a kind, its arguments and options, and the store's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerSupport:
+    """What an engine gives the handlers of its workers.
+
+    Args:
+        apps: the apps whose lifespans the worker enters.
+        new_job: validates the jobs of `ctx.enqueue`.
+    """
+
+    apps: tuple[App, ...] = ()
+    new_job: NewJobFrom | None = None
+
+
+NO_SUPPORT = HandlerSupport()
+"""For a worker without an engine."""
+
+
+class AttemptPort:
+    """Connect the contexts of a worker's attempts to the worker, its store and its engine.
+
+    Args:
+        transaction_seconds: how long a handler's transaction may hold the store's only write lock.
+    """
+
+    def __init__(
+        self,
+        store: TransactionStore,
+        support: HandlerSupport,
+        lifespans: Lifespans,
+        progress: ProgressWriter,
+        clock: Clock,
+        transaction_seconds: float,
+    ) -> None:
+        self.progress_noted = progress.progress_noted
+        self.forget = progress.forget
+        self.close = progress.close
+        self._progress = progress
+        self._store = store
+        self._new_job = support.new_job
+        self._lifespans = lifespans
+        self._clock = clock
+        self._transaction_seconds = transaction_seconds
+        self._offset = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def open(self) -> None:
+        """Begin, on the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._progress.open()
+
+    def note_time(self, now: float) -> None:
+        """Note the store's time, in epoch seconds, as a tick has just returned it."""
+        self._offset = now - self._clock.monotonic()
+
+    def state_of(self, context: JobContext) -> Any:
+        """Return what the lifespan of the attempt's app has yielded."""
+        return self._lifespans.state_of(context.kind.partition(".")[0])
+
+    def new_job(
+        self, job: JobFunction[Any, Any] | str, args: Any, options: RequestOptions
+    ) -> NewJob:
+        """Return the validated job, with its id."""
+        if self._new_job is None:
+            raise ContextError("ctx.enqueue() needs a worker that an Engine has made")
+        return self._new_job(job, args, options, self._clock.monotonic() + self._offset)
+
+    def transaction(self, context: JobContext, source: object) -> TransactionBlock:
+        """Return the attempt's transaction on `source`, not begun yet."""
+        assert self._loop is not None
+        begun = self._store.transaction(context.lease, source, seconds=self._transaction_seconds)
+        return TransactionBlock(context.job_id, begun, self._loop)
