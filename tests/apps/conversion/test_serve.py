@@ -10,6 +10,7 @@ import pytest
 from tests.apps.conversion.gateway_process import environment, ticks
 from tests.apps.conversion.pdf_writer import document, paragraph
 from tests.apps.conversion.service import Service, pdf
+from tests.support.log_records import unexpected_tracebacks
 from tests.support.processes import children_of, is_alive
 
 from holdfast import SystemClock
@@ -43,7 +44,7 @@ def test_a_signal_ends_everything_cleanly(tmp_path, how):
 
         assert service.stop(how) == 0
         assert not any(is_alive(each) for each in children)
-        assert "Traceback" not in "\n".join(service.output)
+        assert unexpected_tracebacks(service.output) == []
 
 
 def test_a_second_start_on_the_same_port_is_an_error_of_one_line(tmp_path):
