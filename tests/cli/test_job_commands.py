@@ -270,11 +270,11 @@ def test_a_wrong_reference_is_one_line_and_exit_code_2(folder, capsys, reference
     assert error.count("\n") == 1
 
 
-def test_migrate_warns_of_a_setting_that_does_not_exist(folder, monkeypatch, capsys):
+def test_migrate_warns_of_a_setting_that_does_not_exist(folder, monkeypatch, caplog):
     monkeypatch.setenv("HOLDFAST_DATABSE_URL", "sqlite:///elsewhere.db")
 
     assert main(["migrate", "--database", "sqlite:///work.db"]) == 0
-    assert "did you mean HOLDFAST_DATABASE_URL?" in capsys.readouterr().err
+    assert "did you mean HOLDFAST_DATABASE_URL?" in caplog.text
 
 
 def test_a_worker_warns_of_a_setting_that_does_not_exist(folder, monkeypatch, caplog):
