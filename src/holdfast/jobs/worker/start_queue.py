@@ -11,6 +11,8 @@ from holdfast.jobs.worker.run import Run
 
 _AT_ONCE = 50
 """Runs started before other callbacks of the event loop get a turn."""
+_LONGEST_WAIT = 0.25
+"""Seconds after which a run that found no free slot is released: another worker may have one."""
 
 
 class StartQueue:
@@ -35,23 +37,36 @@ class StartQueue:
     def __len__(self) -> int:
         return len(self._runs)
 
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the first run has waited too long; None if none waits."""
+        if not self._runs:
+            return None
+        return max(0.0, self._runs[0].started_at + _LONGEST_WAIT - self._clock.monotonic())
+
     def add(self, run: Run) -> None:
         """Let a run wait for its start."""
+        run.waits = True
         self._runs.append(run)
 
-    def start(self, most: int = _AT_ONCE, *, stopping: bool = False) -> None:
-        """Start at most `most` runs now.
+    def start(self, free: int) -> None:
+        """Start runs in `free` slots, the first ones now."""
+        if self._runs and free > 0:
+            self._begin(min(len(self._runs), free, _AT_ONCE))
 
-        Where the worker is `stopping`, they are released unstarted: they were claimed by a tick
-        that was in flight when the worker was asked to stop.
-        """
+    def release(self, reason: CancelReason) -> None:
+        """Release all runs unstarted: their handlers are not called, and no attempt is used up."""
+        for run in self._runs:
+            if run.stop_reason is None:
+                run.stop_reason = reason
+        self._begin(len(self._runs))
+
+    def _begin(self, count: int) -> None:
         runs, execute, now = self._runs, self._execute, self._clock.monotonic()
-        loop, started = asyncio.get_running_loop(), min(len(runs), most)
-        for _ in range(started):
+        loop = asyncio.get_running_loop()
+        for _ in range(count):
             run = runs.popleft()
-            if stopping and run.stop_reason is None:
-                run.stop_reason = CancelReason.SHUTDOWN
             run.begin(now)
             run.task = loop.create_task(execute(run), name=run.claim.kind)
-        if started:  # after those have run once, look again for jobs to start or to report
+        if count:  # after those have run once, look again for jobs to start or to report
             loop.call_soon(self._wake)

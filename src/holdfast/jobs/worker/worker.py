@@ -24,6 +24,7 @@ from holdfast.jobs.job_events import WorkerStarted, WorkerStopped
 from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import ClaimRequest, Store, StoreError, StoreUnavailable
+from holdfast.jobs.worker.claim_ahead import ClaimAhead
 from holdfast.jobs.worker.executor import Executor
 from holdfast.jobs.worker.heartbeat import Heartbeat, LeaseChanges
 from holdfast.jobs.worker.isolation.kind_pools import KindPools
@@ -115,6 +116,7 @@ class Worker:
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claimed = StartQueue(self._executor.execute, clock, self._wake.set)
+        self._ahead = ClaimAhead(self._kinds.values())
         self._due, self._stops = True, 0
 
     # -- state and control ---------------------------------------------------------------------
@@ -127,7 +129,7 @@ class Worker:
     @property
     def running(self) -> int:
         """How many slots are occupied."""
-        return len(self._slots.running)
+        return len(self._slots.running) - len(self._claimed)
 
     @property
     def unreported(self) -> int:
@@ -196,7 +198,7 @@ class Worker:
             if until_idle and answered is not None and self._found_nothing(answered):
                 return
             self._slots.check_stuck()
-            free, rest = self._free_slots(), self._backoff.rest
+            free, rest = self._claimable(), self._backoff.rest
             if rest <= 0 and self._lost_claims.due:
                 if not self._ticks:  # an answer that is still to come wakes this loop
                     await self._release_lost_claims()
@@ -204,15 +206,30 @@ class Worker:
                 await self._send(free)
             elif until_idle and self._slots.stuck and not self._ticks:
                 return
-            self._claimed.start(stopping=bool(self._stops))
-            await self._wake.wait_and_clear(rest if rest > 0 else None)
+            self._start_claimed()
+            waits = (rest if rest > 0 else None, self._claimed.seconds_left)
+            await self._wake.wait_and_clear(min((each for each in waits if each), default=None))
 
-    def _free_slots(self) -> int:
+    @property
+    def _free(self) -> int:
+        return self._options.concurrency - self.running
+
+    def _start_claimed(self) -> None:
+        """Start claimed jobs in the free slots; release them where none becomes free."""
+        if self._stops:
+            return
+        free = self._free
+        self._claimed.start(free)
+        if free <= 0 and self._claimed.seconds_left == 0:
+            self._claimed.release(CancelReason.NOT_STARTED)
+
+    def _claimable(self) -> int:
         """Return how many more jobs may be claimed; none unless the worker counts as alive."""
         if not self._heartbeat.registered:
             return 0
-        taken = len(self._slots.running) + self._ticks.asked
-        return min(self._options.concurrency - taken, self._options.batch)
+        free, batch = self._free, self._options.batch
+        room = max(free, min(free + self._ahead.jobs(free), batch))
+        return min(room - len(self._claimed) - self._ticks.asked, batch)
 
     def _is_worth_a_tick(self, free: int) -> bool:
         done, batch = len(self._slots.done), self._options.batch
@@ -231,7 +248,7 @@ class Worker:
             request = ClaimRequest(free, self._queues, self._limits, self._options.lease_seconds)
             self._due = False
         if not self._store.ticks_apart:
-            self._claimed.start(stopping=bool(self._stops))
+            self._start_claimed()
         tick = self._ticks.send(self._slots.take_done(), request, self._clock.monotonic())
         if self._claimed:  # let the tick be sent before they start
             await asyncio.wait((tick.answer,), timeout=0)
@@ -296,6 +313,8 @@ class Worker:
 
     def _ended(self, run: Run) -> None:
         self._progress.forget(run.context)
+        if run.report is not None and run.stop_reason is None:
+            self._ahead.note(run.report.duration or 0.0)
         self._slots.ended(run)
 
     def _leases_changed(self, changes: LeaseChanges) -> None:
@@ -335,7 +354,7 @@ class Worker:
         await self._ticks.settle(_LAST_REPORTS)
         self._cancel_ticks()
         self._take_answers()
-        self._claimed.start(len(self._claimed), stopping=True)
+        self._claimed.release(CancelReason.SHUTDOWN)
         runs, end_at, ended = self._slots, max(end_at, self._clock.monotonic()), False
         while runs.busy or self._ticks:
             now = self._clock.monotonic()
