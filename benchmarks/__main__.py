@@ -9,6 +9,7 @@ from benchmarks.report import print_table, write_charts, write_results
 
 SUITES = {
     "in_process": "guarded calls and breakers, compared with other libraries",
+    "defaults": "durable jobs as they come, and one at a time, compared with their peers",
     "queues_sqlite": "durable jobs on SQLite, compared with Huey",
     "queues_postgres": "durable jobs on PostgreSQL: also PGQueuer, Procrastinate and raw SQL",
     "queues_memory": "durable jobs, compared with queues in memory: BullMQ, Dramatiq, Celery",

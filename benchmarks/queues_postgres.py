@@ -134,7 +134,7 @@ async def pgqueuer(url: str, jobs: int, batch: int) -> Rates:
     return jobs / (added - begin), jobs / (countdown.ended - added)
 
 
-async def procrastinate_queue(url: str, jobs: int) -> Rates:
+async def procrastinate_queue(url: str, jobs: int, concurrency: int = 10) -> Rates:
     """Defer in bulk and drain; it fetches jobs one by one, and a concurrency of 10 was fastest."""
     app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url))
     countdown = Countdown(jobs)
@@ -150,7 +150,7 @@ async def procrastinate_queue(url: str, jobs: int) -> Rates:
             await nothing.batch_defer_async(*({} for _ in range(min(BULK, jobs - start))))
         added = time.perf_counter()
         await app.run_worker_async(
-            wait=False, concurrency=10, listen_notify=False, install_signal_handlers=False
+            wait=False, concurrency=concurrency, listen_notify=False, install_signal_handlers=False
         )
     return jobs / (added - begin), jobs / (countdown.ended - added)
 

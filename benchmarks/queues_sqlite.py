@@ -25,7 +25,7 @@ def _ours(jobs: int) -> float:
         return added_and_drained(f"sqlite:///{folder}/ours.db", jobs, CONCURRENCY)[1]
 
 
-def _huey(jobs: int, workers: int) -> float:
+def huey_drain(jobs: int, workers: int) -> float:
     """Drain with one consumer of `workers` threads, in this process.
 
     Huey's worker processes are slower. Results are not stored, and an empty queue is polled every
@@ -60,7 +60,7 @@ def drain() -> Row:
     ours, huey = sized(2_000, 10_000), sized(300, 1_000)
     contenders: dict[str, Callable[[], float]] = {OURS: lambda: _ours(ours)}
     for workers, name in HUEY.items():
-        contenders[name] = partial(_huey, huey, workers)
+        contenders[name] = partial(huey_drain, huey, workers)
     rates = best_rates(contenders, rounds=sized(2, 12))
     reached = "reached" if rates[OURS] >= WANTED else "not reached"
     return Row(

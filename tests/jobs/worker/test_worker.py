@@ -405,7 +405,8 @@ def test_a_thread_that_does_not_stop_is_reported_and_keeps_its_slot(tmp_path):
     app = App("a")
     let_go = threading.Event()
 
-    @app.job(timeout=0.05, retry=RetryPolicy(max_attempts=1))
+    # Long enough for its thread to start on a busy machine.
+    @app.job(timeout=1.0, retry=RetryPolicy(max_attempts=1))
     def stuck(ctx) -> str:
         let_go.wait(SOON)
         return "dropped"

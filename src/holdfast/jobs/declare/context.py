@@ -39,6 +39,8 @@ class CancelReason(StrEnum):
     """The attempt's timeout or the job's deadline passed."""
     SHUTDOWN = "shutdown"
     """The worker stops and releases the job."""
+    NOT_STARTED = "not_started"
+    """The worker claimed the job, had no free slot and releases it; no handler sees this."""
 
 
 class JobCancelled(HoldfastError):

@@ -53,7 +53,7 @@ class Drain:
         await self.ticks.settle(LAST_REPORTS)
         steps.cancel_ticks()
         steps.take_answers()
-        self.claimed.start(len(self.claimed), stopping=True)
+        self.claimed.release(CancelReason.SHUTDOWN)
         runs, end_at, ended = self.slots, max(end_at, clock.monotonic()), False
         while runs.busy or self.ticks:
             now = clock.monotonic()

@@ -19,7 +19,8 @@ class WorkerOptions:
     """How a worker works. All times are seconds.
 
     Args:
-        concurrency: attempts that run at once; it never claims more than it can run.
+        concurrency: attempts that run at once; it never claims more than it can start soon, see
+            `claim_ahead`.
         queues: the queues it serves; empty: all queues of the kinds it knows.
         batch: jobs that one tick claims at most.
         lease_seconds: how long a lease lasts unless it is extended.

@@ -41,7 +41,7 @@ class Run:
         by_deadline: the job's deadline ends it, not the attempt's timeout.
         stop_reason: why it was asked to stop.
         lost: its lease is lost: only an answer is worth a report.
-        waits: its handler has not started; it waits for a child process.
+        waits: its handler has not started; it waits for a slot or a child process.
         awaited: a blocking handler returned an awaitable, which runs on the event loop.
         committed: its report and the store's answer, if they were committed with the handler's own
             transaction; it needs no other report.
@@ -89,6 +89,7 @@ class Run:
     def begin(self, now: float) -> None:
         """Start the clock of a run whose handler is about to be called."""
         self.started_at = now
+        self.waits = False
         if self.kind.timeout is not None and self.stop_reason is None:
             self.count_from(now)
 

@@ -117,7 +117,10 @@ class Worker:
             outage=self._outage, on_change=self._leases_changed,
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._claimed = StartQueue(self._executor.execute, clock, self._wake.set)
+        self._claimed = StartQueue(
+            self._slots, options, self._kinds.values(), execute=self._executor.execute,
+            clock=clock, wake=self._wake.set,
+        )  # fmt: skip
         self._due, self._stops, self._finishing = True, 0, False
         self._ends_at: float | None = None
 
@@ -131,7 +134,7 @@ class Worker:
     @property
     def running(self) -> int:
         """How many slots are occupied."""
-        return len(self._slots.running)
+        return self._claimed.occupied
 
     @property
     def unfinished_lifespans(self) -> int:
@@ -223,7 +226,7 @@ class Worker:
             if self._may_return(answered, until_idle):
                 return
             self._slots.check_stuck()
-            free, rest = self._free_slots(), self._backoff.rest
+            free, rest = self._claimable(), self._backoff.rest
             if rest <= 0 and self._lost_claims.due:
                 if not self._ticks:  # an answer that is still to come wakes this loop
                     await self._release_lost_claims()
@@ -232,14 +235,12 @@ class Worker:
             elif until_idle and self._slots.stuck and not self._ticks:
                 return
             self._claimed.start(stopping=bool(self._stops))
-            await self._wake.wait_and_clear(rest if rest > 0 else None)
+            await self._wake.wait_and_clear(self._claimed.next_look(rest))
 
-    def _free_slots(self) -> int:
+    def _claimable(self) -> int:
         """Return how many more jobs may be claimed; none unless the worker counts as alive."""
-        if self._finishing or not self._heartbeat.registered:
-            return 0
-        taken = len(self._slots.running) + self._ticks.asked
-        return min(self._options.concurrency - taken, self._options.batch)
+        claims = self._heartbeat.registered and not self._finishing
+        return self._claimed.room(self._ticks.asked) if claims else 0
 
     def _is_worth_a_tick(self, free: int) -> bool:
         done, batch = len(self._slots.done), self._options.batch
@@ -328,6 +329,7 @@ class Worker:
             report, result = run.committed
             self._reporter.committed(run, report, result)
             self._due = self._due or bool(report.jobs)
+        self._claimed.note(run)
         self._slots.ended(run)
 
     def _leases_changed(self, changes: LeaseChanges) -> None:
