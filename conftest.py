@@ -13,6 +13,9 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+# Before anything imports it: failed asserts of the conformance suite show their values.
+pytest.register_assert_rewrite("holdfast.testing.conformance")
+
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
     patterns=["README.md", "docs/**/*.md"],

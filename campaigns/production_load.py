@@ -22,6 +22,7 @@ _UNREACHABLE = (
     StoreUnavailable,
     OSError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,

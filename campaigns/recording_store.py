@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 
 from campaigns.ledger import LedgerClient, Line
+from holdfast.jobs.heartbeat_port import WorkerRequests
 from holdfast.jobs.model import (
     Cancelled,
     Completed,
@@ -265,8 +266,8 @@ class _RecordingHeartbeats:
     async def register(self, worker_id: str) -> None:
         await self._heartbeats.register(worker_id)
 
-    async def cancel_requests(self, worker_id: str) -> tuple[str, ...]:
-        return await self._heartbeats.cancel_requests(worker_id)
+    async def requests(self, worker_id: str) -> WorkerRequests:
+        return await self._heartbeats.requests(worker_id)
 
     async def close(self) -> None:
         await self._heartbeats.close()

@@ -61,8 +61,11 @@ if typing.TYPE_CHECKING:
         NotReady,
         UnknownJob,
         UnknownKind,
+        UnknownQueue,
+        UnknownWorker,
         WaitTimeout,
     )
+    from holdfast.jobs.held import HeldBy
     from holdfast.jobs.job_events import AttemptFinished
     from holdfast.jobs.model import Job, JobStatus
     from holdfast.jobs.store_values import StoreError, StoreUnavailable
@@ -76,6 +79,7 @@ _LOADED_LATER = {
     "ContextError": "holdfast.jobs.exceptions",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
+    "HeldBy": "holdfast.jobs.held",
     "InvalidState": "holdfast.jobs.exceptions",
     "Job": "holdfast.jobs.model",
     "JobContext": "holdfast.jobs.declare.context",
@@ -94,6 +98,8 @@ _LOADED_LATER = {
     "StoreUnavailable": "holdfast.jobs.store_values",
     "UnknownJob": "holdfast.jobs.exceptions",
     "UnknownKind": "holdfast.jobs.exceptions",
+    "UnknownQueue": "holdfast.jobs.exceptions",
+    "UnknownWorker": "holdfast.jobs.exceptions",
     "UnknownSchedule": "holdfast.jobs.client.periodic_control",
     "ValidationError": "holdfast.jobs.declare.validation",
     "WaitTimeout": "holdfast.jobs.exceptions",
@@ -123,6 +129,7 @@ __all__ = [
     "ErrorInfo",
     "Exponential",
     "FailedAttempt",
+    "HeldBy",
     "HoldfastError",
     "InvalidState",
     "Job",
@@ -153,7 +160,9 @@ __all__ = [
     "SystemClock",
     "UnknownJob",
     "UnknownKind",
+    "UnknownQueue",
     "UnknownSchedule",
+    "UnknownWorker",
     "UnwantedResult",
     "ValidationError",
     "WaitFunction",

@@ -14,7 +14,7 @@ from holdfast.jobs.client.enqueue import TransactionalEnqueue
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.engine import StoreEngine
-from holdfast.jobs.store_port import Store, StoreUnusable
+from holdfast.jobs.store_port import BadAddress, Store, StoreUnusable
 from holdfast.store.migrations import Migratable, Missing
 
 _SQLITE = ("sqlite",)
@@ -85,15 +85,19 @@ async def migration_script(url: str) -> str:
     return await open_store(url).migration_script()
 
 
+class BadReference(ValueError):
+    """A reference such as `mypackage.jobs:app` has another form, or names no module."""
+
+
 def load_reference(reference: str) -> object:
     """Return the object that `mypackage.jobs:app` names; None if the module lacks the name.
 
     Raises:
-        ValueError: it does not have that form, or there is no such module.
+        BadReference: it does not have that form, or there is no such module.
     """
     module_name, found, attribute = reference.partition(":")
     if not (found and module_name and attribute):
-        raise ValueError(f"an app is named mypackage.jobs:app, got {reference!r}")
+        raise BadReference(f"an app is named mypackage.jobs:app, got {reference!r}")
     # As `python -m` does: the user's module may be in the current directory.
     here = str(Path.cwd())
     if here not in sys.path:
@@ -103,7 +107,7 @@ def load_reference(reference: str) -> object:
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise  # the module exists; one of its own imports is missing
-        raise ValueError(f"app {reference!r}: there is no module {error.name!r}") from None
+        raise BadReference(f"app {reference!r}: there is no module {error.name!r}") from None
     return getattr(module, attribute, None)
 
 
@@ -115,18 +119,19 @@ def open_store(
     `migrate` updates the schema on opening; the embedded store always does.
 
     Raises:
-        StoreUnusable: the URL is invalid, or its extra is not installed. The message shows only
-            the URL's scheme, since the rest may contain a password.
+        BadAddress: the URL is invalid. The message shows only its scheme, since the rest may
+            contain a password.
+        StoreUnusable: its extra is not installed.
     """
     if not isinstance(url, str):
-        raise StoreUnusable(f"the database's address must be a string, got {type(url).__name__}")
+        raise BadAddress(f"the database's address must be a string, got {type(url).__name__}")
     scheme, found, _ = url.partition("://")
     name = scheme.partition("+")[0].lower()
     if found and name in _SQLITE:
         return _sqlite(url, clock)
     if found and name in _POSTGRES:
         return _postgres(url, clock, migrate)
-    raise StoreUnusable(_unknown_scheme(scheme if found else ""))
+    raise BadAddress(_unknown_scheme(scheme if found else ""))
 
 
 def _unknown_scheme(scheme: str) -> str:
@@ -143,14 +148,14 @@ def _sqlite(url: str, clock: Clock) -> TransactionalStore:
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
     if parts.netloc:
-        raise StoreUnusable(
+        raise BadAddress(
             "a sqlite address names a file after three slashes, sqlite:///work.db, or four where "
             "the path begins at the root, sqlite:////srv/work.db"
         )
     if path in {"", ":memory:"}:
-        raise StoreUnusable("jobs are kept in a file: write sqlite:///work.db")
+        raise BadAddress("jobs are kept in a file: write sqlite:///work.db")
     if parts.query or parts.fragment:
-        raise StoreUnusable("a sqlite address ends with the path: no '?' and no '#' after it")
+        raise BadAddress("a sqlite address ends with the path: no '?' and no '#' after it")
     return SQLiteStore(path, clock=clock)
 
 

@@ -53,6 +53,7 @@ class ErrorCode(StrEnum):
     MEMORY_ERROR = "MEMORY_ERROR"
     PARSE_ERROR = "PARSE_ERROR"
     VALIDATION_ERROR = "VALIDATION_ERROR"
+    ARGUMENTS_MISMATCH = "ARGUMENTS_MISMATCH"
     NOT_READY = "NOT_READY"
     EXPIRED = "EXPIRED"
     FORBIDDEN = "FORBIDDEN"
@@ -133,6 +134,11 @@ def _table() -> Mapping[str, ErrorInfo]:
         code.MEMORY_ERROR: (500, permanent, "There was not enough memory for this."),
         code.PARSE_ERROR: (422, permanent, "The content could not be read."),
         code.VALIDATION_ERROR: (422, permanent, "The data is not in the form that is needed."),
+        code.ARGUMENTS_MISMATCH: (
+            409,
+            transient,
+            "This waits for a program that can read what was stored for it.",
+        ),
         code.NOT_READY: (409, permanent, "The result is not ready yet; please come back shortly."),
         code.EXPIRED: (404, permanent, "The result has been removed."),
         code.FORBIDDEN: (403, permanent, "This is not yours to see or change."),

@@ -12,6 +12,7 @@ from campaigns import conversion
 from campaigns.plan import STORES, Plan
 from tests.acceptance.deployment import GOOD, XML
 from tests.apps.conversion.service import Service, pdf
+from tests.support.log_records import unexpected_tracebacks
 from tests.support.processes import children_of, is_alive
 
 from holdfast.testing.downstream import ScriptedDownstream, hang, status
@@ -62,7 +63,7 @@ def test_ctrl_c_ends_everything_and_the_next_start_finds_all_jobs_as_they_were(w
         assert service.stop(signal.SIGINT) == 0
 
         assert not any(map(is_alive, [pid, *children]))
-        assert "Traceback" not in "\n".join(service.output)
+        assert unexpected_tracebacks(service.output) == []
         gateway.script(hang(GOOD), path="/convert")
         service.start()
         client = service.browser(cookie=cookie)

@@ -15,11 +15,11 @@ REVIEWED = {
         CircuitBreaker
         CircuitOpenError CircuitSnapshot CircuitState Clock ConcurrencyLimit ConcurrencyLimitError
         ContextError DeadlineExceeded Downstream Engine ErrorCode ErrorInfo Exponential
-        FailedAttempt HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle
+        FailedAttempt HeldBy HoldfastError InvalidState Job JobContext JobFailed JobFilter JobHandle
         JobRequest JobStatus LifespanFailed LostLease NotReady PayloadTooLarge PeriodicSchedule
         Permanent RateLimit RateLimitedError Retention RetryBudget RetryLater RetryMetrics
         RetryPolicy RetryResult RetryService StopReason StoreError StoreUnavailable SystemClock
-        UnknownJob UnknownKind UnknownSchedule
+        UnknownJob UnknownKind UnknownQueue UnknownSchedule UnknownWorker
         UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions cancelled categorize
         presets remaining retry_after
     """,

@@ -31,6 +31,9 @@ MODULE = """
     async def write(ctx: JobContext, text: str) -> str:
         return text.upper()
 
+    @app.job(queue="letters")
+    async def post(ctx: JobContext) -> None: ...
+
     @app.job()
     async def collections(ctx: JobContext) -> int:
         import gc
@@ -55,7 +58,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     yield tmp_path
-    sys.modules.pop("letters_jobs", None)
+    for name in ("letters_jobs", *BROKEN):
+        sys.modules.pop(name, None)
 
 
 def enqueue(job, args):
@@ -204,12 +208,7 @@ def test_the_default_database_gets_its_folder(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["migrate", "--database", "sqllite:///work.db"], "did you mean sqlite://"),
         (["migrate", "--database", "sqlite:///no/such/folder/work.db"], "folder"),
-        (["worker", "letters_jobs", "--database", "sqlite:///work.db"], "mypackage.jobs:app"),
-        (["worker", "no_such:app", "--database", "sqlite:///work.db"], "no module 'no_such'"),
-        (["worker", "letters_jobs:nope", "--database", "sqlite:///work.db"], "nope' is not an"),
-        (["worker", "letters_jobs:Path", "--database", "sqlite:///work.db"], "Path' is not an"),
         (["worker", "letters_jobs:app", "--database", "sqlite:///work.db", "--concurrency", "0"],
          "concurrency must be at least 1"),
     ],
@@ -220,6 +219,62 @@ def test_an_error_that_the_user_can_fix_is_one_line(folder, capsys, arguments, s
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+BROKEN = {
+    "raising": "def read():\n    return {}['key']\n\nread()\n",
+    "misspelt": "def (:\n",
+    "lacking": "import no_such_library\n",
+    "leaving": "raise SystemExit('no configuration')\n",
+    "making": "def create(environment):\n    return 1 / 0\n",
+    "twice": "from holdfast import App\nfirst, second = App('a'), App('a')\n",
+}
+"""Modules of a user that cannot be used, by name."""
+
+
+@pytest.mark.parametrize(
+    ("references", "said"),
+    [
+        (["letters_jobs"], "no app called 'letters_jobs' is installed; one's own is named"),
+        (["no_such:app"], "app 'no_such:app': there is no module 'no_such'"),
+        (["letters_jobs.no_such:app"], "app 'letters_jobs.no_such:app'"),
+        ([":app"], "an app is named mypackage.jobs:app, got ':app'"),
+        (["letters_jobs:nope"], "the module letters_jobs has no 'nope'; it has app"),
+        (["letters_jobs:Path"], "app 'letters_jobs:Path' is not an App, got <class"),
+        (["letters_jobs:write"], "app 'letters_jobs:write' is not an App, got <job letters.write>"),
+        (["raising:app"], "cannot be imported: KeyError: 'key' ({folder}/raising.py, line 2)"),
+        (["misspelt:app"], "cannot be imported: SyntaxError: "),
+        (["lacking:app"], "No module named 'no_such_library' ({folder}/lacking.py, line 1)"),
+        (["leaving:app"], "SystemExit: no configuration ({folder}/leaving.py, line 1)"),
+        (["making:create"], "cannot be made: ZeroDivisionError: division by zero ({folder}/making"),
+        (["twice:first", "twice:second"], "two apps are called 'a'; rename one of them"),
+        (["letters_jobs:app", "--queue", "defualt"],
+         "--queue defualt: no job of these apps uses this queue (known: default, letters); did"),
+        (["letters_jobs:app", "--database", "sqllite:///work.db"], "did you mean sqlite://"),
+        (["letters_jobs:app", "--database", "nonsense"], "the database's address has no scheme"),
+        (["letters_jobs:app", "--database", "postgresql://a@b@c/d"], "more than one '@'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_reference_is_one_line_and_exit_code_2(folder, capsys, references, said):
+    for name, text in BROKEN.items():
+        (folder / f"{name}.py").write_text(text)
+    arguments = ["worker", *references]
+    if "--database" not in references:
+        arguments += ["--database", "sqlite:///work.db"]
+
+    assert main(arguments) == 2
+
+    error = capsys.readouterr().err
+    assert error.startswith("holdfast: ")
+    assert said.format(folder=folder) in error
+    assert error.count("\n") == 1
+
+
+def test_migrate_warns_of_a_setting_that_does_not_exist(folder, monkeypatch, capsys):
+    monkeypatch.setenv("HOLDFAST_DATABSE_URL", "sqlite:///elsewhere.db")
+
+    assert main(["migrate", "--database", "sqlite:///work.db"]) == 0
+    assert "did you mean HOLDFAST_DATABASE_URL?" in capsys.readouterr().err
 
 
 def test_a_worker_warns_of_a_setting_that_does_not_exist(folder, monkeypatch, caplog):

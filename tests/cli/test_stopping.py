@@ -92,6 +92,12 @@ MODULE = """
         await asyncio.to_thread(time.sleep, 600)
 
     @app.job()
+    async def last(ctx: JobContext, marker: str) -> None:
+        Path(marker).touch()
+        while not Path(marker + ".end").exists():
+            await asyncio.sleep(0.01)
+
+    @app.job()
     async def obey(ctx: JobContext, marker: str) -> None:
         Path(marker).touch()
         await asyncio.sleep(600)
@@ -214,6 +220,41 @@ def test_a_signal_to_a_forked_child_ends_the_child_and_not_the_worker(running, t
             assert ended == 0
 
     asyncio.run(go())
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_a_worker_that_is_told_to_finish_ends_after_its_last_attempt(
+    running, tmp_path, postgres_server, store
+):
+    """Also if that takes longer than `shutdown_seconds`; its exit code is 0."""
+    marker, name = tmp_path / "started", None
+    if store == "postgres":
+        name = postgres_server.create_database()
+        running.database = postgres_server.url(name)
+        asyncio.run(PostgresStore(running.database).migrate())
+
+    async def go():
+        async with Engine(running.database, apps=[load_reference("stubborn_jobs:app")]) as engine:
+            handle = await engine.enqueue("stubborn.last", str(marker))
+            running.start()
+            await running.until_started(marker)
+            (worker,) = await engine.workers.list()
+            assert worker.running == 1
+            await engine.workers.finish(worker.id)
+            later = await engine.enqueue("stubborn.obey", str(tmp_path / "never"), delay=SHUTDOWN)
+            with pytest.raises(subprocess.TimeoutExpired):
+                await asyncio.to_thread(running.process.wait, SHUTDOWN + 1)
+            (tmp_path / "started.end").touch()
+            assert await asyncio.to_thread(running.process.wait, SOON) == 0
+            assert (await engine.get(handle)).status is JobStatus.COMPLETE
+            assert (await engine.get(later)).attempt_count == 0
+
+    try:
+        asyncio.run(go())
+    finally:
+        running.close()
+        if name is not None:
+            postgres_server.drop_database(name)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from tests.faults.jobs import app, write_line
 
 from holdfast.bootstrap import open_store
 from holdfast.clock import SystemClock
+from holdfast.jobs.heartbeat_port import WorkerRequests
 from holdfast.jobs.job_events import LeaseLost, WriteRefused
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.store_port import Extended
@@ -45,8 +46,8 @@ class BelievingHeart:
 
     async def register(self, worker_id): ...
 
-    async def cancel_requests(self, worker_id):
-        return ()
+    async def requests(self, worker_id):
+        return WorkerRequests()
 
     async def close(self): ...
 

@@ -51,7 +51,7 @@ JOB = Job(
     result=None,
     error=None,
     dead_letter=None,
-    held=False,
+    held_by=None,
 )
 
 

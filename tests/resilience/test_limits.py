@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from holdfast.clock import SYSTEM_CLOCK, CallCutOff
 from holdfast.resilience.limits import (
-    DAY,
-    MINUTE,
     AbandonedThreads,
     ConcurrencyGate,
     RateLimiter,
@@ -20,6 +18,7 @@ from holdfast.resilience.limits import (
 from holdfast.resilience.policy import ConcurrencyLimit, RateLimit, RetryBudget
 
 INFINITE = float("inf")
+SECOND, MINUTE, DAY = 1.0, 60.0, 86_400.0
 
 
 # -- the rate ----------------------------------------------------------------------------------
@@ -49,6 +48,33 @@ def test_a_day_is_counted_beside_the_minute():
     rate = RateLimiter(RateLimit(per_minute=2, per_day=3))
     assert [rate.reserve(0.0, INFINITE) for _ in range(3)] == [0, 0, MINUTE]
     assert rate.reserve(120.0, INFINITE) == DAY - 120
+
+
+def test_a_second_is_counted_beside_the_minute():
+    rate = RateLimiter(RateLimit(per_second=2, per_minute=3))
+    assert [rate.reserve(0.0, INFINITE) for _ in range(3)] == [0, 0, SECOND]
+    assert rate.reserve(0.0, INFINITE) == MINUTE
+
+
+def test_spread_starts_are_evenly_spaced():
+    rate = RateLimiter(RateLimit(per_minute=30, spread=True))
+    assert [rate.reserve(0.0, INFINITE) for _ in range(4)] == [0, 2, 4, 6]
+    assert rate.reserve(100.0, INFINITE) == 0
+    assert rate.reserve(100.5, INFINITE) == 1.5
+
+
+def test_starts_are_spread_over_the_shortest_period():
+    limit = RateLimit(per_second=4, per_day=5, spread=True)
+    assert (limit.gap, RateLimit(per_second=4).gap) == (0.25, 0.0)
+    rate = RateLimiter(limit)
+    assert [rate.reserve(0.0, INFINITE) for _ in range(6)] == [0, 0.25, 0.5, 0.75, 1.0, DAY]
+
+
+def test_a_spread_start_that_is_too_late_takes_no_place():
+    rate = RateLimiter(RateLimit(per_minute=30, spread=True))
+    rate.reserve(0.0, INFINITE)
+    assert [rate.reserve(0.0, 1.9) for _ in range(3)] == [2] * 3
+    assert rate.reserve(0.0, 2.0) == 2
 
 
 def test_a_wait_that_is_too_long_takes_no_place():

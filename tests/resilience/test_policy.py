@@ -226,7 +226,9 @@ def test_a_bad_retry_policy_is_refused_with_its_field_and_value(arguments, error
 
 
 BAD_LIMITS = [
-    (RateLimit, {}, ValueError, "per_minute and per_day are both None"),
+    (RateLimit, {}, ValueError, "per_second, per_minute and per_day are all None"),
+    (RateLimit, {"per_second": 0}, ValueError, "per_second"),
+    (RateLimit, {"per_second": 1, "spread": "yes"}, TypeError, "spread"),
     (RateLimit, {"per_minute": 0}, ValueError, "per_minute must be at least 1, got 0"),
     (RateLimit, {"per_day": -1}, ValueError, "per_day must be at least 1, got -1"),
     (RateLimit, {"per_day": 1.5}, TypeError, "per_day must be a whole number, got 1.5"),

@@ -3,13 +3,10 @@
 import asyncio
 
 import pytest
+from tests.support.postgres_tables import PostgresTables
 
-pytest.register_assert_rewrite("holdfast.testing.conformance")
-
-from tests.support.postgres_tables import PostgresTables  # noqa: E402 - the same
-
-from holdfast.store.postgres.store import PostgresStore  # noqa: E402 - asserts are rewritten first
-from holdfast.testing.conformance import FACTS, Fact, World  # noqa: E402 - the same
+from holdfast.store.postgres.store import PostgresStore
+from holdfast.testing.conformance import FACTS, Fact, World
 
 
 async def check(fact: Fact, url: str, tables_url: str | None = None) -> None:

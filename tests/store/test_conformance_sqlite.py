@@ -4,13 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.support.sqlite_tables import SQLiteTables
 
-pytest.register_assert_rewrite("holdfast.testing.conformance")
-
-from tests.support.sqlite_tables import SQLiteTables  # noqa: E402 - the same
-
-from holdfast.store.sqlite.store import SQLiteStore  # noqa: E402 - asserts are rewritten first
-from holdfast.testing.conformance import FACTS, Fact, World  # noqa: E402 - the same
+from holdfast.store.sqlite.store import SQLiteStore
+from holdfast.testing.conformance import FACTS, Fact, World
 
 
 async def check(fact: Fact, path: Path) -> None:

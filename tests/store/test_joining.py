@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session
 from tests.store.postgres.conftest import ANY
 from tests.support.waiting import until
 
-from holdfast.jobs.model import NewJob
+from holdfast.jobs.dedup import DedupRule
+from holdfast.jobs.model import Completed, Finished, NewJob
 from holdfast.store.joining import NoTransaction, join, numbered, pyformat
 from holdfast.store.postgres.store import PostgresStore
 
@@ -265,6 +266,33 @@ def test_a_twin_that_exists_is_found(postgres_url, begin):
                 ("old", False),
                 ("old", False),
             ]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("begin", DRIVERS)
+def test_a_key_is_taken_over_with_the_commit(postgres_url, begin):
+    """From a complete job, where only unfinished twins count."""
+
+    def job(name):
+        return NewJob(name, "work", dedup_key="k", dedup_rule=DedupRule(unfinished=True))
+
+    async def scenario():
+        async with PostgresStore(postgres_url) as store:
+            await store.enqueue([job("done")])
+            (claim,) = (await store.tick("w", claim=ANY)).claims
+            await store.tick("w", [Finished(claim.lease, Completed())])
+            with contextlib.suppress(Undo):
+                async with begin(postgres_url) as connection:
+                    (lost,) = await store.enqueue_on(connection, [job("lost")])
+                    assert lost.created
+                    raise Undo
+            assert (await store.get("done")).dedup_key == "k"
+            async with begin(postgres_url) as connection:
+                (new,) = await store.enqueue_on(connection, [job("new")])
+                (twin,) = await store.enqueue_on(connection, [job("twin")])
+            assert (new.created, twin.id) == (True, "new")
+            assert (await store.get("done")).dedup_key is None
 
     asyncio.run(scenario())
 

@@ -5,6 +5,7 @@ from dataclasses import fields
 import pytest
 
 from holdfast.errors import ErrorCode
+from holdfast.jobs.held import HeldBy
 from holdfast.jobs.history import Attempt
 from holdfast.jobs.model import (
     AttemptOutcome,
@@ -35,7 +36,7 @@ FIRST = dict.fromkeys(field.name for field in fields(Job)[:26])
 def job_row(seq, status="queued", *, code=None, dead_letter=None, last_error=None, **columns):
     fields_of = {**FIRST, "id": f"j{seq}", "status": status, "cancel_requested": 0, **columns}
     message = None if code is None else "it broke"
-    return (seq, *fields_of.values(), code, message, dead_letter, 1, last_error)
+    return (seq, *fields_of.values(), code, message, dead_letter, "queue", last_error)
 
 
 def test_a_job_has_its_columns_as_the_model_has_them():
@@ -44,7 +45,7 @@ def test_a_job_has_its_columns_as_the_model_has_them():
     assert (job.id, job.status, job.cancel_requested) == ("j7", JobStatus.FAILED, True)
     assert job.error == JobError(ErrorCode.GW_5XX, "it broke")
     assert job.dead_letter is DeadLetterReason.PERMANENT
-    assert (job.held, job.arguments) == (True, '{"a":1}')
+    assert (job.held, job.held_by, job.arguments) == (True, HeldBy.QUEUE, '{"a":1}')
     assert type(job.cancel_requested) is type(job.held) is bool
 
 

@@ -77,8 +77,8 @@ class NotedBeats:
     async def register(self, worker_id):
         await self._beats.register(worker_id)
 
-    async def cancel_requests(self, worker_id):
-        return await self._beats.cancel_requests(worker_id)
+    async def requests(self, worker_id):
+        return await self._beats.requests(worker_id)
 
     async def close(self):
         await self._beats.close()

@@ -1,8 +1,8 @@
 """The command line: parsing, and nothing else.
 
-Exit codes: 0 done, 1 it could not be done (one line on standard error says why), 2 the command was
-not understood, 130 interrupted. A worker that had to be ended by force: 3 where code of handlers
-still ran, 4 where running jobs were left to their leases.
+Exit codes: 0 done, 1 it could not be done, 2 the command was not understood or names something that
+does not exist (one line on standard error says why), 130 interrupted. A worker that had to be ended
+by force: 3 where code of handlers still ran, 4 where running jobs were left to their leases.
 """
 
 import argparse
@@ -30,9 +30,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (HoldfastError, ValueError) as error:
             # A person can correct it, so it is one line, without a traceback.
             print(f"holdfast: {error}", file=sys.stderr)
-            return 1
+            return 2 if _is_usage_error(error) else 1
     except KeyboardInterrupt:
         return 130
+
+
+def _is_usage_error(error: Exception) -> bool:
+    from holdfast.cli.usage import UsageError
+    from holdfast.jobs.store_values import BadAddress
+
+    return isinstance(error, UsageError | BadAddress)
 
 
 def _of_app(name: str, words: Sequence[str]) -> int:

@@ -4,13 +4,17 @@ What is found is an `App`, a `ServedApp`, or a function that takes the environme
 of these. Only serving imports `holdfast.http`.
 """
 
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Union
 
-from holdfast.bootstrap import load_reference
+from holdfast.bootstrap import BadReference, load_reference
+from holdfast.cli.usage import UsageError, guess, one_line
+from holdfast.errors import HoldfastError
 from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.job_function import JobFunction
 
 if TYPE_CHECKING:
     from holdfast.http import ServedApp
@@ -23,7 +27,7 @@ def find_apps(names: Sequence[str], environment: Mapping[str, str]) -> list["Ser
     """Return the apps called `names` as they are served, or all that are installed.
 
     Raises:
-        ValueError: there is none of that name, or it is not an app.
+        UsageError: there is none of that name, it cannot be imported, or it is not an app.
     """
     from holdfast.http import ServedApp
 
@@ -37,33 +41,68 @@ def find_workable(
     """Return the apps called `names`, or all that are installed where none is named.
 
     Raises:
-        ValueError: there is none of that name, or it is not an app.
+        UsageError: there is none of that name, it cannot be imported, or it is not an app; or two
+            apps have the same name.
     """
     installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     if not names and not installed:
-        raise ValueError("no app is installed; name yours, as mypackage.jobs:app")
-    return [
-        _made(name, installed[name].load() if name in installed else _loaded(name), environment)
-        for name in (names or sorted(installed))
+        raise UsageError("no app is installed; name yours, as mypackage.jobs:app")
+    found = [
+        _made(name, _loaded(name, installed), environment) for name in (names or sorted(installed))
     ]
+    by_name: dict[str, object] = {}
+    for app in found:
+        if by_name.setdefault(app.name, app) is not app:
+            raise UsageError(f"two apps are called {app.name!r}; rename one of them")
+    return found
 
 
-def _loaded(name: str) -> object:
-    if ":" not in name:
-        raise ValueError(
-            f"no app called {name!r} is installed; one's own is named mypackage.jobs:app"
+def _loaded(name: str, installed: Mapping[str, EntryPoint]) -> object:
+    """Import what `name` names, and turn what goes wrong into one line."""
+    if name not in installed and ":" not in name:
+        raise UsageError(
+            f"no app called {name!r} is installed{guess(name, installed)}; one's own is named "
+            f"mypackage.jobs:app"
         )
-    return load_reference(name)
+    try:
+        found = installed[name].load() if name in installed else load_reference(name)
+    except BadReference as error:
+        raise UsageError(str(error)) from None
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"app {name!r} cannot be imported: {one_line(error)}") from error
+    if found is None:
+        raise UsageError(_missing(name))
+    return found
+
+
+def _missing(name: str) -> str:
+    module, _, attribute = name.partition(":")
+    declared = vars(sys.modules[module]) if module in sys.modules else {}
+    apps = [each for each, value in declared.items() if isinstance(value, App)]
+    known = f"; it has {', '.join(sorted(apps))}" if apps else ""
+    return f"app {name!r}: the module {module} has no {attribute!r}{known}"
 
 
 def _made(name: str, found: object, environment: Mapping[str, str]) -> Union[App, "ServedApp"]:
-    if callable(found) and not isinstance(found, App | type) and not _is_served(found):
-        found = found(environment)
-    if isinstance(found, App):
-        return found
-    if _is_served(found):
-        return found  # type: ignore[return-value]  # the check looks at what was imported
-    raise ValueError(f"app {name!r} is not an App, got {found!r}")
+    made = found
+    if _is_factory(found):
+        try:
+            made = found(environment)  # type: ignore[operator]  # it is callable
+        except (HoldfastError, ValueError):
+            raise
+        except Exception as error:
+            raise UsageError(f"app {name!r} cannot be made: {one_line(error)}") from error
+    if isinstance(made, App):
+        return made
+    if _is_served(made):
+        return made  # type: ignore[return-value]  # the check looks at what was imported
+    raise UsageError(f"app {name!r} is not an App, got {made!r}")
+
+
+def _is_factory(found: object) -> bool:
+    if isinstance(found, App | JobFunction | type) or _is_served(found):
+        return False
+    return callable(found) and not inspect.iscoroutinefunction(found)
 
 
 def _is_served(found: object) -> bool:

@@ -11,6 +11,7 @@ from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_workable
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
 from holdfast.cli.startup import entered, opened
+from holdfast.cli.usage import UsageError, guess
 from holdfast.cli.worker_setup import (
     database_address,
     rare_collections,
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
 def migrate(database: str | None = None, *, check: bool = False, sql: bool = False) -> int:
     """Bring the schema of `database` up to date, or say what is missing, or print it as SQL."""
-    url = database_address(Settings.load(Environment(os.environ)), database)
+    settings = Settings.load(Environment(os.environ))
+    set_up_log(settings, os.environ)
+    url = database_address(settings, database)
     if sql:
         print(asyncio.run(bootstrap.migration_script(url)), end="")
         return 0
@@ -63,13 +66,25 @@ def work(
     set_up_log(settings, os.environ)
     url = database_address(settings, database)
 
-    if queues is not None:
-        options = replace(options, queues=tuple(queues))
     declared = [app if isinstance(app, App) else app.app for app in found]
+    if queues is not None:
+        _check_queues(queues, declared)
+        options = replace(options, queues=tuple(queues))
     exits = ForcedExit(options.shutdown_seconds + GRACE)
     with rare_collections(), exits:
         engine = bootstrap.Engine(url, apps=declared)
         return run_worker(_work(engine, found, options, until_idle, exits), exits)
+
+
+def _check_queues(queues: Sequence[str], apps: Sequence[App]) -> None:
+    known = {kind.queue for app in apps for kind in app.kinds}
+    for queue in queues:
+        if queue not in known:
+            names = ", ".join(sorted(known)) or "none"
+            raise UsageError(
+                f"--queue {queue}: no job of these apps uses this queue (known: {names})"
+                f"{guess(queue, known)}"
+            )
 
 
 async def _work(

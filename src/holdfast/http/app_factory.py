@@ -7,7 +7,7 @@ from fastapi import FastAPI
 
 from holdfast.http.admin import AdminAccess
 from holdfast.http.admin import router as admin_router
-from holdfast.http.api import event_stream, health, jobs, metrics, ops, periodic
+from holdfast.http.api import event_stream, fleet, health, jobs, metrics, ops, periodic
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.job_facts import describe_facts
 from holdfast.http.pages import add_pages
@@ -67,7 +67,7 @@ def create_app(
     app.state.errors = engine.registry.errors
     app.state.refusal_page = None
     add_error_handlers(app)
-    modules = (health, metrics, jobs, event_stream, ops, periodic)
+    modules = (health, metrics, jobs, event_stream, ops, fleet, periodic)
     for router in (*(each.router for each in modules), admin_router):
         app.include_router(router)
     streamed = _include_apps(app, served, state)

@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from holdfast.http.api_errors import ErrorDetail
 from holdfast.http.plugins import JobFacts
+from holdfast.jobs.held import HeldBy
 from holdfast.jobs.history import Attempt, JobEvent
 from holdfast.jobs.model import Job, JobStatus
 
@@ -81,6 +82,7 @@ class JobOut(Model):
     progress: float | None
     manual_retry_count: int
     held: bool
+    held_by: HeldBy | None
     cancel_requested: bool
 
     @classmethod

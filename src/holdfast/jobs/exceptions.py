@@ -19,6 +19,27 @@ class UnknownKind(HoldfastError, LookupError):
         self.kind = kind
 
 
+class UnknownQueue(HoldfastError, LookupError):
+    """No declared kind and no stored job uses the queue `queue`."""
+
+    code = ErrorCode.VALIDATION_ERROR
+
+    def __init__(self, queue: str, known: Iterable[str]) -> None:
+        names = ", ".join(sorted(known)) or "none"
+        super().__init__(f"there is no queue {queue!r} (known: {names})")
+        self.queue = queue
+
+
+class UnknownWorker(HoldfastError, LookupError):
+    """There is no worker `worker_id`: it has ended, or its id is wrong."""
+
+    code = ErrorCode.VALIDATION_ERROR
+
+    def __init__(self, worker_id: str) -> None:
+        super().__init__(f"there is no worker {worker_id!r}")
+        self.worker_id = worker_id
+
+
 class UnknownJob(HoldfastError, LookupError):
     """There is no job `job_id`: it was never enqueued, or retention has deleted it."""
 

@@ -1,10 +1,19 @@
 """What a store does for the heartbeat thread of a worker."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.jobs.model import Lease
 from holdfast.jobs.store_values import Extended
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRequests:
+    """What people asked of a worker: ids of its jobs to cancel, and whether it is to finish."""
+
+    cancel: tuple[str, ...] = ()
+    finish: bool = False
 
 
 class Heartbeats(Protocol):
@@ -31,8 +40,8 @@ class Heartbeats(Protocol):
         """
         ...
 
-    async def cancel_requests(self, worker_id: str) -> tuple[str, ...]:
-        """Return the ids of the worker's running jobs that someone asked to cancel."""
+    async def requests(self, worker_id: str) -> WorkerRequests:
+        """Return which of the worker's jobs are to be cancelled, and whether it is to finish."""
         ...
 
     async def close(self) -> None:

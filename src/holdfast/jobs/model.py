@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from holdfast.jobs.dedup import DedupRule
 from holdfast.jobs.downstreams.record import Admission, CallReport
+from holdfast.jobs.held import HeldBy
 from holdfast.jobs.structs import Value
 from holdfast.resilience.breaker.transitions import Permit
 
@@ -139,6 +141,7 @@ class NewJob(Value, frozen=True):
         deadline_at: epoch seconds after which it fails with `TIMEOUT`.
         dedup_key: two jobs of one kind with the same key are twins: while one is unfinished or
             complete, the other is not created.
+        dedup_rule: narrows which twins count; None: all that are unfinished or complete.
         owner: the user that the job belongs to.
         meta: JSON text for pages (file name, size, ...), or None.
     """
@@ -156,6 +159,7 @@ class NewJob(Value, frozen=True):
     dedup_key: str | None = None
     owner: str | None = None
     meta: str | None = None
+    dedup_rule: DedupRule | None = None
 
     def __post_init__(self) -> None:
         if not self.id or not self.kind or not self.queue or self.downstream == "":
@@ -223,8 +227,8 @@ class Retry:
     """The attempt failed and another follows after `after` seconds. processing → queued.
 
     A store turns it into a dead letter (`ATTEMPTS_EXHAUSTED`) if no attempt is left, and into
-    `Cancelled` if cancellation was requested. `counted=False` undoes the count made at the claim;
-    only workers of the release before this one report that, for failed trial calls.
+    `Cancelled` if cancellation was requested. `counted=False` undoes the count made at the claim:
+    the handler was not called, since the stored arguments cannot be read.
     """
 
     after: float
@@ -290,11 +294,11 @@ class Job:
 
     `ready_at` is when a queued job may start (a retry's `retry_after`, a `run_at`). `error` is set
     only while failed. `last_error` is the error of the last failed attempt while the job waits for
-    another attempt, runs it, or has failed; None if none failed. `held` is True for a
-    queued job that is due while its downstream admits no jobs. `started_at` is the start of the
-    first attempt since creation or the last manual retry, `last_attempt_at` the start of the
-    latest, `finished_at` when it became complete, failed or cancelled. `arguments` is None in
-    lists.
+    another attempt, runs it, or has failed; None if none failed. `held_by` says why a queued job
+    that is due is not claimed: its queue or its kind is paused, or its downstream admits no jobs.
+    `started_at` is the start of the first attempt since creation or the last manual retry,
+    `last_attempt_at` the start of the latest, `finished_at` when it became complete, failed or
+    cancelled. `arguments` is None in lists.
     """
 
     id: str
@@ -325,9 +329,14 @@ class Job:
     result: str | None
     error: JobError | None
     dead_letter: DeadLetterReason | None
-    held: bool
+    held_by: HeldBy | None
     arguments: str | None = None
     last_error: LastError | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether it is due and not claimed; `held_by` says why."""
+        return self.held_by is not None
 
     @property
     def is_dead_letter(self) -> bool:

@@ -15,12 +15,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol, Self
 
+from holdfast.jobs.control_port import ControlStore, FleetStore
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.heartbeat_port import Heartbeats
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.model import Enqueued, Finished, Job, JobError, Lease, NewJob
 from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
 from holdfast.jobs.store_values import (
+    BadAddress,
     Change,
     ClaimRequest,
     Deleted,
@@ -44,6 +46,7 @@ from holdfast.jobs.transaction_port import TransactionStore
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
 
 __all__ = [
+    "BadAddress",
     "Change",
     "ClaimRequest",
     "ControlStore",
@@ -51,6 +54,7 @@ __all__ = [
     "DownstreamStore",
     "EnqueueStore",
     "Extended",
+    "FleetStore",
     "Heartbeats",
     "Leadership",
     "MaintenanceStore",
@@ -85,7 +89,9 @@ class EnqueueStore(Protocol):
 
         If another job has the id, or an unfinished or complete job has the same
         `(kind, dedup_key)`, the job is not created and the answer has that job's id. This holds
-        within one call and with any number of concurrent callers.
+        within one call and with any number of concurrent callers. By a job's `dedup_rule` fewer
+        twins count: one that does not count loses its key to the job that is created. All jobs of
+        one call with the same key have the same rule.
         """
         ...
 
@@ -159,42 +165,6 @@ class WorkerStore(Protocol):
         """Return the port of a heartbeat thread, used on that thread's event loop.
 
         `kinds` are those that its worker can run; they are registered with it.
-        """
-        ...
-
-
-class ControlStore(Protocol):
-    """Carry out requests of people: cancel, retry, discard."""
-
-    async def cancel(self, job_id: str, *, now: float | None = None) -> Change:
-        """Cancel a job: DONE if it is not running, REQUESTED if it is, REFUSED if finished.
-
-        A job that completes before its worker learns of the request is complete. Repeating the
-        call returns the same answer.
-        """
-        ...
-
-    async def expedite(self, job_id: str, *, now: float | None = None) -> Change:
-        """Make a queued job ready now: DONE, REFUSED or MISSING.
-
-        It counts as no retry. A job that is ready already is left unchanged: DONE.
-        """
-        ...
-
-    async def retry(
-        self, job_ids: Sequence[str], *, now: float | None = None
-    ) -> tuple[Change, ...]:
-        """Requeue failed jobs: DONE, REFUSED, TWIN or MISSING for each, in order.
-
-        The attempt count restarts, history and token are kept, `manual_retry_count` rises, and a
-        deadline that has passed is removed.
-        """
-        ...
-
-    async def discard(self, job_ids: Sequence[str], *, now: float | None = None) -> int:
-        """Remove jobs from the dead letters; return how many.
-
-        They stay failed until retention deletes them.
         """
         ...
 
@@ -361,7 +331,8 @@ class MaintenanceStore(Protocol):
 
 
 class Store(
-    EnqueueStore, WorkerStore, TransactionStore, ControlStore, QueryStore, DownstreamStore,
+    EnqueueStore, WorkerStore, TransactionStore, ControlStore, FleetStore, QueryStore,
+    DownstreamStore,
     MaintenanceStore, PeriodicStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""

@@ -4,7 +4,7 @@ The methods are in `holdfast.jobs.store_port`, which also exports every name of 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.errors import ErrorCode, HoldfastError
@@ -40,6 +40,10 @@ class StoreUnusable(StoreError):
     code = ErrorCode.INVALID_STATE
 
 
+class BadAddress(StoreUnusable):
+    """The address of the store cannot be one."""
+
+
 class TransactionTooLong(StoreError):
     """A handler's transaction held the store's only write lock for too long and was rolled back."""
 
@@ -59,12 +63,22 @@ class ClaimRequest:
         queues: the queues it serves.
         kinds: the kinds it can run, each with its fleet-wide concurrency limit or None.
         lease_seconds: how long the leases last unless they are extended.
+        aliases: earlier names among `kinds`, each with the name whose limit it shares.
     """
 
     limit: int
     queues: tuple[str, ...]
     kinds: Mapping[str, int | None]
     lease_seconds: float = 300.0
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def limited_name(self, kind: str) -> str:
+        """Return the name under which the running jobs of `kind` are counted."""
+        return self.aliases.get(kind, kind)
+
+    def names_counted_as(self, name: str) -> tuple[str, ...]:
+        """Return the kinds whose running jobs count towards the limit of `name`."""
+        return (name, *(alias for alias, kind in self.aliases.items() if kind == name))
 
 
 class Refusal(StrEnum):
@@ -137,7 +151,7 @@ class Change(StrEnum):
 
     DONE = "done"
     REQUESTED = "requested"
-    """Recorded; its worker looks for it, see `Heartbeats.cancel_requests`."""
+    """Recorded; its worker looks for it, see `Heartbeats.requests`."""
     REFUSED = "refused"
     """The job's status does not allow it."""
     TWIN = "twin"

@@ -35,6 +35,7 @@ OUR_OWN: Final = frozenset(
         ErrorCode.LEASE_LOST,
         ErrorCode.CANCELLED,
         ErrorCode.UNWANTED_RESULT,
+        ErrorCode.ARGUMENTS_MISMATCH,
     }
 )
 

@@ -5,6 +5,7 @@ The locks may be taken again by the thread that has them: a signal handler that 
 runs in the middle of whatever the main thread was doing.
 """
 
+import math
 from bisect import insort
 from collections import deque
 from collections.abc import Callable
@@ -18,9 +19,6 @@ from holdfast.resilience.recent_counts import RecentCounts
 
 T = TypeVar("T")
 
-MINUTE = 60.0
-DAY = 86_400.0
-
 MAX_ABANDONED = 16
 """Each abandoned thread holds memory and mostly a connection: 16 is about the size of a usual
 connection pool, and more than a breaker with its default of 5 failures lets happen."""
@@ -29,21 +27,20 @@ connection pool, and more than a breaker with its default of 5 failures lets hap
 class RateLimiter:
     """Give every attempt the moment at which it may start.
 
-    Exact: no window of a minute (a day) ever holds more starts than the limit. A place is taken
-    when it is given, so waiting callers keep their order and do not race for the same place.
+    Exact: no window of a second (a minute, a day) ever holds more starts than the limit. A place is
+    taken when it is given, so waiting callers keep their order and do not race for the same place.
     """
 
-    __slots__ = ("_freed", "_lock", "_windows", "limit")
+    __slots__ = ("_freed", "_lock", "_spread_from", "_windows", "limit")
 
     def __init__(self, limit: RateLimit) -> None:
         self.limit = limit
         self._lock = RLock()
         self._windows: list[tuple[float, deque[float]]] = [
-            (period, deque(maxlen=count))
-            for period, count in ((MINUTE, limit.per_minute), (DAY, limit.per_day))
-            if count is not None
+            (period, deque(maxlen=count)) for period, count in limit.periods
         ]
         self._freed: list[float] = []
+        self._spread_from = -math.inf
 
     def reserve(self, now: float, longest: float) -> float:
         """Return the seconds to wait before the next start; where over `longest`, take no place."""
@@ -60,6 +57,7 @@ class RateLimiter:
             if wait <= longest:
                 for _, starts in self._windows:
                     starts.append(now + wait)
+                self._spread_from = now + wait + self.limit.gap
             return wait
 
     def release(self, start: float) -> None:
@@ -71,7 +69,7 @@ class RateLimiter:
             insort(self._freed, start)
 
     def _next_start(self, now: float) -> float:
-        start = now
+        start = max(now, self._spread_from) if self.limit.spread else now
         for period, starts in self._windows:
             if len(starts) == starts.maxlen:
                 start = max(start, starts[0] + period)

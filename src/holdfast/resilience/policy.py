@@ -130,16 +130,38 @@ class BreakerPolicy:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """How many attempts may start in any minute and in any day. At least one must be given."""
+    """How many attempts may start in any second, minute and day. At least one must be given.
+
+    `spread` spaces the starts evenly over the shortest of the periods given, in place of bursts:
+    with `per_minute=30` there are two seconds between any two.
+    """
 
     per_minute: int | None = None
     per_day: int | None = None
+    per_second: int | None = None
+    spread: bool = False
 
     def __post_init__(self) -> None:
-        if self.per_minute is None and self.per_day is None:
-            raise ValueError("per_minute and per_day are both None: nothing would be limited")
-        for name, value in (("per_minute", self.per_minute), ("per_day", self.per_day)):
+        if not self.periods:
+            raise ValueError(
+                "per_second, per_minute and per_day are all None: nothing would be limited"
+            )
+        for name in ("per_second", "per_minute", "per_day"):
+            value = getattr(self, name)
             checks.whole(name, value, at_least=1, at_most=_MOST_REMEMBERED, optional=True)
+        checks.instance("spread", self.spread, bool)
+
+    @property
+    def periods(self) -> tuple[tuple[float, int], ...]:
+        """The limits that are given: seconds and how many starts, the shortest period first."""
+        limits = ((1.0, self.per_second), (60.0, self.per_minute), (86_400.0, self.per_day))
+        return tuple((period, count) for period, count in limits if count is not None)
+
+    @property
+    def gap(self) -> float:
+        """Seconds between any two starts; 0 without `spread`."""
+        period, count = self.periods[0]
+        return period / count if self.spread else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 from holdfast.errors import stored_code
 from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.downstreams.record_columns import StoredDownstream, load_downstream
+from holdfast.jobs.heartbeat_port import WorkerRequests
+from holdfast.jobs.held import HeldBy
 from holdfast.jobs.history import Attempt, JobEvent
 from holdfast.jobs.model import (
     AttemptOutcome,
@@ -31,14 +33,15 @@ _CANCEL_REQUESTED = 24
 
 def job_from(row: Row, arguments: str | None = None) -> Job:
     """Return the job in a row of `job_columns`: the seq, then `Job`'s fields in their order."""
-    _, *fields, code, message, dead_letter, held, last_error = row
+    _, *fields, code, message, dead_letter, held_by, last_error = row
     fields[_STATUS] = JobStatus(fields[_STATUS])
     fields[_CANCEL_REQUESTED] = bool(fields[_CANCEL_REQUESTED])
     reason = DeadLetterReason(dead_letter) if dead_letter else None
+    holder = HeldBy(held_by) if held_by else None
     error, last = error_from(code, message), last_error_from(last_error)
     if error is not None:
         last = LastError(error.code, error.message, fields[_ATTEMPT_COUNT])
-    values: tuple[Any, ...] = (*fields, error, reason, bool(held), arguments, last)
+    values: tuple[Any, ...] = (*fields, error, reason, holder, arguments, last)
     return Job(*values)
 
 
@@ -136,6 +139,12 @@ def filter_parameters(where: JobFilter, array: Callable[[Sequence[str]], Any]) -
         "created_from": where.created_from,
         "created_to": where.created_to,
     }
+
+
+def requests_from(rows: Iterable[Row]) -> WorkerRequests:
+    """Return the requests in rows of `worker_requests`: ids of jobs, None to finish."""
+    asked = [job_id for (job_id,) in rows]
+    return WorkerRequests(tuple(each for each in asked if each is not None), None in asked)
 
 
 def record_from(row: Row) -> DownstreamRecord:

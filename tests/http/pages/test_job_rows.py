@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from holdfast.errors import ErrorCode
-from holdfast.http.pages.job_rows import Look, held_line, row_of, without_actions
+from holdfast.http.pages.job_rows import PAUSED_LINE, Look, held_line, row_of, without_actions
 from holdfast.http.plugins import FactFormat, JobFact, JobFacts
+from holdfast.jobs.held import HeldBy
 from holdfast.jobs.model import Job, JobError, JobStatus, LastError
 
 NOW = 1_700_000_000.0
@@ -16,7 +17,7 @@ JOB = Job(
     queued_at=NOW, ready_at=NOW, started_at=None, last_attempt_at=None, finished_at=None,
     deadline_at=None, dedup_key=None, owner="o", meta=None, progress=None, progress_note=None,
     worker_id=None, lease_expires_at=None, cancel_requested=False, result=None, error=None,
-    dead_letter=None, held=False,
+    dead_letter=None, held_by=None,
 )  # fmt: skip
 WORDS = {JobStatus.PROCESSING: "Converting", JobStatus.COMPLETE: "Ready"}
 
@@ -39,7 +40,8 @@ def row(facts=None, paused=False, **changes):
         ({"status": JobStatus.COMPLETE}, Look.DONE, "Ready"),
         ({"status": JobStatus.FAILED}, Look.FAILED, "Failed"),
         ({"status": JobStatus.CANCELLED}, Look.CANCELLED, "Cancelled"),
-        ({"held": True}, Look.HELD, "Paused"),
+        ({"held_by": HeldBy.DOWNSTREAM}, Look.HELD, "Paused"),
+        ({"held_by": HeldBy.QUEUE}, Look.HELD, "Paused"),
         ({"ready_at": NOW + 5}, Look.WAITING, "Scheduled"),
         ({"ready_at": NOW + 5, "attempt_count": 1}, Look.WAITING, "Waiting to retry"),
     ],
@@ -84,11 +86,12 @@ def test_a_chosen_run_time_is_shown_even_while_the_downstream_is_held():
 
 
 def test_a_held_job_is_not_failed_and_shows_what_happens_next():
-    held = row(held=True, attempt_count=1, last_error=BROKE)
+    held = row(held_by=HeldBy.DOWNSTREAM, attempt_count=1, last_error=BROKE)
 
     assert held.line == "Mill busy, paused. Will retry automatically."
     assert held.attempts == "Attempt 1 of 3"
     assert held.until is None
+    assert row(held_by=HeldBy.KIND).line == PAUSED_LINE
     assert held_line("gateway") == "Gateway busy, paused. Will retry automatically."
 
 

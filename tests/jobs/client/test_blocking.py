@@ -93,6 +93,19 @@ def test_dead_letters_and_downstreams_are_there_too(engine):
     assert engine.stats().dead_letters == 1
 
 
+def test_queues_and_kinds_are_paused_and_workers_listed(engine):
+    assert engine.queues.pause("default").paused
+    assert engine.kinds.pause(double).paused
+    assert "default" in [queue.name for queue in engine.queues.list() if queue.paused]
+    assert (len(engine.kinds), engine.kinds[double.kind.name]) == (
+        len(list(engine.kinds)),
+        double.kind,
+    )
+    engine.queues.resume("default")
+    assert not engine.kinds.resume(double).paused
+    assert engine.workers.list() == ()
+
+
 def test_every_coroutine_method_has_its_blocking_form(path):
     """Those of the engine, and those of its parts, such as `dead_letters`."""
     engine = Engine(f"sqlite:///{path}", apps=[app])

@@ -251,3 +251,16 @@ def test_only_job_requests_are_accepted(tmp_path):
             await enqueuer.enqueue([1])
 
     use(tmp_path, scenario)
+
+
+def test_one_call_has_one_rule_for_a_key(tmp_path):
+    async def scenario(enqueuer, store):
+        requests = [
+            JobRequest(send, Order(1), dedup_key="k"),
+            JobRequest(send, Order(2), dedup_key="k", dedup="unfinished"),
+        ]
+        with pytest.raises(ValidationError, match="'k' have different dedup or dedup_for"):
+            await enqueuer.enqueue(requests)
+        assert (await store.list_jobs()).jobs == ()
+
+    use(tmp_path, scenario)

@@ -12,6 +12,7 @@ from holdfast.jobs.client.requests import JobHandle, JobRequest, needs_now, prep
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
+from holdfast.jobs.dedup import DedupRule
 from holdfast.jobs.model import JobStatus, NewJob
 from holdfast.resilience.policy import RetryPolicy
 
@@ -158,6 +159,14 @@ def test_a_key_that_raises_refuses_the_job():
         ({"owner": "a\0b"}, "owner must have at most 500 characters, no NUL"),
         ({"owner": "\udfff"}, "owner must have .* no lone surrogate, got '.udfff'"),
         ({"dedup_key": "\ud800"}, "dedup_key must have .* no lone surrogate"),
+        (
+            {"dedup_key": "k", "dedup": "never"},
+            "dedup must be 'complete' or 'unfinished', got 'never'",
+        ),
+        ({"dedup": "unfinished"}, "dedup and dedup_for need a dedup_key"),
+        ({"dedup_for": 5}, "dedup and dedup_for need a dedup_key"),
+        ({"dedup_key": "k", "dedup_for": 0}, "dedup_for must be above 0, got 0"),
+        ({"dedup_key": "k", "dedup_for": "5"}, "dedup_for must be a number, got '5'"),
         ({"uploaded": "no"}, "uploaded must be True or False, got 'no'"),
         ({"run_at": -1e300}, "run_at as a number is in epoch seconds, got -1e.300"),
         ({"run_at": 60}, "epoch seconds, got 60, a moment before 2001; delay= takes seconds"),
@@ -213,3 +222,17 @@ def test_a_request_names_its_kind():
 def test_a_handle_has_whether_the_job_is_new():
     handle: JobHandle[str] = JobHandle("j1", "invoices.send", created=False)
     assert replace(handle, created=True) != handle
+
+
+@pytest.mark.parametrize(
+    "options, rule",
+    [
+        ({}, None),
+        ({"dedup": "complete"}, None),
+        ({"dedup": "unfinished"}, DedupRule(unfinished=True)),
+        ({"dedup_for": 60}, DedupRule(seconds=60.0)),
+        ({"dedup": "unfinished", "dedup_for": timedelta(minutes=1)}, DedupRule(True, 60.0)),
+    ],
+)
+def test_the_rule_for_twins_is_kept(options, rule):
+    assert prepared(dedup_key="k", **options).dedup_rule == rule

@@ -373,6 +373,51 @@ def test_async_callables_and_static_methods_are_recognised(app):
     assert not app.job()(plain).kind.handler.is_async
 
 
+def test_aliases_are_earlier_names_in_this_app_or_another():
+    app = App("shop")
+
+    @app.job(aliases=("post", "old_shop.mail", "post"))
+    async def send(ctx: JobContext) -> None: ...
+
+    assert send.kind.aliases == ("shop.post", "old_shop.mail")
+    assert send.kind.names == ("shop.send", "shop.post", "old_shop.mail")
+
+
+@pytest.mark.parametrize(
+    "aliases, error, words",
+    [
+        ("post", TypeError, r"aliases must be several names, as in \('post',\)"),
+        ((7,), TypeError, "aliases"),
+        (("a b",), ValueError, "aliases must be letters"),
+        (("a.b.c",), ValueError, "aliases must be letters"),
+        (("other",), ValueError, "alias of both shop.other and shop.send"),
+    ],
+)
+def test_an_alias_that_cannot_be_one_is_refused(aliases, error, words):
+    app = App("shop")
+
+    @app.job()
+    async def other(ctx: JobContext) -> None: ...
+
+    with pytest.raises(error, match=words):
+
+        @app.job(aliases=aliases)
+        async def send(ctx: JobContext) -> None: ...
+
+
+@pytest.mark.parametrize("convert", [7, lambda: None, lambda a, b: None])
+def test_a_convert_that_cannot_be_called_is_refused(convert):
+    with pytest.raises(TypeError, match="convert must"):
+        App("shop").job(convert=convert)
+
+
+def test_a_convert_is_a_plain_function():
+    async def convert(stored): ...
+
+    with pytest.raises(TypeError, match="convert must be a plain function"):
+        App("shop").job(convert=convert)
+
+
 def test_a_listener_must_be_callable():
     with pytest.raises(TypeError, match="a listener must take an event, got 'print'"):
         App("shop", listeners=["print"])

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.errors import ErrorInfo, Permanent
 from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.exceptions import UnknownKind
@@ -129,3 +130,28 @@ def test_a_code_is_declared_once_in_an_app():
         App("shop", errors=[ErrorInfo("TIMEOUT", "Too late.")])
     with pytest.raises(TypeError, match="errors"):
         App("shop", errors=["BROKE"])
+
+
+def test_a_kind_is_found_by_its_aliases():
+    app, renamed = App("shop"), App("new_shop")
+
+    @renamed.job(aliases=("shop.send", "post"))
+    def send(ctx: JobContext) -> None: ...
+
+    registry = Registry([app, renamed])
+    for name in ("new_shop.send", "new_shop.post", "shop.send"):
+        assert registry.kind(name) is send.kind
+    assert list(registry.kinds) == ["new_shop.send"]
+
+
+def test_an_alias_of_another_apps_kind_is_refused():
+    app, renamed = App("shop"), App("new_shop")
+
+    @app.job()
+    def send(ctx: JobContext) -> None: ...
+
+    @renamed.job("send", aliases=("shop.send",))
+    def send_again(ctx: JobContext) -> None: ...
+
+    with pytest.raises(ValueError, match=r"both shop\.send and new_shop\.send"):
+        Registry([app, renamed])

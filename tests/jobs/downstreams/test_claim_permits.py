@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from tests.support.downstreams import NOW, POLICY, admissions, opened, record, report
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.downstreams.claim_permits import RateSpent, grant, rate_room, rate_slices
+from holdfast.jobs.downstreams.claim_permits import (
+    RateSpent,
+    grant,
+    rate_check_at,
+    rate_room,
+    rate_slices,
+    rate_widths,
+)
 from holdfast.jobs.downstreams.record import (
     Admission,
     CallReport,
@@ -168,3 +175,22 @@ def test_a_refusal_has_the_code_of_the_last_failure():
     assert judge(trying, [lost], NOW + 31).last_error is ErrorCode.GW_UNAVAILABLE
     stale = report(Verdict.FAILURE, generation - 1, 1, ErrorCode.GW_UNAVAILABLE)
     assert judge(trying, [stale], NOW + 31) is trying
+
+
+def test_seconds_and_gaps_have_slices_of_their_own():
+    assert rate_slices(RateLimit(per_second=10)) == ((1.0, 0.05, 10),)
+    assert rate_slices(RateLimit(per_minute=30, spread=True)) == ((60.0, 1.0, 30), (2.0, 0.2, 1))
+    # Gaps of 10 ms: five starts in 50 ms.
+    assert rate_slices(RateLimit(per_second=100, spread=True))[1] == (0.05, 0.005, 5)
+
+
+def test_starts_are_counted_once_where_two_limits_have_slices_of_one_width():
+    assert rate_widths(RateLimit(per_minute=6, spread=True)) == {1.0: 60.0}
+
+
+def test_a_limited_claim_looks_again_when_a_slice_frees_or_after_a_second():
+    rate = RateLimit(per_second=1)
+    assert rate_check_at(rate, [], NOW) == NOW + 1
+    spent = [RateSpent(0.05, int((NOW - 0.5) // 0.05), 1)]
+    assert NOW + 0.4 < rate_check_at(rate, spent, NOW) < NOW + 0.6
+    assert rate_check_at(RateLimit(per_minute=1), [RateSpent(1.0, int(NOW), 1)], NOW) == NOW + 1

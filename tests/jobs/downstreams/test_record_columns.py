@@ -3,6 +3,7 @@
 import json
 from dataclasses import fields, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,3 +110,18 @@ def test_a_row_has_the_columns_that_a_claim_uses():
         "settings",
         "record",
     ]
+
+
+@pytest.mark.parametrize(
+    "rate, usual",
+    [
+        (RateLimit(per_minute=3, per_day=9), [3, 9]),
+        (RateLimit(per_second=2), None),
+        (RateLimit(per_second=2, per_minute=3, spread=True), [3, None]),
+        (RateLimit(per_day=9, spread=True), [None, 9]),
+    ],
+)
+def test_a_rate_is_read_back_and_the_release_before_reads_its_part(rate, usual):
+    text = dump_settings(DownstreamSettings("gateway", rate=rate))
+    assert json.loads(text)["rate"] == usual
+    assert load_settings("gateway", text).rate == rate

@@ -197,12 +197,13 @@ def test_a_trial_that_runs_into_its_time_counts_too():
     assert report.report.verdict is Verdict.FAILURE
 
 
-def test_arguments_that_do_not_fit_are_a_failure_that_gives_the_trial_back():
+def test_a_job_whose_arguments_do_not_fit_waits_and_gives_the_trial_back():
     async def typed(ctx, args: int): ...
 
     bench = Bench()
     report = bench.execute(bench.run(typed, arguments='"x"', **PERMIT))
-    assert report.outcome.error.code is ErrorCode.VALIDATION_ERROR
+    assert report.outcome.error.code is ErrorCode.ARGUMENTS_MISMATCH
+    assert (report.outcome.counted, report.outcome.after > 5) == (False, True)
     assert report.report.verdict is Verdict.NEITHER
 
 

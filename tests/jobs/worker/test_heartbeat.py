@@ -10,6 +10,7 @@ from tests.support.workers import QUICK, SOON, EventLog, NotedBeats, claim, rig
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import CancelReason
+from holdfast.jobs.heartbeat_port import WorkerRequests
 from holdfast.jobs.job_events import JobClaimed, LeaseLost, StoreBack, StoreLost
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import Extended, StoreUnavailable
@@ -26,15 +27,15 @@ class Scripted:
         self.calls = []
         self.closed = False
         self.registrations = []
-        self.to_cancel = ()
+        self.asked = WorkerRequests()
 
     async def register(self, worker_id):
         answer = self.registrations.pop(0) if self.registrations else None
         if answer is not None:
             raise answer
 
-    async def cancel_requests(self, worker_id):
-        return self.to_cancel
+    async def requests(self, worker_id):
+        return self.asked
 
     async def extend(self, leases, lease_seconds, *, now=None):
         self.calls.append((list(leases), lease_seconds))
@@ -128,8 +129,8 @@ def test_a_worker_is_reachable_again_once_its_jobs_are_reported(tmp_path):
 
         async def register(self, worker_id): ...
 
-        async def cancel_requests(self, worker_id):
-            return ()
+        async def requests(self, worker_id):
+            return WorkerRequests()
 
         async def extend(self, leases, lease_seconds, *, now=None):
             raise StoreUnavailable("gone")
@@ -236,7 +237,7 @@ def test_a_request_to_cancel_is_found_between_two_beats():
     store = Scripted()
     heartbeat, heard = beating(store, {asked, fine}, clock)
     clock.run(heartbeat.check())
-    store.to_cancel = ("asked", "unknown")
+    store.asked = WorkerRequests(cancel=("asked", "unknown"))
     clock.run(heartbeat.check())
     assert heard == [LeaseChanges(registered=True), LeaseChanges(cancelled=(asked,))]
     assert asked.context.cancel_reason is CancelReason.REQUESTED

@@ -9,6 +9,7 @@ import pytest
 from tests.store.postgres.conftest import jobs
 
 from holdfast.jobs.client.downstream_control import DownstreamControl
+from holdfast.jobs.control_port import PauseScope
 from holdfast.jobs.downstreams.record import DownstreamSettings
 from holdfast.jobs.model import Completed, Finished, NewJob
 from holdfast.jobs.store_port import ClaimRequest
@@ -70,14 +71,14 @@ class Counted:
             return (await connection.fetchval(READ) - begin) / claims
 
 
-def cost(url, prepare):
+def cost(url, prepare, request=REQUEST):
     """Return what a claim of ten jobs costs on a store that `prepare` has filled."""
 
     async def scenario():
         async with PostgresStore(url) as store:
             await prepare(store)
         async with Counted(url) as counted:
-            return await counted.read(REQUEST, ahead=1, claims=5)
+            return await counted.read(request, ahead=1, claims=5)
 
     return asyncio.run(scenario())
 
@@ -123,6 +124,22 @@ def test_a_claim_costs_no_more_with_hundreds_of_held_lanes(fresh_url):
     breaker = BreakerPolicy()
     few = cost(fresh_url(), with_lanes(20, breaker=breaker))
     assert cost(fresh_url(), with_lanes(20, held=300, breaker=breaker)) < 1.5 * few
+
+
+def test_a_claim_costs_no_more_with_thousands_of_paused_jobs(fresh_url):
+    def paused(number):
+        async def prepare(store):
+            await store.enqueue([NewJob(f"job-{n}", "work") for n in range(100)])
+            await store.enqueue([NewJob(f"paused-{n}", "other", priority=9) for n in range(number)])
+            await store.enqueue([NewJob(f"queued-{n}", "work", "quiet") for n in range(number)])
+            await store.pause(PauseScope.KIND, ["other"])
+            await store.pause(PauseScope.QUEUE, ["quiet"])
+
+        return prepare
+
+    request = replace(REQUEST, queues=("default", "quiet"), kinds={"work": None, "other": None})
+    few = cost(fresh_url(), paused(20), request)
+    assert cost(fresh_url(), paused(4000), request) < 1.5 * few
 
 
 def test_a_claim_costs_no_more_behind_a_flood_of_another_owner(fresh_url):

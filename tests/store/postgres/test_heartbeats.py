@@ -119,7 +119,7 @@ def test_a_connection_that_was_cut_costs_one_beat_at_most(bench):
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("call", ["register", "extend", "cancel_requests"])
+@pytest.mark.parametrize("call", ["register", "extend", "requests"])
 def test_a_connection_on_which_a_call_was_given_up_is_left(bench, call):
     async def scenario():
         proxy = SilentProxy(bench.url)
@@ -131,7 +131,7 @@ def test_a_connection_on_which_a_call_was_given_up_is_left(bench, call):
             calls = {
                 "register": lambda: beats.register("w"),
                 "extend": lambda: beats.extend(leases, 60),
-                "cancel_requests": lambda: beats.cancel_requests("w"),
+                "requests": lambda: beats.requests("w"),
             }
             proxy.go_silent()
             with pytest.raises(TimeoutError):

@@ -94,9 +94,13 @@ def test_enqueuers_enqueue_and_read_and_workers_do_all_the_rest(roles):
             assert (twin.id, twin.created) == (done.id, False)
             failed = await sender.enqueue(convert, True)
             later = await sender.enqueue(convert, False, dedup_key="b")
+            once = await sender.enqueue(convert, False, dedup_key="c", dedup="unfinished")
             await engine.cancel(later.id)
             await engine.work(until_idle=True)
             assert await sender.result(done) == "done"
+            assert await sender.result(once) == "done"
+            again = await sender.enqueue(convert, False, dedup_key="c", dedup="unfinished")
+            assert again.created
             assert (await sender.get(failed.id)).status is JobStatus.FAILED
             await engine.retry(failed.id)
             await engine.work(until_idle=True)

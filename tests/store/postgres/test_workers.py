@@ -11,6 +11,7 @@ from tests.support.waiting import until
 from tests.support.workers import QUICK, EventLog
 
 from holdfast.jobs.declare.app import App
+from holdfast.jobs.heartbeat_port import WorkerRequests
 from holdfast.jobs.job_events import JobClaimed, StoreBack, StoreLost
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import Rescued, StoreUnavailable
@@ -129,7 +130,7 @@ def test_a_heartbeat_that_reconnects_registers_its_worker_again(bench):
 
     async def asked(beats):
         try:
-            return await beats.cancel_requests("w") == ()
+            return await beats.requests("w") == WorkerRequests()
         except Exception:
             return False  # the cut is noticed by the first statement
 

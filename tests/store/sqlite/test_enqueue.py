@@ -12,7 +12,9 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from holdfast.jobs.model import NewJob
+from holdfast.jobs.dedup import DedupRule
+from holdfast.jobs.model import Completed, Finished, NewJob
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast.store.joining import NoTransaction
 from holdfast.store.sqlite.store import SQLiteStore
 
@@ -231,5 +233,27 @@ def test_an_apsw_connection_in_async_mode_is_refused(tmp_path):
                 await store.enqueue_on(connection, [NewJob("a", "work")])
         finally:
             await connection.aclose()
+
+    run(tmp_path, scenario)
+
+
+def test_a_key_is_taken_over_with_the_callers_commit(tmp_path):
+    rule = DedupRule(unfinished=True)
+
+    async def scenario(store):
+        await store.enqueue([NewJob("done", "work", dedup_key="k", dedup_rule=rule)])
+        request = ClaimRequest(1, ("default",), {"work": None})
+        (claim,) = (await store.tick("w", claim=request)).claims
+        await store.tick("w", [Finished(claim.lease, Completed())])
+        with connected(store.path) as db:
+            for name, end in (("lost", "ROLLBACK"), ("new", "COMMIT")):
+                assert (await store.get("done")).dedup_key == "k"
+                db.execute("BEGIN IMMEDIATE")
+                job = NewJob(name, "work", dedup_key="k", dedup_rule=rule)
+                (answer,) = await store.enqueue_on(db, [job])
+                assert answer.created
+                db.execute(end)
+        assert (await store.get("done")).dedup_key is None
+        assert (await store.get("new")).dedup_key == "k"
 
     run(tmp_path, scenario)

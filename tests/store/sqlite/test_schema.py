@@ -47,6 +47,8 @@ COUNTERS = {
     "workers",
     "leaders",
     "cancel_requests",
+    "finish_requests",
+    "pauses",
     "schedules",
     "sqlite_sequence",
     "new",

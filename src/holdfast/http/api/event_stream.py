@@ -1,7 +1,8 @@
 """Live changes of one's own jobs, as server-sent events that can be resumed.
 
-A message is `job`, with the job as it stands now, or `downstreams`, with every breaker's state; the
-second comes first on a new stream and then whenever one changes. Ids are the store's sequence: a
+A message is `job`, with the job as it stands now, or `downstreams`, with every breaker's state and
+which queues and kinds are paused; the second comes first on a new stream and then whenever one of
+these changes. Ids are the store's sequence: a
 client that reconnects with the last one it saw misses nothing.
 """
 
@@ -15,6 +16,7 @@ from holdfast.http.schemas import moment
 from holdfast.http.served_app import ServerState, state_of
 from holdfast.http.sessions import Owner
 from holdfast.http.stream_limit import EventStream
+from holdfast.jobs.control_port import PauseScope
 from holdfast.jobs.history import JobEvent
 from holdfast.jobs.store_port import StoreError
 
@@ -60,13 +62,13 @@ async def messages(state: ServerState, owner: str, last_seen: int | None) -> Asy
         head = await store.last_sequence()
         # A number from another database's life would wait for events that never come.
         sequence = head if last_seen is None else min(last_seen, head)
-        shown: list[dict[str, Any]] | None = None
+        shown: dict[str, Any] | None = None
         beat_at = clock.monotonic() + state.settings.stream_beat
         while not state.stopping.is_set():
-            downstreams = await _downstreams(state)
-            if downstreams != shown:
-                shown = downstreams
-                yield _message(state, "downstreams", {"downstreams": downstreams})
+            holds = {"downstreams": await _downstreams(state), "paused": await _paused(state)}
+            if holds != shown:
+                shown = holds
+                yield _message(state, "downstreams", holds)
             head = await store.last_sequence()
             events = await store.changes_since(sequence, owner=owner, limit=_BATCH)
             async for message in _job_messages(state, events):
@@ -119,3 +121,10 @@ async def _downstreams(state: ServerState) -> list[dict[str, Any]]:
         {"name": record.name, "state": record.state_at(now), "held": record.holds_at(now)}
         for record in records
     ]
+
+
+async def _paused(state: ServerState) -> dict[str, list[str]]:
+    found = await state.engine.store.pauses()
+    return {
+        f"{scope}s": [pause.name for pause in found if pause.scope is scope] for scope in PauseScope
+    }

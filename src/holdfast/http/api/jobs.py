@@ -21,6 +21,7 @@ from holdfast.http.schemas import (
 )
 from holdfast.http.served_app import check_kinds, state_of
 from holdfast.http.sessions import Owner
+from holdfast.jobs.held import HeldBy
 from holdfast.jobs.model import JobStatus
 from holdfast.jobs.views import JobFilter
 
@@ -85,8 +86,10 @@ async def retry_job_now(request: Request, owner: Owner, job_id: str) -> ChangedA
     state = state_of(request)
     job = await state.engine.retry_now((await state.own_job(job_id, owner)).id)
     message = "Its next attempt begins now."
-    if job.held:
+    if job.held_by is HeldBy.DOWNSTREAM:
         message = f"Its next attempt begins when the {job.downstream} is back."
+    elif job.held:
+        message = "Its next attempt begins when the pause ends."
     return ChangedAnswer(message=message, job=state.job_out(job))
 
 

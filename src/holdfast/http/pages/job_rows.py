@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from holdfast.http.pages import humanize
 from holdfast.http.plugins import FactFormat, JobFact, JobFacts
+from holdfast.jobs.held import HeldBy
 from holdfast.jobs.model import Job, JobStatus
 
 
@@ -118,6 +119,10 @@ def without_actions(row: RenderedRow) -> RenderedRow:
     return replace(row, can_download=False, can_retry=False, can_expedite=False, can_cancel=False)
 
 
+PAUSED_LINE = "Paused by an operator. It goes on when the pause ends."
+"""The line for a job whose queue or kind is paused."""
+
+
 def held_line(downstream: str) -> str:
     """Return the line for a job whose downstream is held."""
     return f"{shown_name(downstream)} busy, paused. Will retry automatically."
@@ -129,7 +134,7 @@ def shown_name(downstream: str) -> str:
 
 
 def is_held(job: Job, now: float, *, paused: bool) -> bool:
-    """Say whether `job` waits for its downstream; `paused` says that this is held.
+    """Say whether `job` waits for its queue, kind or downstream; `paused`: that last one is held.
 
     A job that was tried waits for the downstream even before its `retry_after`, which lies after
     the next trial call. A job with a `run_at` in the future waits for that.
@@ -184,6 +189,8 @@ def _attempts(job: Job, look: Look) -> str:
 
 
 def _line(job: Job, facts: JobFacts, look: Look) -> str:
+    if look is Look.HELD and job.held_by in {HeldBy.QUEUE, HeldBy.KIND}:
+        return PAUSED_LINE
     if look is Look.HELD and job.downstream is not None:
         return held_line(job.downstream)
     if job.error is not None:

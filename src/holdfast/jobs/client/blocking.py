@@ -11,7 +11,7 @@ import functools
 import os
 import queue
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -19,9 +19,11 @@ from holdfast.jobs.callers_thread import Requests, with_callers_thread
 from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
+from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
+from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.model import Job
@@ -241,6 +243,42 @@ class BlockingPeriodic(_Mirror):
     run_now = mirror(PeriodicControl.run_now)
 
 
+class BlockingQueues(_Mirror):
+    """List, pause and resume queues."""
+
+    list = mirror(QueueControl.list)
+    pause = mirror(QueueControl.pause)
+    resume = mirror(QueueControl.resume)
+
+
+class BlockingKinds(_Mirror, Mapping[str, JobKind]):
+    """The declared kinds, by name; and list, pause and resume kinds."""
+
+    list = mirror(KindControl.list)
+    pause = mirror(KindControl.pause)
+    resume = mirror(KindControl.resume)
+
+    def __init__(self, kinds: KindControl, thread: EngineThread) -> None:
+        super().__init__(kinds, thread)
+        self._kinds = kinds
+
+    def __getitem__(self, name: str) -> JobKind:
+        return self._kinds[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+
+class BlockingWorkers(_Mirror):
+    """List workers, and ask one to finish."""
+
+    list = mirror(WorkerControl.list)
+    finish = mirror(WorkerControl.finish)
+
+
 class BlockingClient(_Mirror):
     """A client whose methods block. Open it with `with`, or with `open` and `close`.
 
@@ -250,6 +288,9 @@ class BlockingClient(_Mirror):
         dead_letters: list, requeue and discard dead letters.
         downstreams: list, reset, hold and release breakers.
         periodic: list, pause, resume and run periodic jobs.
+        queues: list, pause and resume queues.
+        kinds: the declared kinds, by name; list, pause and resume kinds.
+        workers: list workers, and ask one to finish.
     """
 
     def __init__(
@@ -262,6 +303,9 @@ class BlockingClient(_Mirror):
         self.dead_letters = BlockingDeadLetters(client.dead_letters, self._thread)
         self.downstreams = BlockingDownstreams(client.downstreams, self._thread)
         self.periodic = BlockingPeriodic(client.periodic, self._thread)
+        self.queues = BlockingQueues(client.queues, self._thread)
+        self.kinds = BlockingKinds(client.kinds, self._thread)
+        self.workers = BlockingWorkers(client.workers, self._thread)
 
     def __enter__(self) -> Self:
         return self.open()
@@ -277,11 +321,6 @@ class BlockingClient(_Mirror):
     def close(self) -> None:
         """Close the store."""
         self._thread.close()
-
-    @property
-    def kinds(self) -> Mapping[str, JobKind]:
-        """All kinds of its apps, by name."""
-        return self._client.kinds
 
     @overload
     def enqueue(

@@ -1,6 +1,6 @@
 """The client: enqueue, query, cancel and retry jobs, without running them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
@@ -8,13 +8,14 @@ from holdfast.errors import error_code
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
+from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
+from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.job_function import JobFunction
-from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob
 from holdfast.jobs.model import Job, JobError, JobStatus
@@ -38,6 +39,9 @@ class Client(Queries):
     Attributes:
         dead_letters: list, requeue and discard dead letters.
         downstreams: list, reset, hold and release breakers.
+        queues: list, pause and resume queues.
+        kinds: the declared kinds, by name; list, pause and resume kinds.
+        workers: list workers, and ask one to finish.
         periodic: list, pause, resume and run periodic jobs.
     """
 
@@ -56,6 +60,9 @@ class Client(Queries):
         )
         self.dead_letters = DeadLetters(store, self.registry, clock)
         self.downstreams = DownstreamControl(store)
+        self.queues = QueueControl(store, self.registry)
+        self.kinds = KindControl(store, self.registry)
+        self.workers = WorkerControl(store)
         self.periodic = PeriodicControl(store, self.registry, self._enqueuer)
 
     async def __aenter__(self) -> Self:
@@ -72,11 +79,6 @@ class Client(Queries):
         """Close the store."""
         await self._enqueuer.close()
         await self.store.close()
-
-    @property
-    def kinds(self) -> Mapping[str, JobKind]:
-        """All kinds of its apps, by name."""
-        return self.registry.kinds
 
     # -- enqueueing ----------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from holdfast.clock import Clock
 from holdfast.jobs.client.ids import new_ids
-from holdfast.jobs.client.requests import JobHandle, JobRequest, needs_now, prepare
+from holdfast.jobs.client.requests import JobHandle, JobRequest, check_rules, needs_now, prepare
 from holdfast.jobs.client.store_time import StoreTime
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.kinds import JobKind
@@ -94,6 +94,8 @@ class Enqueuer:
             prepare(request, kind, new_id, now, self._payload_limit)
             for (request, kind), new_id in zip(asked, ids, strict=True)
         ]
+        if len(jobs) > 1:
+            check_rules(jobs)
         new = self._undeclared(asked, jobs)
         if connection is None:
             if new:

@@ -8,7 +8,6 @@
 Invalid declarations raise here, not when the first job runs.
 """
 
-import re
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from typing import (
     overload,
 )
 
-from holdfast.errors import ERRORS, ErrorInfo, error_code
+from holdfast.errors import ERRORS, ErrorInfo
 from holdfast.events import Listener
 from holdfast.jobs.declare.app_hooks import (
     Lifespan,
@@ -36,7 +35,16 @@ from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.handler_signature import handler_of, hook_of
 from holdfast.jobs.declare.job_function import DeclaredJob, JobFunction, NamedArgumentsJob
-from holdfast.jobs.declare.kinds import Isolation, JobKind
+from holdfast.jobs.declare.job_options import (
+    check_name,
+    check_policy,
+    checked_codes,
+    checked_convert,
+    checked_isolation,
+    checked_seconds,
+    full_aliases,
+)
+from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.periodic import (
     PeriodicDecorator,
     PeriodicOptions,
@@ -50,9 +58,6 @@ from holdfast.resilience.policy import RetryPolicy
 ArgsT = TypeVar("ArgsT")
 ResultT = TypeVar("ResultT")
 Q = ParamSpec("Q")
-
-_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,99}")
-_MOST_ATTEMPTS = 32767
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,7 @@ class App:
         lifespan: Lifespan | None = None,
         middleware: Iterable[Middleware] = (),
     ) -> None:
-        _check_name("name", name)
+        check_name("name", name)
         self.name = name
         self.lifespan = checked_lifespan(lifespan)
         self.middleware = checked_middleware(middleware)
@@ -178,6 +183,8 @@ class App:
         isolation: Literal["process"] | None = None,
         retry_once: Iterable[str] = (),
         existing: Callable[[JobContext, Any], Any] | None = None,
+        aliases: Iterable[str] = (),
+        convert: Callable[[Any], Any] | None = None,
     ) -> JobDecorator:
         """Declare the function below as a kind of job, called with `(ctx)` or `(ctx, args)`.
 
@@ -207,6 +214,11 @@ class App:
             retry_once: codes of errors, such as `("IO_ERROR",)`, that are tried again once only,
                 though `retry` allows more attempts.
             existing: see `JobFunction.existing`.
+            aliases: earlier names of this kind, `"old_name"` or `"old_app.old_name"`: it also runs
+                the jobs that are stored under them.
+            convert: a plain function that gets a stored JSON value which does not fit the type of
+                `args` exactly, and returns the new form: arguments, or a mapping of their fields.
+                Jobs whose arguments cannot be read wait for a worker that can read them.
 
         Raises:
             TypeError: an argument has the wrong type; the message names it.
@@ -218,23 +230,25 @@ class App:
         checks.instance("retry", policy, RetryPolicy)
         checks.instance("downstream", downstream, Downstream, optional=True)
         checks.instance("retention", retention, Retention, optional=True)
-        _check_policy(policy, downstream)
-        _check_name("queue", queue)
+        check_policy(policy, downstream)
+        check_name("queue", queue)
         options = {
             "queue": queue,
             "policy": policy,
             "downstream": None if downstream is None else downstream.under(policy),
-            "timeout": _seconds("timeout", timeout, policy.attempt_timeout),
-            "deadline": _seconds("deadline", deadline, policy.deadline),
+            "timeout": checked_seconds("timeout", timeout, policy.attempt_timeout),
+            "deadline": checked_seconds("deadline", deadline, policy.deadline),
             "concurrency": concurrency,
             "retention": Retention() if retention is None else retention,
-            "isolation": _isolation(isolation),
-            "retry_once": _codes("retry_once", retry_once),
+            "isolation": checked_isolation(isolation),
+            "retry_once": checked_codes("retry_once", retry_once),
             "existing": None if existing is None else hook_of("existing", existing, 2),
+            "aliases": full_aliases(self.name, aliases),
+            "convert": None if convert is None else checked_convert(convert),
         }
         checks.whole("concurrency", concurrency, at_least=1, optional=True)
         if name is not None:
-            _check_name("name", name)
+            check_name("name", name)
         # The caller's local names, so that annotations may refer to local types.
         return JobDecorator(self, name, options, sys._getframe(1).f_locals)
 
@@ -295,6 +309,7 @@ class App:
         if kind.periodic is not None:
             check_periodic(kind)
         known_downstreams((*self.kinds, kind))
+        kinds_by_stored_name((*self.kinds, kind))
         job: JobFunction[Any, Any] = DeclaredJob(kind)
         self._jobs[name] = job
         return job
@@ -320,51 +335,18 @@ def known_downstreams(kinds: Iterable[JobKind]) -> dict[str, Downstream]:
     return {name: kind.downstream for name, kind in first.items() if kind.downstream is not None}
 
 
-def _isolation(value: str | None) -> Isolation | None:
-    if value is None:
-        return None
-    try:
-        return Isolation(value)
-    except ValueError:
-        raise ValueError(f"isolation must be None or 'process', got {value!r}") from None
+def kinds_by_stored_name(kinds: Iterable[JobKind]) -> dict[str, JobKind]:
+    """Return `kinds` by all names under which their jobs may be stored.
 
-
-def _codes(field: str, codes: Iterable[str]) -> frozenset[str]:
-    if isinstance(codes, str):
-        raise TypeError(f"{field} must be several codes, as in ({codes!r},)")
-    return frozenset(map(error_code, codes))
-
-
-def _seconds(field: str, value: float | None, otherwise: float | None) -> float | None:
-    if value is None:
-        return otherwise
-    checks.number(field, value, above=0)
-    return float(value)
-
-
-def _check_name(field: str, value: object) -> None:
-    checks.label(field, value)
-    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
-        raise ValueError(
-            f"{field} must be letters, digits, '_' and '-', not begin with a digit and have at "
-            f"most 100 characters, got {value!r}"
-        )
-
-
-def _check_policy(policy: RetryPolicy, downstream: Downstream | None) -> None:
-    checks.whole("retry: max_attempts", policy.max_attempts, at_least=1, at_most=_MOST_ATTEMPTS)
-    if policy.budget is not None:
-        raise ValueError(
-            f"retry: jobs have no retry budget, got {policy.budget!r}; use dataclasses.replace("
-            f"policy, budget=None)"
-        )
-    shared = ("breaker", "rate", "concurrency")
-    if downstream is not None:
-        return
-    for field in shared:
-        value = getattr(policy, field)
-        if value is not None:
-            raise ValueError(
-                f"retry: {field} needs a downstream, got {value!r}; add "
-                f"downstream=Downstream('name')"
-            )
+    Raises:
+        ValueError: a name stands for two kinds.
+    """
+    found: dict[str, JobKind] = {}
+    for kind in kinds:
+        for name in kind.names:
+            other = found.setdefault(name, kind)
+            if other is not kind:
+                raise ValueError(
+                    f"{name} is a name or an alias of both {other.name} and {kind.name}"
+                )
+    return found

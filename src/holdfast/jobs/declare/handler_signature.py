@@ -148,6 +148,6 @@ def hook_of(field: str, function: Callable[..., Any], count: int) -> Hook:
     signature = _signature(field, function)
     kinds = [each.kind for each in signature.parameters.values()]
     if len(kinds) != count or not _POSITIONAL.issuperset(kinds):
-        wanted = "(ctx, args)" if count == 2 else "(job)"
+        wanted = {"existing": "(ctx, args)", "convert": "(stored)"}.get(field, "(job)")
         raise TypeError(f"{field} must take {wanted}, got {signature}")
     return Hook(function, checks.is_async(function))

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Generic, Self, TypedDict, TypeVar
+from typing import Any, Generic, Literal, Self, TypedDict, TypeVar
 
 from holdfast.jobs.structs import value
 
@@ -21,6 +21,8 @@ class RequestOptions(TypedDict, total=False):
     id: str | None
     meta: Mapping[str, Any] | None
     uploaded: bool
+    dedup: Literal["complete", "unfinished"]
+    dedup_for: float | timedelta | None
 
 
 @value

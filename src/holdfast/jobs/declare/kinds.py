@@ -89,6 +89,8 @@ class JobKind:
         existing: `existing(ctx, args)` returns the result of an earlier attempt, or None.
         before_retry: `before_retry(job)` raises to refuse a manual retry.
         errors: the error codes that its app declares, by code.
+        aliases: names under which jobs of it may be stored, from before it was renamed.
+        convert: `convert(stored)` returns the new form of stored arguments that do not fit.
         periodic: when it is enqueued by itself; None if it is not.
         middleware: what its app puts around attempts, outermost first.
     """
@@ -108,6 +110,14 @@ class JobKind:
     existing: Hook | None = None
     before_retry: Hook | None = None
     errors: Mapping[str, ErrorInfo] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
+    convert: Callable[[Any], Any] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names under which its jobs may be stored."""
+        return (self.name, *self.aliases)
+
     periodic: Periodic | None = None
     middleware: tuple[Middleware, ...] = ()
 

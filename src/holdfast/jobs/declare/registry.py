@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from holdfast.errors import ERRORS, ErrorInfo
 from holdfast.events import Listener
-from holdfast.jobs.declare.app import App, known_downstreams
+from holdfast.jobs.declare.app import App, kinds_by_stored_name, known_downstreams
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.exceptions import UnknownKind
@@ -20,7 +20,8 @@ class Registry:
     Raises:
         TypeError: an element of `apps` is not an App.
         ValueError: two apps have the same name, or declare one downstream or error code
-            differently.
+            differently; an app declares a code of the library; or a kind has the name or an alias
+            of another.
     """
 
     def __init__(self, apps: Iterable[App]) -> None:
@@ -32,6 +33,7 @@ class Registry:
         self.errors: Mapping[str, ErrorInfo] = known_errors(self._apps.values())
         """Every error code, the library's and the apps', by code."""
         self.downstreams()
+        kinds_by_stored_name(self.kinds.values())
 
     @property
     def apps(self) -> tuple[App, ...]:
@@ -50,10 +52,13 @@ class Registry:
         return {kind.name: kind for app in self._apps.values() for kind in app.kinds}
 
     def find(self, name: str) -> JobKind | None:
-        """Return the kind called `name`, or None if no app declares it."""
+        """Return the kind called `name`, now or formerly, or None if no app declares it."""
         app = self._apps.get(name.partition(".")[0])
         job = app.jobs.get(name) if app is not None else None
-        return job.kind if job is not None else None
+        if job is not None:
+            return job.kind
+        renamed = (kind for kind in self.kinds.values() if name in kind.aliases)
+        return next(renamed, None)
 
     def kind(self, name: str) -> JobKind:
         """Return the kind called `name`.

@@ -4,6 +4,7 @@ Pure functions, called by every store inside its claim's transaction. Times are 
 store's clock.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,12 @@ from holdfast.resilience.breaker import transitions
 from holdfast.resilience.breaker.transitions import Circuit, CircuitState, Permit, Trial
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
 
+_SLICES = {1.0: 0.05, 60.0: 1.0, 86_400.0: 900.0}
+"""The width of the slices in which starts are counted, by the period of the limit, in seconds."""
+_SHORTEST_SPREAD = 0.05
+"""Seconds: starts closer to each other than that are spread as small groups."""
+_SPREAD_SLICES = 10
+"""Slices of a gap: starts come up to a tenth of it later than they might."""
 _RAMP_STEPS = 8
 """How often the number of running jobs doubles during the ramp after closing."""
 
@@ -120,12 +127,38 @@ def _ramp_limit(record: DownstreamRecord, now: float) -> int | None:
 
 
 def rate_slices(rate: RateLimit | None) -> tuple[tuple[float, float, int], ...]:
-    """Return (period, slice width, limit) for each limit of `rate`; times in seconds."""
+    """Return (period, slice width, limit) for each limit of `rate`; times in seconds.
+
+    Starts that are to be spread are a limit on a short period: one start in each gap, or a few
+    where gaps are shorter than a claim is worth.
+    """
     if rate is None:
         return ()
-    minute = () if rate.per_minute is None else ((60.0, 1.0, rate.per_minute),)
-    day = () if rate.per_day is None else ((86400.0, 900.0, rate.per_day),)
-    return (*minute, *day)
+    slices = [(period, _SLICES[period], count) for period, count in rate.periods]
+    if rate.spread:
+        period = max(rate.gap, _SHORTEST_SPREAD)
+        slices.append((period, period / _SPREAD_SLICES, max(1, round(period / rate.gap))))
+    return tuple(slices)
+
+
+def rate_widths(rate: RateLimit | None) -> Mapping[float, float]:
+    """Return the widths of the slices in which starts are counted, each with its longest period."""
+    widths: dict[float, float] = {}
+    for period, width, _ in rate_slices(rate):
+        widths[width] = max(period, widths.get(width, 0.0))
+    return widths
+
+
+def rate_check_at(rate: RateLimit | None, spent: Iterable[RateSpent], now: float) -> float:
+    """Return when to look again after a claim that the rate limited: in a second at the latest."""
+    entries = tuple(spent)
+    frees_at = (
+        (entry.bucket + 1) * width + period
+        for period, width, _ in rate_slices(rate)
+        for entry in entries
+        if entry.width == width
+    )
+    return min(now + 1.0, min((at for at in frees_at if at > now), default=math.inf))
 
 
 def rate_room(rate: RateLimit | None, spent: Iterable[RateSpent], now: float) -> int:

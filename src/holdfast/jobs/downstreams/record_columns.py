@@ -54,10 +54,28 @@ def dump_settings(settings: DownstreamSettings) -> str:
             "rate_rule": "above" if breaker is None else breaker.rate_rule,
             "mode": settings.mode,
             "concurrency": settings.concurrency,
-            "rate": None if rate is None else [rate.per_minute, rate.per_day],
+            **_rate_fields(rate),
             "ramp_seconds": settings.ramp_seconds,
         }
     )
+
+
+def _rate_fields(rate: RateLimit | None) -> dict[str, Any]:
+    """Return a rate limit in two fields: the release before this one reads the first only."""
+    if rate is None:
+        return {"rate": None}
+    usual = [rate.per_minute, rate.per_day]
+    fields: dict[str, Any] = {"rate": None if usual == [None, None] else usual}
+    if rate.per_second is not None or rate.spread:
+        fields["rate_more"] = [rate.per_second, rate.spread]
+    return fields
+
+
+def _rate(data: dict[str, Any]) -> RateLimit | None:
+    usual, more = data["rate"], data.get("rate_more")
+    if usual is None and more is None:
+        return None
+    return RateLimit(*(usual or (None, None)), *(more or (None, False)))
 
 
 def storable(settings: DownstreamSettings) -> DownstreamSettings:
@@ -82,14 +100,14 @@ _POLICY_FIELDS = (
 def load_settings(name: str, text: str) -> DownstreamSettings:
     """Decode the text of `dump_settings`."""
     data: dict[str, Any] = json.loads(text)
-    rate, policy = data["rate"], data["breaker"]
+    policy = data["breaker"]
     rate_rule = data.get("rate_rule", "above")  # not written by the release before this one
     return DownstreamSettings(
         name=name,
         breaker=None if policy is None else BreakerPolicy(**policy, rate_rule=rate_rule),
         mode=HoldMode(data["mode"]),
         concurrency=data["concurrency"],
-        rate=None if rate is None else RateLimit(*rate),
+        rate=_rate(data),
         ramp_seconds=data["ramp_seconds"],
     )
 

@@ -28,6 +28,7 @@ def fingerprint(kinds: Iterable[JobKind]) -> str:
                 kind.retention.rules(kind.name),
                 _name(kind.retention.on_deleted),
                 _probe(kind.downstream),
+                *kind.aliases,
                 _schedule(kind.periodic),
             )
         )

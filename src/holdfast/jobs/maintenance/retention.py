@@ -31,7 +31,10 @@ class RetentionService:
         self._batch = batch
         self._listeners = listeners
         self._rules = tuple(
-            (kind, rule) for kind in kinds for rule in kind.retention.rules(kind.name)
+            (kind, rule)
+            for kind in kinds
+            for name in kind.names
+            for rule in kind.retention.rules(name)
         )
 
     async def round(self) -> int:

@@ -14,6 +14,7 @@ reason for which the run was asked to stop; then the handler's error.
 """
 
 import asyncio
+import functools
 import inspect
 import json
 import os
@@ -22,11 +23,12 @@ from random import Random
 from typing import Any
 
 from holdfast.clock import Clock
-from holdfast.errors import AttemptTimeout, CircuitOpenError, DeadlineExceeded
+from holdfast.errors import AttemptTimeout, CircuitOpenError, DeadlineExceeded, ErrorCode
 from holdfast.jobs.declare.attempt_scope import AttemptScope
 from holdfast.jobs.declare.codecs import check_size
 from holdfast.jobs.declare.context import CancelReason, JobCancelled
 from holdfast.jobs.declare.kinds import Handler, Hook
+from holdfast.jobs.declare.stored_arguments import decode_arguments
 from holdfast.jobs.downstreams.record import Admission, CallReport, TrialRetry, Verdict
 from holdfast.jobs.exceptions import ChildError
 from holdfast.jobs.model import (
@@ -45,6 +47,7 @@ from holdfast.jobs.worker.attempt_commit import end_transaction
 from holdfast.jobs.worker.failure import Failure, refusal, summarize
 from holdfast.jobs.worker.late_declaration import LateDeclaration
 from holdfast.jobs.worker.middleware import IsolatedFailure, call_through
+from holdfast.jobs.worker.mismatches import MismatchLog
 from holdfast.jobs.worker.retry_delay import asked_delay
 from holdfast.jobs.worker.run import Children, Run
 from holdfast.jobs.worker.signals import interrupts_here, runs_now
@@ -106,6 +109,7 @@ class Executor:
         self._on_ended = on_ended
         self._on_interrupt = on_interrupt
         self._late_declaration = LateDeclaration(store, clock)
+        self._mismatches = MismatchLog()
 
     async def execute(self, run: Run) -> None:
         """Take `run` from its claim to its report."""
@@ -167,12 +171,16 @@ class Executor:
 
     async def _call(self, run: Run) -> Ending:
         claim, kind = run.claim, run.kind
+        arguments = None
+        if kind.handler.takes_arguments and kind.isolation is None:
+            arguments = decode_arguments(kind, claim.arguments)
         if claim.downstream is not None:
             early = await self._prepare_downstream(run)
             if early is not None or run.stop_reason is not None:
                 return early
         if kind.middleware:
-            value = await call_through(kind.middleware, run.context, lambda: self._handle(run))
+            handle = functools.partial(self._handle, run, arguments)
+            value = await call_through(kind.middleware, run.context, handle)
         elif kind.isolation is not None:
             answer = await self._children.execute(run)
             if isinstance(answer, Failure):
@@ -180,35 +188,32 @@ class Executor:
                 return answer
             return self._answer(run, answer)
         else:
-            value = await self._value(run)
+            value = await self._value(run, arguments)
         return self._answer(run, kind.encode_result(value))
 
     def _answer(self, run: Run, result: str) -> Answer:
         check_size("the result", run.kind.name, result, self._payload_limit)
         return Answer(result)
 
-    async def _handle(self, run: Run) -> Any:
+    async def _handle(self, run: Run, arguments: Any) -> Any:
         """Return the result of the handler, wherever it runs, as a middleware sees it."""
         if run.kind.isolation is None:
-            return await self._value(run)
+            return await self._value(run, arguments)
         answer = await self._children.execute(run)
         if isinstance(answer, Failure):
             raise IsolatedFailure(answer)
         return run.kind.handler.results.decode(answer)
 
-    async def _value(self, run: Run) -> Any:
+    async def _value(self, run: Run, arguments: Any) -> Any:
         """Return the result of an earlier attempt, if there is one, or of the handler."""
-        claim, kind = run.claim, run.kind
-        handler, arguments = kind.handler, None
-        if handler.takes_arguments:
-            arguments = handler.arguments.decode(claim.arguments)
-        if kind.existing is not None and kind.asks_existing(claim):
+        kind = run.kind
+        if kind.existing is not None and kind.asks_existing(run.claim):
             value = await self._invoke(run, kind.existing, arguments)
             if value is not None:
                 return value
             if run.stop_reason is not None:
                 raise asyncio.CancelledError
-        return await self._invoke(run, handler, arguments)
+        return await self._invoke(run, kind.handler, arguments)
 
     async def _invoke(self, run: Run, called: Handler | Hook, arguments: Any) -> Any:
         """Call a coroutine function on this loop, and any other function on a thread."""
@@ -290,6 +295,8 @@ class Executor:
             ending, run.claim, run.kind, self._rng, duration=ended_at - run.started_at,
             repeated=await self._failed_before(run, ending),
         )  # fmt: skip
+        if ending.diagnosis.code == ErrorCode.ARGUMENTS_MISMATCH:
+            self._mismatches.note(run.kind.name, run.claim.job_id, ending)
         return Conclusion(outcome, ending.verdict, ending)
 
     async def _failed_before(self, run: Run, failure: Failure) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.errors import ERRORS, Category, ErrorCode, RetryLater
 from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.declare.stored_arguments import ArgumentsMismatch
 from holdfast.jobs.downstreams.record import RefusedPermit, Verdict
 from holdfast.jobs.error_text import one_line
 from holdfast.jobs.model import Claim, JobError
@@ -51,6 +52,9 @@ def summarize(error: BaseException, kind: JobKind, wall_now: float) -> Failure:
     unknown = Diagnosis(Category.TRANSIENT, ErrorCode.UNKNOWN, known=False)
     if not is_a(error, Exception):
         return Failure(unknown, f"the handler raised {one_line(error)}")
+    if is_a(error, ArgumentsMismatch):
+        # The handler was not called: its policy has no say.
+        return of_code(error.code, one_line(error))
     try:
         return _examined(error, kind, wall_now)
     except UNREADABLE:

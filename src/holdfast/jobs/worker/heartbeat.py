@@ -4,8 +4,8 @@ The thread has its own event loop and its own connection to the store, so that a
 blocks the worker's loop cannot lose a lease. One statement extends all leases.
 
 Twice a second the thread checks that the worker is registered as alive, and registers it again
-after a lost connection; while jobs run it also asks whether one is to be cancelled. A worker that
-is not registered claims nothing.
+after a lost connection, and asks whether it is to finish or to cancel a job. A worker that is not
+registered claims nothing.
 
 A lease is valid until `lease_seconds` after the last successful extension was *sent*: the store
 counts from a later moment. When that time passes and the store cannot be reached, the attempt is
@@ -32,7 +32,7 @@ _PART = "heartbeat"
 _REGISTRATION = "registration"
 _BACKOFF = Exponential(base=0.25, multiplier=2, cap=5.0, jitter=0.0)
 CHECK_EVERY = 0.5
-"""Seconds between two checks of the registration and of requests to cancel."""
+"""Seconds between two checks of the registration and of requests."""
 _CHECK_SECONDS = 1.0
 """Seconds after which a check without an answer has failed. A worker whose session has ended counts
 as dead after three, so it must have noticed and be connected again by then."""
@@ -49,12 +49,14 @@ class LeaseChanges:
         doubtful: runs whose leases have expired while the store could not be reached.
         cancelled: runs whose jobs were cancelled.
         registered: the worker has been registered as alive, for the first time or again.
+        finish: someone asked the worker to finish.
     """
 
     lost: tuple[Run, ...] = ()
     doubtful: tuple[Run, ...] = ()
     cancelled: tuple[Run, ...] = ()
     registered: bool = False
+    finish: bool = False
 
 
 class Heartbeat:
@@ -96,6 +98,7 @@ class Heartbeat:
         self._on_change = on_change
         self._store: Heartbeats | None = None
         self._failures = 0
+        self._finishes = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -146,14 +149,14 @@ class Heartbeat:
         await self._close()
 
     async def check(self) -> None:
-        """Register the worker, unless it is registered, and ask for requests to cancel."""
+        """Register the worker, unless it is registered, and ask for requests."""
         runs = {run.claim.job_id: run for run in tuple(self._held.values())}
         limit = _CHECK_SECONDS if self.registered else _CONNECT_SECONDS
         try:
             async with asyncio.timeout(min(limit, self._call_seconds)):
                 store = self._opened()
                 await store.register(self._worker_id)
-                asked = await store.cancel_requests(self._worker_id) if runs else ()
+                asked = await store.requests(self._worker_id)
         except Exception as error:
             if not isinstance(error, StoreError | TimeoutError):
                 _log.exception("the worker could not be registered")
@@ -162,11 +165,14 @@ class Heartbeat:
             return
         self._outage.back(_REGISTRATION)
         newly, self.registered = not self.registered, True
-        cancelled = tuple(runs[job_id] for job_id in asked if job_id in runs)
+        cancelled = tuple(runs[job_id] for job_id in asked.cancel if job_id in runs)
         for run in cancelled:
             run.context.request_cancel(CancelReason.REQUESTED)
-        if newly or cancelled:
-            self._on_change(LeaseChanges(cancelled=cancelled, registered=newly))
+        finish, self._finishes = asked.finish and not self._finishes, asked.finish
+        if newly or cancelled or finish:
+            self._on_change(LeaseChanges(cancelled=cancelled, registered=newly, finish=finish))
+        if finish:
+            _log.info("%s was asked to finish; %d jobs run", self._worker_id, len(runs))
 
     def wait_seconds(self) -> float:
         """Return how long to wait before the next beat; less after one that failed."""

@@ -12,12 +12,16 @@ stays open, so that the next trial is another job's; when the breaker closes ear
 makes the job ready (`CallReport.retry`), or ready at the time that the call's answer asked for.
 
 A job whose next attempt could only start after its deadline fails now.
+
+A job whose stored arguments cannot be read waits, without counting the attempt: a worker with
+another release of the declaration may be able to read them. It waits longer each time, at most as
+long as all its claims before, and at most 15 minutes.
 """
 
 from collections.abc import Sequence
 from random import Random
 
-from holdfast.errors import Category
+from holdfast.errors import Category, ErrorCode
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.downstreams.record import Admission, Verdict
 from holdfast.jobs.history import Attempt
@@ -32,9 +36,12 @@ from holdfast.jobs.model import (
 from holdfast.jobs.structs import Value
 from holdfast.jobs.worker.failure import Failure
 from holdfast.jobs.worker.retry_delay import retry_delay
+from holdfast.resilience.backoff import Exponential
 
 _AFTER_FAILED_TRIAL = 1.25
 """How long a job whose trial failed waits, as a multiple of the breaker's `open_for`."""
+_MISMATCH_WAIT = Exponential(base=10.0, multiplier=2.0, cap=900.0, jitter=0.2)
+"""Seconds that a job waits whose stored arguments cannot be read, by how often it was claimed."""
 _FINAL = (AttemptOutcome.FAILED, AttemptOutcome.CANCELLED, AttemptOutcome.TIMEOUT)
 
 
@@ -98,6 +105,9 @@ def decide(
     seen, error = failure.diagnosis, failure.error
     if seen.category is Category.PERMANENT:
         return Failed(error, DeadLetterReason.PERMANENT)
+    if seen.code == ErrorCode.ARGUMENTS_MISMATCH:
+        waits = _MISMATCH_WAIT.delay(claim.lease.token, rng)
+        return Retry(waits, error, counted=False)
     if seen.ambiguous and not kind.policy.idempotent:
         return Failed(error, DeadLetterReason.PERMANENT)
     if claim.attempt >= claim.max_attempts or (repeated and seen.code in kind.retry_once):

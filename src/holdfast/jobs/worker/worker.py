@@ -13,16 +13,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener
+from holdfast.jobs.declare.app import kinds_by_stored_name
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.store_outage import Outage
-from holdfast.jobs.store_port import ClaimRequest, Store, StoreError, StoreUnavailable
+from holdfast.jobs.store_port import Store, StoreError, StoreUnavailable
 from holdfast.jobs.worker.attempt_port import NO_SUPPORT, AttemptPort, HandlerSupport
+from holdfast.jobs.worker.claim_request import claim_request
 from holdfast.jobs.worker.drain import LAST_REPORTS, Drain, DrainSteps
 from holdfast.jobs.worker.executor import Executor
 from holdfast.jobs.worker.heartbeat import Heartbeat, LeaseChanges
@@ -77,11 +80,8 @@ class Worker:
         self._rng = rng or Random()
         self._listeners = tuple(listeners)
         self._id = new_worker_id(options.worker_id)
-        self._limits = {name: kind.concurrency for name, kind in self._kinds.items()}
-        known = {kind.queue for kind in self._kinds.values()}
-        self._queues = options.queues or tuple(sorted(known))
-        if unknown := set(options.queues) - known:
-            _log.warning("%s: no known kind of job uses queue %s", self._id, sorted(unknown))
+        self._by_name = kinds_by_stored_name(self._kinds.values())
+        self._request = claim_request(self._id, self._by_name, options)
         self._wake = WakeEvent()
         self._outage = Outage(self._id, clock, self._listeners)
         self._backoff = StoreBackoff(self._outage, clock, self._rng)
@@ -112,13 +112,13 @@ class Worker:
             store, self._id, self._slots.held, clock=clock, again_after=options.extend_every
         )
         self._heartbeat = Heartbeat(
-            self._id, lambda: store.heartbeats(tuple(self._kinds)), self._slots.held,
+            self._id, lambda: store.heartbeats(tuple(self._by_name)), self._slots.held,
             lease_seconds=options.lease_seconds, extend_every=options.extend_every, clock=clock,
             outage=self._outage, on_change=self._leases_changed,
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
         self._claimed = StartQueue(self._executor.execute, clock, self._wake.set)
-        self._due, self._stops = True, 0
+        self._due, self._stops, self._finishing = True, 0, False
         self._ends_at: float | None = None
 
     # -- state and control ---------------------------------------------------------------------
@@ -162,6 +162,11 @@ class Worker:
             return
         loop.call_soon_threadsafe(self._note_stop)
 
+    def finish(self) -> None:
+        """Claim no more; `run` returns when running jobs have ended, however long they take."""
+        self._finishing = True
+        self._wake.set()
+
     def cancel_job(self, job_id: str) -> None:
         """Ask the attempt of a cancelled job to stop, if it runs here. Call it from any thread.
 
@@ -197,7 +202,7 @@ class Worker:
         self._heartbeat.start()
         maintenance = self._start_maintenance()
         worker_started(
-            self._id, self._kinds, self._queues, self._options, self._store, self._listeners
+            self._id, self._kinds, self._request.queues, self._options, self._store, self._listeners
         )
         try:
             try:
@@ -215,7 +220,7 @@ class Worker:
     async def _serve(self, until_idle: bool) -> None:
         while not self._stops:
             answered = self._take_answers()
-            if until_idle and answered is not None and self._found_nothing(answered):
+            if self._may_return(answered, until_idle):
                 return
             self._slots.check_stuck()
             free, rest = self._free_slots(), self._backoff.rest
@@ -231,7 +236,7 @@ class Worker:
 
     def _free_slots(self) -> int:
         """Return how many more jobs may be claimed; none unless the worker counts as alive."""
-        if not self._heartbeat.registered:
+        if self._finishing or not self._heartbeat.registered:
             return 0
         taken = len(self._slots.running) + self._ticks.asked
         return min(self._options.concurrency - taken, self._options.batch)
@@ -250,8 +255,7 @@ class Worker:
         """Report and claim."""
         request = None
         if free > 0:
-            request = ClaimRequest(free, self._queues, self._limits, self._options.lease_seconds)
-            self._due = False
+            request, self._due = replace(self._request, limit=free), False
         if not self._store.ticks_apart:
             self._claimed.start(stopping=bool(self._stops))
         tick = self._ticks.send(self._slots.take_done(), request, self._clock.monotonic())
@@ -287,7 +291,7 @@ class Worker:
         held_until = tick.began + self._options.lease_seconds
         self._port.note_time(result.now)
         for claim in result.claims:
-            run = Run(claim, self._kinds[claim.kind], self._port, self._clock, held_until)
+            run = Run(claim, self._by_name[claim.kind], self._port, self._clock, held_until)
             self._slots.add(run)
             self._claimed.add(run)
         if tick.asked and len(result.claims) >= tick.asked:
@@ -304,10 +308,12 @@ class Worker:
             self._backoff.failed(error)
         self._poll()
 
-    def _found_nothing(self, tick: Sent) -> bool:
-        """Say whether the last tick found no ready job and nothing is running here."""
-        if not tick.asked or self._ticks or self._claimed or self._slots.busy:
+    def _may_return(self, tick: Sent | None, until_idle: bool) -> bool:
+        """Say whether nothing runs here, and nothing more is to be claimed."""
+        if self._ticks or self._claimed or self._slots.busy:
             return False
+        if self._finishing or not until_idle or tick is None or not tick.asked:
+            return self._finishing
         # A job requeued by this tick may be missed by the tick already in flight: poll once more.
         self._due = self._due or not tick.alone
         return tick.alone
@@ -334,6 +340,8 @@ class Worker:
         self._slots.apply(changes)
         if changes.registered:
             self._poll()
+        if changes.finish:
+            self.finish()
 
     # -- stopping ------------------------------------------------------------------------------
 

@@ -107,7 +107,8 @@ def _log_attempt(run: Run, overruled: JobStatus | None, now: float, *, whole: bo
             # Without a text the exception cannot be formatted, or there is nothing to format.
             exception=run.error if whole and run.report.traceback else None,
         )  # fmt: skip
-    elif isinstance(outcome, Retry) and overruled is None:
+    elif isinstance(outcome, Retry) and overruled is None and outcome.counted:
+        # One that does not count is in the log already, once for all jobs like it.
         log_retry(_log, job, outcome.error, now + outcome.after)
 
 

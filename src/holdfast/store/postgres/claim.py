@@ -271,7 +271,7 @@ class CheckedClaim:
         self.needs_check = self.needs_check or limited or any(lane.needs_check for lane in lanes)
         # All limited kinds, not only those that wait here: they are locked in order, once.
         kinds = {kind: most for kind, most in request.kinds.items() if most is not None}
-        await limits.count(names, kinds if limited else {})
+        await limits.count(names, kinds if limited else {}, request.aliases)
 
     async def _plan(self, limits: Limits, shares: Sequence[_Share], skips: int) -> list[_Subqueue]:
         """Choose jobs of the lanes in `shares`, within the limits of their kinds.
@@ -291,7 +291,7 @@ class CheckedClaim:
         rooms: dict[str, int | None] = {}
         subqueues = []
         for subqueue in found:
-            kind = kinds[subqueue.lane]
+            kind = limits.limited_name(kinds[subqueue.lane])
             room = rooms.setdefault(kind, limits.kind_room(kind))
             quota = subqueue.quota if room is None else min(subqueue.quota, room)
             if room is not None:

@@ -13,6 +13,7 @@ import asyncpg
 
 from holdfast.jobs.error_text import clean
 from holdfast.jobs.store_port import (
+    BadAddress,
     StoreBusy,
     StoreClosed,
     StoreError,
@@ -293,16 +294,16 @@ def check_address(url: str) -> None:
     """Refuse an address that cannot be one.
 
     Raises:
-        StoreUnusable: the message says what to write.
+        BadAddress: the message says what to write.
     """
     scheme, found, rest = url.partition("://")
     if not found or scheme not in {"postgresql", "postgres"}:
-        raise StoreUnusable(
+        raise BadAddress(
             "an address of a PostgreSQL database begins with postgresql://"
             + (f", not with {scheme}://" if found else "")
         )
     if _HOST_ENDS.split(rest, 1)[0].count("@") > 1:
-        raise StoreUnusable(
+        raise BadAddress(
             "the address of the PostgreSQL database has more than one '@' before the host: in an "
             "account or a password it is written %40"
         )

@@ -29,6 +29,11 @@ class _Page:
     jobs: Sequence[NewJob]
     columns: dict[str, Any]
 
+    @property
+    def query(self) -> str:
+        """The name of the statement that creates its jobs."""
+        return "enqueue_by_rule" if "unfinished" in self.columns else "enqueue"
+
     def answer(self, answers: list[Enqueued], found: Sequence[Any]) -> None:
         """Enter into `answers` which jobs exist instead of those of this page.
 
@@ -77,7 +82,8 @@ async def _create(
     if len(pages) == 1:
         how = {"notify": False, "all_new": all_new}
         answers = _created(jobs)
-        pages[0].answer(answers, await database.write("enqueue", **pages[0].columns, **how))
+        page = pages[0]
+        page.answer(answers, await database.write(page.query, **page.columns, **how))
         return tuple(answers)
 
     async def work(connection: Connection) -> tuple[Enqueued, ...]:
@@ -93,7 +99,7 @@ async def _enter(
     how = {"notify": False, "all_new": all_new}
     answers = _created(jobs)
     for page in pages:
-        page.answer(answers, await rows(connection, "enqueue", **page.columns, **how))
+        page.answer(answers, await rows(connection, page.query, **page.columns, **how))
     return tuple(answers)
 
 
@@ -161,7 +167,7 @@ async def enqueue_joined(
         given = {**page.columns, "notify": True, "all_new": False}
         while True:
             try:
-                page.answer(answers, await joined.execute(SQL["enqueue"], given))
+                page.answer(answers, await joined.execute(SQL[page.query], given))
                 break
             except UnknownLane:
                 lanes.forget()
@@ -244,7 +250,9 @@ def check_texts(jobs: Sequence[NewJob]) -> None:
 
 async def _columns(lanes: Lanes, jobs: Sequence[NewJob], now: float | None) -> dict[str, Any]:
     """Return `jobs` as the functions in the database take them."""
+    keys = none_if_empty([job.dedup_key for job in jobs])
     return {
+        **({} if keys is None else _rule_columns(jobs)),
         **await _lane_columns(lanes, jobs),
         "ids": [job.id for job in jobs],
         "numbers": None,
@@ -257,9 +265,20 @@ async def _columns(lanes: Lanes, jobs: Sequence[NewJob], now: float | None) -> d
         "max_attempts": one_if_equal([job.max_attempts for job in jobs]),
         "run_ats": none_if_empty([job.run_at for job in jobs]),
         "deadlines": none_if_empty([job.deadline_at for job in jobs]),
-        "dedup_keys": none_if_empty([job.dedup_key for job in jobs]),
+        "dedup_keys": keys,
         "owners": none_if_empty([job.owner for job in jobs]),
         "metas": none_if_empty([job.meta for job in jobs]),
+    }
+
+
+def _rule_columns(jobs: Sequence[NewJob]) -> dict[str, Any]:
+    """Return the rules by which `jobs` look for twins; nothing where none has one."""
+    rules = [job.dedup_rule for job in jobs]
+    if all(rule is None for rule in rules):
+        return {}
+    return {
+        "unfinished": [None if rule is None else rule.unfinished for rule in rules],
+        "seconds": [None if rule is None else rule.seconds for rule in rules],
     }
 
 

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from holdfast.jobs.heartbeat_port import WorkerRequests
 from holdfast.jobs.model import Lease
 from holdfast.jobs.store_port import Extended
 from holdfast.store.postgres import control
 from holdfast.store.postgres.connection import Connection, Database, rows, store_error
+from holdfast.store.row_mapping import requests_from
 
 
 class PostgresHeartbeats:
@@ -44,12 +46,12 @@ class PostgresHeartbeats:
         with self._terminated_on_failure(connection):
             return await control.extend(connection, leases, lease_seconds, now)
 
-    async def cancel_requests(self, worker_id: str) -> tuple[str, ...]:
-        """Return the ids of the worker's running jobs that are to be cancelled."""
+    async def requests(self, worker_id: str) -> WorkerRequests:
+        """Return which jobs are to be cancelled, and whether the worker is to finish."""
         connection = await self._connected()
         with self._terminated_on_failure(connection):
-            found = await rows(connection, "worker_cancel_requests", worker=worker_id)
-        return tuple(row[0] for row in found)
+            found = await rows(connection, "worker_requests", worker=worker_id)
+        return requests_from(found)
 
     async def close(self) -> None:
         """Close the connection; from another event loop it is only cut."""

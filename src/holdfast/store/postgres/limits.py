@@ -8,14 +8,17 @@ one statement for all downstreams.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from holdfast.jobs.downstreams.claim_permits import RateSpent, grant, rate_slices
+from holdfast.jobs.downstreams.claim_permits import (
+    RateSpent,
+    grant,
+    rate_check_at,
+    rate_widths,
+)
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord, judge
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.store.postgres import downstream_records
 from holdfast.store.postgres.connection import Connection, rows
 from holdfast.store.postgres.downstream_records import Reports
-
-_RATE_CHECK = 1.0
 
 Grants = Sequence[tuple[Admission, Permit]]
 
@@ -42,6 +45,7 @@ class Limits:
         self._trials: defaultdict[str, dict[int, float]] = defaultdict(dict)
         self._kinds: dict[str, int] = {}
         self._kinds_locked = False
+        self._aliases: Mapping[str, str] = {}
 
     def record(self, name: str) -> DownstreamRecord | None:
         """Return the record of a downstream that is locked."""
@@ -68,18 +72,24 @@ class Limits:
             self._before |= found
             self._records |= found
 
-    async def count(self, names: Collection[str], kinds: Mapping[str, int]) -> None:
+    async def count(
+        self, names: Collection[str], kinds: Mapping[str, int], aliases: Mapping[str, str]
+    ) -> None:
         """Read what the limits of these downstreams and kinds (with their limits) are judged by.
 
-        Each is read once: what this transaction starts from then on is counted in memory.
+        Each is read once: what this transaction starts from then on is counted in memory. Kinds
+        among `aliases` are counted as the kinds that these name.
         """
         if kinds and not self._kinds_locked:
             self._kinds_locked = True
             await rows(self._connection, "claim_lock_kinds", kinds=sorted(kinds))
             running = await rows(self._connection, "claim_running_kinds", kinds=list(kinds))
+            self._aliases = aliases
+            self._kinds = {self.limited_name(kind): most for kind, most in kinds.items()}
+            for kind, n in running:
+                self.use_kind(kind, n)
             # A limit that was lowered may be below the number of running jobs.
-            rooms = {kind: max(0, kinds[kind] - n) for kind, n in running}
-            self._kinds = {**kinds, **rooms}
+            self._kinds = {kind: max(0, room) for kind, room in self._kinds.items()}
         names = set(names) - self._counted
         self._counted |= names
         if not names:
@@ -118,12 +128,17 @@ class Limits:
 
     def kind_room(self, kind: str) -> int | None:
         """Return how many more jobs of `kind` may start; None is any number."""
-        return self._kinds.get(kind)
+        return self._kinds.get(self.limited_name(kind))
+
+    def limited_name(self, kind: str) -> str:
+        """Return the name under which the running jobs of `kind` are counted."""
+        return self._aliases.get(kind, kind)
 
     def use_kind(self, kind: str, n: int) -> None:
         """Count `n` jobs of `kind` that were started."""
-        if kind in self._kinds:
-            self._kinds[kind] -= n
+        name = self.limited_name(kind)
+        if name in self._kinds:
+            self._kinds[name] -= n
 
     def take(self, name: str, n: int) -> Grants:
         """Grant permits for `n` jobs of a downstream that were started."""
@@ -133,7 +148,7 @@ class Limits:
             if permit.trial is not None:  # it runs from now on
                 self._trials[name][permit.trial] = self._now
         calls = sum(admission is not Admission.REFUSED for admission, _ in permits)
-        for _, width, _ in rate_slices(self._records[name].settings.rate) if calls else ():
+        for width in rate_widths(self._records[name].settings.rate) if calls else ():
             bucket = int(self._now // width)
             self._spent[name].append(RateSpent(width, bucket, calls))
             self._new_spent[name, width, bucket] += calls
@@ -150,7 +165,8 @@ class Limits:
             trial_leases=self._trials[name],
         )
         if len(granted.permits) < wanted and record.settings.rate is not None:
-            self.wake_at = self._now + _RATE_CHECK
+            at = rate_check_at(record.settings.rate, self._spent[name], self._now)
+            self.wake_at = at if self.wake_at is None else min(at, self.wake_at)
         return granted.record, granted.permits
 
     async def save(self) -> None:
@@ -176,10 +192,8 @@ class Limits:
         slots = {"downstreams": names, "widths": widths}
         calls = [n for _, n in spent]
         await rows(self._connection, "claim_spend", **slots, buckets=buckets, spent=calls)
-        periods = {
-            width: period
-            for name in names
-            for period, width, _ in rate_slices(self._records[name].settings.rate)
-        }
-        oldest = [int((self._now - periods[width]) // width) for width in widths]
+        oldest = [
+            int((self._now - rate_widths(self._records[name].settings.rate)[width]) // width)
+            for name, width in zip(names, widths, strict=True)
+        ]
         await rows(self._connection, "claim_forget_spent", **slots, buckets=oldest)

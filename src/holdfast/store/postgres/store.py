@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.jobs.control_port import WorkerRecord
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
@@ -21,10 +22,10 @@ from holdfast.jobs.store_port import (
 )
 from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
-from holdfast.jobs.worker.threads import HandlerThreads
 from holdfast.store.error_columns import error_columns
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, newest
+from holdfast.store.pauses import Pauses
 from holdfast.store.postgres import (
     control,
     downstream_records,
@@ -46,7 +47,7 @@ from holdfast.store.postgres.notify import Notifier
 from holdfast.store.postgres.tick import Ticker
 
 
-class PostgresStore(JobQueries):
+class PostgresStore(JobQueries, Pauses):
     """The store for more than one machine.
 
     Args:
@@ -82,8 +83,7 @@ class PostgresStore(JobQueries):
         self._heartbeats: set[PostgresHeartbeats] = set()
         self._transactions = TransactionParts(
             self._database, self._identity, self._lanes, self._ticker,
-            HandlerConnections(self._database, connections, timeout),
-            HandlerThreads("holdfast-transaction"), lambda work: self._wrote(work=work),
+            HandlerConnections(self._database, connections), lambda work: self._wrote(work=work),
         )  # fmt: skip
 
     async def open(self) -> None:
@@ -105,8 +105,7 @@ class PostgresStore(JobQueries):
         await self._notifier.close()
         for heartbeats in tuple(self._heartbeats):
             await heartbeats.close()
-        self._transactions.connections.close()
-        self._transactions.threads.close()
+        self._transactions.close()
         await self._database.close()
 
     async def __aenter__(self) -> Self:
@@ -149,6 +148,11 @@ class PostgresStore(JobQueries):
 
     async def _rows(self, query: str, **parameters: Any) -> list[Row]:
         return await self._database.rows(query, **parameters)
+
+    async def _changed_rows(self, query: str, now: float | None, **parameters: Any) -> list[Row]:
+        found = await self._database.write(query, now=now, **parameters)
+        await self._wrote(work=True)
+        return found
 
     def _list_query(self, where: JobFilter) -> str:
         return queries.list_query(where)
@@ -284,6 +288,15 @@ class PostgresStore(JobQueries):
         discarded = await control.discard(self._database, job_ids, now)
         await self._wrote()
         return discarded
+
+    async def workers(self) -> tuple[WorkerRecord, ...]:
+        """Return the workers that are alive or have jobs."""
+        return tuple(WorkerRecord(*row) for row in await self._rows("worker_overview"))
+
+    async def request_finish(self, worker_id: str, *, now: float | None = None) -> bool:
+        """Ask a worker to finish."""
+        found = await self._database.write("worker_request_finish", worker=worker_id, now=now)
+        return bool(found[0][0])
 
     async def wait_for_changes(self, sequence: int, timeout: float) -> bool:
         """Wait until there may be events after `sequence`."""

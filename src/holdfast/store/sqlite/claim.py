@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from itertools import groupby, repeat
 
 from holdfast.jobs.claim_sharing import Turn, share_out, turn_after
-from holdfast.jobs.downstreams.claim_permits import RateSpent, grant, rate_slices
+from holdfast.jobs.downstreams.claim_permits import (
+    RateSpent,
+    grant,
+    rate_check_at,
+    rate_widths,
+)
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord
 from holdfast.jobs.model import Claim, Lease
 from holdfast.jobs.store_port import ClaimRequest
@@ -28,8 +33,6 @@ from holdfast.store.sqlite.transaction import Transaction, as_json, as_numbers
 
 _PROMOTED_AT_ONCE = 1000
 """Most scheduled jobs that one claim makes ready; the next claim goes on."""
-_RATE_CHECK = 1.0
-"""Seconds until the next claim where a rate limit left too few permits."""
 _TURNS_KEPT = 10_000
 """Lanes whose turns are remembered; beyond that all are forgotten."""
 
@@ -142,14 +145,15 @@ class ClaimBatch:
     def _take(self, lane: list[LaneKind], wanted: int) -> list[Candidate]:
         """Take the first `wanted` jobs of a lane; fail those past their deadline."""
         heads = self._heads(lane, wanted)
-        unlimited = len(lane) == 1 and lane[0].kind not in self._kind_rooms
+        unlimited = len(lane) == 1 and self.request.kinds[lane[0].kind] is None
         if unlimited and all(job[DEADLINE] is None for _, job in heads):
             del lane[0].buffer[: len(heads)]
             return heads
         taken: list[Candidate] = []
         expired: list[Candidate] = []
         for source, job in heads:
-            room = self._kind_rooms.get(source.kind)
+            limited = self.request.limited_name(source.kind)
+            room = self._kind_rooms.get(limited)
             if len(taken) == wanted or room == 0:
                 continue
             del source.buffer[0]
@@ -160,7 +164,7 @@ class ClaimBatch:
                 continue
             taken.append((source, job))
             if room is not None:
-                self._kind_rooms[source.kind] = room - 1
+                self._kind_rooms[limited] = room - 1
         self._fail_expired(expired)
         return taken
 
@@ -190,11 +194,13 @@ class ClaimBatch:
         limit = self.request.kinds[kind]
         if limit is None:
             return self.request.limit
-        if kind not in self._kind_rooms:
-            self._kind_rooms[kind] = limit - int(
-                self.tx.value("claim_running_of_kind", {"kind": kind})
+        name = self.request.limited_name(kind)
+        if name not in self._kind_rooms:
+            self._kind_rooms[name] = limit - sum(
+                int(self.tx.value("claim_running_of_kind", {"kind": each}))
+                for each in self.request.names_counted_as(name)
             )
-        return self._kind_rooms[kind]
+        return self._kind_rooms[name]
 
     def _room(self, downstream: str) -> int:
         """Return how many more jobs of `downstream` this claim may take."""
@@ -233,7 +239,7 @@ class ClaimBatch:
         running = int(tx.value("claim_running_of_downstream", {"downstream": name}))
         granted = grant(record, wanted, tx.now, running=running, spent=spent, trial_leases=trials)
         if len(granted.permits) < wanted and record.settings.rate is not None:
-            self._wake(tx.now + _RATE_CHECK)
+            self._wake(rate_check_at(record.settings.rate, spent, tx.now))
         return granted.record, granted.permits
 
     def _start(self, taken: Sequence[Candidate]) -> tuple[Claim, ...]:
@@ -295,7 +301,7 @@ class ClaimBatch:
     def _spend(self, record: DownstreamRecord, calls: int) -> None:
         if not calls:
             return
-        for period, width, _ in rate_slices(record.settings.rate):
+        for width, period in rate_widths(record.settings.rate).items():
             slot = {"downstream": record.name, "width": width}
             bucket = int(self.tx.now // width)
             self.tx.change("claim_spend", {**slot, "bucket": bucket, "spent": calls})

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from holdfast.jobs.dedup import DedupRule
 from holdfast.jobs.model import EventName, JobError, JobStatus, Lease
 from holdfast.jobs.store_port import Change, Extended
 from holdfast.store.sqlite import clock_jumps
 from holdfast.store.sqlite.attempt_ends import JobFailure, fail, record_event
+from holdfast.store.sqlite.enqueue import rule_rows
 from holdfast.store.sqlite.transaction import Transaction, as_json
 
 
@@ -26,6 +28,15 @@ class _JobRow(NamedTuple):
     error_group: str | None
     dead_letter: str | None
     dedup_key: str | None
+    dedup_unfinished: int | None
+    dedup_seconds: float | None
+
+    @property
+    def dedup_rule(self) -> DedupRule | None:
+        """The rule by which it looks for twins, or None for the usual one."""
+        if self.dedup_unfinished is None:
+            return None
+        return DedupRule(bool(self.dedup_unfinished), self.dedup_seconds)
 
     @property
     def counter(self) -> str:
@@ -117,6 +128,9 @@ def _retry_one(tx: Transaction, job_id: str) -> Change:
         return Change.MISSING
     if row.status != JobStatus.FAILED:
         return Change.REFUSED
+    rules = rule_rows([(job_id, row.kind, row.dedup_key, row.dedup_rule)])
+    if rules:
+        tx.change("enqueue_release_keys", {"rules": as_json(rules), "now": tx.now})
     key = {"kind": row.kind, "dedup_key": row.dedup_key, "seq": row.seq}
     if tx.rows("control_twin", key):
         return Change.TWIN

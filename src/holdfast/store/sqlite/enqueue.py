@@ -1,11 +1,12 @@
 """Create jobs, on the store's own connection or inside a caller's transaction."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import apsw
 
+from holdfast.jobs.dedup import DedupRule
 from holdfast.jobs.model import Enqueued, JobStatus, NewJob
 from holdfast.store.joining import NoTransaction
 from holdfast.store.sqlite.transaction import SQL, Row, Transaction, as_json
@@ -114,6 +115,9 @@ def _enqueue_part(execute: Execute, jobs: Sequence[NewJob], now: float) -> tuple
     lanes = _lane_ids(execute, set(wanted))
     rows = [_row(job, lanes[lane], now) for job, lane in zip(jobs, wanted, strict=True)]
     given = {"jobs": as_json(rows)}
+    rules = rule_rows((job.id, job.kind, job.dedup_key, job.dedup_rule) for job in jobs)
+    if rules:
+        execute(SQL["enqueue_release_keys"], {"rules": as_json(rules), "now": now})
     newest = int(execute(SQL["enqueue_newest"], {})[0][0])
     execute(SQL["enqueue_jobs"], {**given, "now": now})
     created = int(execute(SQL["enqueue_created"], {})[0][0])
@@ -122,9 +126,20 @@ def _enqueue_part(execute: Execute, jobs: Sequence[NewJob], now: float) -> tuple
         execute(SQL["enqueue_arguments"], {"arguments": arguments, "newest": newest})
         execute(SQL["enqueue_events"], {"newest": newest, "now": now})
         execute(SQL["enqueue_counts"], {"newest": newest})
+    if created and rules:
+        execute(SQL["enqueue_rules"], {"rules": as_json(rules), "newest": newest})
     if created == len(jobs):
         return tuple([Enqueued(job.id, True) for job in jobs])
     return _answers(jobs, execute(SQL["enqueue_twins"], given), newest)
+
+
+def rule_rows(jobs: Iterable[tuple[str, str, str | None, DedupRule | None]]) -> list[Row]:
+    """Return a row of `:rules` for each of `jobs` (id, kind, key, rule) that has a rule."""
+    return [
+        (job_id, kind, key, rule.unfinished, rule.seconds)
+        for job_id, kind, key, rule in jobs
+        if rule is not None and key is not None
+    ]
 
 
 _Lane = tuple[str, str, str]

@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from holdfast.clock import Clock
+from holdfast.jobs.heartbeat_port import WorkerRequests
 from holdfast.jobs.model import Lease
 from holdfast.jobs.store_port import Extended, StoreClosed
+from holdfast.store.row_mapping import requests_from
 from holdfast.store.sqlite import control, workers
 from holdfast.store.sqlite.read_pool import ReadPool
 from holdfast.store.sqlite.transaction import Transaction
@@ -42,11 +44,10 @@ class SQLiteHeartbeats:
         """Extend all `leases` to `lease_seconds` from now."""
         return await self._write(lambda tx: control.extend(tx, leases, lease_seconds), now)
 
-    async def cancel_requests(self, worker_id: str) -> tuple[str, ...]:
-        """Return the ids of the worker's running jobs that are to be cancelled."""
-        query, parameters = "worker_cancel_requests", {"worker": worker_id}
-        rows = await self._reads.read(lambda view: view.rows(query, parameters))
-        return tuple(job_id for (job_id,) in rows)
+    async def requests(self, worker_id: str) -> WorkerRequests:
+        """Return which jobs are to be cancelled, and whether the worker is to finish."""
+        query, parameters = "worker_requests", {"worker": worker_id}
+        return requests_from(await self._reads.read(lambda view: view.rows(query, parameters)))
 
     async def close(self) -> None:
         """Remove the worker, which ends in order; the connection belongs to the store's writer."""

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.callers_thread import in_callers_thread
+from holdfast.jobs.control_port import WorkerRecord
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
@@ -27,6 +28,7 @@ from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing
+from holdfast.store.pauses import Pauses
 from holdfast.store.sqlite import (
     control,
     downstream_records,
@@ -36,6 +38,7 @@ from holdfast.store.sqlite import (
     queries,
     schedules,
     tick,
+    workers,
 )
 from holdfast.store.sqlite.attempt_transaction import SQLiteTransaction
 from holdfast.store.sqlite.claim import Turns
@@ -48,7 +51,7 @@ from holdfast.store.sqlite.writer import Writer
 T = TypeVar("T")
 
 
-class SQLiteStore(JobQueries):
+class SQLiteStore(JobQueries, Pauses):
     """The embedded store.
 
     Args:
@@ -132,6 +135,13 @@ class SQLiteStore(JobQueries):
 
     async def _rows(self, query: str, **parameters: Any) -> list[Row]:
         return await self._read(lambda view: view.rows(query, parameters))
+
+    async def _changed_rows(self, query: str, now: float | None, **parameters: Any) -> list[Row]:
+        def change(tx: Transaction) -> list[Row]:
+            tx.woke = True
+            return tx.rows(query, {**parameters, "now": tx.now})
+
+        return await self._write(change, now)
 
     def _list_query(self, where: JobFilter) -> str:
         return queries.list_query(where)
@@ -257,6 +267,14 @@ class SQLiteStore(JobQueries):
     async def discard(self, job_ids: Sequence[str], *, now: float | None = None) -> int:
         """Take jobs out of the dead letters."""
         return await self._write(lambda tx: control.discard(tx, job_ids), now)
+
+    async def workers(self) -> tuple[WorkerRecord, ...]:
+        """Return the workers that are alive or have jobs."""
+        return await self._read(workers.overview)
+
+    async def request_finish(self, worker_id: str, *, now: float | None = None) -> bool:
+        """Ask a worker to finish."""
+        return await self._write(lambda tx: workers.request_finish(tx, worker_id), now)
 
     async def wait_for_changes(self, sequence: int, timeout: float) -> bool:
         """Wait until there may be events after `sequence`."""

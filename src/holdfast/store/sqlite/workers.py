@@ -6,13 +6,18 @@ registers again every ten minutes, and one that has not done so for an hour is r
 
 from collections.abc import Sequence
 
+from holdfast.jobs.control_port import WorkerRecord
 from holdfast.store.sqlite.process_identity import ProcessIdentity
+from holdfast.store.sqlite.read_pool import Snapshot
 from holdfast.store.sqlite.transaction import Transaction, as_json
 
 REGISTER_EVERY = 600.0
 """Seconds after which a living worker registers again."""
 _FORGOTTEN_AFTER = 3600.0
 """Seconds after its last registration until a worker without jobs is removed."""
+
+_FINISH_REQUESTS_KEPT = 86400.0
+"""Seconds after which a request to finish is forgotten; its worker finds it within a few."""
 
 
 def register(tx: Transaction, worker_id: str, kinds: Sequence[str] | None = None) -> None:
@@ -34,13 +39,33 @@ def register(tx: Transaction, worker_id: str, kinds: Sequence[str] | None = None
     )
 
 
-def dead_workers(tx: Transaction) -> list[str]:
+def dead_workers(view: Transaction | Snapshot) -> list[str]:
     """Return the ids of registered workers whose processes have died."""
     here = ProcessIdentity.own()
     if here is None:
         return []
-    found = tx.rows("worker_list")
+    found = view.rows("worker_list")
     return [worker for worker, *process in found if ProcessIdentity(*process).has_died(here)]
+
+
+def overview(view: Transaction | Snapshot) -> tuple[WorkerRecord, ...]:
+    """Return the workers that are alive or have jobs, by id."""
+    running: dict[str, int] = dict(view.rows("worker_running"))
+    alive = {worker for worker, *_ in view.rows("worker_list")} - set(dead_workers(view))
+    asked: dict[str, float] = dict(view.rows("worker_finish_requests"))
+    return tuple(
+        WorkerRecord(worker, running.get(worker, 0), asked.get(worker))
+        for worker in sorted(alive | running.keys())
+    )
+
+
+def request_finish(tx: Transaction, worker_id: str) -> bool:
+    """Ask a worker to finish; False where there is none of that id."""
+    tx.change("worker_forget_finish_requests", {"before": tx.now - _FINISH_REQUESTS_KEPT})
+    if all(worker.id != worker_id for worker in overview(tx)):
+        return False
+    tx.change("worker_request_finish", {"worker": worker_id, "now": tx.now})
+    return True
 
 
 def is_dead(tx: Transaction, worker_id: str) -> bool:

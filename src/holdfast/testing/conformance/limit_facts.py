@@ -1,8 +1,11 @@
 """Facts about limits that hold for the whole fleet."""
 
+from dataclasses import replace
+
 from holdfast.jobs.model import Completed, Finished
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.policy import RateLimit
-from holdfast.testing.conformance.world import World, fact, ids
+from holdfast.testing.conformance.world import LEASE, World, fact, ids
 
 
 @fact
@@ -77,3 +80,50 @@ async def an_undeclared_downstream_has_no_limits(world: World) -> None:
     claims = await world.claim()
     assert len(claims) == 3
     assert claims[0].permit is None
+
+
+@fact
+async def an_alias_shares_the_limit_of_its_kind(world: World) -> None:
+    """Running jobs under both names count, and so do those that one claim takes."""
+    for number in range(4):
+        await world.add(f"old-{number}", "other")
+        await world.add(f"new-{number}")
+    kinds = {"work": 3, "other": 3}
+    request = ClaimRequest(2, ("default",), kinds, LEASE, {"other": "work"})
+    first = (await world.store.tick("worker-1", (), request, now=world.now)).claims
+    assert ids(first) == ["old-0", "new-0"]
+    wide = replace(request, limit=10)
+    second = (await world.store.tick("worker-1", (), wide, now=world.now)).claims
+    assert len(second) == 1
+    assert (await world.store.tick("worker-1", (), wide, now=world.now)).claims == ()
+    await world.finish(first[0], Completed())
+    assert len((await world.store.tick("worker-1", (), wide, now=world.now)).claims) == 1
+
+
+@fact
+async def a_rate_per_second_holds_in_every_second(world: World) -> None:
+    """Over all workers; the claim says when to look again."""
+    await world.declare("host", rate=RateLimit(per_second=3))
+    for number in range(8):
+        await world.add(f"job-{number}", downstream="host")
+    first = await world.tick([], 10)
+    assert len(first.claims) == 3
+    assert first.wake_at is not None
+    assert first.wake_at <= world.now + 1
+    world.pass_time(0.5)
+    assert await world.claim(10, "worker-2") == ()
+    world.pass_time(0.6)
+    assert len(await world.claim(10)) == 3
+
+
+@fact
+async def spread_starts_come_one_by_one(world: World) -> None:
+    """In place of bursts; up to a tenth of the gap later than they might."""
+    await world.declare("host", rate=RateLimit(per_minute=30, spread=True))
+    for number in range(5):
+        await world.add(f"job-{number}", downstream="host")
+    for number in range(3):
+        assert ids(await world.claim(10)) == [f"job-{number}"]
+        world.pass_time(1.5)
+        assert await world.claim(10, "worker-2") == ()
+        world.pass_time(0.7)

@@ -1,5 +1,6 @@
 """Facts about workers: which live, which are dead, and what runs in their names."""
 
+from holdfast.jobs.heartbeat_port import WorkerRequests
 from holdfast.jobs.model import AttemptOutcome, Completed, JobStatus
 from holdfast.jobs.store_port import Leadership, Rescued
 from holdfast.jobs.worker.options import new_worker_id
@@ -125,12 +126,12 @@ async def a_worker_is_told_which_of_its_jobs_are_to_be_cancelled(world: World) -
     await heartbeats.register("worker-1")
     mine, _ = await world.start("mine"), await world.start("other")
     await world.start("theirs", worker="worker-2")
-    assert await heartbeats.cancel_requests("worker-1") == ()
+    assert await heartbeats.requests("worker-1") == WorkerRequests()
     for name in ("mine", "theirs"):
         await world.store.cancel(name, now=world.now)
-    assert await heartbeats.cancel_requests("worker-1") == ("mine",)
+    assert await heartbeats.requests("worker-1") == WorkerRequests(cancel=("mine",))
     await world.finish(mine, Completed())
-    assert await heartbeats.cancel_requests("worker-1") == ()
+    assert await heartbeats.requests("worker-1") == WorkerRequests()
     await heartbeats.close()
 
 

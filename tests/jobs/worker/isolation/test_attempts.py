@@ -67,7 +67,7 @@ def test_the_error_of_a_handler_is_sent_to_the_parent(what, code):
 def test_invalid_arguments_are_reported():
     with serving(isolated.shout) as parent:
         ask(parent, '"x"')
-        assert load_failure(receive(parent)[1]).diagnosis.code == "VALIDATION_ERROR"
+        assert load_failure(receive(parent)[1]).diagnosis.code == "ARGUMENTS_MISMATCH"
 
 
 def test_an_answer_that_is_too_large_is_reported():

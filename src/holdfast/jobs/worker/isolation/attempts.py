@@ -22,6 +22,7 @@ from holdfast.clock import SYSTEM_CLOCK
 from holdfast.errors import ErrorCode
 from holdfast.jobs.declare.context import CancelReason, JobContext
 from holdfast.jobs.declare.kinds import Hook, JobKind
+from holdfast.jobs.declare.stored_arguments import decode_arguments
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import Claim
 from holdfast.jobs.worker.failure import of_code, summarize
@@ -139,7 +140,7 @@ class Attempts:
     def _call(self, kind: JobKind, claim: Claim, context: JobContext) -> str:
         handler, arguments = kind.handler, None
         if handler.takes_arguments:
-            arguments = handler.arguments.decode(claim.arguments)
+            arguments = decode_arguments(kind, claim.arguments)
         value = None
         if kind.existing is not None and kind.asks_existing(claim):
             value = self._ask_existing(kind.existing, context, arguments)

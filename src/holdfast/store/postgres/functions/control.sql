@@ -129,6 +129,12 @@ BEGIN
     ELSIF job.status <> 'failed' THEN
         RETURN 'refused';
     END IF;
+    IF job.dedup_unfinished IS NOT NULL THEN
+        PERFORM holdfast.release_dedup_keys(
+            ARRAY[job.id], ARRAY[job.kind], ARRAY[job.dedup_key], ARRAY[job.dedup_unfinished],
+            ARRAY[job.dedup_seconds], t
+        );
+    END IF;
     BEGIN
         UPDATE holdfast.jobs SET
             status = 'queued', ready = true, ready_at = t, queued_at = t,

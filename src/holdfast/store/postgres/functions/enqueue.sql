@@ -299,3 +299,83 @@ BEGIN
     SELECT * FROM holdfast.enqueue(p_jobs, NULL, NULL, NULL, p_all_new, p_notify, p_now);
 END
 $$;
+
+-- Jobs with a rule of their own for twins: see DedupRule in jobs/dedup.py. A rule is `unfinished`, NULL
+-- for a job without one, and `seconds`.
+
+-- Take dedup keys from jobs that do not count as twins, one after the other in the order given, which
+-- all callers share. Two callers with the same key: the second waits for the first, then finds its job.
+-- With the rights of the schema's owner, as the next function: a role that may only enqueue changes no
+-- other column.
+CREATE OR REPLACE FUNCTION holdfast.release_dedup_keys(
+    p_ids text[], p_kinds text[], p_keys text[], p_unfinished boolean[],
+    p_seconds double precision[], t double precision
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+DECLARE
+    given record;
+BEGIN
+    FOR given IN
+        SELECT id, coalesce(kind, p_kinds[1]) AS kind, key, unfinished, seconds
+        FROM unnest(p_ids, p_kinds, p_keys, p_unfinished, p_seconds)
+            AS line (id, kind, key, unfinished, seconds)
+        WHERE unfinished IS NOT NULL
+    LOOP
+        UPDATE holdfast.jobs SET dedup_key = NULL
+        WHERE jobs.kind = given.kind
+            AND jobs.dedup_key = given.key
+            AND jobs.dedup_key IS NOT NULL
+            AND jobs.status NOT IN ('failed', 'cancelled')
+            AND jobs.id <> given.id
+            AND (
+                (given.unfinished AND jobs.finished_at IS NOT NULL)
+                OR jobs.created_at <= t - given.seconds
+            );
+    END LOOP;
+END
+$$;
+
+-- Note the rules of jobs that were just created, for their manual retries.
+CREATE OR REPLACE FUNCTION holdfast.note_dedup_rules(
+    p_ids text[], p_unfinished boolean[], p_seconds double precision[], t double precision
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+BEGIN
+    UPDATE holdfast.jobs SET
+        dedup_unfinished = line.unfinished, dedup_seconds = line.seconds
+    FROM unnest(p_ids, p_unfinished, p_seconds) AS line (id, unfinished, seconds)
+    WHERE jobs.seq = (SELECT ids.job FROM holdfast.ids WHERE ids.id = line.id)
+        AND line.unfinished IS NOT NULL
+        AND jobs.dedup_unfinished IS NULL
+        AND jobs.created_at = t;
+END
+$$;
+
+-- holdfast.enqueue for a call in which some jobs have a rule.
+CREATE OR REPLACE FUNCTION holdfast.enqueue_by_rule(
+    p_jobs holdfast.new_jobs,
+    p_seqs bigint[],
+    p_queues text[],
+    p_downstreams text[],
+    p_unfinished boolean[],
+    p_seconds double precision[],
+    p_notify boolean,
+    p_now double precision
+) RETURNS TABLE (number integer, twin text)
+LANGUAGE plpgsql
+SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+BEGIN
+    IF NOT holdfast.lanes_are_known(p_jobs.lanes, p_queues, p_downstreams, p_jobs.kinds) THEN
+        RETURN QUERY SELECT 0, NULL::text;
+        RETURN;
+    END IF;
+    PERFORM holdfast.release_dedup_keys(
+        p_jobs.ids, p_jobs.kinds, p_jobs.dedup_keys, p_unfinished, p_seconds, t
+    );
+    RETURN QUERY
+    SELECT * FROM holdfast.enqueue(p_jobs, p_seqs, p_queues, p_downstreams, false, p_notify, t);
+    PERFORM holdfast.note_dedup_rules(p_jobs.ids, p_unfinished, p_seconds, t);
+END
+$$;

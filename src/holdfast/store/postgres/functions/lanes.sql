@@ -31,8 +31,8 @@ LANGUAGE sql STABLE AS $$
     SELECT lane FROM lane_list WHERE lane IS NOT NULL
 $$;
 
--- A lane is held until `held_until`, NULL if it is not held. `needs_check`: it is not held, but a
--- limit or a breaker decides how many of its jobs may start.
+-- Lanes that are not paused. A lane is held until `held_until`, NULL if it is not held. `needs_check`:
+-- it is not held, but a limit or a breaker decides how many of its jobs may start.
 CREATE OR REPLACE FUNCTION holdfast.lane_states(p_lanes integer[], t double precision)
 RETURNS TABLE (
     lane integer, queue text, downstream text, kind text, generation bigint,
@@ -51,6 +51,9 @@ LANGUAGE sql STABLE AS $$
     FROM unnest(p_lanes) AS given (lane)
     JOIN holdfast.lanes ON lanes.id = given.lane
     LEFT JOIN holdfast.downstreams ON downstreams.name = lanes.downstream
+    -- As arrays, which are read once and not for each lane.
+    WHERE lanes.queue <> ALL (ARRAY(SELECT name FROM holdfast.pauses WHERE scope = 'queue'))
+        AND lanes.kind <> ALL (ARRAY(SELECT name FROM holdfast.pauses WHERE scope = 'kind'))
 $$;
 
 -- The lanes of some queues and kinds with ready jobs.

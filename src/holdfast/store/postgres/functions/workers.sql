@@ -124,3 +124,41 @@ LANGUAGE sql VOLATILE AS $$
     INSERT INTO holdfast.cancel_requests (worker_id, job) VALUES (p_worker, p_job)
     ON CONFLICT DO NOTHING;
 $$;
+
+-- Workers that are alive, or have jobs under lease. A worker whose session has ended is neither, unless
+-- it has jobs: it has ended, or it connects again soon.
+CREATE OR REPLACE FUNCTION holdfast.list_workers()
+RETURNS TABLE (id text, running bigint, finish_requested_at double precision)
+LANGUAGE sql VOLATILE AS $$
+    SELECT found.id, sum(found.running)::bigint, min(finish_requests.requested_at)
+    FROM (
+        SELECT workers.id, 0 AS running
+        FROM holdfast.workers
+        WHERE NOT pg_try_advisory_xact_lock_shared(holdfast.session_key(workers.session))
+        UNION ALL
+        SELECT jobs.worker_id, count(*) FROM holdfast.jobs
+        WHERE jobs.worker_id IS NOT NULL
+        GROUP BY jobs.worker_id
+    ) AS found (id, running)
+    LEFT JOIN holdfast.finish_requests ON finish_requests.worker_id = found.id
+    GROUP BY found.id
+$$;
+
+-- Ask a worker to finish; false where there is none of that id. A worker finds its request within
+-- seconds, so those of yesterday are forgotten.
+CREATE OR REPLACE FUNCTION holdfast.request_finish(p_worker text, p_now double precision)
+RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+BEGIN
+    DELETE FROM holdfast.finish_requests WHERE requested_at < t - 86400;
+    PERFORM FROM holdfast.list_workers() AS workers WHERE workers.id = p_worker;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO holdfast.finish_requests (worker_id, requested_at) VALUES (p_worker, t)
+    ON CONFLICT DO NOTHING;
+    RETURN true;
+END
+$$;

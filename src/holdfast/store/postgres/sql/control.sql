@@ -23,3 +23,17 @@ SELECT holdfast.progress(:id, :token, :worker, :progress, :note, :meta, :now);
 
 -- name: control_extend
 SELECT id, token, cancel_requested FROM holdfast.extend(:ids, :tokens, :workers, :lease, :now);
+
+-- name: pause_add
+INSERT INTO holdfast.pauses (scope, name, paused_at)
+SELECT :scope, given.name, moment.at
+FROM unnest(CAST(:names AS text[])) AS given (name), holdfast.time_of(:now) AS moment (at)
+ORDER BY given.name
+ON CONFLICT DO NOTHING
+RETURNING name;
+
+-- name: pause_remove
+DELETE FROM holdfast.pauses WHERE scope = :scope AND name = ANY (CAST(:names AS text[])) RETURNING name;
+
+-- name: pause_list
+SELECT scope, name, paused_at FROM holdfast.pauses ORDER BY scope, name;

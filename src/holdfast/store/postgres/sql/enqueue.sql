@@ -1,9 +1,7 @@
--- Creating jobs. The first also runs on a caller's connection.
+-- Creating jobs. The first two also run on a caller's connection.
 
--- name: enqueue
-SELECT number, twin
-FROM holdfast.enqueue(
-    ROW(
+-- fragment: new_jobs
+ROW(
         CAST(:ids AS text[]), CAST(:numbers AS integer[]),
         CAST(:lanes AS integer[]), CAST(:kinds AS text[]),
         CAST(CAST(:statuses AS text[]) AS holdfast.status[]),
@@ -14,8 +12,23 @@ FROM holdfast.enqueue(
     ),
     CAST(CAST(:seqs AS text[]) AS bigint[]),
     CAST(:queues AS text[]),
-    CAST(:downstreams AS text[]),
+    CAST(:downstreams AS text[])
+
+-- name: enqueue
+SELECT number, twin
+FROM holdfast.enqueue(
+    {{new_jobs}},
     CAST(:all_new AS boolean),
+    CAST(:notify AS boolean),
+    CAST(:now AS double precision)
+);
+
+-- name: enqueue_by_rule
+SELECT number, twin
+FROM holdfast.enqueue_by_rule(
+    {{new_jobs}},
+    CAST(:unfinished AS boolean[]),
+    CAST(:seconds AS double precision[]),
     CAST(:notify AS boolean),
     CAST(:now AS double precision)
 );

@@ -7,11 +7,20 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
     jobs.last_attempt_at, jobs.finished_at, jobs.deadline_at, jobs.dedup_key, jobs.owner,
     jobs.meta, jobs.progress, jobs.progress_note, jobs.worker_id, jobs.lease_expires_at,
     jobs.cancel_requested, jobs.result, jobs.error_code, jobs.error_message, jobs.dead_letter,
-    jobs.status = 'queued' AND jobs.ready_at <= moment.at AND coalesce((
-        SELECT downstreams.held_until > moment.at
-        FROM holdfast.downstreams
-        WHERE downstreams.name = lanes.downstream
-    ), false) AS held,
+    CASE
+        WHEN jobs.status <> 'queued' OR jobs.ready_at > moment.at THEN NULL
+        WHEN EXISTS (
+            SELECT FROM holdfast.pauses
+            WHERE pauses.scope = 'queue' AND pauses.name = lanes.queue
+        ) THEN 'queue'
+        WHEN EXISTS (
+            SELECT FROM holdfast.pauses WHERE pauses.scope = 'kind' AND pauses.name = lanes.kind
+        ) THEN 'kind'
+        WHEN EXISTS (
+            SELECT FROM holdfast.downstreams
+            WHERE downstreams.name = lanes.downstream AND downstreams.held_until > moment.at
+        ) THEN 'downstream'
+    END AS held_by,
     CASE
         WHEN jobs.status = 'queued' AND jobs.token > 0 OR jobs.status = 'processing' AND jobs.token > 1
             THEN holdfast.last_error(jobs.seq, jobs.last_event)

@@ -31,6 +31,13 @@ WHERE lanes_held = 1 AND open_until IS NOT NULL AND open_until <= :now;
 SELECT served, id, queue, downstream, kind
 FROM holdfast_lanes AS lanes
 WHERE queue = :queue AND ready > 0 AND held = 0
+    AND NOT EXISTS (
+        SELECT 1 FROM holdfast_pauses AS pauses WHERE pauses.scope = 'queue' AND pauses.name = :queue
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM holdfast_pauses AS pauses
+        WHERE pauses.scope = 'kind' AND pauses.name = lanes.kind
+    )
 ORDER BY served, downstream;
 
 -- name: claim_running_of_kind

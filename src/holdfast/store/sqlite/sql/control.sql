@@ -3,7 +3,7 @@
 -- name: control_row
 SELECT
     seq, status, token, lane, kind, ready, attempt_count, cancel_requested, ready_at, error_code,
-    error_group, dead_letter, dedup_key
+    error_group, dead_letter, dedup_key, dedup_unfinished, dedup_seconds
 FROM holdfast_jobs AS jobs
 WHERE id = :id;
 
@@ -71,3 +71,18 @@ FROM json_each(:leases) AS given
 CROSS JOIN holdfast_jobs AS jobs ON jobs.id = given.value ->> 0
 CROSS JOIN holdfast_events AS events ON events.job = jobs.seq AND events.token = given.value ->> 1
 WHERE events.outcome = 'lease_lost' OR events.outcome = 'timeout';
+
+-- name: pause_add
+INSERT INTO holdfast_pauses AS pauses (scope, name, paused_at)
+SELECT :scope, given.value, :now FROM json_each(:names) AS given
+WHERE true
+ON CONFLICT DO NOTHING
+RETURNING name;
+
+-- name: pause_remove
+DELETE FROM holdfast_pauses AS pauses
+WHERE scope = :scope AND name IN (SELECT value FROM json_each(:names))
+RETURNING name;
+
+-- name: pause_list
+SELECT scope, name, paused_at FROM holdfast_pauses AS pauses ORDER BY scope, name;

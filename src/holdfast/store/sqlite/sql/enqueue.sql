@@ -1,7 +1,7 @@
 -- Enqueueing. These also run on a caller's own connection, so they use no state of ours.
 -- A row of :lanes is [queue, downstream, kind], one of :arguments [id, arguments], one of :jobs
 -- [id, lane, kind, status, ready, priority, ready_at, max_attempts, deadline_at, dedup_key, owner,
--- meta].
+-- meta], one of :rules [id, kind, dedup_key, unfinished, seconds], see holdfast.jobs.dedup.
 
 -- A new lane counts as served now, which is the number of the last event: it waits for those that wait
 -- already. The number is not that of the last event present, since retention deletes events.
@@ -25,6 +25,27 @@ CROSS JOIN holdfast_lanes AS lanes
     ON lanes.queue = given.value ->> 0
     AND lanes.downstream = given.value ->> 1
     AND lanes.kind = given.value ->> 2;
+
+-- Take the keys from jobs that do not count as twins.
+-- name: enqueue_release_keys
+UPDATE holdfast_jobs AS jobs SET dedup_key = NULL
+FROM json_each(:rules) AS given
+WHERE jobs.kind = given.value ->> 1
+    AND jobs.dedup_key = given.value ->> 2
+    AND jobs.dedup_key IS NOT NULL
+    AND jobs.status <> 'failed'
+    AND jobs.status <> 'cancelled'
+    AND jobs.id <> given.value ->> 0
+    AND (
+        (given.value ->> 3 AND jobs.finished_at IS NOT NULL)
+        OR jobs.created_at <= :now - (given.value ->> 4)
+    );
+
+-- name: enqueue_rules
+UPDATE holdfast_jobs AS jobs SET
+    dedup_unfinished = given.value ->> 3, dedup_seconds = given.value ->> 4
+FROM json_each(:rules) AS given
+WHERE jobs.id = given.value ->> 0 AND jobs.seq > :newest;
 
 -- name: enqueue_newest
 SELECT coalesce(max(seq), 0) FROM holdfast_jobs AS jobs;

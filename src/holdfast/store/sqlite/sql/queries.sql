@@ -7,10 +7,21 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
     jobs.last_attempt_at, jobs.finished_at, jobs.deadline_at, jobs.dedup_key, jobs.owner,
     jobs.meta, jobs.progress, jobs.progress_note, jobs.worker_id, jobs.lease_expires_at,
     jobs.cancel_requested, jobs.result, jobs.error_code, jobs.error_message, jobs.dead_letter,
-    jobs.status = 'queued' AND jobs.ready_at <= :now AND EXISTS (
-        SELECT 1 FROM holdfast_downstreams AS downstreams
-        WHERE downstreams.name = lanes.downstream AND downstreams.held_until > :now
-    ) AS held,
+    CASE
+        WHEN jobs.status <> 'queued' OR jobs.ready_at > :now THEN NULL
+        WHEN EXISTS (
+            SELECT 1 FROM holdfast_pauses AS pauses
+            WHERE pauses.scope = 'queue' AND pauses.name = lanes.queue
+        ) THEN 'queue'
+        WHEN EXISTS (
+            SELECT 1 FROM holdfast_pauses AS pauses
+            WHERE pauses.scope = 'kind' AND pauses.name = lanes.kind
+        ) THEN 'kind'
+        WHEN EXISTS (
+            SELECT 1 FROM holdfast_downstreams AS downstreams
+            WHERE downstreams.name = lanes.downstream AND downstreams.held_until > :now
+        ) THEN 'downstream'
+    END AS held_by,
     CASE
         WHEN jobs.status = 'queued' AND jobs.token > 0 OR jobs.status = 'processing' AND jobs.token > 1
             THEN (

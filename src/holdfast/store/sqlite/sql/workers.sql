@@ -35,13 +35,31 @@ WHERE seen_at <= :before
 -- name: worker_forget_leaderships
 DELETE FROM holdfast_leaders AS leaders WHERE expires_at <= :before;
 
--- name: worker_cancel_requests
+-- The ids of jobs to cancel; NULL for the request to finish.
+-- name: worker_requests
 SELECT jobs.id
 FROM holdfast_cancel_requests AS cancel_requests
 JOIN holdfast_jobs AS jobs ON jobs.seq = cancel_requests.job
 WHERE cancel_requests.worker_id = :worker
     AND jobs.worker_id = cancel_requests.worker_id
-    AND jobs.cancel_requested = 1;
+    AND jobs.cancel_requested = 1
+UNION ALL
+SELECT NULL FROM holdfast_finish_requests AS finish_requests WHERE worker_id = :worker;
+
+-- name: worker_running
+SELECT worker_id, count(*) FROM holdfast_jobs AS jobs
+WHERE lease_expires_at IS NOT NULL
+GROUP BY worker_id;
+
+-- name: worker_finish_requests
+SELECT worker_id, requested_at FROM holdfast_finish_requests AS finish_requests;
+
+-- name: worker_request_finish
+INSERT OR IGNORE INTO holdfast_finish_requests AS finish_requests (worker_id, requested_at)
+VALUES (:worker, :now);
+
+-- name: worker_forget_finish_requests
+DELETE FROM holdfast_finish_requests AS finish_requests WHERE requested_at < :before;
 
 -- name: worker_note_cancel_request
 INSERT OR IGNORE INTO holdfast_cancel_requests AS cancel_requests (worker_id, job)

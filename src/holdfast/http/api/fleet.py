@@ -1,0 +1,89 @@
+"""What operators do to the whole fleet: pause queues and kinds, let workers finish."""
+
+from enum import StrEnum
+
+from fastapi import APIRouter, Depends, Request
+
+from holdfast.errors import ErrorCode
+from holdfast.http.admin import require_admin
+from holdfast.http.api_errors import ApiError
+from holdfast.http.fleet_schemas import (
+    KindAnswer,
+    KindsAnswer,
+    PauseOut,
+    QueueAnswer,
+    QueuesAnswer,
+    WorkerAnswer,
+    WorkerOut,
+    WorkersAnswer,
+)
+from holdfast.http.served_app import state_of
+from holdfast.jobs.exceptions import UnknownKind, UnknownQueue, UnknownWorker
+
+router = APIRouter(prefix="/api", tags=["ops"], dependencies=[Depends(require_admin)])
+
+
+class PauseMove(StrEnum):
+    """What may be done to a queue or a kind."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+@router.get("/queues")
+async def list_queues(request: Request) -> QueuesAnswer:
+    """List the queues, and whether they are paused."""
+    found = await state_of(request).engine.queues.list()
+    return QueuesAnswer(queues=[PauseOut.model_validate(state) for state in found])
+
+
+@router.post("/queues/{name}/{move}")
+async def move_queue(request: Request, name: str, move: PauseMove) -> QueueAnswer:
+    """Pause a queue for the whole fleet, or resume it."""
+    queues = state_of(request).engine.queues
+    try:
+        state = await (queues.pause if move is PauseMove.PAUSE else queues.resume)(name)
+    except UnknownQueue:
+        raise _unknown("queue") from None
+    return QueueAnswer(queue=PauseOut.model_validate(state))
+
+
+@router.get("/kinds")
+async def list_kinds(request: Request) -> KindsAnswer:
+    """List the kinds of jobs, and whether they are paused."""
+    found = await state_of(request).engine.kinds.list()
+    return KindsAnswer(kinds=[PauseOut.model_validate(state) for state in found])
+
+
+@router.post("/kinds/{name}/{move}")
+async def move_kind(request: Request, name: str, move: PauseMove) -> KindAnswer:
+    """Pause a kind of jobs for the whole fleet, or resume it."""
+    kinds = state_of(request).engine.kinds
+    try:
+        state = await (kinds.pause if move is PauseMove.PAUSE else kinds.resume)(name)
+    except UnknownKind:
+        raise _unknown("kind") from None
+    return KindAnswer(kind=PauseOut.model_validate(state))
+
+
+@router.get("/workers")
+async def list_workers(request: Request) -> WorkersAnswer:
+    """List the workers that are alive or have jobs."""
+    found = await state_of(request).engine.workers.list()
+    return WorkersAnswer(workers=[WorkerOut.model_validate(worker) for worker in found])
+
+
+@router.post("/workers/{worker_id}/finish")
+async def finish_worker(request: Request, worker_id: str) -> WorkerAnswer:
+    """Ask a worker to claim no more jobs, and to end after those it runs."""
+    try:
+        if "\0" in worker_id:  # no database holds that
+            raise UnknownWorker(worker_id)
+        worker = await state_of(request).engine.workers.finish(worker_id)
+    except UnknownWorker:
+        raise _unknown("worker") from None
+    return WorkerAnswer(worker=WorkerOut.model_validate(worker))
+
+
+def _unknown(what: str) -> ApiError:
+    return ApiError(ErrorCode.VALIDATION_ERROR, f"There is no such {what}.", status=404)

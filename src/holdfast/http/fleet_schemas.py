@@ -1,0 +1,58 @@
+"""What the routes about the whole fleet answer with."""
+
+from holdfast.http.schemas import Model, Moment
+
+
+class PauseOut(Model):
+    """A queue or a kind, and how many of its jobs are unfinished."""
+
+    name: str
+    paused: bool
+    paused_at: Moment | None
+    scheduled: int
+    ready: int
+    processing: int
+
+
+class QueuesAnswer(Model):
+    """All queues, by name."""
+
+    queues: list[PauseOut]
+
+
+class QueueAnswer(Model):
+    """One queue."""
+
+    queue: PauseOut
+
+
+class KindsAnswer(Model):
+    """All kinds, by name."""
+
+    kinds: list[PauseOut]
+
+
+class KindAnswer(Model):
+    """One kind."""
+
+    kind: PauseOut
+
+
+class WorkerOut(Model):
+    """A worker that is alive or has jobs."""
+
+    id: str
+    running: int
+    finish_requested_at: Moment | None
+
+
+class WorkersAnswer(Model):
+    """All workers, by id."""
+
+    workers: list[WorkerOut]
+
+
+class WorkerAnswer(Model):
+    """One worker."""
+
+    worker: WorkerOut
