@@ -6,6 +6,7 @@ opened here is closed here, after the transaction has ended.
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -13,6 +14,8 @@ from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.worker.threads import HandlerThreads
 from holdfast.store.joining import Joined, Row, join
 from holdfast.store.transaction_control import Control, control_of
+
+_log = logging.getLogger("holdfast.store")
 
 T = TypeVar("T")
 
@@ -100,6 +103,9 @@ class LentConnection:
         try:
             if self.is_open and self._control is not None:
                 await self._do(self._control.rollback)
+        except Exception as error:
+            # The handler's own error matters more, and a server rolls back what is disconnected.
+            _log.debug("a transaction could not be rolled back: %s", error)
         finally:
             self._is_open = False
             leave, self._exit = self._exit, None

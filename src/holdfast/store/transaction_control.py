@@ -25,7 +25,10 @@ class Control(Protocol):
     """Whether `begin`, `commit` and `rollback` block; otherwise what they return is awaited."""
 
     def is_open(self) -> bool:
-        """Say whether the transaction that was begun here is still open."""
+        """Say whether the transaction that was begun here is still open.
+
+        True for a connection that is lost: the next statement raises the driver's own error.
+        """
         ...
 
     def begin(self) -> Awaitable[object] | None:
@@ -64,7 +67,7 @@ class _Asyncpg:
 
     def is_open(self) -> bool:
         try:
-            return bool(self._connection.is_in_transaction())
+            return bool(self._connection.is_closed() or self._connection.is_in_transaction())
         except sys.modules["asyncpg"].InterfaceError:
             return False  # it was returned to its pool
 
@@ -91,8 +94,8 @@ class _Psycopg:
         self._transaction = connection.transaction()
 
     def is_open(self) -> bool:
-        status, states = self._connection.info.transaction_status, self._library.pq
-        return status in {states.TransactionStatus.INTRANS, states.TransactionStatus.INERROR}
+        idle = self._library.pq.TransactionStatus.IDLE
+        return bool(self._connection.info.transaction_status != idle)
 
     def begin(self) -> Any:
         return self._transaction.__enter__()

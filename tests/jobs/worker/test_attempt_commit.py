@@ -507,6 +507,43 @@ def test_the_limit_is_checked_against_the_lease():
         WorkerOptions(lease_seconds=8, extend_every=1, transaction_seconds=3)
 
 
+# -- commits without an answer -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_commit_whose_answer_is_lost_is_neither_repeated_nor_taken_for_done(
+    tmp_path, is_committed
+):
+    async def scenario(world):
+        make, lost = world.engine.store.transaction, []
+
+        def transaction(*args, **options):
+            made = make(*args, **options)
+            complete = made.complete
+
+            async def without_answer(finished):
+                if lost:
+                    return await complete(finished)
+                lost.append(finished)
+                if is_committed:
+                    await complete(finished)
+                raise ConnectionResetError("the answer is lost")
+
+            made.complete = without_answer
+            return made
+
+        world.engine.store.transaction = transaction
+        job = await world.run(deposit, "nowhere")
+        attempt = 1 if is_committed else 2
+        assert (job.status, job.result) == (JobStatus.COMPLETE, f'"attempt {attempt}"')
+        assert world.total == 1
+        assert [child.result for child in await world.jobs("bank.follow")] == [str(attempt)]
+        assert len(await world.engine.attempts(job)) == attempt
+        assert len([e for e in world.events if isinstance(e, WriteRefused)]) == int(is_committed)
+
+    play(tmp_path, scenario)
+
+
 # -- stopping ------------------------------------------------------------------------------------
 
 

@@ -38,11 +38,11 @@ from holdfast.jobs.declare.job_function import DeclaredJob, JobFunction, NamedAr
 from holdfast.jobs.declare.job_options import (
     check_name,
     check_policy,
-    error_codes,
+    checked_codes,
+    checked_convert,
+    checked_isolation,
+    checked_seconds,
     full_aliases,
-    isolation_of,
-    plain_convert,
-    seconds_or,
 )
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.periodic import (
@@ -236,15 +236,15 @@ class App:
             "queue": queue,
             "policy": policy,
             "downstream": None if downstream is None else downstream.under(policy),
-            "timeout": seconds_or("timeout", timeout, policy.attempt_timeout),
-            "deadline": seconds_or("deadline", deadline, policy.deadline),
+            "timeout": checked_seconds("timeout", timeout, policy.attempt_timeout),
+            "deadline": checked_seconds("deadline", deadline, policy.deadline),
             "concurrency": concurrency,
             "retention": Retention() if retention is None else retention,
-            "isolation": isolation_of(isolation),
-            "retry_once": error_codes("retry_once", retry_once),
+            "isolation": checked_isolation(isolation),
+            "retry_once": checked_codes("retry_once", retry_once),
             "existing": None if existing is None else hook_of("existing", existing, 2),
             "aliases": full_aliases(self.name, aliases),
-            "convert": None if convert is None else plain_convert(convert),
+            "convert": None if convert is None else checked_convert(convert),
         }
         checks.whole("concurrency", concurrency, at_least=1, optional=True)
         if name is not None:

@@ -1,7 +1,4 @@
-"""Check the options of `App.job`, and turn them into the values of a `JobKind`.
-
-Each function raises a TypeError or ValueError that names the option.
-"""
+"""Check the options of a kind of job; each function raises what `App.job` raises."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -19,7 +16,7 @@ _MOST_ATTEMPTS = 32767
 
 
 def full_aliases(app: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return aliases with the name of `app` where they have none."""
+    """Return the full names of `names`, which belong to the app called `app` unless they say so."""
     if isinstance(names, str):
         raise TypeError(f"aliases must be several names, as in ({names!r},)")
     full = []
@@ -31,16 +28,16 @@ def full_aliases(app: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(full))
 
 
-def plain_convert(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a checked `convert`."""
+def checked_convert(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return `function` if it can convert arguments."""
     hook = hook_of("convert", function, 1)
     if hook.is_async:
         raise TypeError(f"convert must be a plain function, got {function!r}")
     return hook.call
 
 
-def isolation_of(value: str | None) -> Isolation | None:
-    """Return `isolation` as a value of its enum."""
+def checked_isolation(value: str | None) -> Isolation | None:
+    """Return the isolation called `value`."""
     if value is None:
         return None
     try:
@@ -49,15 +46,15 @@ def isolation_of(value: str | None) -> Isolation | None:
         raise ValueError(f"isolation must be None or 'process', got {value!r}") from None
 
 
-def error_codes(field: str, codes: Iterable[str]) -> frozenset[str]:
-    """Return checked codes of errors."""
+def checked_codes(field: str, codes: Iterable[str]) -> frozenset[str]:
+    """Return error codes, as a set."""
     if isinstance(codes, str):
         raise TypeError(f"{field} must be several codes, as in ({codes!r},)")
     return frozenset(map(error_code, codes))
 
 
-def seconds_or(field: str, value: float | None, otherwise: float | None) -> float | None:
-    """Return a number of seconds, `otherwise` where none is given."""
+def checked_seconds(field: str, value: float | None, otherwise: float | None) -> float | None:
+    """Return `value` in seconds, or `otherwise` if it is None."""
     if value is None:
         return otherwise
     checks.number(field, value, above=0)
@@ -65,7 +62,7 @@ def seconds_or(field: str, value: float | None, otherwise: float | None) -> floa
 
 
 def check_name(field: str, value: object) -> None:
-    """Refuse what cannot be part of the name of a kind."""
+    """Refuse what cannot be the name of an app, a kind or a queue."""
     checks.label(field, value)
     if not isinstance(value, str) or _NAME.fullmatch(value) is None:
         raise ValueError(

@@ -14,6 +14,7 @@ reason for which the run was asked to stop; then the handler's error.
 """
 
 import asyncio
+import functools
 import inspect
 import json
 import os
@@ -178,9 +179,8 @@ class Executor:
             if early is not None or run.stop_reason is not None:
                 return early
         if kind.middleware:
-            value = await call_through(
-                kind.middleware, run.context, lambda: self._handle(run, arguments)
-            )
+            handle = functools.partial(self._handle, run, arguments)
+            value = await call_through(kind.middleware, run.context, handle)
         elif kind.isolation is not None:
             answer = await self._children.execute(run)
             if isinstance(answer, Failure):
@@ -206,8 +206,8 @@ class Executor:
 
     async def _value(self, run: Run, arguments: Any) -> Any:
         """Return the result of an earlier attempt, if there is one, or of the handler."""
-        claim, kind = run.claim, run.kind
-        if kind.existing is not None and kind.asks_existing(claim):
+        kind = run.kind
+        if kind.existing is not None and kind.asks_existing(run.claim):
             value = await self._invoke(run, kind.existing, arguments)
             if value is not None:
                 return value

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.jobs.exceptions import ContextError, LostLease
@@ -43,8 +43,13 @@ class TransactionParts:
     lanes: Lanes
     ticker: Ticker
     connections: HandlerConnections
-    threads: HandlerThreads
     wrote: Callable[[bool], Awaitable[None]]
+    threads: HandlerThreads = field(default_factory=lambda: HandlerThreads("holdfast-transaction"))
+
+    def close(self) -> None:
+        """Cut the connections that are lent to handlers, and end idle threads."""
+        self.connections.close()
+        self.threads.close()
 
 
 class PostgresTransaction:

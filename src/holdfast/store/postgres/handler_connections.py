@@ -4,7 +4,6 @@ They are apart from its own: the planner's settings that suit its statements do 
 handlers that hold connections for long must not keep ticks from getting one.
 """
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
@@ -21,13 +20,11 @@ class HandlerConnections:
     Args:
         database: opens them.
         most: how many there may be; a handler waits for the next that is returned.
-        timeout: seconds that it waits.
     """
 
-    def __init__(self, database: Database, most: int, timeout: float) -> None:
+    def __init__(self, database: Database, most: int) -> None:
         self._database = database
         self._most = most
-        self._timeout = timeout
         self._pool: ConnectionPool | None = None
 
     @contextlib.asynccontextmanager
@@ -36,8 +33,7 @@ class HandlerConnections:
         if self._pool is None:
             self._pool = ConnectionPool(self._database.connect_for_handlers, self._most)
         pool = self._pool
-        async with asyncio.timeout(self._timeout):
-            connection = await pool.acquire()
+        connection = await pool.acquire()
         is_whole = False
         try:
             yield connection

@@ -22,7 +22,6 @@ from holdfast.jobs.store_port import (
 )
 from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
-from holdfast.jobs.worker.threads import HandlerThreads
 from holdfast.store.error_columns import error_columns
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, newest
@@ -84,8 +83,7 @@ class PostgresStore(JobQueries, Pauses):
         self._heartbeats: set[PostgresHeartbeats] = set()
         self._transactions = TransactionParts(
             self._database, self._identity, self._lanes, self._ticker,
-            HandlerConnections(self._database, connections, timeout),
-            HandlerThreads("holdfast-transaction"), lambda work: self._wrote(work=work),
+            HandlerConnections(self._database, connections), lambda work: self._wrote(work=work),
         )  # fmt: skip
 
     async def open(self) -> None:
@@ -107,8 +105,7 @@ class PostgresStore(JobQueries, Pauses):
         await self._notifier.close()
         for heartbeats in tuple(self._heartbeats):
             await heartbeats.close()
-        self._transactions.connections.close()
-        self._transactions.threads.close()
+        self._transactions.close()
         await self._database.close()
 
     async def __aenter__(self) -> Self:

@@ -1,0 +1,66 @@
+"""A handler's transaction on PostgreSQL, beside other writes to its job."""
+
+import asyncio
+
+import asyncpg
+import pytest
+from tests.store.postgres.conftest import ANY, a_session_waits
+
+from holdfast import Category, categorize
+from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob, Released
+from holdfast.jobs.store_port import Refusal
+
+
+def test_a_report_waits_for_a_commit_in_flight_and_is_refused_after_it(play, bench):
+    """So a worker that lost the answer to a commit may report that the attempt has failed."""
+
+    async def scenario(store):
+        await store.enqueue([NewJob("job", "work")])
+        (claim,) = (await store.tick("worker", (), ANY)).claims
+        transaction = store.transaction(claim.lease)
+        await transaction.begin()
+        lent, may_commit = transaction._lent, asyncio.Event()
+        commit = lent.commit
+
+        async def late_commit():
+            await may_commit.wait()
+            await commit()
+
+        lent.commit = late_commit
+        completing = asyncio.create_task(transaction.complete(Finished(claim.lease, Completed())))
+        watching = await asyncpg.connect(bench.url)
+        while not await watching.fetchval(
+            "SELECT count(*) FROM pg_locks WHERE relation = 'holdfast.jobs'::regclass "
+            "AND mode = 'RowExclusiveLock' AND pid <> pg_backend_pid()"
+        ):
+            await asyncio.sleep(0.01)
+        reporting = asyncio.create_task(store.tick("worker", [Finished(claim.lease, Released())]))
+        await a_session_waits(watching)
+        may_commit.set()
+        (refused,) = (await reporting).refused
+        assert refused.reason is Refusal.STALE
+        assert (await completing).refused == ()
+        await transaction.rollback()
+        assert (await store.get("job")).status is JobStatus.COMPLETE
+        await watching.close()
+
+    play(scenario)
+
+
+def test_a_connection_that_dies_before_the_commit_leaves_the_job_to_its_lease(play, bench):
+    async def scenario(store):
+        await store.enqueue([NewJob("job", "work")])
+        (claim,) = (await store.tick("worker", (), ANY)).claims
+        transaction = store.transaction(claim.lease)
+        connection = await transaction.begin()
+        await connection.execute("CREATE TABLE own_rows (value integer)")
+        connection.terminate()
+        with pytest.raises(asyncpg.InterfaceError, match="connection is closed") as raised:
+            await transaction.complete(Finished(claim.lease, Completed()))
+        assert categorize(raised.value) is Category.TRANSIENT
+        await transaction.rollback()
+        assert (await store.get("job")).status is JobStatus.PROCESSING
+        result = await store.tick("worker", [Finished(claim.lease, Released())])
+        assert result.refused == ()
+
+    play(scenario)
