@@ -18,7 +18,7 @@ from tests.support.waiting import until_sync
 
 import holdfast
 from holdfast.bootstrap import Engine
-from holdfast.jobs.client.blocking import EngineThread
+from holdfast.jobs.client.engine_thread import EngineThread
 from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.declared_downstream import Downstream
@@ -380,6 +380,42 @@ def test_an_interrupted_call_is_cancelled_and_has_ended(interrupt_when):
     with pytest.raises(Interrupted):
         thread.run(forever())
     assert steps == ["began", "ended"]
+    thread.close()
+
+
+class InterruptedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose next call from another thread is interrupted, as by a signal."""
+
+    interrupted = None
+
+    def call_soon_threadsafe(self, *args, **options):
+        when, self.interrupted = self.interrupted, None
+        if when == "before":
+            raise Interrupted
+        handle = super().call_soon_threadsafe(*args, **options)
+        if when == "after":
+            raise Interrupted
+        return handle
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_call_that_is_interrupted_while_it_starts_has_ended(when):
+    loop, steps = InterruptedLoop(), []
+    thread = EngineThread(Opened(), lambda: loop)
+
+    async def forever():
+        steps.append("began")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            steps.append("ended")
+
+    thread.open()
+    loop.interrupted = when
+    with pytest.raises(Interrupted):
+        thread.run(forever())
+    assert steps in ([], ["began", "ended"])
     thread.close()
 
 
