@@ -40,4 +40,5 @@ def test_the_jobs_of_the_page_change_their_rows_once_on_postgresql(postgres_url)
         assert await connection.fetchval("SELECT orders FROM totals") == 1
         await connection.close()
 
+    names["folder"].cleanup()  # which the part on SQLite has made
     asyncio.run(go())
