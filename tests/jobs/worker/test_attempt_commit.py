@@ -365,6 +365,30 @@ def test_a_handler_cannot_commit_by_itself(tmp_path):
     play(tmp_path, scenario, own)
 
 
+def test_a_commit_of_the_handlers_own_fails_with_an_error_that_says_so(tmp_path):
+    own = App("own")
+
+    @own.job(retry=ONCE)
+    def commits(ctx: JobContext) -> None:
+        with ctx.transaction() as connection:
+            connection.execute(ADD)
+            connection.execute("COMMIT")
+
+    @own.job(retry=ONCE)
+    def breaks_a_constraint(ctx: JobContext) -> None:
+        with ctx.transaction() as connection:
+            connection.execute("CREATE TABLE mine (value NOT NULL)")
+            connection.execute("INSERT INTO mine VALUES (NULL)")
+
+    async def scenario(world):
+        error = await _failed(world, commits)
+        assert error.startswith("INVALID_STATE")
+        assert "ended inside the block" in error
+        assert "NOT NULL constraint failed" in await _failed(world, breaks_a_constraint)
+
+    play(tmp_path, scenario, own)
+
+
 def test_what_is_no_connection_to_the_file_is_refused(tmp_path):
     own = App("own")
 
@@ -418,17 +442,29 @@ def test_after_the_lease_is_lost_the_call_is_refused(tmp_path):
 # -- the only write lock -------------------------------------------------------------------------
 
 
-def test_a_transaction_that_takes_too_long_is_rolled_back_with_a_clear_error(tmp_path):
-    own, began, free = App("own"), threading.Event(), threading.Event()
+async def _rolled_back(connection):
+    """Return once the transaction on `connection` has ended."""
+    async with asyncio.timeout(SOON):
+        while connection.in_transaction:
+            await asyncio.sleep(0.01)
 
-    @own.job(retry=ONCE)
+
+@pytest.mark.parametrize("then", [None, ADD, "INSERT INTO mine VALUES (1)"])
+def test_a_transaction_that_takes_too_long_is_rolled_back_with_a_clear_error(tmp_path, then):
+    own, began, free = App("own"), threading.Event(), threading.Event()
+    retry = RetryPolicy(max_attempts=2, backoff=Exponential(base=0))
+
+    @own.job(retry=retry)
     async def slow(ctx: JobContext) -> None:
         async with ctx.transaction() as connection:
             connection.execute(ADD)
+            connection.execute("CREATE TABLE mine (value)")
             began.set()
             await asyncio.to_thread(free.wait, SOON)
-            with pytest.raises(apsw.ConstraintError):
-                connection.execute(ADD)
+            if ctx.attempt == 2:
+                await _rolled_back(connection)
+            if then is not None:
+                connection.execute(then)
 
     def take_lock():
         """Take the write lock on another connection, although the handler goes on."""
@@ -447,6 +483,7 @@ def test_a_transaction_that_takes_too_long_is_rolled_back_with_a_clear_error(tmp
         job = await world.engine.get(handle)
         assert job.error.code == "IO_ERROR"
         assert "more than 0.2 s and was rolled back" in job.error.message
+        assert len(await world.engine.attempts(handle)) == 2
         assert world.total == 0
 
     play(tmp_path, scenario, own)
@@ -467,7 +504,9 @@ def test_a_statement_that_runs_when_the_time_is_over_is_interrupted(tmp_path):
     async def scenario(world):
         handle = await world.engine.enqueue(endless)
         await world.work(transaction_seconds=0.2)
-        assert (await world.engine.get(handle)).status is JobStatus.FAILED
+        job = await world.engine.get(handle)
+        assert (job.status, job.error.code) == (JobStatus.FAILED, "IO_ERROR")
+        assert "more than 0.2 s and was rolled back" in job.error.message
         assert world.total == 0
 
     play(tmp_path, scenario, own)

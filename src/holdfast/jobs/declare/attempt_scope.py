@@ -61,10 +61,16 @@ class TransactionBlock:
         return await self._begin(blocking=False)
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
-        if self._leave(kind):
+        meant = self._leave(error)
+        if error is not None:
             await self._transaction.rollback()
+        if meant is not None:
+            raise meant from error
 
     def __enter__(self) -> Any:
         if _runs_event_loop():
@@ -74,10 +80,16 @@ class TransactionBlock:
         return self._wait(self._begin(blocking=True))
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
-        if self._leave(kind):
+        meant = self._leave(error)
+        if error is not None:
             self._wait(self._transaction.rollback())
+        if meant is not None:
+            raise meant from error
 
     async def _begin(self, *, blocking: bool) -> Any:
         if self._state is not _State.NEW:
@@ -90,10 +102,10 @@ class TransactionBlock:
             await self._transaction.rollback()
             raise
 
-    def _leave(self, kind: type[BaseException] | None) -> bool:
-        """Note the end of the block; True if it is to be rolled back."""
-        self._state = _State.HELD if kind is None else _State.OVER
-        return kind is not None
+    def _leave(self, error: BaseException | None) -> Exception | None:
+        """Note the end of the block; return the exception to raise in place of `error`, if any."""
+        self._state = _State.HELD if error is None else _State.OVER
+        return None if error is None else self._transaction.explain(error)
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
