@@ -14,6 +14,7 @@ from holdfast.errors import Permanent
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import CancelReason, JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
+from holdfast.jobs.declare.validation import ValidationError
 from holdfast.jobs.exceptions import ContextError, LostLease
 from holdfast.jobs.job_events import AttemptFinished, LeaseLost, WriteRefused
 from holdfast.jobs.model import JobStatus
@@ -255,6 +256,27 @@ def test_wrong_arguments_and_options_are_refused_at_the_call(tmp_path):
         assert (await world.run(parent)).status is JobStatus.COMPLETE
         assert errors == ["ValidationError", "ValidationError", "UnknownKind", "TypeError"]
         assert await world.jobs("own.child") == []
+
+    play(tmp_path, scenario, own)
+
+
+def test_one_key_with_different_rules_is_refused_at_the_call(tmp_path):
+    own = App("own")
+
+    @own.job()
+    async def child(ctx: JobContext) -> None: ...
+
+    @own.job(retry=ONCE)
+    async def parent(ctx: JobContext) -> None:
+        ctx.enqueue(child, dedup_key="k", dedup="unfinished")
+        ctx.enqueue(child, dedup_key="other", dedup_for=60)
+        ctx.enqueue(child, dedup_key="k", dedup="unfinished")
+        with pytest.raises(ValidationError, match="'k' have different dedup or dedup_for"):
+            ctx.enqueue(child, dedup_key="k")
+
+    async def scenario(world):
+        assert (await world.run(parent)).status is JobStatus.COMPLETE
+        assert len(await world.jobs("own.child")) == 2
 
     play(tmp_path, scenario, own)
 

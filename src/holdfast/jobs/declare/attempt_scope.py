@@ -6,6 +6,8 @@ from enum import Enum
 from types import TracebackType
 from typing import Any
 
+from holdfast.jobs.declare.validation import check_rule
+from holdfast.jobs.dedup import DedupRule
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import Finished, NewJob
 from holdfast.jobs.store_values import TickResult
@@ -20,11 +22,21 @@ class AttemptScope:
         block: what `ctx.transaction()` returned.
     """
 
-    __slots__ = ("block", "jobs")
+    __slots__ = ("_rules", "block", "jobs")
 
     def __init__(self) -> None:
         self.jobs: list[NewJob] = []
         self.block: TransactionBlock | None = None
+        self._rules: dict[tuple[str, str], DedupRule | None] = {}
+
+    def add(self, job: NewJob) -> None:
+        """Add a job.
+
+        Raises:
+            ValidationError: one before it has the same dedup key with another rule.
+        """
+        check_rule(self._rules, job)
+        self.jobs.append(job)
 
 
 class _State(Enum):
