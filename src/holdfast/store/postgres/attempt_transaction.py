@@ -113,11 +113,8 @@ class PostgresTransaction:
         parts.ticker.reported(finished.lease.job_id)
         return await self._committed(finished, result, judged=versions is not None)
 
-    def explain(
-        self,
-        error: BaseException,  # noqa: ARG002 - the server's errors say what they mean
-    ) -> None:
-        """Return None: nothing here ends a transaction under its handler."""
+    def explain(self, error: BaseException) -> None:
+        """Return None: the server's errors say what they mean."""
 
     async def rollback(self) -> None:
         """Roll back unless it is committed, and release the connection."""
