@@ -374,6 +374,24 @@ def test_a_connection_with_an_open_transaction_is_refused(begin, postgres_url):
     asyncio.run(go())
 
 
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_a_snapshot_that_a_heartbeat_would_make_useless_is_refused(level, postgres_url):
+    @contextlib.asynccontextmanager
+    async def snapshot(url):
+        async with async_engine(url, isolation_level=level.upper()) as engine:
+            yield engine.connect
+
+    async def go():
+        async with world(postgres_url, snapshot) as it:
+            transaction = it.transaction(await it.claim())
+            with pytest.raises(ContextError, match=f"is {level}, but .* needs read committed"):
+                await transaction.begin()
+            await transaction.rollback()
+            assert await it.status() is JobStatus.PROCESSING
+
+    asyncio.run(go())
+
+
 def test_autocommit_of_sqlalchemy_is_refused(postgres_url):
     @contextlib.asynccontextmanager
     async def autocommit(url):

@@ -36,6 +36,14 @@ class AttemptTransaction(Protocol):
         """
         ...
 
+    def explain(self, error: BaseException) -> Exception | None:
+        """Return what the driver's `error` inside the block really means; None: what it says.
+
+        A transaction that was ended under the handler makes its next statement fail, with an error
+        that does not say so. Called from any thread, before `rollback`.
+        """
+        ...
+
     async def rollback(self) -> None:
         """Roll back unless it is committed, and release the connection. Harmless if repeated."""
         ...

@@ -7,15 +7,16 @@ from typing import Any
 import apsw
 import pytest
 from tests.support import isolated
-from tests.support.waiting import SOON
+from tests.support.waiting import SOON, until
 
 from holdfast.bootstrap import Engine
-from holdfast.errors import Permanent
+from holdfast.errors import AttemptTimeout, Permanent
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import CancelReason, JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
+from holdfast.jobs.declare.validation import ValidationError
 from holdfast.jobs.exceptions import ContextError, LostLease
-from holdfast.jobs.job_events import AttemptFinished, LeaseLost, WriteRefused
+from holdfast.jobs.job_events import AttemptAbandoned, AttemptFinished, LeaseLost, WriteRefused
 from holdfast.jobs.model import JobStatus
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.resilience.backoff import Exponential
@@ -259,6 +260,27 @@ def test_wrong_arguments_and_options_are_refused_at_the_call(tmp_path):
     play(tmp_path, scenario, own)
 
 
+def test_one_key_with_different_rules_is_refused_at_the_call(tmp_path):
+    own = App("own")
+
+    @own.job()
+    async def child(ctx: JobContext) -> None: ...
+
+    @own.job(retry=ONCE)
+    async def parent(ctx: JobContext) -> None:
+        ctx.enqueue(child, dedup_key="k", dedup="unfinished")
+        ctx.enqueue(child, dedup_key="other", dedup_for=60)
+        ctx.enqueue(child, dedup_key="k", dedup="unfinished")
+        with pytest.raises(ValidationError, match="'k' have different dedup or dedup_for"):
+            ctx.enqueue(child, dedup_key="k")
+
+    async def scenario(world):
+        assert (await world.run(parent)).status is JobStatus.COMPLETE
+        assert len(await world.jobs("own.child")) == 2
+
+    play(tmp_path, scenario, own)
+
+
 def test_after_its_end_an_attempt_accepts_nothing(tmp_path):
     own, kept = App("own"), []
 
@@ -365,6 +387,30 @@ def test_a_handler_cannot_commit_by_itself(tmp_path):
     play(tmp_path, scenario, own)
 
 
+def test_a_commit_of_the_handlers_own_fails_with_an_error_that_says_so(tmp_path):
+    own = App("own")
+
+    @own.job(retry=ONCE)
+    def commits(ctx: JobContext) -> None:
+        with ctx.transaction() as connection:
+            connection.execute(ADD)
+            connection.execute("COMMIT")
+
+    @own.job(retry=ONCE)
+    def breaks_a_constraint(ctx: JobContext) -> None:
+        with ctx.transaction() as connection:
+            connection.execute("CREATE TABLE mine (value NOT NULL)")
+            connection.execute("INSERT INTO mine VALUES (NULL)")
+
+    async def scenario(world):
+        error = await _failed(world, commits)
+        assert error.startswith("INVALID_STATE")
+        assert "ended inside the block" in error
+        assert "NOT NULL constraint failed" in await _failed(world, breaks_a_constraint)
+
+    play(tmp_path, scenario, own)
+
+
 def test_what_is_no_connection_to_the_file_is_refused(tmp_path):
     own = App("own")
 
@@ -418,17 +464,29 @@ def test_after_the_lease_is_lost_the_call_is_refused(tmp_path):
 # -- the only write lock -------------------------------------------------------------------------
 
 
-def test_a_transaction_that_takes_too_long_is_rolled_back_with_a_clear_error(tmp_path):
-    own, began, free = App("own"), threading.Event(), threading.Event()
+async def _rolled_back(connection):
+    """Return once the transaction on `connection` has ended."""
+    async with asyncio.timeout(SOON):
+        while connection.in_transaction:
+            await asyncio.sleep(0.01)
 
-    @own.job(retry=ONCE)
+
+@pytest.mark.parametrize("then", [None, ADD, "INSERT INTO mine VALUES (1)"])
+def test_a_transaction_that_takes_too_long_is_rolled_back_with_a_clear_error(tmp_path, then):
+    own, began, free = App("own"), threading.Event(), threading.Event()
+    retry = RetryPolicy(max_attempts=2, backoff=Exponential(base=0))
+
+    @own.job(retry=retry)
     async def slow(ctx: JobContext) -> None:
         async with ctx.transaction() as connection:
             connection.execute(ADD)
+            connection.execute("CREATE TABLE mine (value)")
             began.set()
             await asyncio.to_thread(free.wait, SOON)
-            with pytest.raises(apsw.ConstraintError):
-                connection.execute(ADD)
+            if ctx.attempt == 2:
+                await _rolled_back(connection)
+            if then is not None:
+                connection.execute(then)
 
     def take_lock():
         """Take the write lock on another connection, although the handler goes on."""
@@ -447,6 +505,7 @@ def test_a_transaction_that_takes_too_long_is_rolled_back_with_a_clear_error(tmp
         job = await world.engine.get(handle)
         assert job.error.code == "IO_ERROR"
         assert "more than 0.2 s and was rolled back" in job.error.message
+        assert len(await world.engine.attempts(handle)) == 2
         assert world.total == 0
 
     play(tmp_path, scenario, own)
@@ -467,32 +526,42 @@ def test_a_statement_that_runs_when_the_time_is_over_is_interrupted(tmp_path):
     async def scenario(world):
         handle = await world.engine.enqueue(endless)
         await world.work(transaction_seconds=0.2)
-        assert (await world.engine.get(handle)).status is JobStatus.FAILED
+        job = await world.engine.get(handle)
+        assert (job.status, job.error.code) == (JobStatus.FAILED, "IO_ERROR")
+        assert "more than 0.2 s and was rolled back" in job.error.message
         assert world.total == 0
 
     play(tmp_path, scenario, own)
 
 
 def test_other_jobs_and_heartbeats_take_turns_with_transactions(tmp_path):
-    """Leases of a second, while transactions hold the lock most of the time: none is lost."""
-    own = App("own")
+    """A lease is extended again and again, while transactions hold the lock all the time."""
+    own, has_waited = App("own"), asyncio.Event()
+    seen, connections = set(), []
+
+    def lease_of(job_id):
+        find = "SELECT lease_expires_at FROM holdfast_jobs WHERE id = ?"
+        return connections[0].execute(find, (job_id,)).fetchall()[0][0]
 
     @own.job(retry=ONCE)
     async def holds(ctx: JobContext) -> None:
         async with ctx.transaction() as connection:
             connection.execute(ADD)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
+        if not has_waited.is_set():
+            ctx.enqueue(holds)
 
     @own.job(retry=ONCE)
     async def waits(ctx: JobContext) -> None:
-        await asyncio.sleep(1.5)
+        await until(lambda: seen.add(lease_of(ctx.job_id)) or len(seen) > 3)
+        has_waited.set()
 
     async def scenario(world):
-        for _ in range(20):
-            await world.engine.enqueue(holds)
-        await world.engine.enqueue(waits)
-        await world.work(lease_seconds=1.0, extend_every=0.2)
-        assert world.total == 20
+        connections.append(world.connection)
+        for job in (holds, holds, holds, waits):
+            await world.engine.enqueue(job)
+        await world.work(lease_seconds=30.0, extend_every=0.1)
+        assert world.total >= 3
         assert not [event for event in world.events if isinstance(event, LeaseLost)]
         statuses = {job.status for job in (await world.engine.list(limit=100)).jobs}
         assert statuses == {JobStatus.COMPLETE}
@@ -547,6 +616,39 @@ def test_a_commit_whose_answer_is_lost_is_neither_repeated_nor_taken_for_done(
 # -- stopping ------------------------------------------------------------------------------------
 
 
+def test_after_a_commit_that_failed_the_run_can_be_cancelled_again(tmp_path):
+    async def scenario(world):
+        make, is_rolled_back = world.engine.store.transaction, asyncio.Event()
+
+        def transaction(*args, **options):
+            made = make(*args, **options)
+            rollback = made.rollback
+
+            async def fails(finished):
+                raise ConnectionResetError("not committed")
+
+            async def never_ends():
+                await rollback()
+                is_rolled_back.set()
+                await asyncio.Event().wait()
+
+            made.complete, made.rollback = fails, never_ends
+            return made
+
+        world.engine.store.transaction = transaction
+        handle = await world.engine.enqueue(deposit, "nowhere")
+        options = {"extend_every": 0.1, "cleanup_seconds": 2 * SOON}
+        working = asyncio.create_task(world.work(**options))
+        async with asyncio.timeout(SOON):
+            await is_rolled_back.wait()
+        await world.engine.cancel(handle)
+        await working
+        assert (await world.engine.get(handle)).status is JobStatus.CANCELLED
+        assert world.total == 0
+
+    play(tmp_path, scenario)
+
+
 def test_a_timeout_inside_the_block_rolls_back(tmp_path):
     own = App("own")
 
@@ -595,15 +697,15 @@ def test_an_abandoned_handler_commits_nothing(tmp_path):
     async def scenario(world):
         handle = await world.engine.enqueue(stuck)
         working = asyncio.create_task(world.work(cleanup_seconds=0.1, transaction_seconds=30))
-        async with asyncio.timeout(SOON):
-            while not (await world.engine.attempts(handle)):
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.5)
+        await until(lambda: any(isinstance(each, AttemptAbandoned) for each in world.events))
         free.set()
         await working
         job = await world.engine.get(handle)
         assert (job.status, job.error.code) == (JobStatus.FAILED, "TIMEOUT")
         assert world.total == 0
+        # The transaction held the write lock, so the timeout was reported after the late return.
+        (finished,) = [each for each in world.events if isinstance(each, AttemptFinished)]
+        assert isinstance(finished.error, AttemptTimeout)
 
     play(tmp_path, scenario, own)
 

@@ -24,19 +24,19 @@ class OlderRelease:
     """A connection of the older release."""
 
     def __init__(self, connection):
-        self._connection = connection
+        self.connection = connection
 
     async def prepare(self, name):
         """Prepare one of its statements."""
         try:
-            await self._connection.prepare(numbered(STATEMENTS[name])[0])
+            await self.connection.prepare(numbered(STATEMENTS[name])[0])
         except asyncpg.PostgresError as error:
             raise AssertionError(f"{name}: {error}") from error
 
     async def run(self, name, **values):
         """Run one of its statements; parameters that are not given are NULL."""
         sql, names = numbered(STATEMENTS[name])
-        return await self._connection.fetch(sql, *(values.get(each) for each in names))
+        return await self.connection.fetch(sql, *(values.get(each) for each in names))
 
     async def enqueue(self, ids, downstream):
         lane = {"queues": ["default"], "downstreams": [downstream], "kinds": ["work"]}
@@ -148,7 +148,7 @@ def test_calls_without_tracebacks_and_kinds_are_still_answered(with_older_releas
 
     async def scenario(older):
         await older.enqueue(["a"], "")
-        connection = older._connection
+        connection = older.connection
         registered = await connection.fetchval(
             "SELECT holdfast.register_worker('older', pg_backend_pid())"
         )

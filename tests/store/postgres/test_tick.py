@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 from tests.store.postgres.conftest import ANY, jobs
+from tests.support.waiting import SOON
 
 from holdfast.jobs.downstreams.record import CallReport, DownstreamSettings, Verdict
-from holdfast.jobs.model import Completed, Finished, JobStatus
-from holdfast.jobs.store_port import StoreUnavailable, StoreUnusable
+from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
+from holdfast.jobs.store_port import ClaimRequest, StoreUnavailable, StoreUnusable
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.store.postgres.connection import check_server
 from holdfast.store.postgres.downstream_records import KnownDownstreams
@@ -141,3 +142,28 @@ def test_records_that_another_tick_forgets_meanwhile_are_none_that_are_known():
 
     known = KnownDownstreams(Slow())
     asyncio.run(scenario())
+
+
+def test_jobs_of_a_completion_need_no_second_connection(play, monkeypatch):
+    """A new lane and numbers for their order are read before the tick takes its connection."""
+    monkeypatch.setattr("holdfast.store.postgres.enqueue.PAGE", 3)
+
+    async def scenario(store):
+        await store.enqueue(jobs(3))
+        first, second, refused = (await store.tick("w", claim=ANY)).claims
+        await store.tick("w", [Finished(refused.lease, Completed())])
+        new = [NewJob(f"new-{n}", "new lane") for n in (5, 3, 4, 2, 1, 0)]
+        finished = [
+            Finished(refused.lease, Completed(), jobs=(NewJob("never", "work"),)),
+            Finished(first.lease, Completed(), jobs=tuple(new[:4])),
+            Finished(second.lease, Completed(), jobs=tuple(new[4:])),
+        ]
+        async with asyncio.timeout(SOON):
+            result = await store.tick("w", finished)
+        assert [each.lease for each in result.refused] == [refused.lease]
+        assert await store.get("never") is None
+        claim = ClaimRequest(10, ("default",), {"new lane": None})
+        claims = (await store.tick("w", claim=claim)).claims
+        assert [claim.job_id for claim in claims] == [job.id for job in new]
+
+    play(scenario, connections=1)

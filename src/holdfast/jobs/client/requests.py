@@ -12,7 +12,7 @@ from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.job_handle import JobHandle, RequestOptions
 from holdfast.jobs.declare.json_codec import JsonCodec
 from holdfast.jobs.declare.kinds import Codec, JobKind
-from holdfast.jobs.declare.validation import UNSTORABLE, ValidationError, shown
+from holdfast.jobs.declare.validation import UNSTORABLE, ValidationError, check_rule, shown
 from holdfast.jobs.dedup import DedupRule
 from holdfast.jobs.model import JobStatus, NewJob
 from holdfast.jobs.structs import value
@@ -136,14 +136,9 @@ def check_rules(jobs: Iterable[NewJob]) -> None:
     keyed = [job for job in jobs if job.dedup_key is not None]
     if all(job.dedup_rule is None for job in keyed):
         return
-    rules: dict[tuple[str, str | None], DedupRule | None] = {}
+    rules: dict[tuple[str, str], DedupRule | None] = {}
     for job in keyed:
-        if rules.setdefault((job.kind, job.dedup_key), job.dedup_rule) != job.dedup_rule:
-            raise ValidationError(
-                f"job {job.kind}",
-                f"two requests with the dedup_key {shown(job.dedup_key)} have different dedup or "
-                f"dedup_for",
-            )
+        check_rule(rules, job)
 
 
 def _check_options(request: JobRequest[Any, Any]) -> None:

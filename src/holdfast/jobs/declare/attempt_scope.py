@@ -6,6 +6,8 @@ from enum import Enum
 from types import TracebackType
 from typing import Any
 
+from holdfast.jobs.declare.validation import check_rule
+from holdfast.jobs.dedup import DedupRule
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import Finished, NewJob
 from holdfast.jobs.store_values import TickResult
@@ -20,11 +22,21 @@ class AttemptScope:
         block: what `ctx.transaction()` returned.
     """
 
-    __slots__ = ("block", "jobs")
+    __slots__ = ("_rules", "block", "jobs")
 
     def __init__(self) -> None:
         self.jobs: list[NewJob] = []
         self.block: TransactionBlock | None = None
+        self._rules: dict[tuple[str, str], DedupRule | None] = {}
+
+    def add(self, job: NewJob) -> None:
+        """Add a job.
+
+        Raises:
+            ValidationError: one before it has the same dedup key with another rule.
+        """
+        check_rule(self._rules, job)
+        self.jobs.append(job)
 
 
 class _State(Enum):
@@ -61,10 +73,16 @@ class TransactionBlock:
         return await self._begin(blocking=False)
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
-        if self._leave(kind):
+        meant = self._leave(error)
+        if error is not None:
             await self._transaction.rollback()
+        if meant is not None:
+            raise meant from error
 
     def __enter__(self) -> Any:
         if _runs_event_loop():
@@ -74,10 +92,16 @@ class TransactionBlock:
         return self._wait(self._begin(blocking=True))
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
-        if self._leave(kind):
+        meant = self._leave(error)
+        if error is not None:
             self._wait(self._transaction.rollback())
+        if meant is not None:
+            raise meant from error
 
     async def _begin(self, *, blocking: bool) -> Any:
         if self._state is not _State.NEW:
@@ -90,10 +114,10 @@ class TransactionBlock:
             await self._transaction.rollback()
             raise
 
-    def _leave(self, kind: type[BaseException] | None) -> bool:
-        """Note the end of the block; True if it is to be rolled back."""
-        self._state = _State.HELD if kind is None else _State.OVER
-        return kind is not None
+    def _leave(self, error: BaseException | None) -> Exception | None:
+        """Note the end of the block; return the exception to raise in place of `error`, if any."""
+        self._state = _State.HELD if error is None else _State.OVER
+        return None if error is None else self._transaction.explain(error)
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

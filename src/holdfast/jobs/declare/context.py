@@ -289,12 +289,13 @@ class JobContext:
         where it may be awaited.
 
         Raises:
-            ValidationError: the arguments or an option are invalid.
+            ValidationError: the arguments or an option are invalid, or an earlier call had the same
+                `dedup_key` with another `dedup` or `dedup_for`.
             ContextError: the attempt has ended, or the handler runs in a child process.
         """
         new = self._port.new_job(job, args, options)
         with _LOCK:
-            self._used().jobs.append(new)
+            self._used().add(new)
         return PendingJob(new.id, new.kind, True)
 
     def transaction(self, connection: object = None) -> TransactionBlock:

@@ -1,10 +1,12 @@
 """Errors for invalid arguments and results: which field, and its value."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.jobs.dedup import DedupRule
+from holdfast.jobs.model import NewJob
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that no store accepts in a text: NUL and lone surrogates."""
@@ -47,6 +49,20 @@ def shown(value: object) -> str:
     except Exception:  # a repr is the user's code and may do anything
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def check_rule(rules: MutableMapping[tuple[str, str], DedupRule | None], job: NewJob) -> None:
+    """Note in `rules` the rule of the job's dedup key, if it has one, by kind and key.
+
+    Raises:
+        ValidationError: another rule is noted for the key.
+    """
+    key = job.dedup_key
+    if key is not None and rules.setdefault((job.kind, key), job.dedup_rule) != job.dedup_rule:
+        raise ValidationError(
+            f"job {job.kind}",
+            f"two requests with the dedup_key {shown(key)} have different dedup or dedup_for",
+        )
 
 
 def type_name(declared: Any) -> str:

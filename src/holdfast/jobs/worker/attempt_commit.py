@@ -29,8 +29,7 @@ async def end_transaction(
             return None
         if run.lost or run.abandoned:
             raise LostLease(run.claim.job_id)
-        run.committing = True
-        result = await block.complete(report)
+        result = await _committed(run, block, report)
         if result.overruled or any(each.reason is Refusal.LATE for each in result.refused):
             raise DeadlineExceeded(run.kind.name, run.deadline - run.started_at)
         if result.refused:
@@ -38,6 +37,17 @@ async def end_transaction(
         return result
     finally:
         await _roll_back(run, block)
+
+
+async def _committed(run: Run, block: TransactionBlock, report: Finished) -> TickResult:
+    run.committing = True
+    try:
+        result = await block.complete(report)
+        run.committing = not (result.refused or result.overruled)
+    except BaseException:
+        run.committing = False
+        raise
+    return result
 
 
 async def _roll_back(run: Run, block: TransactionBlock) -> None:

@@ -367,7 +367,7 @@ def _report(
     diagnosis = None
     if conclusion.failure is not None:
         run.failure, diagnosis = conclusion.failure, conclusion.failure.diagnosis
-    elif run.error is not None:
+    elif run.error is not None and run.report is None:
         run.error = None  # the handler was asked to stop, so its error is not reported
     if claim.permit is not None and claim.downstream is not None and conclusion.verdict is not None:
         code = None if diagnosis is None else diagnosis.code

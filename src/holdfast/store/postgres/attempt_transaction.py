@@ -32,6 +32,13 @@ _NEEDS_BLOCKING = (
     "give ctx.transaction() a psycopg connection, an SQLAlchemy Connection or Session, or the "
     "function that opens one"
 )
+_ISOLATIONS = ("read committed", "read uncommitted")
+_SNAPSHOT = (
+    "the transaction is {}, but ctx.transaction() needs read committed: its last statement changes "
+    "the job's row, which a heartbeat may have changed since the snapshot, and the server would "
+    "refuse that. Set the isolation level of this connection; in the block, lock the rows that you "
+    "read with SELECT ... FOR UPDATE"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,10 @@ class PostgresTransaction:
         await lent.begin()
         if source is not None:
             await parts.identity.check(lent)
-        ((self._xid, is_held),) = await lent.execute(SQL["transaction_lease"], _key(self._lease))
+        answer = await lent.execute(SQL["transaction_lease"], _key(self._lease))
+        ((self._xid, isolation, is_held),) = answer
+        if isolation not in _ISOLATIONS:
+            raise ContextError(_SNAPSHOT.format(isolation))
         if not is_held:
             raise LostLease(self._lease.job_id)
         return lent.connection
@@ -102,6 +112,9 @@ class PostgresTransaction:
         await lent.commit()
         parts.ticker.reported(finished.lease.job_id)
         return await self._committed(finished, result, judged=versions is not None)
+
+    def explain(self, error: BaseException) -> None:
+        """Return None: the server's errors say what they mean."""
 
     async def rollback(self) -> None:
         """Roll back unless it is committed, and release the connection."""

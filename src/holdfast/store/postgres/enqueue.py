@@ -1,6 +1,6 @@
 """Create jobs, on the store's own connection or inside a caller's transaction."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from holdfast.store.joining import Joined, join
 from holdfast.store.postgres.columns import PAGE, check_text, none_if_empty, one_if_equal
 from holdfast.store.postgres.connection import SQL, Connection, Database, rows
 from holdfast.store.postgres.identity import Identity
-from holdfast.store.postgres.lanes import Lanes
+from holdfast.store.postgres.lanes import Lane, Lanes
 
 _TEXTS = ("id", "kind", "queue", "arguments", "downstream", "dedup_key", "owner", "meta")
 
@@ -46,6 +46,18 @@ class _Page:
             answers[self.places[number - 1]] = Enqueued(twin, False)
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is read before jobs are created: on a connection of its own, so in no transaction.
+
+    A transaction that needed a second connection of the same pool could wait for itself.
+    """
+
+    lane_ids: Mapping[Lane, int]
+    seqs: Sequence[str]
+    now: float | None
+
+
 class UnknownLane(Exception):
     """A lane is no longer what this process remembers: it was deleted, or the database replaced."""
 
@@ -64,7 +76,7 @@ async def enqueue(
 async def _enqueue(
     database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
 ) -> tuple[Enqueued, ...]:
-    pages = await _pages(database, lanes, jobs, now)
+    pages = _pages(jobs, await prepare(database, lanes, jobs, now))
     # Most jobs have no twin and an id of their own: then nothing needs to be looked up first.
     if all(page.columns["dedup_keys"] is None for page in pages):
         try:
@@ -103,20 +115,17 @@ async def _enter(
     return tuple(answers)
 
 
-async def create_in(
-    connection: Connection,
-    database: Database,
-    lanes: Lanes,
-    jobs: Sequence[NewJob],
-    now: float | None,
-) -> None:
+async def create_in(connection: Connection, jobs: Sequence[NewJob], prepared: Prepared) -> None:
     """Create `jobs`, except those that exist, in the transaction of the store's `connection`.
+
+    Args:
+        prepared: for these jobs, or for more, of which they are a part in the same order.
 
     Raises:
         UnknownLane: forget the lanes and repeat the whole transaction.
     """
     check_texts(jobs)
-    await _enter(connection, jobs, await _pages(database, lanes, jobs, now), all_new=False)
+    await _enter(connection, jobs, _pages(jobs, prepared), all_new=False)
 
 
 async def enqueue_with(
@@ -128,7 +137,7 @@ async def enqueue_with(
 ) -> bool:
     """Create `jobs` in one transaction with what `write` writes; not if that returns False."""
     while True:
-        pages = await _pages(database, lanes, jobs, now)
+        pages = _pages(jobs, await prepare(database, lanes, jobs, now))
 
         async def work(connection: Connection, pages: Sequence[_Page] = pages) -> bool:
             if not await write(connection):
@@ -163,7 +172,7 @@ async def enqueue_joined(
     # An error in the database would cost the caller the whole transaction.
     check_texts(jobs)
     answers = _created(jobs)
-    for page in await _pages(database, lanes, jobs, now):
+    for page in _pages(jobs, await prepare(database, lanes, jobs, now)):
         given = {**page.columns, "notify": True, "all_new": False}
         while True:
             try:
@@ -171,7 +180,7 @@ async def enqueue_joined(
                 break
             except UnknownLane:
                 lanes.forget()
-                given |= await _lane_columns(lanes, page.jobs)
+                given |= _lane_columns(page.jobs, await lanes.ids(_lanes_of(page.jobs)))
             except BaseException:
                 # A serialization failure may be a lane that was deleted: the next try looks it up.
                 lanes.forget()
@@ -183,29 +192,34 @@ def _created(jobs: Sequence[NewJob]) -> list[Enqueued]:
     return [Enqueued(job.id, True) for job in jobs]
 
 
-async def _pages(
+async def prepare(
     database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
-) -> list[_Page]:
+) -> Prepared:
+    """Read what creating `jobs` needs; lanes that are missing are created and committed."""
+    seqs: list[str] = []
+    if len(jobs) > PAGE and _entry_order(jobs) is not None:
+        seqs, now = await _take_seqs(database, len(jobs), now)
+    return Prepared(await lanes.ids(_lanes_of(jobs)), seqs, now)
+
+
+def _pages(jobs: Sequence[NewJob], prepared: Prepared) -> list[_Page]:
     """Return `jobs` in pages, entered in an order that all callers share: they cannot deadlock."""
     places = range(len(jobs))
     order = _entry_order(jobs)
     if len(jobs) <= PAGE:
         if order is None:
-            return [_Page(places, jobs, await _columns(lanes, jobs, now))] if jobs else []
+            return [_Page(places, jobs, _columns(jobs, prepared))] if jobs else []
         entered = [jobs[place] for place in order]
-        columns = await _columns(lanes, entered, now)
+        columns = _columns(entered, prepared)
         columns["numbers"] = [place + 1 for place in order]
         return [_Page(places, entered, columns)]
-    seqs: list[str] = []
-    if order is not None:
-        seqs, now = await _take_seqs(database, len(jobs), now)
     pages = []
     for start in places[::PAGE]:
         some = (order or places)[start : start + PAGE]
         entered = [jobs[place] for place in some]
-        columns = await _columns(lanes, entered, now)
-        if seqs:
-            columns["seqs"] = [seqs[place] for place in some]
+        columns = _columns(entered, prepared)
+        if order is not None:
+            columns["seqs"] = [prepared.seqs[place] for place in some]
         pages.append(_Page(some, entered, columns))
     return pages
 
@@ -248,16 +262,16 @@ def check_texts(jobs: Sequence[NewJob]) -> None:
             check_text(f"job {job.id!r}: {name}", getattr(job, name))
 
 
-async def _columns(lanes: Lanes, jobs: Sequence[NewJob], now: float | None) -> dict[str, Any]:
+def _columns(jobs: Sequence[NewJob], prepared: Prepared) -> dict[str, Any]:
     """Return `jobs` as the functions in the database take them."""
     keys = none_if_empty([job.dedup_key for job in jobs])
     return {
         **({} if keys is None else _rule_columns(jobs)),
-        **await _lane_columns(lanes, jobs),
+        **_lane_columns(jobs, prepared.lane_ids),
         "ids": [job.id for job in jobs],
         "numbers": None,
         "seqs": None,
-        "now": now,
+        "now": prepared.now,
         "kinds": one_if_equal([job.kind for job in jobs]),
         "statuses": one_if_equal([str(job.status) for job in jobs]),
         "arguments": one_if_equal([job.arguments for job in jobs]),
@@ -282,10 +296,13 @@ def _rule_columns(jobs: Sequence[NewJob]) -> dict[str, Any]:
     }
 
 
-async def _lane_columns(lanes: Lanes, jobs: Sequence[NewJob]) -> dict[str, Any]:
+def _lanes_of(jobs: Sequence[NewJob]) -> list[Lane]:
+    return [(job.queue, job.downstream or "", job.kind) for job in jobs]
+
+
+def _lane_columns(jobs: Sequence[NewJob], known: Mapping[Lane, int]) -> dict[str, Any]:
     """Return the lanes of `jobs`, and what they are supposed to be."""
-    wanted = [(job.queue, job.downstream or "", job.kind) for job in jobs]
-    known = await lanes.ids(set(wanted))
+    wanted = _lanes_of(jobs)
     return {
         "lanes": one_if_equal([known[lane] for lane in wanted]),
         "queues": one_if_equal([queue for queue, _, _ in wanted]),

@@ -20,7 +20,7 @@ from holdfast.store.postgres.claim_memory import NO_LANES, ClaimMemory
 from holdfast.store.postgres.columns import PAGE, TIMEOUT_COLUMNS
 from holdfast.store.postgres.connection import Connection, Database, Row, rows
 from holdfast.store.postgres.downstream_records import KnownDownstreams
-from holdfast.store.postgres.enqueue import UnknownLane, create_in
+from holdfast.store.postgres.enqueue import Prepared, UnknownLane, create_in, prepare
 from holdfast.store.postgres.finish import (
     NO_REPORTS,
     OVERRULINGS,
@@ -199,6 +199,10 @@ class Ticker:
     ) -> TickWork:
         """Do it in several statements; `versions` is None where a report may change a breaker."""
         known = versions or {}
+        brought = _accepted_jobs(finished, TickWork())
+        prepared: Prepared | None = None
+        if brought:
+            prepared = await prepare(self._database, self._lanes, brought, now)
 
         async def work_in(connection: Connection) -> TickWork:
             work, ordered = TickWork(), self._in_lock_order(finished)
@@ -220,8 +224,8 @@ class Ticker:
                     return work
             refused = {id(refused.lease) for refused in work.refused}
             jobs = _accepted_jobs(finished, work)
-            if jobs:
-                await create_in(connection, self._database, self._lanes, jobs, now)
+            if jobs and prepared is not None:
+                await create_in(connection, jobs, prepared)
                 self.memory.enqueued(jobs)
             # Breakers are judged in the order in which the calls ended, that of `finished`.
             reports = [
@@ -313,7 +317,7 @@ class Ticker:
 
 
 def _accepted_jobs(finished: Sequence[Finished], work: TickWork) -> list[NewJob]:
-    """Return the jobs of the reports whose own jobs have become complete."""
+    """Return the jobs of the completions that `work` has not refused or overruled."""
     elsewhere = {id(each.lease) for each in work.refused}
     elsewhere |= {id(each.lease) for each in work.overruled}
     return [

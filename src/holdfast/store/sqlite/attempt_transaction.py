@@ -85,6 +85,10 @@ class SQLiteTransaction:
         self._writer.files.check()
         return result
 
+    def explain(self, error: BaseException) -> Exception | None:
+        """Return what an error of apsw means, if the transaction was ended before."""
+        return self._loan.why_ended() if isinstance(error, apsw.Error) else None
+
     async def rollback(self) -> None:
         """Roll back unless it is committed, and release the connection."""
         if self._has_begun and not self._has_ended:

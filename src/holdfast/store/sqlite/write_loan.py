@@ -27,6 +27,11 @@ from holdfast.store.sqlite.connection import store_error
 _PAUSE = 0.005
 """Most seconds between two tries to take a lock that another process holds."""
 
+_ENDED = (
+    "the transaction was ended inside the block of ctx.transaction(); the worker commits it, with "
+    "the completion of the job"
+)
+
 Ending = Callable[[apsw.Connection], tuple[Any, bool]]
 """Executes the last statements of a transaction; returns a value, and whether to commit."""
 
@@ -60,7 +65,7 @@ class WriteLoan:
         self._endings: queue.SimpleQueue[tuple[Ending | None, Future[Any]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_over = False
-        self._may_commit = False
+        self._may_commit = self._refused_commit = False
         self._inline: tuple[apsw.Connection, Callable[[], None]] | None = None
 
     # -- called by the handler's side, from any thread -----------------------------------------
@@ -79,13 +84,22 @@ class WriteLoan:
             return done
         with self._lock:
             if self._is_over:
-                raise TransactionTooLong(
-                    f"{self._path}: a handler's transaction held the only write lock for more than "
-                    f"{self._seconds:g} s and was rolled back. Do slow work before "
-                    f"ctx.transaction(); inside, enqueue with ctx.enqueue()"
-                )
+                raise self._too_long()
             self._endings.put((ending, done))
         return done
+
+    def why_ended(self) -> Exception | None:
+        """Return the error that says why the transaction has ended under the handler, if it has."""
+        if self._is_over:
+            return self._too_long()
+        return ContextError(_ENDED) if self._refused_commit else None
+
+    def _too_long(self) -> TransactionTooLong:
+        return TransactionTooLong(
+            f"{self._path}: a handler's transaction held the only write lock for more than "
+            f"{self._seconds:g} s and was rolled back. Do slow work before ctx.transaction(); "
+            f"inside, enqueue with ctx.enqueue()"
+        )
 
     # -- called on the writer's thread ---------------------------------------------------------
 
@@ -162,8 +176,12 @@ class WriteLoan:
                     raise
                 SYSTEM_CLOCK.sleep(rng.uniform(0, _PAUSE))
             else:
-                connection.set_commit_hook(lambda: not self._may_commit, id=self)
+                connection.set_commit_hook(self._refuses_commit, id=self)
                 return connection
+
+    def _refuses_commit(self) -> bool:
+        self._refused_commit = not self._may_commit
+        return self._refused_commit
 
     def _next_ending(self) -> tuple[Ending | None, "Future[Any]"]:
         try:
@@ -186,10 +204,7 @@ class WriteLoan:
         if ending is None:
             return None
         if not connection.in_transaction:
-            raise ContextError(
-                "the transaction was ended inside the block of ctx.transaction(); the worker "
-                "commits it, with the completion of the job"
-            )
+            raise ContextError(_ENDED)
         value, commits = ending(connection)
         if commits:
             self._may_commit = True

@@ -36,6 +36,7 @@ SELECT holdfast.keep_late_result(
 -- name: transaction_lease
 SELECT
     CAST(pg_current_xact_id() AS text),
+    current_setting('transaction_isolation'),
     EXISTS (
         SELECT
         FROM holdfast.jobs
