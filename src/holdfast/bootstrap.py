@@ -89,15 +89,17 @@ class BadReference(ValueError):
     """A reference such as `mypackage.jobs:app` has another form, or names no module."""
 
 
-def load_reference(reference: str) -> object:
+def load_reference(reference: str, what: str = "app") -> object:
     """Return the object that `mypackage.jobs:app` names; None if the module lacks the name.
+
+    `what` is what error messages call it.
 
     Raises:
         BadReference: it does not have that form, or there is no such module.
     """
     module_name, found, attribute = reference.partition(":")
     if not (found and module_name and attribute):
-        raise BadReference(f"an app is named mypackage.jobs:app, got {reference!r}")
+        raise BadReference(f"{what} is named as mypackage.module:name, got {reference!r}")
     # As `python -m` does: the user's module may be in the current directory.
     here = str(Path.cwd())
     if here not in sys.path:
@@ -107,7 +109,7 @@ def load_reference(reference: str) -> object:
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise  # the module exists; one of its own imports is missing
-        raise BadReference(f"app {reference!r}: there is no module {error.name!r}") from None
+        raise BadReference(f"{what} {reference!r}: there is no module {error.name!r}") from None
     return getattr(module, attribute, None)
 
 

@@ -238,7 +238,7 @@ BROKEN = {
         (["letters_jobs"], "no app called 'letters_jobs' is installed; one's own is named"),
         (["no_such:app"], "app 'no_such:app': there is no module 'no_such'"),
         (["letters_jobs.no_such:app"], "app 'letters_jobs.no_such:app'"),
-        ([":app"], "an app is named mypackage.jobs:app, got ':app'"),
+        ([":app"], "app is named as mypackage.module:name, got ':app'"),
         (["letters_jobs:nope"], "the module letters_jobs has no 'nope'; it has app"),
         (["letters_jobs:Path"], "app 'letters_jobs:Path' is not an App, got <class"),
         (["letters_jobs:write"], "app 'letters_jobs:write' is not an App, got <job letters.write>"),

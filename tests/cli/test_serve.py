@@ -360,6 +360,21 @@ def test_a_server_without_a_worker_is_ready(folder):
         assert server.ended()[0] == 0
 
 
+def test_a_worker_that_was_asked_to_finish_leaves_the_server_running(folder):
+    with Running(HOLDFAST_ADMIN_TOKEN="operator-token-of-the-test") as server:
+        bearer = {"authorization": "Bearer operator-token-of-the-test"}
+        (worker,) = server.client.get("/api/workers", headers=bearer).json()["workers"]
+        server.client.post(f"/api/workers/{worker['id']}/finish", headers=bearer)
+        server.until_logged("the worker has finished")
+
+        answer = server.client.get("/readyz")
+        assert answer.status_code == 503
+        assert "no worker runs" in answer.text
+        assert server.client.get("/api/jobs").status_code == 200
+        server.interrupt()
+        assert server.ended()[0] == 0
+
+
 def test_a_worker_that_fails_ends_the_server_with_its_error(folder):
     with Running() as server:
         server.start_waiting()

@@ -97,7 +97,28 @@ def test_tracebacks_are_kept_dropped_or_redacted(text, choice):
     assert options(HOLDFAST_TRACEBACKS=text).tracebacks is choice
 
 
-@pytest.mark.parametrize("text", ["string:nothing", "string:digits", "no_such_module:redact", ":x"])
-def test_a_function_that_does_not_exist_is_named(text):
-    with pytest.raises(BadSetting, match=f"HOLDFAST_TRACEBACKS: there is no function '{text}'"):
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        ("string:nothing", "HOLDFAST_TRACEBACKS: there is no function 'string:nothing'"),
+        ("string:digits", "HOLDFAST_TRACEBACKS: there is no function 'string:digits'"),
+        ("no_such:redact", "HOLDFAST_TRACEBACKS 'no_such:redact': there is no module 'no_such'"),
+        (":x", "HOLDFAST_TRACEBACKS is named as mypackage.module:name, got ':x'"),
+    ],
+)
+def test_a_function_that_does_not_exist_is_named(text, line):
+    with pytest.raises(BadSetting) as raised:
         options(HOLDFAST_TRACEBACKS=text)
+    assert str(raised.value) == line
+
+
+@pytest.mark.parametrize("code", ["raise RuntimeError('no licence')", "raise SystemExit(3)", "x ="])
+def test_a_function_whose_module_cannot_be_imported_is_one_line(tmp_path, monkeypatch, code):
+    (tmp_path / "broken_redaction.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(BadSetting) as raised:
+        options(HOLDFAST_TRACEBACKS="broken_redaction:redact")
+    line = str(raised.value)
+    assert line.startswith("HOLDFAST_TRACEBACKS 'broken_redaction:redact' cannot be imported: ")
+    assert "broken_redaction.py, line 1" in line
+    assert "\n" not in line

@@ -201,6 +201,19 @@ def send_apart(ctx: JobContext, order: Order) -> str:
     return repr(order)
 
 
+renaming = App("shop")
+
+
+@renaming.job("key", aliases=("post",))
+async def return_key(ctx: JobContext, args: dict[str, int]) -> str:
+    return ctx.idempotency_key
+
+
+@renaming.job("key_apart", aliases=("mail",), isolation="process")
+def return_key_apart(ctx: JobContext, args: dict[str, int]) -> str:
+    return ctx.idempotency_key
+
+
 def test_a_job_in_a_child_process_waits_as_well(url):
     async def scenario():
         (handle,) = await enqueue(url, old_app(), ("shop.send", {"number": 7}))
@@ -227,6 +240,18 @@ def test_a_renamed_kind_runs_the_jobs_of_its_old_names(url):
 
     read = [f"Defaulted(number={number}, total=0)" for number in (1, 2, 3)]
     assert asyncio.run(scenario()) == read
+
+
+@pytest.mark.parametrize("name", ["post", "mail"], ids=["in the worker", "in a child"])
+def test_a_rename_leaves_the_idempotency_key_of_a_job_as_it_was(url, name):
+    async def scenario():
+        (handle,) = await enqueue(url, old_app(name=name), (f"shop.{name}", {"number": 1}))
+        async with Engine(url, apps=[renaming]) as engine:
+            await engine.work(until_idle=True)
+            return handle, await engine.result(handle)
+
+    handle, key = asyncio.run(scenario())
+    assert key == f"shop.{name}:{handle.id}"
 
 
 def test_a_pause_and_the_retention_of_a_kind_follow_its_old_names(url):

@@ -48,6 +48,24 @@ def app():
     return App("shop")
 
 
+def test_its_worker_registers_the_old_names_of_kinds_too(app):
+    @app.job("send", aliases=("post",))
+    async def send(ctx: JobContext) -> None: ...
+
+    virtual, registered = virtual_engine([app]), []
+    real = virtual.store.heartbeats
+
+    def heartbeats(kinds=None):
+        registered.append(kinds)
+        return real(kinds)
+
+    virtual.store.heartbeats = heartbeats
+    with virtual.blocking() as engine:
+        engine.enqueue(send)
+        engine.run_until_idle()
+    assert set(registered[0]) == {"shop.send", "shop.post"}
+
+
 # -- what passes in no time ------------------------------------------------------------------------
 
 

@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import secrets
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_apps
@@ -27,6 +29,8 @@ from holdfast.http import HttpSettings, ServedApp, ServerState, create_app
 from holdfast.jobs.worker.signals import stop_on_signals
 from holdfast.jobs.worker.worker import Worker
 from holdfast.settings import BadSetting, Environment, Settings
+
+_log = logging.getLogger("holdfast.serve")
 
 
 class CannotListen(BadSetting):
@@ -105,8 +109,7 @@ class _Service:
         stopping = asyncio.create_task(self._stop.wait())
         await _started(server, serving)
         self._announce(state)
-        ends = {serving, stopping, *((self._working,) if self._working else ())}
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        await self._until_end({serving, stopping})
         # Streams end by themselves, then no request is taken in, then what runs is finished.
         state.stopping.set()
         server.should_exit = True
@@ -121,6 +124,23 @@ class _Service:
         for failure in failures:
             if isinstance(failure, BaseException):
                 raise failure
+
+    async def _until_end(self, ends: "set[asyncio.Task[Any]]") -> None:
+        """Wait for one of `ends`, or until the worker ends without having been asked to finish."""
+        working = self._working
+        if working is not None:
+            await asyncio.wait({working, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            if not self._has_finished():
+                return
+            if not any(task.done() for task in ends):
+                _log.info("the worker has finished, as it was asked to; the API is still served")
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+
+    def _has_finished(self) -> bool:
+        worker, working = self._worker, self._working
+        if worker is None or working is None or not worker.finishing or not working.done():
+            return False
+        return not working.cancelled() and working.exception() is None
 
     def _asked_to_stop(self) -> None:
         if self._stop.is_set() and self._worker is not None:

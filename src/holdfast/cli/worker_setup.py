@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.bootstrap import load_reference
+from holdfast.bootstrap import BadReference, load_reference
+from holdfast.cli.usage import one_line
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.traceback_text import Redact
@@ -72,12 +73,15 @@ def worker_options(settings: Settings, concurrency: int | None = None) -> Worker
 def _tracebacks(choice: str) -> bool | Redact:
     if choice in {"on", "off"}:
         return choice == "on"
+    name = "HOLDFAST_TRACEBACKS"
     try:
-        found = load_reference(choice)
-    except ValueError:
-        found = None
+        found = load_reference(choice, name)
+    except BadReference as error:
+        raise BadSetting(str(error)) from None
+    except (Exception, SystemExit) as error:
+        raise BadSetting(f"{name} {choice!r} cannot be imported: {one_line(error)}") from error
     if not callable(found):
-        raise BadSetting(f"HOLDFAST_TRACEBACKS: there is no function {choice!r}")
+        raise BadSetting(f"{name}: there is no function {choice!r}")
     redact: Redact = found
     return redact
 

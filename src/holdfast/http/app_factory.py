@@ -11,6 +11,7 @@ from holdfast.http.api import event_stream, fleet, health, jobs, metrics, ops, p
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.job_facts import describe_facts
 from holdfast.http.pages import add_pages
+from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.security import Allowance, BodyLimits, SecurityMiddleware
 from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
@@ -42,6 +43,7 @@ def create_app(
         sessions=Sessions(settings.secret_key, engine.clock, secure=secure),
         admin=AdminAccess(settings.secret_key, settings.admin_token, engine.clock, secure=secure),
         streams=StreamLimit(settings.streams_at_once),
+        pauses=PauseWatch(engine),
     )
 
     @contextlib.asynccontextmanager

@@ -16,6 +16,7 @@ from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.admin import AdminAccess
 from holdfast.http.api_errors import ApiError, forbidden
+from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.plugins import Download, JobFact, JobFacts, PagePart, Sidecar
 from holdfast.http.requeue import PacedRequeue
 from holdfast.http.schemas import JobOut, MetaView
@@ -122,6 +123,7 @@ class ServerState:
     sessions: Sessions
     admin: AdminAccess
     streams: StreamLimit
+    pauses: PauseWatch
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is about to stop: streams end, and no more of a body is waited for."""
     requeue: PacedRequeue = field(default_factory=PacedRequeue)

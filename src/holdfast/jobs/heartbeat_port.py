@@ -41,7 +41,10 @@ class Heartbeats(Protocol):
         ...
 
     async def requests(self, worker_id: str) -> WorkerRequests:
-        """Return which of the worker's jobs are to be cancelled, and whether it is to finish."""
+        """Return which of the worker's jobs are to be cancelled, and whether it is to finish.
+
+        A connection that does not answer fails here, so that the next `register` makes a new one.
+        """
         ...
 
     async def close(self) -> None:

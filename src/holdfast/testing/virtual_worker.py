@@ -16,52 +16,6 @@ from holdfast.jobs.worker.worker import Worker
 from holdfast.testing.virtual_loop import VirtualLoop
 
 
-class VirtualWorker(Worker):
-    """A worker that runs on the event loop of a virtual clock."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._time_passes = self._closing = False
-        self._children = self._executor._children = ColdPools(
-            self._kinds, self._options.child, self._clock
-        )
-        self._heartbeat = LoopHeartbeat(
-            self._id, lambda: self._store.heartbeats(tuple(self._kinds)), self._slots.held,
-            lease_seconds=self._options.lease_seconds, extend_every=self._options.extend_every,
-            clock=self._clock, outage=self._outage, on_change=self._leases_changed,
-        )  # fmt: skip
-
-    async def run(self, *, until_idle: bool = False) -> None:
-        """Work as `Worker.run` does; time stands still while a handler is in a thread or child."""
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        with loop.held_while(self._is_outside):
-            await super().run(until_idle=until_idle)
-
-    def let_time_pass(self) -> None:
-        """Let time pass from now on while handlers run, so that they can be abandoned."""
-        self._time_passes = True
-
-    def describe_running(self) -> list[str]:
-        """Return one line about each attempt that is running."""
-        return sorted(map(_described, self._slots.running))
-
-    async def _close(self, maintenance: asyncio.Task[None] | None) -> None:
-        self._closing = True  # child processes end in real time
-        await super()._close(maintenance)
-
-    def _is_outside(self) -> bool:
-        if self._time_passes:
-            return False
-        return self._closing or any(run.call is not None for run in self._slots.running)
-
-
-def _described(run: Run) -> str:
-    claim = run.claim
-    where = "" if run.in_loop else ", not async"
-    return f"{claim.kind} (job {claim.job_id}, attempt {claim.attempt}{where})"
-
-
 class ColdPools(KindPools):
     """Child processes that are started when they are needed."""
 
@@ -99,3 +53,43 @@ class LoopHeartbeat(Heartbeat):
     def join(self, timeout: float) -> bool:
         """Wait up to `timeout` real seconds for its end; called in another thread."""
         return self._task is None or self._ended.wait(timeout)
+
+
+class VirtualWorker(Worker):
+    """A worker that runs on the event loop of a virtual clock."""
+
+    _heartbeat_type, _pools_type = LoopHeartbeat, ColdPools
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._time_passes = self._closing = False
+
+    async def run(self, *, until_idle: bool = False) -> None:
+        """Work as `Worker.run` does; time stands still while a handler is in a thread or child."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        with loop.held_while(self._is_outside):
+            await super().run(until_idle=until_idle)
+
+    def let_time_pass(self) -> None:
+        """Let time pass from now on while handlers run, so that they can be abandoned."""
+        self._time_passes = True
+
+    def describe_running(self) -> list[str]:
+        """Return one line about each attempt that is running."""
+        return sorted(map(_described, self._slots.running))
+
+    async def _close(self, maintenance: asyncio.Task[None] | None) -> None:
+        self._closing = True  # child processes end in real time
+        await super()._close(maintenance)
+
+    def _is_outside(self) -> bool:
+        if self._time_passes:
+            return False
+        return self._closing or any(run.call is not None for run in self._slots.running)
+
+
+def _described(run: Run) -> str:
+    claim = run.claim
+    where = "" if run.in_loop else ", not async"
+    return f"{claim.kind} (job {claim.job_id}, attempt {claim.attempt}{where})"

@@ -143,6 +143,20 @@ def test_one_that_raises_stops_the_start_and_nothing_is_claimed(tmp_path, caplog
     assert "the lifespan of app second failed at its start" in caplog.text
 
 
+def test_one_that_raises_a_cancellation_by_itself_has_failed(tmp_path, caplog):
+    @contextlib.asynccontextmanager
+    async def cancelled(app):
+        raise asyncio.CancelledError("the driver gave up")
+        yield
+
+    async def scenario(engine):
+        with pytest.raises(LifespanFailed, match=r"app shop: .*CancelledError: the driver gave up"):
+            await engine.work(until_idle=True)
+
+    play(tmp_path, [App("shop", lifespan=cancelled)], scenario)
+    assert "the lifespan of app shop failed at its start" in caplog.text
+
+
 def test_one_that_raises_at_its_end_is_logged_and_harms_nothing(tmp_path, caplog):
     @contextlib.asynccontextmanager
     async def lifespan(app):

@@ -53,6 +53,16 @@ def test_the_last_attempt_ends_in_the_dead_letters():
     assert decided(ConnectionError(), attempt=3).dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
 
 
+@pytest.mark.parametrize(
+    "token, attempt, waits", [(1, 1, 10), (6, 6, 10), (8, 6, 40), (99, 1, 900)]
+)
+def test_the_wait_for_another_release_follows_the_claims_that_did_not_count(token, attempt, waits):
+    unread = of_code(ErrorCode.ARGUMENTS_MISMATCH)
+    outcome = decided(unread, token=token, attempt=attempt, max_attempts=9)
+    assert not outcome.counted
+    assert 0.8 * waits <= outcome.after <= 1.2 * waits
+
+
 def test_a_failed_trial_counts_like_any_attempt():
     trial = {"admission": Admission.TRIAL}
     assert isinstance(decided(ConnectionError(), attempt=2, **trial), Retry)

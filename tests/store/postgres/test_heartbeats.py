@@ -119,7 +119,7 @@ def test_a_connection_that_was_cut_costs_one_beat_at_most(bench):
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("call", ["register", "extend", "requests"])
+@pytest.mark.parametrize("call", ["extend", "requests"])
 def test_a_connection_on_which_a_call_was_given_up_is_left(bench, call):
     async def scenario():
         proxy = SilentProxy(bench.url)
@@ -129,7 +129,6 @@ def test_a_connection_on_which_a_call_was_given_up_is_left(bench, call):
             beats = PostgresStore(proxy.url).heartbeats()
             await beats.register("w")
             calls = {
-                "register": lambda: beats.register("w"),
                 "extend": lambda: beats.extend(leases, 60),
                 "requests": lambda: beats.requests("w"),
             }
@@ -137,6 +136,27 @@ def test_a_connection_on_which_a_call_was_given_up_is_left(bench, call):
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(calls[call](), 0.2)
             await asyncio.wait_for(calls[call](), 30)
+            await beats.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_check_of_a_registered_worker_is_one_statement(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            beats = store.heartbeats()
+            heartbeat = Heartbeat(
+                "w", lambda: beats, {}, lease_seconds=300.0, extend_every=30.0,
+                clock=SYSTEM_CLOCK, outage=Outage("w", SYSTEM_CLOCK, []),
+                on_change=lambda changes: None,
+            )  # fmt: skip
+            await heartbeat.check()
+            assert heartbeat.registered
+            statements = []
+            beats._connection.add_query_logger(statements.append)
+            await heartbeat.check()
+            await asyncio.sleep(0)  # the logger is called from the loop
+            assert len(statements) == 1
             await beats.close()
 
     asyncio.run(scenario())

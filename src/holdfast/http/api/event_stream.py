@@ -1,9 +1,11 @@
 """Live changes of one's own jobs, as server-sent events that can be resumed.
 
-A message is `job`, with the job as it stands now, or `downstreams`, with every breaker's state and
-which queues and kinds are paused; the second comes first on a new stream and then whenever one of
-these changes. Ids are the store's sequence: a
-client that reconnects with the last one it saw misses nothing.
+A message is `job`, with the job as it stands now, or `downstreams`, with every breaker's state. The
+second comes first on a new stream and then whenever a breaker changes, or a queue or a kind is
+paused or resumed: either changes which jobs are held. The names of queues and kinds are for
+operators and are not sent.
+
+Ids are the store's sequence: a client that reconnects with the last one it saw misses nothing.
 """
 
 import json
@@ -16,7 +18,6 @@ from holdfast.http.schemas import moment
 from holdfast.http.served_app import ServerState, state_of
 from holdfast.http.sessions import Owner
 from holdfast.http.stream_limit import EventStream
-from holdfast.jobs.control_port import PauseScope
 from holdfast.jobs.history import JobEvent
 from holdfast.jobs.store_port import StoreError
 
@@ -62,13 +63,14 @@ async def messages(state: ServerState, owner: str, last_seen: int | None) -> Asy
         head = await store.last_sequence()
         # A number from another database's life would wait for events that never come.
         sequence = head if last_seen is None else min(last_seen, head)
-        shown: dict[str, Any] | None = None
+        shown: object = None
         beat_at = clock.monotonic() + state.settings.stream_beat
         while not state.stopping.is_set():
-            holds = {"downstreams": await _downstreams(state), "paused": await _paused(state)}
+            downstreams = await _downstreams(state)
+            holds = (downstreams, await state.pauses.paused())
             if holds != shown:
                 shown = holds
-                yield _message(state, "downstreams", holds)
+                yield _message(state, "downstreams", {"downstreams": downstreams})
             head = await store.last_sequence()
             events = await store.changes_since(sequence, owner=owner, limit=_BATCH)
             async for message in _job_messages(state, events):
@@ -121,10 +123,3 @@ async def _downstreams(state: ServerState) -> list[dict[str, Any]]:
         {"name": record.name, "state": record.state_at(now), "held": record.holds_at(now)}
         for record in records
     ]
-
-
-async def _paused(state: ServerState) -> dict[str, list[str]]:
-    found = await state.engine.store.pauses()
-    return {
-        f"{scope}s": [pause.name for pause in found if pause.scope is scope] for scope in PauseScope
-    }

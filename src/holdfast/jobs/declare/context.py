@@ -152,9 +152,10 @@ class JobContext:
     def idempotency_key(self) -> str:
         """The same key for every attempt of this job, including manual retries.
 
-        Pass it to receivers that deduplicate by key. Printable ASCII.
+        Pass it to receivers that deduplicate by key. Printable ASCII. A job that was enqueued under
+        an old name of its kind keeps that name in its key.
         """
-        return f"{self.kind}:{self.job_id}"
+        return f"{self._claim.kind}:{self.job_id}"
 
     @property
     def owner(self) -> str | None:

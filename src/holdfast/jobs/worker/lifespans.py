@@ -32,6 +32,7 @@ class _Running:
         self.state: Any = None
         self._lifespan = lifespan
         self._leave = asyncio.Event()
+        self._was_cancelled = False
         self.entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task = asyncio.create_task(self._run(), name=f"lifespan of {app.name}")
 
@@ -40,9 +41,10 @@ class _Running:
             async with self._lifespan(self.app) as self.state:
                 self.entered.set_result(None)
                 await self._leave.wait()
-        except asyncio.CancelledError:
-            self.entered.cancel()
         except BaseException as error:
+            if self._was_cancelled and isinstance(error, asyncio.CancelledError):
+                self.entered.cancel()
+                return
             name, is_start = self.app.name, not self.entered.done()
             when = "start" if is_start else "end"
             _log.error("the lifespan of app %s failed at its %s", name, when, exc_info=error)
@@ -53,6 +55,10 @@ class _Running:
 
     def leave(self) -> None:
         self._leave.set()
+
+    def cancel(self) -> None:
+        self._was_cancelled = True
+        self.task.cancel()
 
 
 class Lifespans:
@@ -99,7 +105,7 @@ class Lifespans:
             while not running.entered.done() and not stopping():
                 await wake.wait_and_clear(None)
             if not running.entered.done():
-                running.task.cancel()
+                running.cancel()
                 return False
             running.entered.result()
         return True
@@ -118,8 +124,9 @@ class Lifespans:
         for running in self._running.values():
             running.leave()
         _, late = await asyncio.wait(tasks, timeout=seconds)
-        for task in late:
-            task.cancel()
+        for running in self._running.values():
+            if running.task in late:
+                running.cancel()
         if late:
             await asyncio.wait(late, timeout=_AFTER_CANCEL)
         for name, running in self._running.items():

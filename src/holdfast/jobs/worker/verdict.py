@@ -14,8 +14,9 @@ makes the job ready (`CallReport.retry`), or ready at the time that the call's a
 A job whose next attempt could only start after its deadline fails now.
 
 A job whose stored arguments cannot be read waits, without counting the attempt: a worker with
-another release of the declaration may be able to read them. It waits longer each time, at most as
-long as all its claims before, and at most 15 minutes.
+another release of the declaration may be able to read them. It waits 10 s at first, then twice as
+long each time, at most 15 minutes. Claims without a counted attempt stand for the times before:
+releases and attempts before a manual retry are among them, and make the first wait longer.
 """
 
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ from holdfast.resilience.backoff import Exponential
 _AFTER_FAILED_TRIAL = 1.25
 """How long a job whose trial failed waits, as a multiple of the breaker's `open_for`."""
 _MISMATCH_WAIT = Exponential(base=10.0, multiplier=2.0, cap=900.0, jitter=0.2)
-"""Seconds that a job waits whose stored arguments cannot be read, by how often it was claimed."""
+"""Seconds that a job waits whose stored arguments cannot be read, by how often that was so."""
 _FINAL = (AttemptOutcome.FAILED, AttemptOutcome.CANCELLED, AttemptOutcome.TIMEOUT)
 
 
@@ -106,8 +107,9 @@ def decide(
     if seen.category is Category.PERMANENT:
         return Failed(error, DeadLetterReason.PERMANENT)
     if seen.code == ErrorCode.ARGUMENTS_MISMATCH:
-        waits = _MISMATCH_WAIT.delay(claim.lease.token, rng)
-        return Retry(waits, error, counted=False)
+        # The token counts all claims of the job, `attempt` only those that counted.
+        times = claim.lease.token - claim.attempt + 1
+        return Retry(_MISMATCH_WAIT.delay(times, rng), error, counted=False)
     if seen.ambiguous and not kind.policy.idempotent:
         return Failed(error, DeadLetterReason.PERMANENT)
     if claim.attempt >= claim.max_attempts or (repeated and seen.code in kind.retry_once):

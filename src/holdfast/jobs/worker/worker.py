@@ -61,6 +61,8 @@ class Worker:
         support: what the engine gives to handlers.
     """
 
+    _heartbeat_type, _pools_type = Heartbeat, KindPools
+
     def __init__(
         self,
         store: Store,
@@ -87,7 +89,7 @@ class Worker:
         self._backoff = StoreBackoff(self._outage, clock, self._rng)
         self._threads = HandlerThreads("holdfast-handler")
         self._reporter = Reporter(store, self._id, self._listeners, options)
-        self._children = KindPools(self._kinds, options.child, clock)
+        self._children = self._pools_type(self._kinds, options.child, clock)
         self._executor = Executor(
             store, clock=clock, rng=self._rng, threads=self._threads, children=self._children,
             payload_limit=payload_limit, on_ended=self._ended,
@@ -111,7 +113,7 @@ class Worker:
         self._lost_claims = LostClaims(
             store, self._id, self._slots.held, clock=clock, again_after=options.extend_every
         )
-        self._heartbeat = Heartbeat(
+        self._heartbeat = self._heartbeat_type(
             self._id, lambda: store.heartbeats(tuple(self._by_name)), self._slots.held,
             lease_seconds=options.lease_seconds, extend_every=options.extend_every, clock=clock,
             outage=self._outage, on_change=self._leases_changed,
@@ -121,7 +123,7 @@ class Worker:
             self._slots, options, self._kinds.values(), execute=self._executor.execute,
             clock=clock, wake=self._wake.set,
         )  # fmt: skip
-        self._due, self._stops, self._finishing = True, 0, False
+        self._due, self._stops, self.finishing = True, 0, False
         self._ends_at: float | None = None
 
     # -- state and control ---------------------------------------------------------------------
@@ -159,15 +161,14 @@ class Worker:
 
         A second call releases them at once. Safe to call from any thread and from a signal handler.
         """
-        loop = self._loop
-        if loop is None or loop.is_closed():
+        if (loop := self._loop) is None or loop.is_closed():
             self._stops += 1
             return
         loop.call_soon_threadsafe(self._note_stop)
 
     def finish(self) -> None:
-        """Claim no more; `run` returns when running jobs have ended, however long they take."""
-        self._finishing = True
+        """Be `finishing`: claim no more, and return from `run` when running jobs have ended."""
+        self.finishing = True
         self._wake.set()
 
     def cancel_job(self, job_id: str) -> None:
@@ -175,8 +176,7 @@ class Worker:
 
         The heartbeat would find out as well, but later.
         """
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
+        if (loop := self._loop) is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._slots.cancel, job_id)
 
     async def run(self, *, until_idle: bool = False) -> None:
@@ -222,8 +222,7 @@ class Worker:
 
     async def _serve(self, until_idle: bool) -> None:
         while not self._stops:
-            answered = self._take_answers()
-            if self._may_return(answered, until_idle):
+            if self._may_return(self._take_answers(), until_idle):
                 return
             self._slots.check_stuck()
             free, rest = self._claimable(), self._backoff.rest
@@ -239,7 +238,7 @@ class Worker:
 
     def _claimable(self) -> int:
         """Return how many more jobs may be claimed; none unless the worker counts as alive."""
-        claims = self._heartbeat.registered and not self._finishing
+        claims = self._heartbeat.registered and not self.finishing
         return self._claimed.room(self._ticks.asked) if claims else 0
 
     def _is_worth_a_tick(self, free: int) -> bool:
@@ -313,8 +312,8 @@ class Worker:
         """Say whether nothing runs here, and nothing more is to be claimed."""
         if self._ticks or self._claimed or self._slots.busy:
             return False
-        if self._finishing or not until_idle or tick is None or not tick.asked:
-            return self._finishing
+        if self.finishing or not until_idle or tick is None or not tick.asked:
+            return self.finishing
         # A job requeued by this tick may be missed by the tick already in flight: poll once more.
         self._due = self._due or not tick.alone
         return tick.alone
@@ -334,9 +333,9 @@ class Worker:
 
     def _leases_changed(self, changes: LeaseChanges) -> None:
         # Called on the heartbeat's thread. With a closed loop nothing runs any more.
-        with contextlib.suppress(RuntimeError):
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._apply, changes)
+        if (loop := self._loop) is not None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._apply, changes)
 
     def _apply(self, changes: LeaseChanges) -> None:
         self._slots.apply(changes)

@@ -28,13 +28,14 @@ class PostgresHeartbeats:
         self._worker_id: str | None = None
 
     async def register(self, worker_id: str) -> None:
-        """Register the worker as alive, or make sure that the connection it lives by answers."""
+        """Register the worker as alive, unless the connection that it lives by is still open.
+
+        A connection that does not answer is found by the next `requests`.
+        """
         if worker_id != self._worker_id:
             self._worker_id = worker_id
             await self.close()
-        connection = await self._connected()
-        with self._terminated_on_failure(connection):
-            await connection.execute("SELECT 1")
+        await self._connected()
 
     async def extend(
         self, leases: Sequence[Lease], lease_seconds: float, *, now: float | None = None
