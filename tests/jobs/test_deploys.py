@@ -282,3 +282,20 @@ def test_a_kind_that_no_worker_knows_just_waits(url):
         assert job.status is JobStatus.COMPLETE
 
     asyncio.run(scenario())
+
+
+def test_the_values_of_arguments_that_do_not_fit_are_not_shown(url, caplog):
+    app = App("shop")
+
+    @app.job()
+    async def send(ctx: JobContext, args: dict[str, str]) -> None: ...
+
+    async def scenario():
+        (handle,) = await enqueue(url, app, (send, {"number": "4111-1111", "total": "1"}))
+        await work(url, new_app(Order))
+        return (await job_of(url, handle))[0].last_error
+
+    error = asyncio.run(scenario())
+    assert error.code == "ARGUMENTS_MISMATCH"
+    assert "number" in error.message
+    assert "4111" not in error.message + caplog.text

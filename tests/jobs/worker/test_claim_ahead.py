@@ -5,12 +5,15 @@ from dataclasses import replace
 
 import pytest
 from tests.support.waiting import until
-from tests.support.workers import QUICK, rig
+from tests.support.workers import QUICK, claim, rig
 
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.model import AttemptOutcome
 from holdfast.jobs.worker.claim_ahead import ClaimAhead
+from holdfast.jobs.worker.run import Run
+from holdfast.resilience.policy import RetryPolicy
+from holdfast.testing import VirtualClock
 
 MANY = 500
 
@@ -56,7 +59,14 @@ def test_nothing_is_claimed_ahead_without_a_free_slot(free):
     assert learned(0.0).jobs(free) == 0
 
 
-@pytest.mark.parametrize("options", [{"concurrency": 5}, {"downstream": Downstream("gateway")}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"concurrency": 5},
+        {"downstream": Downstream("gateway")},
+        {"retry": RetryPolicy(max_attempts=1)},
+    ],
+)
 def test_nothing_is_claimed_ahead_where_a_claim_counts_against_a_limit(options):
     assert learned(0.0, **options).jobs(10) == 0
 
@@ -164,3 +174,11 @@ def test_a_worker_that_stops_releases_what_it_claimed_ahead(tmp_path):
             assert statuses.count("complete") == 4
 
     asyncio.run(scenario())
+
+
+def test_the_time_that_is_left_counts_from_the_start_not_from_the_claim():
+    clock, app = VirtualClock(), app_with(timeout=30)
+    run = Run(claim(), app.kinds[0], None, clock, held_until=300.0)
+    clock.advance(20)
+    run.begin(clock.monotonic())
+    assert run.context.remaining() == 30

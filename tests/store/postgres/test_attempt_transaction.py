@@ -5,8 +5,10 @@ import asyncio
 import asyncpg
 import pytest
 from tests.store.postgres.conftest import ANY, a_session_waits
+from tests.support.waiting import SOON
 
-from holdfast import Category, categorize
+from holdfast import App, Category, Engine, JobContext, WorkerOptions, categorize
+from holdfast.bootstrap import migrate
 from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob, Released
 from holdfast.jobs.store_port import Refusal
 
@@ -64,3 +66,25 @@ def test_a_connection_that_dies_before_the_commit_leaves_the_job_to_its_lease(pl
         assert result.refused == ()
 
     play(scenario)
+
+
+def test_a_committed_transaction_is_followed_by_a_claim_at_once(postgres_url):
+    """Its job took the only place of its kind; nothing else tells the worker that it is free."""
+    app = App("bank")
+
+    @app.job(concurrency=1)
+    async def pay(ctx: JobContext) -> None:
+        async with ctx.transaction():
+            pass
+
+    async def scenario():
+        async with Engine(postgres_url, apps=[app]) as engine:
+            for _ in range(3):
+                await engine.enqueue(pay)
+            # A poll would come in ten minutes.
+            async with asyncio.timeout(SOON):
+                await engine.work(until_idle=True, options=WorkerOptions(poll_interval=600))
+            assert (await engine.stats()).lanes[0].complete == 3
+
+    asyncio.run(migrate(postgres_url))
+    asyncio.run(scenario())

@@ -1,6 +1,6 @@
 """Use a client from code that is not async: it is open on an event loop in a thread of its own.
 
-The methods here have the parameters, types and docstrings of the client's: `_blocking` makes each
+The methods here have the parameters, types and docstrings of the client's: `mirror` makes each
 from its coroutine function. Only overloaded ones are written out, since a type checker cannot
 derive them.
 """

@@ -366,6 +366,10 @@ class JobContext:
         if self._reason is not None:
             raise JobCancelled(self.job_id, self._reason)
 
+    def ends_at(self, moment: float | None) -> None:
+        """Set when its time is up, on the monotonic clock; None for never. For the worker."""
+        self._ends_at = moment
+
     def request_cancel(self, reason: CancelReason) -> None:
         """Ask the handler to stop; the first reason is kept. For the worker."""
         with _LOCK:

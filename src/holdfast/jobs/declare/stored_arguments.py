@@ -6,11 +6,15 @@ is not of the declared type or has fields which that type does not have, and ret
 """
 
 import json
+import re
 from typing import Any
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.validation import ValidationError
+
+_VALUE = re.compile(r"[,;] got .*", re.DOTALL)
+"""Where the message of a codec shows the value that it refuses."""
 
 
 class ArgumentsMismatch(ValidationError):
@@ -19,7 +23,8 @@ class ArgumentsMismatch(ValidationError):
     code = ErrorCode.ARGUMENTS_MISMATCH
 
     def __init__(self, kind: str, problem: str) -> None:
-        super().__init__(f"the stored arguments do not fit {kind}", problem)
+        # Without values: this goes into the log and to pages, where arguments do not belong.
+        super().__init__(f"the stored arguments do not fit {kind}", _VALUE.sub("", problem))
 
 
 def decode_arguments(kind: JobKind, text: str) -> Any:

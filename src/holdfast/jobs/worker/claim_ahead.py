@@ -6,7 +6,8 @@ next moments, as the prefetch of a message broker's consumer does. Attempts that
 nothing by it, and none is claimed ahead.
 
 None is claimed ahead either where a kind has a downstream or a limit: such a job counts as running
-from its claim on, and after a breaker has opened no further call may start.
+from its claim on, and after a breaker has opened no further call may start. Nor where a kind has
+only one attempt: if the worker died, jobs that it had not started would be dead letters.
 """
 
 from collections.abc import Iterable
@@ -27,8 +28,7 @@ class ClaimAhead:
     """Learn how long attempts take, and say how many jobs to claim ahead."""
 
     def __init__(self, kinds: Iterable[JobKind]) -> None:
-        limited = any(kind.downstream is not None or kind.concurrency is not None for kind in kinds)
-        self._most = 0 if limited else _MOST
+        self._most = _MOST if all(map(_may_wait, kinds)) else 0
         self._mean = _UNKNOWN
 
     def note(self, seconds: float) -> None:
@@ -40,3 +40,8 @@ class ClaimAhead:
         if self._most == 0 or free <= 0:
             return 0
         return int(free * min(self._most, _SOON / max(self._mean, 1e-9)))
+
+
+def _may_wait(kind: JobKind) -> bool:
+    """Say whether jobs of `kind` may be claimed some time before they start."""
+    return kind.downstream is None and kind.concurrency is None and kind.policy.max_attempts > 1

@@ -72,6 +72,9 @@ class Answer(Value, frozen=True):
 Ending = Answer | Failure | Conclusion | None
 """How a handler ended; a `Conclusion` where it was not called, None where it was stopped."""
 
+_TURNS = 3
+"""Turns of the event loop in which a worker learns that its task was cancelled."""
+
 _COMPLETED = Conclusion(Completed(), Verdict.SUCCESS)
 
 
@@ -86,6 +89,9 @@ class Executor:
         payload_limit: most bytes of JSON in a result.
         on_ended: called with each run at its end, abandoned ones included.
         on_interrupt: called when the process was asked to stop from its keyboard.
+
+    Attributes:
+        stopping: the worker stops.
     """
 
     def __init__(
@@ -108,6 +114,7 @@ class Executor:
         self._payload_limit = payload_limit
         self._on_ended = on_ended
         self._on_interrupt = on_interrupt
+        self.stopping = False
         self._late_declaration = LateDeclaration(store, clock)
         self._mismatches = MismatchLog()
 
@@ -155,7 +162,7 @@ class Executor:
         try:
             return await self._call(run)
         except asyncio.CancelledError as error:
-            return self._cancelled(run, error)
+            return await self._cancelled(run, error)
         except BaseException as error:
             if is_a(error, GeneratorExit) and not runs_now(run.task):
                 # The coroutine is being closed by the interpreter, not by its task.
@@ -236,15 +243,19 @@ class Executor:
             # this line they would form a reference cycle.
             del call
 
-    def _cancelled(self, run: Run, error: asyncio.CancelledError) -> Failure | None:
+    async def _cancelled(self, run: Run, error: asyncio.CancelledError) -> Failure | None:
         task = asyncio.current_task()
         asked = task is not None and task.cancelling() > 0
         while task is not None and task.cancelling():
             # Left standing it would confuse every timeout in what this task still does.
             task.uncancel()
         if run.stop_reason is None and asked:
-            # The event loop is shutting down.
-            run.stop_reason = CancelReason.SHUTDOWN
+            # An event loop that shuts down cancels all tasks, and the worker's own learns of it in
+            # the next turns. Otherwise the handler cancelled its own task: the attempt counts.
+            for _ in range(_TURNS):
+                await self._clock.sleep_async(0)
+            if self.stopping:
+                run.stop_reason = CancelReason.SHUTDOWN
         return None if run.stop_reason is not None else self._failed(run, error)
 
     def _failed(self, run: Run, error: BaseException) -> Failure:
@@ -275,7 +286,7 @@ class Executor:
         try:
             result = await end_transaction(run, scope, report)
         except asyncio.CancelledError as error:
-            return self._cancelled(run, error)
+            return await self._cancelled(run, error)
         except Exception as error:
             return self._failed(run, error)
         if report is not None and result is not None:

@@ -19,8 +19,8 @@ class WorkerOptions:
     """How a worker works. All times are seconds.
 
     Args:
-        concurrency: attempts that run at once; it never claims more than it can start soon, see
-            `claim_ahead`.
+        concurrency: attempts that run at once; it never claims more than it can start
+            within 50 ms.
         queues: the queues it serves; empty: all queues of the kinds it knows.
         batch: jobs that one tick claims at most.
         lease_seconds: how long a lease lasts unless it is extended.

@@ -92,6 +92,7 @@ class Run:
         self.waits = False
         if self.kind.timeout is not None and self.stop_reason is None:
             self.count_from(now)
+            self.context.ends_at(self.ends_at)
 
     def count_from(self, now: float) -> None:
         """Count the attempt's timeout from `now`; a deadline stays where it is."""

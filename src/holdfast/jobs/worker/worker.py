@@ -211,7 +211,7 @@ class Worker:
             try:
                 await self._serve(until_idle)
             except BaseException:
-                self._stops += 2
+                self._note_stop(2)
                 raise
             finally:
                 await self._drain()
@@ -327,7 +327,7 @@ class Worker:
         if run.committed is not None:
             report, result = run.committed
             self._reporter.committed(run, report, result)
-            self._due = self._due or bool(report.jobs)
+            self._due = True  # no tick reports it, so none would claim in its place
         self._claimed.note(run)
         self._slots.ended(run)
 
@@ -348,6 +348,7 @@ class Worker:
 
     def _note_stop(self, times: int = 1) -> None:
         self._stops += times
+        self._executor.stopping = True
         self._wake.set()
 
     async def _drain(self) -> None:

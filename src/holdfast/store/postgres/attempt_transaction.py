@@ -99,8 +99,6 @@ class PostgresTransaction:
             raise ContextError(_ENDED)
         if (await lent.execute(SQL["transaction_check"], {}))[0][0] != self._xid:
             raise ContextError(_ENDED)
-        if jobs:
-            await enqueue_joined(lent, parts.database, parts.lanes, jobs, now)
         versions = await parts.ticker.quiet_versions(finished.report)
         result = await self._report(lent, finished, versions or {}, now)
         if result is None:
@@ -109,6 +107,9 @@ class PostgresTransaction:
         if result.refused or result.overruled:
             await lent.close()
             return result
+        if jobs:
+            # After the completion, as in a tick: this job may be the twin of one that follows it.
+            await enqueue_joined(lent, parts.database, parts.lanes, jobs, now)
         await lent.commit()
         parts.ticker.reported(finished.lease.job_id)
         return await self._committed(finished, result, judged=versions is not None)

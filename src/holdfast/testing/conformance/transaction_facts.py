@@ -6,6 +6,7 @@ The "own rows" of a handler are jobs here, created on its connection, so that ev
 from typing import Any, cast
 
 from holdfast.jobs.client.enqueue import TransactionalEnqueue
+from holdfast.jobs.dedup import DedupRule
 from holdfast.jobs.downstreams.record import CallReport, Verdict
 from holdfast.jobs.exceptions import LostLease
 from holdfast.jobs.model import (
@@ -119,6 +120,18 @@ async def a_transaction_commits_rows_completion_and_jobs_at_once(world: World) -
     assert (await world.job("own")).status is (await world.job("child")).status is JobStatus.QUEUED
     assert (await world.lane()).complete == 1
     assert ids(await world.claim(5)) == ["child"]
+
+
+@fact
+async def a_job_that_follows_itself_is_no_twin_of_the_one_that_ends(world: World) -> None:
+    rule: dict[str, Any] = {"dedup_key": "chain", "dedup_rule": DedupRule(unfinished=True)}
+    claim = await world.start("first", **rule)
+    await world.tick([_report(claim, NewJob("second", "work", **rule))])
+    (claim,) = await world.claim(5)
+    transaction = await _begun(world, claim)
+    await transaction.complete(_report(claim, NewJob("third", "work", **rule)), now=world.now)
+    await transaction.rollback()
+    assert ids(await world.claim(5)) == ["third"]
 
 
 @fact

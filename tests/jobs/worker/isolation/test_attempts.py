@@ -45,7 +45,7 @@ def test_one_attempt_after_another_is_answered():
     with serving(isolated.echo) as parent:
         for attempt in (1, 2):
             ask(parent, '"x"', attempt=attempt)
-            assert receive(parent) == (FrameKind.ANSWER, f'"x {attempt} apart.echo:j1"')
+            assert receive(parent) == (FrameKind.ANSWER, f'"x {attempt} k:j1"')
 
 
 def test_a_handler_can_ask_for_its_time_without_its_context():
