@@ -44,8 +44,14 @@ from holdfast.time_limit import cancelled, remaining
 if typing.TYPE_CHECKING:
     __version__: str
     from holdfast.bootstrap import Engine
-    from holdfast.jobs.client.periodic_control import PeriodicSchedule, UnknownSchedule
+    from holdfast.jobs.client.pause_control import PauseState
+    from holdfast.jobs.client.periodic_control import (
+        PeriodicSchedule,
+        ScheduleBusy,
+        UnknownSchedule,
+    )
     from holdfast.jobs.client.requests import JobHandle, JobRequest
+    from holdfast.jobs.control_port import WorkerRecord
     from holdfast.jobs.declare.app import App
     from holdfast.jobs.declare.context import JobContext
     from holdfast.jobs.declare.declared_downstream import Downstream
@@ -53,6 +59,7 @@ if typing.TYPE_CHECKING:
     from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
     from holdfast.jobs.engine import BlockingEngine
     from holdfast.jobs.exceptions import (
+        ChildError,
         ContextError,
         InvalidState,
         JobFailed,
@@ -67,8 +74,8 @@ if typing.TYPE_CHECKING:
     )
     from holdfast.jobs.held import HeldBy
     from holdfast.jobs.job_events import AttemptFinished
-    from holdfast.jobs.model import Job, JobStatus
-    from holdfast.jobs.store_values import StoreError, StoreUnavailable
+    from holdfast.jobs.model import Job, JobStatus, LastError
+    from holdfast.jobs.store_values import StoreError, StoreUnavailable, TransactionTooLong
     from holdfast.jobs.views import JobFilter
     from holdfast.jobs.worker.options import WorkerOptions
 
@@ -76,6 +83,7 @@ _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
     "AttemptFinished": "holdfast.jobs.job_events",
     "BlockingEngine": "holdfast.jobs.engine",
+    "ChildError": "holdfast.jobs.exceptions",
     "ContextError": "holdfast.jobs.exceptions",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
@@ -88,22 +96,27 @@ _LOADED_LATER = {
     "JobHandle": "holdfast.jobs.client.requests",
     "JobRequest": "holdfast.jobs.client.requests",
     "JobStatus": "holdfast.jobs.model",
+    "LastError": "holdfast.jobs.model",
     "LifespanFailed": "holdfast.jobs.exceptions",
     "LostLease": "holdfast.jobs.exceptions",
     "NotReady": "holdfast.jobs.exceptions",
+    "PauseState": "holdfast.jobs.client.pause_control",
     "PayloadTooLarge": "holdfast.jobs.declare.validation",
     "PeriodicSchedule": "holdfast.jobs.client.periodic_control",
     "Retention": "holdfast.jobs.declare.retention",
+    "ScheduleBusy": "holdfast.jobs.client.periodic_control",
     "StoreError": "holdfast.jobs.store_values",
     "StoreUnavailable": "holdfast.jobs.store_values",
+    "TransactionTooLong": "holdfast.jobs.store_values",
     "UnknownJob": "holdfast.jobs.exceptions",
     "UnknownKind": "holdfast.jobs.exceptions",
     "UnknownQueue": "holdfast.jobs.exceptions",
-    "UnknownWorker": "holdfast.jobs.exceptions",
     "UnknownSchedule": "holdfast.jobs.client.periodic_control",
+    "UnknownWorker": "holdfast.jobs.exceptions",
     "ValidationError": "holdfast.jobs.declare.validation",
     "WaitTimeout": "holdfast.jobs.exceptions",
     "WorkerOptions": "holdfast.jobs.worker.options",
+    "WorkerRecord": "holdfast.jobs.control_port",
 }
 
 __all__ = [
@@ -114,6 +127,7 @@ __all__ = [
     "BlockingEngine",
     "BreakerPolicy",
     "Category",
+    "ChildError",
     "CircuitBreaker",
     "CircuitOpenError",
     "CircuitSnapshot",
@@ -139,9 +153,11 @@ __all__ = [
     "JobHandle",
     "JobRequest",
     "JobStatus",
+    "LastError",
     "LifespanFailed",
     "LostLease",
     "NotReady",
+    "PauseState",
     "PayloadTooLarge",
     "PeriodicSchedule",
     "Permanent",
@@ -154,10 +170,12 @@ __all__ = [
     "RetryPolicy",
     "RetryResult",
     "RetryService",
+    "ScheduleBusy",
     "StopReason",
     "StoreError",
     "StoreUnavailable",
     "SystemClock",
+    "TransactionTooLong",
     "UnknownJob",
     "UnknownKind",
     "UnknownQueue",
@@ -168,6 +186,7 @@ __all__ = [
     "WaitFunction",
     "WaitTimeout",
     "WorkerOptions",
+    "WorkerRecord",
     "cancelled",
     "categorize",
     "presets",

@@ -37,7 +37,7 @@ class Engine(StoreEngine):
     Raises:
         StoreUnusable: the URL is invalid, or its extra is not installed.
         ValueError: two apps have the same name, or declare one downstream or error code
-            differently.
+            differently; or a kind has the name or an alias of another.
     """
 
     def __init__(

@@ -20,8 +20,7 @@ class Registry:
     Raises:
         TypeError: an element of `apps` is not an App.
         ValueError: two apps have the same name, or declare one downstream or error code
-            differently; an app declares a code of the library; or a kind has the name or an alias
-            of another.
+            differently; or a kind has the name or an alias of another.
     """
 
     def __init__(self, apps: Iterable[App]) -> None:

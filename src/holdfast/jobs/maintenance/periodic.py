@@ -2,7 +2,8 @@
 
 The record of a schedule says how far its slots are handled. It moves on by compare-and-set, in the
 transaction that creates the slot's job, so that any number of leaders create one job for a slot. A
-job's id follows from the name and the slot: if a record were lost, no second job would be created.
+job's id follows from the name and the slot: if a record were lost, no second job would be created
+as long as retention keeps the first one.
 """
 
 import logging
