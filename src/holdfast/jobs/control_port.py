@@ -16,7 +16,7 @@ class PauseScope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class StoredPause:
     """A queue or a kind of which no job is claimed since `paused_at`, in epoch seconds."""
 
     scope: PauseScope
@@ -95,7 +95,7 @@ class FleetStore(Protocol):
         """End pauses and wake the workers; return the names that were paused."""
         ...
 
-    async def pauses(self) -> tuple[Pause, ...]:
+    async def pauses(self) -> tuple[StoredPause, ...]:
         """Return all pauses, by scope and name."""
         ...
 

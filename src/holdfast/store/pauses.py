@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.jobs.control_port import Pause, PauseScope
+from holdfast.jobs.control_port import PauseScope, StoredPause
 from holdfast.store.row_mapping import Row
 
 
@@ -44,7 +44,7 @@ class Pauses(ABC):
         given = {"scope": str(scope), "names": self._array(sorted(names))}
         return tuple(sorted(row[0] for row in await self._changed_rows(query, now, **given)))
 
-    async def pauses(self) -> tuple[Pause, ...]:
+    async def pauses(self) -> tuple[StoredPause, ...]:
         """Return all pauses."""
         rows = await self._rows("pause_list")
-        return tuple(Pause(PauseScope(scope), name, at) for scope, name, at in rows)
+        return tuple(StoredPause(PauseScope(scope), name, at) for scope, name, at in rows)

@@ -21,7 +21,7 @@ from holdfast.store.sqlite.connection import disconnect
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.store import SQLiteStore
 from holdfast.store.sqlite.write_loan import WriteLoan
-from holdfast.store.sqlite.writer import Writer, _Request
+from holdfast.store.sqlite.writer import Writer, Write
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class InlineWriter(Writer):
             self._opened.set_result(None)
         return self._opened
 
-    def _put(self, item: _Request[Any] | WriteLoan) -> None:
+    def _put(self, item: Write[Any] | WriteLoan) -> None:
         self.check_open()
         if self._is_lent:  # it waits for the end of a handler's transaction
             self._requests.put(item)

@@ -124,6 +124,8 @@ def test_an_address_that_cannot_be_read_does_not_betray_its_password(url):
         ("postgresql://h", "PostgreSQL at h"),
         (f"postgresql://u:{SECRET}@h:5432/db", "PostgreSQL"),
         ("postgresql://[::1/db", "PostgreSQL"),
+        ("postgresql://ann:12345?word@h/db", "PostgreSQL"),
+        ("postgresql://ann:12345#word@h/db", "PostgreSQL"),
     ],
 )
 def test_an_address_is_described_without_account_and_password(url, words):

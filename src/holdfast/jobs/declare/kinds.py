@@ -112,14 +112,13 @@ class JobKind:
     errors: Mapping[str, ErrorInfo] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     convert: Callable[[Any], Any] | None = None
+    periodic: Periodic | None = None
+    middleware: tuple[Middleware, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """All names under which its jobs may be stored."""
         return (self.name, *self.aliases)
-
-    periodic: Periodic | None = None
-    middleware: tuple[Middleware, ...] = ()
 
     @property
     def breaker(self) -> BreakerPolicy | None:

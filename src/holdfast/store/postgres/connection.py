@@ -325,6 +325,9 @@ def describe(url: str) -> str:
     """Return host, port and database of `url`, never the account or the password."""
     try:
         parts = urlsplit(url)
+        if "@" in url and "@" not in parts.netloc:
+            # A '?' or '#' in the password: what stands before it looks like the host.
+            return "PostgreSQL"
         port = f":{parts.port}" if parts.port else ""
         name = parts.path.strip("/")
         database = f"/{name}" if name and "@" not in name else ""

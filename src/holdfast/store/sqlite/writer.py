@@ -50,7 +50,9 @@ class _Signal(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class _Request(Generic[T]):
+class Write(Generic[T]):
+    """One write, and the future that its caller waits for."""
+
     work: Callable[[Transaction], T]
     now: float | None
     future: "Future[tuple[T, int]]" = field(default_factory=Future)
@@ -73,7 +75,9 @@ class Writer:
         self._path = path
         self._clock = clock
         self._busy_timeout = busy_timeout
-        self._requests: queue.SimpleQueue[_Request[Any] | WriteLoan | _Signal] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[Write[Any] | WriteLoan | _Signal] = (
+            queue.SimpleQueue()
+        )
         self._loans: deque[WriteLoan] = deque()
         self._lent = 0.0
         self._opened: Future[None] = Future()
@@ -108,7 +112,7 @@ class Writer:
 
         Once that is on disk, the future returns the value of `work` and the count of `self.work`.
         """
-        request = _Request(work, now)
+        request = Write(work, now)
         self._put(request)
         return request.future
 
@@ -116,7 +120,7 @@ class Writer:
         """Begin the transaction of `loan` when it is its turn."""
         self._put(loan)
 
-    def _put(self, item: _Request[Any] | WriteLoan) -> None:
+    def _put(self, item: Write[Any] | WriteLoan) -> None:
         self.check_open()  # before the lock, which another thread may have held at a fork
         with self._lock:
             self.check_open()
@@ -179,7 +183,8 @@ class Writer:
                 if isinstance(request, WriteLoan):
                     request.refuse(self._gone(error))
                 elif (
-                    isinstance(request, _Request) and request.future.set_running_or_notify_cancel()
+                    isinstance(request, Write)
+                    and request.future.set_running_or_notify_cancel()
                 ):
                     request.future.set_exception(self._gone(error))
 
@@ -200,10 +205,10 @@ class Writer:
                 self._lent = 0.0
                 SYSTEM_CLOCK.sleep(_PAUSE_SECONDS)
 
-    def _next_group(self) -> tuple[list[_Request[Any]], bool]:
+    def _next_group(self) -> tuple[list[Write[Any]], bool]:
         """Wait for requests and take all there are; the flag is True after the last ones."""
         awaited = self.work.has_waiters or self.changes.has_waiters
-        group: list[_Request[Any]] = []
+        group: list[Write[Any]] = []
         with contextlib.suppress(queue.Empty):
             timeout = 0.0 if self._loans else _POLL_SECONDS if awaited else None
             item = self._requests.get(timeout=timeout)
@@ -212,7 +217,7 @@ class Writer:
                     return group, True
                 if isinstance(item, WriteLoan):
                     self._loans.append(item)
-                elif isinstance(item, _Request) and item.future.set_running_or_notify_cancel():
+                elif isinstance(item, Write) and item.future.set_running_or_notify_cancel():
                     group.append(item)
                 if len(group) == _MOST_AT_ONCE:
                     break
@@ -227,7 +232,7 @@ class Writer:
             self.work.increment()
             self.changes.increment()
 
-    def _do(self, db: apsw.Connection, group: list[_Request[Any]]) -> None:
+    def _do(self, db: apsw.Connection, group: list[Write[Any]]) -> None:
         """Do the requests of `group` in one transaction, and answer them."""
         before = db.total_changes()
         try:
@@ -244,7 +249,9 @@ class Writer:
             count = self.work.increment() if request.woke else self.work.count
             request.future.set_result((request.value, count))
 
-    def _do_all(self, db: apsw.Connection, group: list[_Request[Any]]) -> list[_Request[Any]]:
+    def _do_all(
+        self, db: apsw.Connection, group: list[Write[Any]]
+    ) -> list[Write[Any]]:
         """Commit `group`; on a full disk, once more after a checkpoint. Return what succeeded."""
         try:
             return self._commit(db, group)
@@ -253,7 +260,9 @@ class Writer:
                 raise
         return self._commit(db, [request for request in group if not request.future.done()])
 
-    def _commit(self, db: apsw.Connection, group: list[_Request[Any]]) -> list[_Request[Any]]:
+    def _commit(
+        self, db: apsw.Connection, group: list[Write[Any]]
+    ) -> list[Write[Any]]:
         """Do the requests of `group` in one transaction, and return those that succeeded."""
         db.execute("BEGIN IMMEDIATE")
         try:
@@ -267,7 +276,7 @@ class Writer:
                     db.execute("ROLLBACK")
         return done
 
-    def _do_one(self, db: apsw.Connection, request: _Request[Any], *, alone: bool) -> bool:
+    def _do_one(self, db: apsw.Connection, request: Write[Any], *, alone: bool) -> bool:
         """Do one request; if it fails, roll back this one alone and answer it."""
         if not alone:
             db.execute("SAVEPOINT request")
@@ -284,7 +293,7 @@ class Writer:
                 db.execute("RELEASE request")
         return True
 
-    def _work(self, db: apsw.Connection, request: _Request[Any]) -> None:
+    def _work(self, db: apsw.Connection, request: Write[Any]) -> None:
         # One reading of the wall clock for both: a jump cannot come between them.
         wall = self._clock.wall()
         now = wall if request.now is None else request.now
@@ -306,7 +315,7 @@ class Writer:
     def _gone(self, error: BaseException) -> StoreClosed:
         return StoreClosed(f"{self._path}: the store is closed ({error!r})")
 
-    def _fail_all(self, group: list[_Request[Any]], error: BaseException) -> None:
+    def _fail_all(self, group: list[Write[Any]], error: BaseException) -> None:
         for request in group:
             if not request.future.done():
                 request.future.set_exception(self._as_store_error(error))

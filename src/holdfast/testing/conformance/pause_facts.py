@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.jobs.control_port import Pause, PauseScope, WorkerRecord
+from holdfast.jobs.control_port import PauseScope, StoredPause, WorkerRecord
 from holdfast.jobs.heartbeat_port import WorkerRequests
 from holdfast.jobs.held import HeldBy
 from holdfast.jobs.model import Completed, JobStatus
@@ -115,8 +115,8 @@ async def pauses_are_listed_and_repeating_one_changes_nothing(world: World) -> N
     world.pass_time(10)
     assert await store.pause(PauseScope.QUEUE, ["a"], now=world.now) == ()
     assert await store.pause(PauseScope.KIND, ["a"], now=world.now) == ("a",)
-    queues = (Pause(PauseScope.QUEUE, "a", first), Pause(PauseScope.QUEUE, "b", first))
-    assert await store.pauses() == (Pause(PauseScope.KIND, "a", world.now), *queues)
+    queues = (StoredPause(PauseScope.QUEUE, "a", first), StoredPause(PauseScope.QUEUE, "b", first))
+    assert await store.pauses() == (StoredPause(PauseScope.KIND, "a", world.now), *queues)
     assert await store.resume(PauseScope.QUEUE, ["a", "c"], now=world.now) == ("a",)
     assert await store.resume(PauseScope.QUEUE, ["a"], now=world.now) == ()
 
