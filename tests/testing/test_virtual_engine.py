@@ -359,7 +359,8 @@ def test_jobs_that_never_end_to_become_due_are_noticed(app):
                 await engine.enqueue(follow, delay=60)
 
             await engine.enqueue(follow)
-            with pytest.raises(EngineStuck, match="one after the other without an end"):
+            # The real time may be over while one of the jobs runs, or between two of them.
+            with pytest.raises(EngineStuck, match=r"without an end|shop\.follow \(job"):
                 await engine.run_until_idle()
 
     clock.run(main())

@@ -21,7 +21,7 @@ from holdfast.store.sqlite.connection import disconnect
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.store import SQLiteStore
 from holdfast.store.sqlite.write_loan import WriteLoan
-from holdfast.store.sqlite.writer import Writer, Write
+from holdfast.store.sqlite.writer import Write, Writer
 
 T = TypeVar("T")
 

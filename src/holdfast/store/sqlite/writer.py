@@ -75,9 +75,7 @@ class Writer:
         self._path = path
         self._clock = clock
         self._busy_timeout = busy_timeout
-        self._requests: queue.SimpleQueue[Write[Any] | WriteLoan | _Signal] = (
-            queue.SimpleQueue()
-        )
+        self._requests: queue.SimpleQueue[Write[Any] | WriteLoan | _Signal] = queue.SimpleQueue()
         self._loans: deque[WriteLoan] = deque()
         self._lent = 0.0
         self._opened: Future[None] = Future()
@@ -182,10 +180,7 @@ class Writer:
                 request = self._requests.get_nowait()
                 if isinstance(request, WriteLoan):
                     request.refuse(self._gone(error))
-                elif (
-                    isinstance(request, Write)
-                    and request.future.set_running_or_notify_cancel()
-                ):
+                elif isinstance(request, Write) and request.future.set_running_or_notify_cancel():
                     request.future.set_exception(self._gone(error))
 
     def _serve(self, db: apsw.Connection) -> None:
@@ -249,9 +244,7 @@ class Writer:
             count = self.work.increment() if request.woke else self.work.count
             request.future.set_result((request.value, count))
 
-    def _do_all(
-        self, db: apsw.Connection, group: list[Write[Any]]
-    ) -> list[Write[Any]]:
+    def _do_all(self, db: apsw.Connection, group: list[Write[Any]]) -> list[Write[Any]]:
         """Commit `group`; on a full disk, once more after a checkpoint. Return what succeeded."""
         try:
             return self._commit(db, group)
@@ -260,9 +253,7 @@ class Writer:
                 raise
         return self._commit(db, [request for request in group if not request.future.done()])
 
-    def _commit(
-        self, db: apsw.Connection, group: list[Write[Any]]
-    ) -> list[Write[Any]]:
+    def _commit(self, db: apsw.Connection, group: list[Write[Any]]) -> list[Write[Any]]:
         """Do the requests of `group` in one transaction, and return those that succeeded."""
         db.execute("BEGIN IMMEDIATE")
         try:
