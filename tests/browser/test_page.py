@@ -198,6 +198,7 @@ def test_a_hidden_page_closes_its_stream_and_is_current_when_shown_again(session
 
     with page.expect_event("requestfailed", is_stream):
         page.evaluate(hide, True)
+    page.wait_for_load_state("networkidle")  # an update asked for before may still be answered
     session.upload_beside("unseen.pdf")
     session.service.until(lambda: session.jobs()[0]["status"] == "complete")
     assert session.row("unseen.pdf").count() == 0

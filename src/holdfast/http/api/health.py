@@ -11,6 +11,22 @@ from holdfast.jobs.store_port import StoreError
 _PATIENCE = 2.0
 """Seconds that the store may take to answer."""
 
+_NOT_READY = {
+    "description": "Jobs are not accepted or not run",
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "required": ["status", "missing"],
+                "properties": {
+                    "status": {"type": "string"},
+                    "missing": {"type": "array", "items": {"type": "string"}},
+                },
+            }
+        }
+    },
+}
+
 router = APIRouter(tags=["health"])
 
 
@@ -22,7 +38,7 @@ async def alive() -> dict[str, str]:
 
 
 @router.head("/readyz", include_in_schema=False)
-@router.get("/readyz")
+@router.get("/readyz", responses={503: _NOT_READY})
 async def ready(request: Request) -> JSONResponse:
     """Answer whether jobs are accepted and run."""
     state = state_of(request)
