@@ -18,7 +18,7 @@ FILES = ("htmx.min.js", "hx-sse.min.js", "LICENSE.htmx")
 class AssetCheck(BuildHookInterface[Any]):
     """Check that the files are there."""
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - the base's
         """Abort the build if a file is missing."""
         folder = Path(self.root) / VENDOR
         missing = [name for name in FILES if not (folder / name).is_file()]

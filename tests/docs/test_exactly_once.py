@@ -16,7 +16,7 @@ from holdfast import Engine
 PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/exactly-once.md"
 
 
-def test_the_jobs_of_the_page_change_their_rows_once_on_postgresql(postgres_url):  # noqa: F811
+def test_the_jobs_of_the_page_change_their_rows_once_on_postgresql(postgres_url):  # noqa: F811 - a fixture
     names = {}
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         if not block.startswith(">>>"):

@@ -15,7 +15,13 @@ from starlette.routing import BaseRoute, Match
 from holdfast.errors import ERRORS, ErrorCode, ErrorInfo, HoldfastError, Permanent
 from holdfast.jobs.client.downstream_control import UnknownDownstream
 from holdfast.jobs.client.periodic_control import UnknownSchedule
-from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob
+from holdfast.jobs.exceptions import (
+    InvalidState,
+    TwinInPlace,
+    UnknownJob,
+    UnknownQueue,
+    UnknownWorker,
+)
 from holdfast.jobs.store_port import StoreUnavailable
 
 TWIN_LINE = "A later job of the same content has taken its place."
@@ -109,6 +115,15 @@ async def _on_own(request: Request, error: Exception) -> Response:
     return answer_refusal(request, as_api_error(request, error))
 
 
+_UNKNOWN: dict[type[Exception], str] = {
+    UnknownDownstream: "downstream",
+    UnknownQueue: "queue",
+    UnknownSchedule: "periodic job",
+    UnknownWorker: "worker",
+}
+"""What a caller has named that does not exist: 404."""
+
+
 def as_api_error(request: Request, error: HoldfastError) -> ApiError:
     """Return the error that answers the request."""
     if isinstance(error, ApiError):
@@ -119,10 +134,8 @@ def as_api_error(request: Request, error: HoldfastError) -> ApiError:
         return ApiError(ErrorCode.INVALID_STATE, TWIN_LINE)
     if isinstance(error, InvalidState):
         return ApiError(ErrorCode.INVALID_STATE)
-    if isinstance(error, UnknownDownstream):
-        return ApiError(ErrorCode.VALIDATION_ERROR, "There is no such downstream.", status=404)
-    if isinstance(error, UnknownSchedule):
-        return ApiError(ErrorCode.VALIDATION_ERROR, "There is no such periodic job.", status=404)
+    if (what := _UNKNOWN.get(type(error))) is not None:
+        return ApiError(ErrorCode.VALIDATION_ERROR, f"There is no such {what}.", status=404)
     if isinstance(error, StoreUnavailable):
         _log.warning("%s %s: %s", request.method, request.url.path, error)
         return ApiError(

@@ -164,7 +164,7 @@ class ServerState:
         return job
 
     async def any_job(self, job_id: str) -> Job:
-        """Return the job `job_id`, whoever owns it: for operators.
+        """Return the job `job_id` of any owner: for operators.
 
         Raises:
             ApiError: there is none.

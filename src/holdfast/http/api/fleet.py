@@ -18,7 +18,7 @@ from holdfast.http.fleet_schemas import (
     WorkersAnswer,
 )
 from holdfast.http.served_app import state_of
-from holdfast.jobs.exceptions import UnknownKind, UnknownQueue, UnknownWorker
+from holdfast.jobs.exceptions import UnknownKind, UnknownWorker
 
 router = APIRouter(prefix="/api", tags=["ops"], dependencies=[Depends(require_admin)])
 
@@ -41,10 +41,7 @@ async def list_queues(request: Request) -> QueuesAnswer:
 async def move_queue(request: Request, name: str, move: PauseMove) -> QueueAnswer:
     """Pause a queue for the whole fleet, or resume it."""
     queues = state_of(request).engine.queues
-    try:
-        state = await (queues.pause if move is PauseMove.PAUSE else queues.resume)(name)
-    except UnknownQueue:
-        raise _unknown("queue") from None
+    state = await (queues.pause if move is PauseMove.PAUSE else queues.resume)(name)
     return QueueAnswer(queue=PauseOut.model_validate(state))
 
 
@@ -62,7 +59,7 @@ async def move_kind(request: Request, name: str, move: PauseMove) -> KindAnswer:
     try:
         state = await (kinds.pause if move is PauseMove.PAUSE else kinds.resume)(name)
     except UnknownKind:
-        raise _unknown("kind") from None
+        raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such kind.", status=404) from None
     return KindAnswer(kind=PauseOut.model_validate(state))
 
 
@@ -76,14 +73,7 @@ async def list_workers(request: Request) -> WorkersAnswer:
 @router.post("/workers/{worker_id}/finish")
 async def finish_worker(request: Request, worker_id: str) -> WorkerAnswer:
     """Ask a worker to claim no more jobs, and to end after those it runs."""
-    try:
-        if "\0" in worker_id:  # no database holds that
-            raise UnknownWorker(worker_id)
-        worker = await state_of(request).engine.workers.finish(worker_id)
-    except UnknownWorker:
-        raise _unknown("worker") from None
+    if "\0" in worker_id:  # no database holds that
+        raise UnknownWorker(worker_id)
+    worker = await state_of(request).engine.workers.finish(worker_id)
     return WorkerAnswer(worker=WorkerOut.model_validate(worker))
-
-
-def _unknown(what: str) -> ApiError:
-    return ApiError(ErrorCode.VALIDATION_ERROR, f"There is no such {what}.", status=404)

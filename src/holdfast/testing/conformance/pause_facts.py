@@ -164,7 +164,7 @@ async def workers_are_listed_while_they_live_or_have_jobs(world: World) -> None:
 
 @fact
 async def a_worker_finds_the_request_to_finish(world: World) -> None:
-    """Only the one that was asked; a worker that nobody knows cannot be."""
+    """Only the one that was asked; a worker that is not registered cannot be."""
     heartbeats, store = world.store.heartbeats(), world.store
     await heartbeats.register("worker-1")
     await world.start("a", worker="worker-2")
