@@ -1,0 +1,1 @@
+"""Documents by address or text: fetched, extracted, indexed and found."""
