@@ -200,6 +200,8 @@ class _Outages:
             await client
             outcome.expect(await until(self._drained, _DRAIN, 0.2), "not all jobs finished in time")
             stored = await read_all(self.store)
+            # The others may have drained the queue while one worker still waits for its next try.
+            await until(self._recovered, _DRAIN, 0.2)
             await self.fleet.stop_all()
         lines = self.ledger.lines()
         judgement = judge(self.acknowledged, self.unknown, stored, lines)
@@ -239,6 +241,9 @@ class _Outages:
         waiting = sum(lane.ready + lane.scheduled + lane.processing for lane in lanes)
         return waiting == 0 and await count(self.store, "complete") > 0
 
+    async def _recovered(self) -> bool:
+        return all(waits == backs for waits, backs in map(_outages_in, self.fleet.logs))
+
     def _logged(self, outages: int) -> dict[str, int]:
         """Count the outages that workers logged; too many or too few are findings."""
         logged, most, expect = 0, 0, self.outcome.expect
@@ -248,8 +253,7 @@ class _Outages:
                 for line in log.read_text("utf-8", "replace").splitlines()
                 if not any(message in line for message in _LEASE_MESSAGES)
             ]
-            waits = sum("does not answer" in line for line in lines)
-            backs = sum("answers again" in line for line in lines)
+            waits, backs = _outages_in(log)
             logged, most = max(logged, waits), max(most, len(lines))
             # A starting server may refuse, accept and refuse again: two outages for a worker.
             expect(
@@ -262,3 +266,9 @@ class _Outages:
             )
         expect(logged > 0, "no worker noticed any outage")
         return {"outages_logged_at_most": logged, "log_lines_at_most": most}
+
+
+def _outages_in(log: Path) -> tuple[int, int]:
+    """Return how many outages and how many recoveries a worker has logged."""
+    text = log.read_text("utf-8", "replace")
+    return text.count("does not answer"), text.count("answers again")
