@@ -140,7 +140,8 @@ async def a_deadline_passes_in_a_paused_queue(world: World) -> None:
     await world.add("a", deadline_at=world.now + 10)
     await world.store.pause(PauseScope.QUEUE, ["default"], now=world.now)
     world.pass_time(11)
-    assert await world.store.expire_deadlines(now=world.now) == ("a",)
+    (expired,) = await world.store.expire_deadlines(now=world.now)
+    assert expired.job_id == "a"
 
 
 @fact
