@@ -43,6 +43,8 @@ def log_dead_letter(
     if not logger.isEnabledFor(logging.ERROR):
         return
     after = "" if job.attempt is None else f" after {_attempt(job)}"
+    if job.attempt == 0:
+        after = " without an attempt"
     file, line, function, _ = logger.findCaller(stacklevel=2)
     information = None
     if exception is not None:
@@ -59,8 +61,7 @@ def log_dead_letter(
 
 
 def _attempt(job: FailedJob) -> str:
-    """Name the attempt: "attempt 1 of 3"; "no attempt" if the job never started."""
-    return f"attempt {job.attempt} of {job.max_attempts}" if job.attempt else "no attempt"
+    return f"attempt {job.attempt} of {job.max_attempts}"
 
 
 def _fields(job: FailedJob, error: JobError) -> dict[str, object]:

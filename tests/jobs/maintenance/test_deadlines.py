@@ -34,7 +34,7 @@ def test_jobs_past_their_deadline_are_failed_batch_by_batch(tmp_path, caplog):
             )  # fmt: skip
             assert await it.status("open") == "queued"
             assert (
-                "job p0 (a.work) is a dead letter after no attempt (deadline): TIMEOUT: "
+                "job p0 (a.work) is a dead letter without an attempt (deadline): TIMEOUT: "
                 in caplog.text
             )
 

@@ -97,14 +97,12 @@ async def maintenance_says_which_attempt_it_ended(world: World) -> None:
     await world.add("lost", max_attempts=3, owner="ann")
     await world.add("late", max_attempts=2, deadline_at=world.now + 1)
     await world.add("idle", max_attempts=2, deadline_at=world.now + 1, run_at=world.now + 99)
-    kinds = {(await world.job(name)).kind for name in ("lost", "late", "idle")}
-    (kind,) = kinds
     assert len(await world.claim(2)) == 2
     world.pass_time(LEASE + 1)
     rescued = await world.store.rescue(now=world.now)
-    assert rescued.jobs == (FailedJob("lost", kind, 1, 3, "ann"),)
+    assert rescued.jobs == (FailedJob("lost", "work", 1, 3, "ann"),)
     expired = await world.store.expire_deadlines(now=world.now)
-    assert set(expired) == {FailedJob("late", kind, 1, 2), FailedJob("idle", kind, 0, 2)}
+    assert set(expired) == {FailedJob("late", "work", 1, 2), FailedJob("idle", "work", 0, 2)}
 
 
 @fact
