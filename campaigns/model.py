@@ -239,8 +239,8 @@ class Walk:
         self._agree("rescue", self.oracle.rescue(self.now), got)
 
     async def _expire_deadlines(self) -> None:
-        gone = await self.store.expire_deadlines(now=self.now)
-        self._agree("expire_deadlines", self.oracle.expire_deadlines(self.now), set(gone))
+        ids = {job.job_id for job in await self.store.expire_deadlines(now=self.now)}
+        self._agree("expire_deadlines", self.oracle.expire_deadlines(self.now), ids)
 
     async def _pass_time(self) -> None:
         self.now += self.rng.choice([1, 1, 2, 5, 12])

@@ -237,6 +237,8 @@ class Oracle:
         for job_id, job in self.jobs.items():
             if job.expires_at is None or job.expires_at > now:
                 continue
+            if job.deadline_at is not None and job.deadline_at < now:
+                continue  # it is left to expire_deadlines
             if job.cancel_requested:
                 job.end("cancelled")
                 cancelled.add(job_id)

@@ -1,5 +1,6 @@
 """Events and listeners."""
 
+import asyncio
 import logging
 from dataclasses import FrozenInstanceError
 
@@ -20,11 +21,12 @@ def test_every_listener_is_called_in_order():
     assert told == [("first", event), ("second", event)]
 
 
-def test_a_failing_listener_is_logged_and_the_others_are_still_called(caplog):
+@pytest.mark.parametrize("kind", [RuntimeError, asyncio.CancelledError])
+def test_a_failing_listener_is_logged_and_the_others_are_still_called(kind, caplog):
     told: list[Event] = []
 
     def failing(event: Event) -> None:
-        raise RuntimeError("the listener's own fault")
+        raise kind("the listener's own fault")
 
     event = CallFinished("gateway", True, 1, 0.1, "SUCCESS")
     with caplog.at_level(logging.ERROR, "holdfast.events"):
@@ -34,11 +36,12 @@ def test_a_failing_listener_is_logged_and_the_others_are_still_called(caplog):
     assert "the listener's own fault" in caplog.text
 
 
-def test_an_interruption_in_a_listener_is_not_swallowed():
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_in_a_listener_is_not_swallowed(kind):
     def interrupted(event: Event) -> None:
-        raise KeyboardInterrupt
+        raise kind
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(kind):
         notify([interrupted], Event("gateway"))
 
 

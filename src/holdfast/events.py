@@ -2,8 +2,11 @@
 
 A listener is any callable that takes one event. It is called in the thread or task where the
 event happened, never under a lock, and an error it raises is logged and goes no further.
+`SystemExit` and `KeyboardInterrupt` do: a signal may have raised them, and they end a worker, which
+releases its jobs.
 """
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -78,5 +81,6 @@ def notify(listeners: Iterable[Listener], event: Event) -> None:
     for listener in listeners:
         try:
             listener(event)
-        except Exception:
+        except (Exception, asyncio.CancelledError):
+            # Without an await in between, the cancellation is not one of the calling task.
             _log.exception("a listener failed on %r", event)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 import signal
 import textwrap
 
@@ -22,7 +23,7 @@ MODULE = """
 
     if "stubborn" in sys.argv:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    print("begun", flush=True)
+    print("begun", os.getpid(), flush=True)
     if "silent" not in sys.argv:
         print("listening on", os.getpid(), flush=True)
     time.sleep(600)
@@ -117,12 +118,11 @@ def test_a_cancelled_start_ends_what_was_started(beside, caplog):
     async def go():
         running = Sidecars([sidecar], SYSTEM_CLOCK)
         starting = asyncio.create_task(running.__aenter__())
-        await until(lambda: "begun" in caplog.text)
-        pid = running._runs[0]._process.pid
+        begun = await until(lambda: re.search(r"begun (\d+)", caplog.text))
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting
-        assert not lives(pid)
+        assert not lives(int(begun[1]))
 
     with caplog.at_level(logging.INFO, "holdfast.serve"):
         asyncio.run(go())

@@ -5,8 +5,9 @@ import logging
 import pytest
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.failure_log import FailedJob, log_dead_letter, log_retry
+from holdfast.jobs.failure_log import log_dead_letter, log_retry
 from holdfast.jobs.model import DeadLetterReason, JobError
+from holdfast.jobs.store_port import FailedJob
 
 LOG = logging.getLogger("holdfast.tests")
 JOB = FailedJob("j7", "shop.charge", 2, 3, "ann")

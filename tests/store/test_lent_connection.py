@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import inspect
+import threading
 from contextlib import AsyncExitStack
 
 import asyncpg
@@ -483,5 +484,199 @@ def test_a_heartbeat_extends_the_lease_while_a_transaction_is_open(postgres_url)
             await heartbeats.close()
             assert (await transaction.complete(Finished(lease, Completed()))).refused == ()
             await transaction.rollback()
+
+    asyncio.run(go())
+
+
+# -- cancelled while it opens or begins ------------------------------------------------------------
+
+
+class Gate:
+    """Holds a call of a driver in the middle until it is opened."""
+
+    def __init__(self):
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+
+    def hold(self):
+        self.reached.set()
+        assert self.opened.wait(SOON)
+
+    async def hold_async(self):
+        self.reached.set()
+        async with asyncio.timeout(SOON):
+            while not self.opened.is_set():
+                await asyncio.sleep(0.01)
+
+    async def cancel_at(self, begin):
+        """Cancel `begin` in the middle, then open the gate, as TransactionBlock does roll back."""
+        task = asyncio.ensure_future(begin)
+        async with asyncio.timeout(SOON):
+            while not self.reached.is_set():
+                await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+def held_psycopg(gate):
+    class Transaction(psycopg.Transaction):
+        def __enter__(self):
+            entered = super().__enter__()
+            gate.hold()
+            return entered
+
+    class Connection(psycopg.Connection):
+        def transaction(self):
+            return Transaction(self)
+
+    @contextlib.asynccontextmanager
+    async def source(url):
+        with Connection.connect(url) as connection:
+            yield connection
+
+    return source, lambda connection: connection.info.transaction_status.name == "IDLE"
+
+
+def held_sqlalchemy(gate):
+    @contextlib.asynccontextmanager
+    async def source(url):
+        async with sqlalchemy_connection(url) as connection:
+            sqlalchemy.event.listen(connection, "begin", lambda connection: gate.hold())
+            yield connection
+
+    return source, lambda connection: not connection.in_transaction()
+
+
+def held_asyncpg(gate):
+    class Transaction(asyncpg.transaction.Transaction):
+        async def start(self):
+            await super().start()
+            await gate.hold_async()
+
+    class Connection(asyncpg.Connection):
+        def transaction(self):
+            return Transaction(self, None, readonly=False, deferrable=False)
+
+    @contextlib.asynccontextmanager
+    async def source(url):
+        connection = await asyncpg.connect(url, connection_class=Connection)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    return source, lambda connection: not connection.is_in_transaction()
+
+
+@pytest.mark.parametrize("held", [held_psycopg, held_sqlalchemy, held_asyncpg])
+def test_a_cancel_while_it_begins_leaves_the_given_connection_without_a_transaction(
+    held, postgres_url
+):
+    gate = Gate()
+    source, is_idle = held(gate)
+
+    async def go():
+        async with world(postgres_url, source) as it:
+            transaction = it.transaction(await it.claim())
+            await gate.cancel_at(transaction.begin())
+            closing = asyncio.ensure_future(transaction.rollback())
+            gate.opened.set()
+            await closing
+            assert is_idle(it.source)
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("is_blocking", [False, True])
+def test_a_cancel_while_a_source_connects_closes_the_connection(is_blocking, postgres_url):
+    gate, made = Gate(), []
+
+    def connect():
+        made.append(psycopg.connect(postgres_url))
+        gate.hold()
+        return made[0]
+
+    async def go():
+        async with world(postgres_url, none) as it:
+            transaction = it.store.transaction(await it.claim(), connect)
+            await gate.cancel_at(transaction.begin(blocking=is_blocking))
+            closing = asyncio.ensure_future(transaction.rollback())
+            gate.opened.set()
+            await closing
+            assert made[0].closed
+
+    asyncio.run(go())
+
+
+def test_a_cancelled_rollback_still_closes_the_connection(postgres_url):
+    """The connection is closed once, after the call that was cancelled has ended on its thread."""
+    gate, made = Gate(), []
+
+    def connect():
+        made.append(psycopg.connect(postgres_url))
+        gate.hold()
+        return made[0]
+
+    async def go():
+        async with world(postgres_url, none) as it:
+            transaction = it.store.transaction(await it.claim(), connect)
+            await gate.cancel_at(transaction.begin())
+            closing = asyncio.ensure_future(transaction.rollback())
+            await asyncio.sleep(0)
+            closing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await closing
+            gate.opened.set()
+            await transaction.rollback()
+            assert made[0].closed
+
+    asyncio.run(go())
+
+
+def test_the_event_loop_runs_while_a_source_that_blocks_connects(postgres_url):
+    gate = Gate()
+
+    def connect():
+        gate.hold()
+        return psycopg.connect(postgres_url)
+
+    async def go():
+        async with world(postgres_url, none) as it:
+            transaction = it.store.transaction(await it.claim(), connect)
+            beginning = asyncio.ensure_future(transaction.begin())
+            async with asyncio.timeout(SOON):
+                while not gate.reached.is_set():
+                    await asyncio.sleep(0.01)
+            gate.opened.set()  # by this event loop, which a call of the source would hold up
+            await execute(await beginning, INSERT)
+            await transaction.rollback()
+
+    asyncio.run(go())
+
+
+def test_a_source_that_is_declared_async_is_called_on_the_event_loop(postgres_url):
+    loops = []
+
+    async def connect():
+        return await asyncpg.connect(postgres_url)
+
+    @contextlib.asynccontextmanager
+    async def connected():
+        loops.append(asyncio.get_running_loop())
+        connection = await connect()
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    async def go():
+        async with world(postgres_url, none) as it:
+            lease = await it.claim()
+            for source in (connect, connected):
+                transaction = it.store.transaction(lease, source)
+                await execute(await transaction.begin(), INSERT)
+                await transaction.rollback()
+            assert loops == [asyncio.get_running_loop()]
 
     asyncio.run(go())

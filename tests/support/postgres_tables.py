@@ -27,10 +27,13 @@ class PostgresTables:
         )
         await self._fetch(update, job_id, *columns.values())
 
-    async def shown_as_held(self, job_id: str) -> bool:
-        """Say whether the view for people shows the job as held."""
-        (row,) = await self._fetch("SELECT held FROM holdfast.jobs_readable WHERE id = $1", job_id)
-        return bool(row["held"])
+    async def shown_held_by(self, job_id: str) -> str | None:
+        """Return what holds the job by the view for people, whose `held` must agree."""
+        query = "SELECT held, held_by FROM holdfast.jobs_readable WHERE id = $1"
+        (row,) = await self._fetch(query, job_id)
+        assert row["held"] is (row["held_by"] is not None)
+        holder: str | None = row["held_by"]
+        return holder
 
     async def kill_worker(self, worker_id: str) -> None:
         """Register a worker in another process, kill that, and wait for its session to end."""

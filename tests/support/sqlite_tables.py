@@ -22,10 +22,12 @@ class SQLiteTables:
         update = f"UPDATE holdfast_jobs SET {assignments} WHERE id = ?"
         self._fetch(update, *columns.values(), job_id)
 
-    async def shown_as_held(self, job_id: str) -> bool:
-        """Say whether the view for people shows the job as held."""
-        ((held,),) = self._fetch("SELECT held FROM holdfast_jobs_readable WHERE id = ?", job_id)
-        return bool(held)
+    async def shown_held_by(self, job_id: str) -> str | None:
+        """Return what holds the job by the view for people, whose `held` must agree."""
+        query = "SELECT held, held_by FROM holdfast_jobs_readable WHERE id = ?"
+        ((held, holder),) = self._fetch(query, job_id)
+        assert bool(held) is (holder is not None)
+        return None if holder is None else str(holder)
 
     async def kill_worker(self, worker_id: str) -> None:
         """Register a worker in another process, and kill that process."""

@@ -100,3 +100,15 @@ def test_logging_that_is_configured_already_is_left_alone():
         before = root.level
         assert not set_up_logging("json", io.StringIO())
         assert (root.handlers, root.level) == ([own], before)
+
+
+class Unprintable:
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("args", [("three",), (1, 2), (Unprintable(),)])
+def test_json_has_the_raw_message_where_its_arguments_do_not_fit(args):
+    line = json.loads(JsonFormatter().format(record("sent %d", args, job_id="j7")))
+    assert line["message"] == "sent %d (not formatted: its arguments do not fit)"
+    assert (line["level"], line["job_id"]) == ("WARNING", "j7")

@@ -468,3 +468,56 @@ def test_lifespans_transactions_and_jobs_that_follow_work_as_in_a_worker():
         reading = engine.enqueue(read)
         engine.run_until_idle()
         assert engine.result(reading) == [2]
+
+
+def test_a_transaction_that_lasts_too_long_is_rolled_back_as_in_a_worker(app):
+    @app.job(retry=steady(max_attempts=1))
+    async def hold(ctx: JobContext) -> None:
+        async with ctx.transaction() as connection:
+            connection.execute("CREATE TABLE rows (value)")
+            await asyncio.sleep(HOUR)
+            connection.execute("INSERT INTO rows VALUES (1)")
+
+    with virtual_engine([app]).blocking() as engine:
+        job = engine.enqueue(hold)
+        engine.run_until_idle()
+        failed = engine.get(job)
+        assert failed.status is JobStatus.FAILED
+        assert "for more than 3 s and was rolled back" in failed.error.message
+
+
+def test_the_limit_of_a_transaction_ends_with_it(app):
+    @app.job()
+    async def write(ctx: JobContext) -> None:
+        async with ctx.transaction() as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS rows (value)")
+
+    with virtual_engine([app]).blocking() as engine:
+        first = engine.enqueue(write)
+        second = engine.enqueue(write, delay=2)
+        engine.run_until_idle()
+        engine.advance(HOUR)
+        assert [engine.get(job).status for job in (first, second)] == [JobStatus.COMPLETE] * 2
+
+
+def test_a_thread_that_waits_for_the_write_lock_lets_time_pass(app):
+    order = []
+
+    @app.job()
+    async def hold(ctx: JobContext) -> None:
+        async with ctx.transaction():
+            await asyncio.sleep(2)
+        order.append("async")
+
+    @app.job()
+    def follow(ctx: JobContext) -> None:
+        with ctx.transaction():
+            order.append("thread")
+
+    options = WorkerOptions(concurrency=2)
+    with virtual_engine([app], options=options, real_seconds=10).blocking() as engine:
+        engine.enqueue(hold)
+        engine.enqueue(follow)
+        engine.run_until_idle()
+        assert order == ["async", "thread"]
+        assert engine.clock.monotonic() == 2

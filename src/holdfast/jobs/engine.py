@@ -150,6 +150,18 @@ class BlockingEngine(BlockingClient):
     ) -> None:
         super().__init__(engine, loop_factory)
         self._engine = engine
+        self._runs: dict[Worker, asyncio.Task[None]] = {}
+
+    def close(self) -> None:
+        """Stop the workers of `work`, and close the store.
+
+        Running attempts may finish within `shutdown_seconds`, then are released; Ctrl-C releases
+        them at once.
+        """
+        try:
+            self._thread.run(self._stop_workers())
+        finally:
+            super().close()
 
     def work(
         self,
@@ -166,10 +178,30 @@ class BlockingEngine(BlockingClient):
         """
         worker = self._thread.run(self._new_worker(_chosen(options, concurrency, queues)))
         with _stopped_by_signals(worker) if stop_on_signals else nullcontext():
-            self._thread.run(worker.run(until_idle=until_idle))
+            self._thread.run(self._run(worker, until_idle))
 
     async def _new_worker(self, options: WorkerOptions) -> "Worker":
         return self._engine.worker(options)  # in the engine's thread, as `cancel` is
+
+    async def _run(self, worker: "Worker", until_idle: bool) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._runs[worker] = task
+        try:
+            await worker.run(until_idle=until_idle)
+        finally:
+            del self._runs[worker]
+
+    async def _stop_workers(self) -> None:
+        runs = set(self._runs.values())
+        for worker in self._runs:
+            worker.stop()
+        while pending := {run for run in runs if not run.done()}:
+            try:
+                await asyncio.wait(pending)
+            except asyncio.CancelledError:  # an interrupt of the thread that closes
+                for run in pending:
+                    run.cancel()
 
 
 @contextmanager

@@ -5,44 +5,23 @@ Every record carries `job_id` and what else is known of the attempt (`kind`, `at
 """
 
 import logging
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from holdfast.jobs.model import DeadLetterReason, JobError
+from holdfast.jobs.store_values import FailedJob
 
 
-@dataclass(frozen=True, slots=True)
-class FailedJob:
-    """The job of a line; only the id is known of a job that maintenance has failed."""
+def log_retry(
+    logger: logging.Logger, job: FailedJob, error: JobError, retry_at: float | None = None
+) -> None:
+    """Log an attempt that failed and is followed by another at `retry_at`, in epoch seconds.
 
-    job_id: str
-    kind: str | None = None
-    attempt: int | None = None
-    max_attempts: int | None = None
-    owner: str | None = None
-
-    def __str__(self) -> str:
-        return f"job {self.job_id}" + (f" ({self.kind})" if self.kind else "")
-
-    @property
-    def which_attempt(self) -> str:
-        """Name the attempt: "attempt 1 of 3"."""
-        return f"attempt {self.attempt} of {self.max_attempts}"
-
-    def fields(self, error: JobError) -> dict[str, object]:
-        """Return the attributes of a record."""
-        known = {
-            "job_id": self.job_id, "kind": self.kind, "attempt": self.attempt,
-            "code": str(error.code), "owner": self.owner,
-        }  # fmt: skip
-        return {name: value for name, value in known.items() if value is not None}
-
-
-def log_retry(logger: logging.Logger, job: FailedJob, error: JobError, retry_at: float) -> None:
-    """Log an attempt that failed and is followed by another at `retry_at`, in epoch seconds."""
+    Without `retry_at` the job may start again at once.
+    """
+    following = "it is queued again" if retry_at is None else f"next try at {_iso(retry_at)}"
     logger.warning(
-        "%s failed %s: %s: %s; next try at %s",
-        job, job.which_attempt, error.code, error.message, _iso(retry_at), extra=job.fields(error),
+        "%s failed %s: %s: %s; %s",
+        job, _attempt(job), error.code, error.message, following, extra=_fields(job, error),
     )  # fmt: skip
 
 
@@ -63,7 +42,9 @@ def log_dead_letter(
     """
     if not logger.isEnabledFor(logging.ERROR):
         return
-    after = "" if job.attempt is None else f" after {job.which_attempt}"
+    after = "" if job.attempt is None else f" after {_attempt(job)}"
+    if job.attempt == 0:
+        after = " without an attempt"
     file, line, function, _ = logger.findCaller(stacklevel=2)
     information = None
     if exception is not None:
@@ -72,11 +53,24 @@ def log_dead_letter(
         logger.name, logging.ERROR, file, line,
         "%s is a dead letter%s (%s): %s: %s",
         (job, after, reason or "failed", error.code, error.message),
-        information, function, job.fields(error),
+        information, function, _fields(job, error),
     )  # fmt: skip
     # A formatter that finds this text does not format the exception.
     record.exc_text = traceback
     logger.handle(record)
+
+
+def _attempt(job: FailedJob) -> str:
+    return f"attempt {job.attempt} of {job.max_attempts}"
+
+
+def _fields(job: FailedJob, error: JobError) -> dict[str, object]:
+    """Return the attributes of a record."""
+    known = {
+        "job_id": job.job_id, "kind": job.kind, "attempt": job.attempt,
+        "code": str(error.code), "owner": job.owner,
+    }  # fmt: skip
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def _iso(seconds: float) -> str:

@@ -27,6 +27,7 @@ from holdfast.jobs.store_values import (
     ClaimRequest,
     Deleted,
     Extended,
+    FailedJob,
     Leadership,
     Overruled,
     Refusal,
@@ -54,6 +55,7 @@ __all__ = [
     "DownstreamStore",
     "EnqueueStore",
     "Extended",
+    "FailedJob",
     "FleetStore",
     "Heartbeats",
     "Leadership",
@@ -295,15 +297,16 @@ class MaintenanceStore(Protocol):
         """Rescue up to `limit` jobs whose leases have expired or whose workers are dead.
 
         They become queued and ready; dead letters (`LEASE_LOST`) if no attempt is left; cancelled
-        if that was requested. The lost attempt stays counted. Dead workers without jobs, and
-        leaderships that expired an hour ago, are forgotten.
+        if that was requested. The lost attempt stays counted. A job past its deadline is left to
+        `expire_deadlines`. Dead workers without jobs, and leaderships that expired an hour ago, are
+        forgotten.
         """
         ...
 
     async def expire_deadlines(
         self, *, limit: int = 500, now: float | None = None
-    ) -> tuple[str, ...]:
-        """Fail up to `limit` unfinished jobs past their deadlines with `TIMEOUT`; return ids."""
+    ) -> tuple[FailedJob, ...]:
+        """Fail up to `limit` unfinished jobs past their deadlines with `TIMEOUT`; return them."""
         ...
 
     async def unknown_kinds(self, worker_id: str) -> Mapping[str, int]:

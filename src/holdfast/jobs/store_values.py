@@ -175,12 +175,30 @@ class Leadership:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A job whose attempt failed, or that failed as a whole, for the log.
+
+    `attempt` is the number of its last attempt, 0 if it never started. What is None is not known.
+    """
+
+    job_id: str
+    kind: str | None = None
+    attempt: int | None = None
+    max_attempts: int | None = None
+    owner: str | None = None
+
+    def __str__(self) -> str:
+        return f"job {self.job_id}" + (f" ({self.kind})" if self.kind else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Rescued:
-    """Ids of jobs whose leases had expired, by their new state."""
+    """Ids of jobs whose leases had expired, by their new state; `jobs` are all of them."""
 
     requeued: tuple[str, ...] = ()
     dead: tuple[str, ...] = ()
     cancelled: tuple[str, ...] = ()
+    jobs: tuple[FailedJob, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ class LentConnection:
 
     Args:
         source: a connection, a session, or a function that returns one, or a context manager or
-            an awaitable for one.
+            an awaitable for one. A function is called in a thread, as it may block, unless it is
+            declared `async`.
         threads: where drivers that block are called.
         blocking: the handler is not async.
     """
@@ -46,6 +47,7 @@ class LentConnection:
         self._control: Control | None = None
         self._exit: Callable[[], Any] | None = None
         self._call: asyncio.Future[Any] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._is_open = False
 
     # -- statements ----------------------------------------------------------------------------
@@ -83,8 +85,8 @@ class LentConnection:
         self._control = control = control_of(self.connection)
         if self._blocking and not control.blocks:
             raise ContextError(_NEEDS_BLOCKING)
+        self._is_open = True  # before the step: it may be done although it was cancelled
         await self._do(control.begin)
-        self._is_open = True
         connection = self.connection
         self._joined = (
             await self._in_thread(lambda: join(connection)) if control.blocks else join(connection)
@@ -97,9 +99,17 @@ class LentConnection:
         await self._do(self._control.commit)
 
     async def close(self) -> None:
-        """Roll back unless it has ended, and close what was opened here. Harmless if repeated."""
+        """Roll back unless it has ended, and close what was opened here. Harmless if repeated.
+
+        A cancelled caller does not stop it.
+        """
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         if self._call is not None and not self._call.done():
-            await asyncio.wait((self._call,))  # a cancelled call is still on its thread
+            await asyncio.wait((self._call,))  # a cancelled call still uses the connection
         try:
             if self.is_open and self._control is not None:
                 await self._do(self._control.rollback)
@@ -118,23 +128,35 @@ class LentConnection:
         source = self._source
         if not callable(source):
             return source
-        opened = await self._in_thread(source) if self._blocking else source()
+        opened = source() if _is_declared_async(source) else await self._in_thread(self._open)
+        if self._exit is not None:
+            return opened
+        if self._blocking and hasattr(opened, "__aenter__"):
+            raise ContextError(_NEEDS_BLOCKING)
         if hasattr(opened, "__aenter__"):
-            if self._blocking:
-                raise ContextError(_NEEDS_BLOCKING)
             connection = await opened.__aenter__()
             self._exit = lambda: opened.__aexit__(None, None, None)
-            return connection
-        if inspect.isawaitable(opened):
+        else:
             connection = await opened
             self._exit = lambda: self._closed(connection)
-            return connection
-        if hasattr(opened, "__enter__"):
-            connection = await self._in_thread(opened.__enter__)
-            self._exit = lambda: self._in_thread(lambda: opened.__exit__(None, None, None))
-            return connection
-        self._exit = lambda: self._closed(opened)
-        return opened
+        return connection
+
+    def _open(self) -> Any:
+        """Call the source, and enter what it returns unless that must be awaited.
+
+        This runs in a thread. It sets `_exit` itself: if the caller was cancelled meanwhile, what
+        is returned here reaches no one.
+        """
+        source: Any = self._source
+        opened = source()
+        if hasattr(opened, "__aenter__") or inspect.isawaitable(opened):
+            return opened
+        if not hasattr(opened, "__enter__"):
+            self._exit = lambda: self._closed(opened)
+            return opened
+        connection = opened.__enter__()
+        self._exit = lambda: self._in_thread(lambda: opened.__exit__(None, None, None))
+        return connection
 
     async def _closed(self, connection: Any) -> None:
         closing = connection.close()
@@ -145,12 +167,20 @@ class LentConnection:
         assert self._control is not None
         if self._control.blocks:
             await self._in_thread(step)
-        else:
-            waiting = step()
-            assert waiting is not None
-            await waiting
+            return
+        waiting = step()
+        assert waiting is not None
+        # Drivers differ in the state of a transaction whose begin was cancelled: it is not.
+        self._call = asyncio.ensure_future(waiting)
+        await asyncio.shield(self._call)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         self._call = self._threads.start(function).future
         value: T = await asyncio.shield(self._call)
         return value
+
+
+def _is_declared_async(source: Callable[..., Any]) -> bool:
+    """Whether it is an `async def`, also one that `asynccontextmanager` decorates."""
+    declared = inspect.unwrap(source)
+    return inspect.iscoroutinefunction(declared) or inspect.isasyncgenfunction(declared)

@@ -138,7 +138,7 @@ class _SQLAlchemy:
         self._transaction: Any = None
 
     def is_open(self) -> bool:
-        return bool(self._transaction.is_active)
+        return self._transaction is not None and bool(self._transaction.is_active)
 
     def begin(self) -> Any:
         self._transaction = self._owner.begin()

@@ -54,7 +54,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Write a record as one JSON object on one line; `traceback` is there if the record has one."""
+    """Write a record as one JSON object on one line; `traceback` is there if the record has one.
+
+    A message whose arguments do not fit is written without them.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as JSON."""
@@ -62,7 +65,7 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record),
         }
         for name in FIELDS:
             value = getattr(record, name, None)
@@ -74,6 +77,13 @@ class JsonFormatter(logging.Formatter):
         if traceback:
             line["traceback"] = traceback
         return json.dumps(line, default=str)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # of the arguments' own code, too
+        return f"{record.msg} (not formatted: its arguments do not fit)"
 
 
 def _time(record: logging.LogRecord) -> str:

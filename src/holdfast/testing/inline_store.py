@@ -4,6 +4,7 @@ SQL, transactions and schema are those of the real store; only its threads are m
 virtual clock cannot know what a thread still has to do.
 """
 
+import asyncio
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -15,8 +16,10 @@ from typing import Any, TypeVar
 import apsw
 
 from holdfast.clock import Clock
-from holdfast.jobs.model import Finished
+from holdfast.jobs.model import Finished, Lease
 from holdfast.jobs.store_port import ClaimRequest, TickResult
+from holdfast.jobs.transaction_port import AttemptTransaction
+from holdfast.store.sqlite.attempt_transaction import SQLiteTransaction
 from holdfast.store.sqlite.connection import disconnect
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.store import SQLiteStore
@@ -34,9 +37,14 @@ SELECT
 
 
 class InlineStore(SQLiteStore):
-    """Keep jobs in the file `path`, without threads and without waiting for the disk."""
+    """Keep jobs in the file `path`, without threads and without waiting for the disk.
+
+    Attributes:
+        waiting_threads: ids of jobs whose handlers wait for the write lock on their threads.
+    """
 
     def __init__(self, path: str | Path, *, clock: Clock) -> None:
+        self.waiting_threads: set[str] = set()
         self._claimable_at: float | None = None
         super().__init__(path, clock=clock)
 
@@ -58,6 +66,15 @@ class InlineStore(SQLiteStore):
             self._claimable_at = result.wake_at
         return result
 
+    def transaction(
+        self, lease: Lease, source: object = None, *, seconds: float = 3.0
+    ) -> AttemptTransaction:
+        """Return a transaction that also completes the job of `lease`."""
+        return InlineTransaction(
+            self._writer, self.path, self._clock, lease, source, seconds=seconds,
+            busy_timeout=self._busy_timeout, waiting_threads=self.waiting_threads,
+        )  # fmt: skip
+
     async def next_moments(self) -> tuple[float, ...]:
         """Return when the next job may be claimed, has passed its deadline, has lost its lease.
 
@@ -74,11 +91,30 @@ class InlineStore(SQLiteStore):
         return tuple(moment for moment in found if moment is not None)
 
 
+class InlineTransaction(SQLiteTransaction):
+    """A transaction that says whether a thread waits for its begin."""
+
+    def __init__(self, *args: Any, waiting_threads: set[str], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._waiting_threads = waiting_threads
+
+    async def begin(self, *, blocking: bool = False) -> apsw.Connection:
+        """Take the write lock, and return the connection."""
+        if not blocking:
+            return await super().begin()
+        self._waiting_threads.add(self._lease.job_id)
+        try:
+            return await super().begin(blocking=True)
+        finally:
+            self._waiting_threads.discard(self._lease.job_id)
+
+
 class InlineWriter(Writer):
     """Do each request at once, in the thread that submits it."""
 
     _db: apsw.Connection | None = None
     _is_lent = False
+    _limit: asyncio.TimerHandle | None = None
 
     def start(self) -> "Future[None]":
         """Open the database; the future is done."""
@@ -101,6 +137,9 @@ class InlineWriter(Writer):
             self._requests.put(item)
         elif isinstance(item, WriteLoan):
             self._is_lent = item.serve_inline(self._returned)
+            if self._is_lent:  # only coroutines begin a loan
+                loop = asyncio.get_running_loop()
+                self._limit = loop.call_later(item.seconds, item.expire)
         elif item.future.set_running_or_notify_cancel():
             assert self._db is not None
             with self._lock:
@@ -109,6 +148,8 @@ class InlineWriter(Writer):
 
     def _returned(self) -> None:
         """Do what has waited for the end of a handler's transaction."""
+        assert self._limit is not None
+        self._limit.cancel()
         self._is_lent = False
         while not self._is_lent and not self._requests.empty():
             item = self._requests.get()

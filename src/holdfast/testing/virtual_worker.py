@@ -13,6 +13,7 @@ from holdfast.jobs.worker.heartbeat import Heartbeat
 from holdfast.jobs.worker.isolation.kind_pools import KindPools
 from holdfast.jobs.worker.run import Run
 from holdfast.jobs.worker.worker import Worker
+from holdfast.testing.inline_store import InlineStore
 from holdfast.testing.virtual_loop import VirtualLoop
 
 
@@ -86,7 +87,15 @@ class VirtualWorker(Worker):
     def _is_outside(self) -> bool:
         if self._time_passes:
             return False
-        return self._closing or any(run.call is not None for run in self._slots.running)
+        return self._closing or any(map(self._runs_outside, self._slots.running))
+
+    def _runs_outside(self, run: Run) -> bool:
+        """Whether a handler runs in a thread or child, and does not wait there for the lock.
+
+        Who holds the lock may wait for the time to pass.
+        """
+        assert isinstance(self._store, InlineStore)
+        return run.call is not None and run.claim.job_id not in self._store.waiting_threads
 
 
 def _described(run: Run) -> str:

@@ -68,3 +68,17 @@ def test_a_label_cannot_break_out_of_its_quotes():
     line = sample("name", {"kind": 'a"b\\c\nd'}, 1)
 
     assert line == 'name{kind="a\\"b\\\\c\\nd"} 1'
+
+
+def test_without_a_token_nothing_of_a_job_is_shown_but_counts_by_declared_names(serving):
+    for order in (Order(number=4711), Order(number=4711, fails="GW_4XX")):
+        serving.enqueue(order, owner="ann-7", id=f"secret-{order.fails}", meta={"card": "4242"})
+        serving.work()
+
+    text = serving.client.get("/metrics").text
+
+    assert set(re.findall(r'[{,]([a-z]+)="', text)) <= {
+        "queue", "downstream", "kind", "status", "attempts", "event", "state",
+    }  # fmt: skip
+    for secret in ("4711", "ann-7", "secret", "4242", "GW_4XX"):
+        assert secret not in text

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 import sqlalchemy
 from sqlalchemy.orm import Session
-from tests.support.waiting import until_sync
+from tests.support.waiting import SOON, until_sync
 
 import holdfast
 from holdfast.bootstrap import Engine
@@ -26,6 +26,7 @@ from holdfast.jobs.declare.validation import ValidationError
 from holdfast.jobs.exceptions import InvalidState, JobFailed
 from holdfast.jobs.model import JobStatus
 from holdfast.jobs.store_port import StoreClosed
+from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.resilience.policy import RetryPolicy
 
 app = App("invoices")
@@ -266,10 +267,18 @@ def test_an_engine_that_cannot_be_opened_leaves_no_thread(tmp_path):
     assert engine_threads() == []
 
 
-def test_closing_it_ends_the_calls_of_other_threads(path):
-    engine = Engine(f"sqlite:///{path}", apps=[app]).blocking().open()
+def test_closing_it_ends_the_calls_of_other_threads(path, monkeypatch):
+    waiting = threading.Event()
+    awaited = Engine(f"sqlite:///{path}", apps=[app])
+    engine = awaited.blocking().open()
     handle = engine.enqueue(double, 4)
-    errors = []
+    errors, wait_for_changes = [], awaited.store.wait_for_changes
+
+    async def noted(*arguments):
+        waiting.set()
+        return await wait_for_changes(*arguments)
+
+    monkeypatch.setattr(awaited.store, "wait_for_changes", noted)
 
     def wait():
         try:
@@ -279,11 +288,42 @@ def test_closing_it_ends_the_calls_of_other_threads(path):
 
     thread = threading.Thread(target=wait)
     thread.start()
-    until_sync(lambda: len(asyncio.all_tasks(engine._thread._loop)) > 0)
+    assert waiting.wait(SOON)
     engine.close()
-    thread.join(30)
+    thread.join(SOON)
     assert not thread.is_alive()
     assert len(errors) == 1
+
+
+@pytest.mark.parametrize("seconds", [SOON, 0.0])
+def test_closing_it_stops_a_worker_that_runs_in_another_thread(path, seconds):
+    """Its attempt may finish within `shutdown_seconds`, and is released then."""
+    own, started, ended = App("own"), threading.Event(), threading.Event()
+
+    @own.job()
+    async def wait(ctx) -> None:
+        started.set()
+        while not ended.is_set():
+            await asyncio.sleep(0.01)
+
+    engine = Engine(f"sqlite:///{path}", apps=[own]).blocking().open()
+    handle = engine.enqueue(wait)
+    options = WorkerOptions(shutdown_seconds=seconds)
+    working = threading.Thread(target=engine.work, kwargs={"options": options})
+    working.start()
+    assert started.wait(SOON)
+    closing = threading.Thread(target=engine.close)
+    closing.start()
+    if seconds:
+        ended.set()
+    closing.join(SOON)
+    working.join(SOON)
+    assert not working.is_alive()
+    with engine:
+        job = engine.get(handle)
+        outcomes = [attempt.outcome for attempt in engine.attempts(handle)]
+    expected = ("complete", ["complete"]) if seconds else ("queued", ["released"])
+    assert (job.status, outcomes) == expected
 
 
 def test_calls_that_meet_its_closing_end_all_the_same():

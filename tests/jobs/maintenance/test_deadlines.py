@@ -33,6 +33,9 @@ def test_jobs_past_their_deadline_are_failed_batch_by_batch(tmp_path, caplog):
                 "failed", "TIMEOUT", "deadline",
             )  # fmt: skip
             assert await it.status("open") == "queued"
-            assert "job p0 is a dead letter (deadline): TIMEOUT: " in caplog.text
+            assert (
+                "job p0 (a.work) is a dead letter without an attempt (deadline): TIMEOUT: "
+                in caplog.text
+            )
 
     asyncio.run(go())

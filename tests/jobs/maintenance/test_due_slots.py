@@ -5,16 +5,14 @@ from dataclasses import replace
 import pytest
 
 from holdfast.jobs.declare.schedule import Missed, Periodic, every_schedule
+from holdfast.jobs.declare.schedule_record import UNSEEN, new_record
 from holdfast.jobs.maintenance.due_slots import (
     BATCH,
     LATE,
     MOST,
-    UNSEEN,
     DueSlots,
     adopted,
     due_slots,
-    new_record,
-    was_seen,
 )
 
 NOW = 1_800_000_000.0
@@ -144,9 +142,3 @@ def test_a_clock_that_was_wrong_by_a_year_does_not_stop_the_schedule():
     ahead = record(every(), done=NOW + 3.2e7, resumed_at=NOW + 3.2e7)
     followed = adopted(ahead, every(), NOW, started_at=NOW)
     assert due_slots(followed, every(), NOW + 10) == DueSlots((NOW + 10,), NOW + 10)
-
-
-def test_a_schedule_without_a_worker_can_be_seen():
-    assert was_seen(record(every(), seen_at=NOW - 30), NOW)
-    assert not was_seen(record(every(), seen_at=NOW - UNSEEN - 1), NOW)
-    assert not was_seen(record(every()), NOW)

@@ -47,8 +47,12 @@ def test_jobs_with_expired_leases_are_requeued_failed_or_cancelled(tmp_path, cap
             ]  # fmt: skip
             assert sum((event.dead for event in rescued), ()) == ("once",)
             assert sum((event.cancelled for event in rescued), ()) == ("cancelled",)
-            dead = "job once is a dead letter (lease_lost): LEASE_LOST: The worker lost touch"
+            dead = (
+                "job once (a.once) is a dead letter after attempt 1 of 1 (lease_lost): "
+                "LEASE_LOST: The worker lost touch"
+            )
             assert dead in caplog.text
             assert caplog.text.count("it is queued again") == 5
+            assert "job w0 (a.work) failed attempt 1 of 3: LEASE_LOST: " in caplog.text
 
     asyncio.run(go())

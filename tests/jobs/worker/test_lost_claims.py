@@ -124,10 +124,11 @@ def test_a_check_that_the_store_does_not_answer_is_repeated(tmp_path):
 
 
 def test_a_running_job_is_never_released(tmp_path):
-    app, released, let_go = App("a"), [], asyncio.Event()
+    app, released, started, let_go = App("a"), [], [], asyncio.Event()
 
     @app.job()
     async def work(ctx):
+        started.append(ctx.job_id)
         await let_go.wait()
 
     async def go():
@@ -143,9 +144,10 @@ def test_a_running_job_is_never_released(tmp_path):
             store.tick = note
             store.lost = {2}
             async with it.running():
-                await until(lambda: len(it.worker._slots.running) == 4)
+                await until(lambda: len(started) == 4)
                 let_go.set()
-                await until(lambda: not it.worker._slots.busy)
+                for name in JOBS:
+                    await it.until(name, "complete")
             assert len(released) == 1
             assert {await it.status(name) for name in JOBS} == {"complete"}
 

@@ -8,6 +8,9 @@ import threading
 import pytest
 from tests.support.waiting import until
 
+from holdfast.bootstrap import Engine
+from holdfast.jobs.declare.app import App
+from holdfast.jobs.job_events import JobClaimed
 from holdfast.jobs.worker.signals import interrupts_here, runs_now, stop_on_signals
 
 
@@ -75,3 +78,29 @@ def test_a_task_runs_now_only_inside_itself():
 
     asyncio.run(go())
     assert not runs_now(None)
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_a_listener_that_exits_ends_the_worker_and_its_jobs_are_released(kind, tmp_path):
+    app, url = App("own"), f"sqlite:///{tmp_path}/work.db"
+
+    @app.job()
+    async def work(ctx): ...
+
+    def leave(event):
+        if isinstance(event, JobClaimed):
+            raise kind
+
+    async def run():
+        async with Engine(url, apps=[app], listeners=[leave]) as engine:
+            await engine.enqueue(work, id="one")
+            await engine.work()
+
+    async def outcomes():
+        async with Engine(url, apps=[app]) as engine:
+            job = await engine.get("one")
+            return job.status, [each.outcome for each in await engine.attempts(job)]
+
+    with pytest.raises(kind):
+        asyncio.run(run())
+    assert asyncio.run(outcomes()) == ("queued", ["released"])

@@ -127,7 +127,8 @@ def test_a_heartbeat_after_the_deadline_is_a_zombies(tmp_path):
     async def scenario(store):
         await store.enqueue([NewJob("a", "work", deadline_at=NOW + 2)], now=NOW)
         (run,) = await claim(store, NOW)
-        assert await store.expire_deadlines(now=NOW + 3) == ("a",)
+        (expired,) = await store.expire_deadlines(now=NOW + 3)
+        assert expired.job_id == "a"
         await store.heartbeats().extend([run.lease], 10.0, now=NOW + 3)
         assert await refused_writes(store) == 1
 

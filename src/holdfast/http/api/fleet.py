@@ -18,6 +18,7 @@ from holdfast.http.fleet_schemas import (
     WorkersAnswer,
 )
 from holdfast.http.served_app import state_of
+from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.exceptions import UnknownKind, UnknownWorker
 
 router = APIRouter(prefix="/api", tags=["ops"], dependencies=[Depends(require_admin)])
@@ -33,34 +34,28 @@ class PauseMove(StrEnum):
 @router.get("/queues")
 async def list_queues(request: Request) -> QueuesAnswer:
     """List the queues, and whether they are paused."""
-    found = await state_of(request).engine.queues.list()
-    return QueuesAnswer(queues=[PauseOut.model_validate(state) for state in found])
+    return QueuesAnswer(queues=await _listed(state_of(request).engine.queues))
 
 
 @router.post("/queues/{name}/{move}")
 async def move_queue(request: Request, name: str, move: PauseMove) -> QueueAnswer:
     """Pause a queue for the whole fleet, or resume it."""
-    queues = state_of(request).engine.queues
-    state = await (queues.pause if move is PauseMove.PAUSE else queues.resume)(name)
-    return QueueAnswer(queue=PauseOut.model_validate(state))
+    return QueueAnswer(queue=await _moved(state_of(request).engine.queues, name, move))
 
 
 @router.get("/kinds")
 async def list_kinds(request: Request) -> KindsAnswer:
     """List the kinds of jobs, and whether they are paused."""
-    found = await state_of(request).engine.kinds.list()
-    return KindsAnswer(kinds=[PauseOut.model_validate(state) for state in found])
+    return KindsAnswer(kinds=await _listed(state_of(request).engine.kinds))
 
 
 @router.post("/kinds/{name}/{move}")
 async def move_kind(request: Request, name: str, move: PauseMove) -> KindAnswer:
     """Pause a kind of jobs for the whole fleet, or resume it."""
-    kinds = state_of(request).engine.kinds
     try:
-        state = await (kinds.pause if move is PauseMove.PAUSE else kinds.resume)(name)
+        return KindAnswer(kind=await _moved(state_of(request).engine.kinds, name, move))
     except UnknownKind:
         raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such kind.", status=404) from None
-    return KindAnswer(kind=PauseOut.model_validate(state))
 
 
 @router.get("/workers")
@@ -77,3 +72,12 @@ async def finish_worker(request: Request, worker_id: str) -> WorkerAnswer:
         raise UnknownWorker(worker_id)
     worker = await state_of(request).engine.workers.finish(worker_id)
     return WorkerAnswer(worker=WorkerOut.model_validate(worker))
+
+
+async def _listed(control: QueueControl | KindControl) -> list[PauseOut]:
+    return [PauseOut.model_validate(state) for state in await control.list()]
+
+
+async def _moved(control: QueueControl | KindControl, name: str, move: PauseMove) -> PauseOut:
+    change = control.pause if move is PauseMove.PAUSE else control.resume
+    return PauseOut.model_validate(await change(name))

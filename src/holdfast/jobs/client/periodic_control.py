@@ -9,8 +9,8 @@ from holdfast.jobs.client.enqueue import Enqueuer
 from holdfast.jobs.client.requests import JobHandle, JobRequest
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.registry import Registry
+from holdfast.jobs.declare.schedule_record import new_record, was_seen
 from holdfast.jobs.declare.validation import shown
-from holdfast.jobs.maintenance.due_slots import new_record, was_seen
 from holdfast.jobs.store_port import ScheduleRecord, Store
 
 _WRITE_TRIES = 20

@@ -68,6 +68,9 @@ class Queries:
     async def wait(self, job: JobId, timeout: float | None = None) -> Job:
         """Return the job once it is finished: complete, failed or cancelled.
 
+        Changes are announced in order. While some process is stopped inside a transaction, as by
+        SIGSTOP, later changes are not announced, and this may return up to 5 seconds late.
+
         Args:
             timeout: most seconds to wait; None sets no limit.
 

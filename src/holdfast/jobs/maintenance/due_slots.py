@@ -7,12 +7,11 @@ seconds of the store.
 from dataclasses import dataclass, replace
 
 from holdfast.jobs.declare.schedule import Missed, Periodic
+from holdfast.jobs.declare.schedule_record import was_seen
 from holdfast.jobs.store_port import ScheduleRecord
 
 LATE = 60.0
 """Seconds for which a slot is late, not missed. A leader that dies is replaced well within it."""
-UNSEEN = 60.0
-"""Seconds without a worker that declares a schedule, after which another declaration counts."""
 MOST = 1000
 """Most slots that get a job after an outage; older ones are left out."""
 BATCH = 100
@@ -59,26 +58,13 @@ def due_slots(record: ScheduleRecord, periodic: Periodic, now: float) -> DueSlot
     return DueSlots(batch, batch[-1], oldest if batch[0] > oldest else None)
 
 
-def new_record(name: str, periodic: Periodic, now: float, *, declared_at: float) -> ScheduleRecord:
-    """Return the record of a schedule that is new: it begins with its next slot."""
-    return ScheduleRecord(
-        name,
-        periodic.schedule.text,
-        str(periodic.missed),
-        periodic.overlap,
-        handled_until=now,
-        declared_at=declared_at,
-        next_slot=periodic.schedule.next_after(now),
-    )
-
-
 def adopted(
     record: ScheduleRecord, periodic: Periodic, now: float, *, started_at: float
 ) -> ScheduleRecord | None:
     """Return `record` under the declaration of a worker that started at `started_at`.
 
     None if the record has another declaration that counts more: that of a worker that started
-    later, as in a rolling deploy, and that was seen within `UNSEEN` seconds.
+    later, as in a rolling deploy, and that was seen lately.
     """
     record = _with_clock(record, now)
     text, missed = periodic.schedule.text, str(periodic.missed)
@@ -101,11 +87,6 @@ def adopted(
         declared_at=started_at,
         next_slot=periodic.schedule.next_after(done),
     )
-
-
-def was_seen(record: ScheduleRecord, now: float) -> bool:
-    """Say whether a worker that declares the schedule wrote its record lately."""
-    return abs(now - record.seen_at) <= UNSEEN
 
 
 def _with_clock(record: ScheduleRecord, now: float) -> ScheduleRecord:

@@ -15,8 +15,9 @@ from typing import Protocol
 from holdfast.clock import Clock
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.schedule import Periodic
+from holdfast.jobs.declare.schedule_record import new_record
 from holdfast.jobs.declare.slot_meta import slot_meta
-from holdfast.jobs.maintenance.due_slots import adopted, due_slots, new_record
+from holdfast.jobs.maintenance.due_slots import adopted, due_slots
 from holdfast.jobs.model import Job, NewJob
 from holdfast.jobs.store_port import PeriodicStore, ScheduleRecord
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 
 from holdfast.events import Listener, notify
-from holdfast.jobs.failure_log import FailedJob, log_dead_letter
+from holdfast.jobs.failure_log import log_dead_letter, log_retry
 from holdfast.jobs.job_events import JobsRescued
 from holdfast.jobs.model import DeadLetterReason
 from holdfast.jobs.report_rules import LEASE_LOST
@@ -57,10 +57,9 @@ class Rescue:
 
 
 def _log_jobs(rescued: Rescued) -> None:
-    for job_id in rescued.requeued:
-        _log.warning(
-            "job %s failed an attempt: %s: %s; it is queued again",
-            job_id, LEASE_LOST.code, LEASE_LOST.message, extra=FailedJob(job_id).fields(LEASE_LOST),
-        )  # fmt: skip
-    for job_id in rescued.dead:
-        log_dead_letter(_log, FailedJob(job_id), LEASE_LOST, DeadLetterReason.LEASE_LOST)
+    requeued, dead = set(rescued.requeued), set(rescued.dead)
+    for job in rescued.jobs:
+        if job.job_id in requeued:
+            log_retry(_log, job, LEASE_LOST)
+        elif job.job_id in dead:
+            log_dead_letter(_log, job, LEASE_LOST, DeadLetterReason.LEASE_LOST)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from holdfast.events import Listener, notify
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.downstreams.record import DownstreamRecord
-from holdfast.jobs.failure_log import FailedJob, log_dead_letter, log_retry
+from holdfast.jobs.failure_log import log_dead_letter, log_retry
 from holdfast.jobs.job_events import WorkerStarted, WorkerStopped
 from holdfast.jobs.model import (
     DeadLetterReason,
@@ -21,7 +21,7 @@ from holdfast.jobs.model import (
     Retry,
 )
 from holdfast.jobs.report_rules import TIMED_OUT
-from holdfast.jobs.store_port import Store, TickResult
+from holdfast.jobs.store_port import FailedJob, Store, TickResult
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.run import Run
 from holdfast.resilience.breaker.transitions import CircuitState

@@ -1,7 +1,7 @@
 """Maintenance, each call on a bounded number of jobs."""
 
 from holdfast.jobs.report_rules import LEASE_LOST
-from holdfast.jobs.store_port import Deleted, Leadership, Rescued, RetentionRule
+from holdfast.jobs.store_port import Deleted, FailedJob, Leadership, Rescued, RetentionRule
 from holdfast.store.error_columns import error_columns
 from holdfast.store.postgres.columns import TIMEOUT_COLUMNS
 from holdfast.store.postgres.connection import Database
@@ -29,17 +29,21 @@ async def rescue(database: Database, limit: int, now: float | None) -> Rescued:
     """Requeue, fail or cancel jobs whose leases have expired or whose workers are dead."""
     found = await database.write("maintain_rescue", limit=limit, error=_LEASE_LOST, now=now)
     ids: dict[str, list[str]] = {"queued": [], "failed": [], "cancelled": []}
-    for job_id, target in found:
+    jobs = []
+    for job_id, target, *known in found:
         ids[target].append(job_id)
-    return Rescued(tuple(ids["queued"]), tuple(ids["failed"]), tuple(ids["cancelled"]))
+        jobs.append(FailedJob(job_id, *known))
+    return Rescued(tuple(ids["queued"]), tuple(ids["failed"]), tuple(ids["cancelled"]), tuple(jobs))
 
 
-async def expire_deadlines(database: Database, limit: int, now: float | None) -> tuple[str, ...]:
+async def expire_deadlines(
+    database: Database, limit: int, now: float | None
+) -> tuple[FailedJob, ...]:
     """Fail unfinished jobs past their deadline."""
     found = await database.write(
         "maintain_expire_deadlines", limit=limit, timeout=TIMEOUT_COLUMNS, now=now
     )
-    return tuple(row[0] for row in found)
+    return tuple(FailedJob(*row) for row in found)
 
 
 async def store_late_result(

@@ -13,6 +13,7 @@ from holdfast.jobs.store_port import (
     Change,
     ClaimRequest,
     Deleted,
+    FailedJob,
     Heartbeats,
     Leadership,
     Rescued,
@@ -352,12 +353,12 @@ class PostgresStore(JobQueries, Pauses):
 
     async def expire_deadlines(
         self, *, limit: int = 500, now: float | None = None
-    ) -> tuple[str, ...]:
+    ) -> tuple[FailedJob, ...]:
         """Fail unfinished jobs past their deadline."""
-        ids = await maintenance.expire_deadlines(self._database, limit, now)
-        if ids:
+        expired = await maintenance.expire_deadlines(self._database, limit, now)
+        if expired:
             await self._wrote()
-        return ids
+        return expired
 
     async def unknown_kinds(self, worker_id: str) -> Mapping[str, int]:
         """Return the kinds of waiting jobs that no registered worker knows."""

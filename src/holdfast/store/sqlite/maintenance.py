@@ -8,7 +8,7 @@ from holdfast.jobs.model import (
     JobStatus,
 )
 from holdfast.jobs.report_rules import LEASE_LOST, TIMED_OUT, rescued_status
-from holdfast.jobs.store_port import Deleted, Leadership, Rescued, RetentionRule
+from holdfast.jobs.store_port import Deleted, FailedJob, Leadership, Rescued, RetentionRule
 from holdfast.store.sqlite import clock_jumps, workers
 from holdfast.store.sqlite.attempt_ends import AttemptEnd, EndedAttempts, time_out
 from holdfast.store.sqlite.finish import keep_late_result
@@ -40,9 +40,11 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
     requeued: list[str] = []
     failed: list[str] = []
     cancelled: list[str] = []
+    jobs: list[FailedJob] = []
     ended = EndedAttempts(tx)
     for row in _lost(tx, dead, limit):
-        seq, job_id, token, lane, kind, attempts, most, started_at, cancel_requested = row
+        seq, job_id, token, lane, kind, attempts, most, started_at, cancel_requested, owner = row
+        jobs.append(FailedJob(job_id, kind, attempts, most, owner))
         status = rescued_status(
             cancel_requested=bool(cancel_requested), attempts_left=attempts < most
         )
@@ -64,26 +66,27 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
     tx.count_total("rescued", len(ended.ends))
     workers.forget(tx, dead)
     workers.forget_unseen(tx)
-    return Rescued(tuple(requeued), tuple(failed), tuple(cancelled))
+    return Rescued(tuple(requeued), tuple(failed), tuple(cancelled), tuple(jobs))
 
 
 def _lost(tx: Transaction, dead: list[str], limit: int) -> list[Row]:
     """Return jobs of dead workers and jobs whose leases have expired, each once."""
     found: list[Row] = []
     if dead:
-        found = tx.rows("maintain_leases_of_dead", {"workers": as_json(dead), "limit": limit})
+        parameters = {"workers": as_json(dead), "now": tx.now, "limit": limit}
+        found = tx.rows("maintain_leases_of_dead", parameters)
     taken = {row[0] for row in found}
     expired = tx.rows("maintain_expired_leases", {"now": tx.now, "limit": limit})
     return [*found, *(row for row in expired if row[0] not in taken)][:limit]
 
 
-def expire_deadlines(tx: Transaction, limit: int) -> tuple[str, ...]:
+def expire_deadlines(tx: Transaction, limit: int) -> tuple[FailedJob, ...]:
     """Fail unfinished jobs past their deadline."""
-    ids = []
+    jobs = []
     ended = EndedAttempts(tx)
     for row in tx.rows("maintain_past_deadline", {"now": tx.now, "limit": limit}):
-        seq, job_id, token, lane, kind, status, ready, attempts, started_at = row
-        ids.append(job_id)
+        seq, job_id, token, lane, kind, status, ready, attempts, started_at, most, owner = row
+        jobs.append(FailedJob(job_id, kind, attempts, most, owner))
         if status == JobStatus.PROCESSING:
             reason = DeadLetterReason.DEADLINE
             ended.fail(seq, token, lane, kind, attempts, TIMED_OUT, reason)
@@ -97,7 +100,7 @@ def expire_deadlines(tx: Transaction, limit: int) -> tuple[str, ...]:
         time_out(tx, seq, token, lane, kind, counter, attempts)
     ended.write()
     tx.count_total("timed_out", len(ended.ends))
-    return tuple(ids)
+    return tuple(jobs)
 
 
 def _ended(

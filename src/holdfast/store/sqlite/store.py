@@ -16,6 +16,7 @@ from holdfast.jobs.store_port import (
     Change,
     ClaimRequest,
     Deleted,
+    FailedJob,
     Heartbeats,
     Leadership,
     Rescued,
@@ -315,7 +316,7 @@ class SQLiteStore(JobQueries, Pauses):
 
     async def expire_deadlines(
         self, *, limit: int = 500, now: float | None = None
-    ) -> tuple[str, ...]:
+    ) -> tuple[FailedJob, ...]:
         """Fail unfinished jobs past their deadline."""
         return await self._write(lambda tx: maintenance.expire_deadlines(tx, limit), now)
 

@@ -47,6 +47,7 @@ class WriteLoan:
 
     Attributes:
         began: done when the transaction has begun.
+        seconds: how long the transaction may last.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class WriteLoan:
         self.began: Future[apsw.Connection] = Future()
         self._path = path
         self._open = open_connection
-        self._seconds = seconds
+        self.seconds = seconds
         self._busy_timeout = busy_timeout
         self._endings: queue.SimpleQueue[tuple[Ending | None, Future[Any]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -77,15 +78,15 @@ class WriteLoan:
             TransactionTooLong: it was rolled back because its time was over.
         """
         done: Future[Any] = Future()
-        if self._inline is not None:
-            connection, on_end = self._inline
-            self._finish(connection, ending, done)
-            on_end()
-            return done
         with self._lock:
             if self._is_over:
                 raise self._too_long()
-            self._endings.put((ending, done))
+            if self._inline is None:
+                self._endings.put((ending, done))
+                return done
+        connection, on_end = self._inline
+        self._finish(connection, ending, done)
+        on_end()
         return done
 
     def why_ended(self) -> Exception | None:
@@ -97,7 +98,7 @@ class WriteLoan:
     def _too_long(self) -> TransactionTooLong:
         return TransactionTooLong(
             f"{self._path}: a handler's transaction held the only write lock for more than "
-            f"{self._seconds:g} s and was rolled back. Do slow work before ctx.transaction(); "
+            f"{self.seconds:g} s and was rolled back. Do slow work before ctx.transaction(); "
             f"inside, enqueue with ctx.enqueue()"
         )
 
@@ -118,13 +119,21 @@ class WriteLoan:
     def serve_inline(self, on_end: Callable[[], None]) -> bool:
         """Begin now; `end` then ends it in the thread that calls it, and calls `on_end`.
 
-        For a writer without a thread, as tests on virtual time use it. There is no time limit.
-        False: it did not begin.
+        For a writer without a thread, as tests on virtual time use it; that writer calls `expire`
+        after `seconds`. False: it did not begin.
         """
         connection = self._start()
         if connection is not None:
             self._inline = connection, on_end
         return connection is not None
+
+    def expire(self) -> None:
+        """Roll back what `serve_inline` has begun, because its time is over."""
+        assert self._inline is not None
+        connection, on_end = self._inline
+        self._is_over = True
+        _roll_back(connection)
+        on_end()
 
     def _start(self) -> apsw.Connection | None:
         """Begin, and tell the handler; None if it does not wait any more, or that failed."""
@@ -185,7 +194,7 @@ class WriteLoan:
 
     def _next_ending(self) -> tuple[Ending | None, "Future[Any]"]:
         try:
-            return self._endings.get(timeout=self._seconds)
+            return self._endings.get(timeout=self.seconds)
         except queue.Empty:
             with self._lock:
                 self._is_over = True

@@ -3,7 +3,9 @@
 from dataclasses import replace
 from itertools import product
 
+from holdfast.jobs.control_port import PauseScope
 from holdfast.jobs.downstreams.record import DownstreamRecord, HoldMode
+from holdfast.jobs.held import HeldBy
 from holdfast.resilience.breaker.transitions import Circuit, CircuitState
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.testing.conformance.world import World, fact
@@ -18,6 +20,13 @@ async def _write(
     stored = await world.store.write_downstream(replace(declared, circuit=circuit), now=world.now)
     assert stored is not None
     return stored
+
+
+async def _held_by(world: World, job_id: str) -> HeldBy | None:
+    """Return what holds a job; the view for people must say the same."""
+    job = await world.job(job_id)
+    assert await world.tables.shown_held_by(job_id) == job.held_by, job_id
+    return job.held_by
 
 
 @fact
@@ -39,8 +48,7 @@ async def held_means_the_same_everywhere(world: World) -> None:
         record = await _write(world, name, circuits[state], mode, policies[guarded])
         await world.add(name, downstream=name, queue=name)
         expected = record.holds_at(world.now)
-        assert (await world.job(name)).held is expected, name
-        assert await world.tables.shown_as_held(name) is expected, name
+        assert await _held_by(world, name) == (HeldBy.DOWNSTREAM if expected else None), name
         claims = await world.claim(queues=[name])
         assert (claims == ()) is expected, name
         if expected:
@@ -60,6 +68,23 @@ async def a_job_that_is_not_due_or_not_queued_is_not_held(world: World) -> None:
     assert await world.store.write_downstream(replace(record, circuit=circuit), now=world.now)
     await world.add("due", downstream="gateway")
     await world.add("later", downstream="gateway", run_at=world.now + 1000)
-    for name, expected in {"running": False, "due": True, "later": False}.items():
-        assert (await world.job(name)).held is expected, name
-        assert await world.tables.shown_as_held(name) is expected, name
+    expected = {"running": None, "due": HeldBy.DOWNSTREAM, "later": None}
+    assert {name: await _held_by(world, name) for name in expected} == expected
+
+
+@fact
+async def of_several_reasons_the_first_is_shown(world: World) -> None:
+    """A paused queue, then a paused kind, then the downstream."""
+    world.now = await world.store.ping() - 1
+    by_hand = Circuit(CircuitState.OPEN, open_until=None)
+    await _write(world, "gateway", by_hand, HoldMode.HOLD, BreakerPolicy())
+    for queue, kind, downstream in product((False, True), repeat=3):
+        name = f"{queue} {kind} {downstream}"
+        await world.add(name, name, queue=name, downstream="gateway" if downstream else None)
+        if queue:
+            await world.store.pause(PauseScope.QUEUE, [name], now=world.now)
+        if kind:
+            await world.store.pause(PauseScope.KIND, [name], now=world.now)
+        reasons = {HeldBy.QUEUE: queue, HeldBy.KIND: kind, HeldBy.DOWNSTREAM: downstream}
+        holders = [holder for holder, holds in reasons.items() if holds]
+        assert await _held_by(world, name) == (holders[0] if holders else None), name

@@ -13,7 +13,7 @@ from holdfast.jobs.model import (
     NewJob,
 )
 from holdfast.jobs.report_rules import rescued_status
-from holdfast.jobs.store_port import RetentionRule
+from holdfast.jobs.store_port import FailedJob, Rescued, RetentionRule
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids, refusal
 
 HOUR = 3600.0
@@ -72,6 +72,40 @@ async def a_rescue_moves_jobs_by_the_shared_rule(world: World) -> None:
 
 
 @fact
+async def a_lost_job_past_its_deadline_fails_with_timeout(world: World) -> None:
+    """Whether an attempt is left or a cancel was requested: the deadline comes first."""
+    for number, (cancelled, exhausted) in enumerate(product((False, True), (False, True))):
+        job_id, attempts = f"job-{number}", 1 if exhausted else 2
+        await world.add(job_id, max_attempts=attempts, deadline_at=world.now + 1)
+        await world.claim_one()
+        if cancelled:
+            await world.store.cancel(job_id, now=world.now)
+    world.pass_time(LEASE + 1)
+    assert await world.store.rescue(now=world.now) == Rescued()
+    expired = await world.store.expire_deadlines(now=world.now)
+    assert sorted(job.job_id for job in expired) == ["job-0", "job-1", "job-2", "job-3"]
+    for lost in expired:
+        job = await world.job(lost.job_id)
+        assert job.error is not None
+        assert (job.status, job.error.code) == (JobStatus.FAILED, ErrorCode.TIMEOUT)
+        (attempt,) = await world.store.attempts(lost.job_id)
+        assert attempt.outcome is AttemptOutcome.TIMEOUT
+
+
+@fact
+async def maintenance_says_which_attempt_it_ended(world: World) -> None:
+    await world.add("lost", max_attempts=3, owner="ann")
+    await world.add("late", max_attempts=2, deadline_at=world.now + 1)
+    await world.add("idle", max_attempts=2, deadline_at=world.now + 1, run_at=world.now + 99)
+    assert len(await world.claim(2)) == 2
+    world.pass_time(LEASE + 1)
+    rescued = await world.store.rescue(now=world.now)
+    assert rescued.jobs == (FailedJob("lost", "work", 1, 3, "ann"),)
+    expired = await world.store.expire_deadlines(now=world.now)
+    assert set(expired) == {FailedJob("late", "work", 1, 2), FailedJob("idle", "work", 0, 2)}
+
+
+@fact
 async def a_rescue_has_a_limit(world: World) -> None:
     for number in range(5):
         await world.start(f"job-{number}")
@@ -95,8 +129,9 @@ async def a_deadline_fails_a_job_in_every_unfinished_status(world: World) -> Non
     assert await world.store.expire_deadlines(now=world.now) == ()
     world.pass_time(0.5)
     expired = await world.store.expire_deadlines(now=world.now)
-    assert sorted(expired) == ["queued", "running", "uploaded", "waiting"]
-    for name in expired:
+    names = sorted(job.job_id for job in expired)
+    assert names == ["queued", "running", "uploaded", "waiting"]
+    for name in names:
         job = await world.job(name)
         assert job.error is not None
         assert (job.status, job.error.code) == (JobStatus.FAILED, ErrorCode.TIMEOUT)
@@ -120,7 +155,7 @@ async def deadlines_are_checked_in_batches(world: World) -> None:
         await world.add(f"job-{number}", deadline_at=world.now + number)
     world.pass_time(10)
     expired = await world.store.expire_deadlines(limit=3, now=world.now)
-    assert expired == ("job-0", "job-1", "job-2")
+    assert [job.job_id for job in expired] == ["job-0", "job-1", "job-2"]
 
 
 @fact

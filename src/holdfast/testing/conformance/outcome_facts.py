@@ -239,7 +239,8 @@ async def any_other_end_after_the_deadline_is_a_timeout_too(world: World) -> Non
 async def a_result_after_timeout_is_stored_once_and_changes_no_status(world: World) -> None:
     claim = await world.start("a", deadline_at=world.now + 10)
     world.pass_time(11)
-    assert await world.store.expire_deadlines(now=world.now) == ("a",)
+    (expired,) = await world.store.expire_deadlines(now=world.now)
+    assert expired.job_id == "a"
     before = await world.job("a")
     for _ in range(2):
         result = await world.finish(claim, Completed('"late"'))

@@ -66,8 +66,8 @@ class Tables(Protocol):
         """
         ...
 
-    async def shown_as_held(self, job_id: str) -> bool:
-        """Say whether the view for people shows the job as held."""
+    async def shown_held_by(self, job_id: str) -> str | None:
+        """Return what holds the job by the view for people, whose `held` must agree."""
         ...
 
     async def kill_worker(self, worker_id: str) -> None:

@@ -66,8 +66,8 @@ LANGUAGE sql VOLATILE AS $$
     SELECT * FROM holdfast.extend(p_ids, p_tokens, NULL, p_lease, p_now)
 $$;
 
--- Take back jobs whose leases have run out or whose workers are dead. `p_error` is code, message and
--- group.
+-- Take back jobs whose leases have run out or whose workers are dead, except those past their deadline,
+-- which expire_deadlines fails. `p_error` is code, message and group.
 CREATE OR REPLACE FUNCTION holdfast.rescue(
     p_limit integer, p_error text[], p_now double precision
 ) RETURNS TABLE (id text, target text)
@@ -92,6 +92,7 @@ BEGIN
         FROM holdfast.jobs
         WHERE jobs.worker_id IS NOT NULL
             AND (jobs.lease_expires_at <= t OR jobs.worker_id = ANY (dead))
+            AND (jobs.deadline_at IS NULL OR jobs.deadline_at >= t)
         ORDER BY jobs.seq
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED

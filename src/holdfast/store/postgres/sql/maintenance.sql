@@ -9,10 +9,14 @@ WHERE name = :name AND holder = :holder AND expires_at > 0
 RETURNING term;
 
 -- name: maintain_rescue
-SELECT id, target FROM holdfast.rescue(:limit, :error, :now);
+SELECT rescued.id, rescued.target, jobs.kind, jobs.attempt_count, jobs.max_attempts, jobs.owner
+FROM holdfast.rescue(:limit, :error, :now) AS rescued
+LEFT JOIN holdfast.jobs ON jobs.seq = holdfast.job_of(rescued.id);
 
 -- name: maintain_expire_deadlines
-SELECT holdfast.expire_deadlines(:limit, :timeout, :now);
+SELECT expired.id, jobs.kind, jobs.attempt_count, jobs.max_attempts, jobs.owner
+FROM holdfast.expire_deadlines(:limit, :timeout, :now) AS expired (id)
+LEFT JOIN holdfast.jobs ON jobs.seq = holdfast.job_of(expired.id);
 
 -- name: maintain_delete_finished
 SELECT id, owner, meta, result

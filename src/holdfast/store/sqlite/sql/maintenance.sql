@@ -18,12 +18,17 @@ SELECT holder FROM holdfast_leaders AS leaders WHERE name = :name AND expires_at
 
 -- fragment: lost_columns
 jobs.seq, jobs.id, jobs.token, jobs.lane, jobs.kind, jobs.attempt_count, jobs.max_attempts,
-    jobs.last_attempt_at, jobs.cancel_requested
+    jobs.last_attempt_at, jobs.cancel_requested, jobs.owner
+
+-- Deadlines come first: see maintain_past_deadline.
+-- fragment: within_deadline
+(jobs.deadline_at IS NULL OR jobs.deadline_at >= :now)
 
 -- name: maintain_expired_leases
 SELECT {{lost_columns}}
 FROM holdfast_jobs AS jobs
 WHERE jobs.lease_expires_at IS NOT NULL AND jobs.lease_expires_at <= :now
+    AND {{within_deadline}}
 ORDER BY jobs.lease_expires_at
 LIMIT :limit;
 
@@ -32,10 +37,11 @@ SELECT {{lost_columns}}
 FROM holdfast_jobs AS jobs
 WHERE jobs.lease_expires_at IS NOT NULL
     AND jobs.worker_id IN (SELECT value FROM json_each(:workers))
+    AND {{within_deadline}}
 LIMIT :limit;
 
 -- name: maintain_past_deadline
-SELECT seq, id, token, lane, kind, status, ready, attempt_count, last_attempt_at
+SELECT seq, id, token, lane, kind, status, ready, attempt_count, last_attempt_at, max_attempts, owner
 FROM holdfast_jobs AS jobs
 WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND deadline_at < :now
 ORDER BY deadline_at
