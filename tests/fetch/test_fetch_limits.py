@@ -34,5 +34,6 @@ def test_the_defaults_are_those_of_the_documentation():
     assert FetchLimits(max_redirects=0).max_redirects == 0
 
 
-def test_framing_at_most_doubles_what_a_connection_may_send():
-    assert FetchLimits(max_bytes=2**20).max_wire_bytes == 2 * 2**20 + 256 * 1024
+def test_framing_at_most_doubles_what_a_body_may_have():
+    assert FetchLimits(max_bytes=2**20).max_framed_bytes == 2 * 2**20 + 256 * 1024
+    assert FetchLimits().max_head_bytes == 256 * 1024

@@ -83,8 +83,7 @@ def test_a_body_that_is_not_read_to_its_end_is_left_alone(scripted_downstream):
     scripted_downstream.script(ok(b"x" * 200_000))
 
     async def read(response):
-        async for piece in response.pieces():
-            return piece
+        return await anext(response.pieces())
 
     assert opened(scripted_downstream, read).startswith(b"x")
 

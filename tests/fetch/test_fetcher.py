@@ -1,7 +1,6 @@
 """The fetcher's requests, redirects, conditions, retries and settings."""
 
 import asyncio
-import os
 import subprocess
 import sys
 
@@ -17,7 +16,7 @@ from tests.support.fetching import (
 )
 
 from holdfast import ErrorCode
-from holdfast.fetch import FetchCode, FetchError, Fetcher, FetchLimits
+from holdfast.fetch import FetchCode, Fetcher, FetchError, FetchLimits
 from holdfast.settings import BadSetting, Environment
 from holdfast.testing import VirtualClock
 from holdfast.testing.downstream import hang, ok, status
@@ -263,9 +262,7 @@ def test_a_fetch_that_is_cancelled_closes_its_connection(scripted_downstream):
 
 def test_a_missing_library_is_named_with_the_extra_that_brings_it():
     code = "import sys; sys.modules['httpcore'] = None; import holdfast.fetch"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ)
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert done.returncode == 1
     assert "pip install 'holdfast[fetch]'" in done.stderr

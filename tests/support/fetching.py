@@ -5,8 +5,9 @@ import socket
 from collections.abc import Sequence
 
 import httpcore
+import pytest
 
-from holdfast.fetch import Fetched, FetchError, Fetcher, FetchLimits
+from holdfast.fetch import Fetched, Fetcher, FetchError, FetchLimits
 from holdfast.fetch.fetch_errors import FetchCode
 
 SITE = "site.example"
@@ -17,7 +18,7 @@ SMALL = FetchLimits(max_bytes=256 * 1024, max_seconds=20.0, connect_seconds=5.0)
 
 
 class RecordingBackend(httpcore.AsyncNetworkBackend):
-    """Opens sockets on this machine's loopback interface, and notes every address it is asked for."""
+    """Opens sockets on the loopback interface, and notes every address that it is asked for."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -60,12 +61,10 @@ def fetched(fetcher: Fetcher, url: str, **options: str) -> Fetched:
 
 def refused(fetcher: Fetcher, url: str, code: FetchCode | str | None = None) -> FetchError:
     """Return the error of a fetch that must fail, with `code` if it is given."""
-    try:
-        answer = fetched(fetcher, url)
-    except FetchError as error:
-        assert code is None or error.code == code, f"{url}: {error.code}"
-        return error
-    raise AssertionError(f"{url} was fetched: {answer}")
+    with pytest.raises(FetchError) as found:
+        fetched(fetcher, url)
+    assert code is None or found.value.code == code
+    return found.value
 
 
 def site_url(server_url: str, path: str = "/") -> str:
