@@ -38,9 +38,9 @@ def consume(decoder, data, sizes):
         sizes += map(len, decoder.decode(data[start : start + 1000]))
 
 
-def code_of(encodings, data, limits=LIMITS):
+def code_of(encodings, data, limits=LIMITS, step=None):
     with pytest.raises(FetchError) as found:
-        decoded(encodings, data, limits)
+        decoded(encodings, data, limits, step)
     return found.value.code, found.value.permanent
 
 
@@ -60,6 +60,12 @@ def code_of(encodings, data, limits=LIMITS):
 )
 def test_a_body_is_decoded_however_it_is_cut_into_pieces(encodings, data, step):
     assert decoded(encodings, data, step=step) == TEXT
+
+
+@pytest.mark.parametrize("step", [None, 1, 1000])
+@pytest.mark.parametrize("size", [64 * 1024 + more for more in (-1, 0, 1, 100, 258, 64 * 1024)])
+def test_a_body_that_compresses_well_is_whole_at_any_size(size, step):
+    assert decoded(["gzip"], gzip.compress(b"x" * size), step=step) == b"x" * size
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
@@ -98,8 +104,9 @@ def test_more_than_one_encoding_and_unknown_ones_are_refused_for_good(encodings)
         ("deflate", zlib.compress(TEXT) + b"more"),
     ],
 )
-def test_damaged_data_is_a_bad_answer(encoding, data):
-    assert code_of([encoding], data) == (FetchCode.FETCH_BAD_ANSWER, False)
+@pytest.mark.parametrize("step", [None, 1])
+def test_damaged_data_is_a_bad_answer(encoding, data, step):
+    assert code_of([encoding], data, step=step) == (FetchCode.FETCH_BAD_ANSWER, False)
 
 
 def test_bytes_are_counted_as_they_come():

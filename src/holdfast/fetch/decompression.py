@@ -74,7 +74,7 @@ class BodyDecoder:
             raise failure(FetchCode.FETCH_BAD_ANSWER)
 
     def _inflate(self, decompressor: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
-        while data:
+        while True:
             try:
                 piece = decompressor.decompress(data, _PIECE_BYTES)
             except zlib.error as error:
@@ -87,6 +87,9 @@ class BodyDecoder:
             if piece:
                 yield piece
             data = decompressor.unconsumed_tail
+            # A full piece may leave output behind although all input is consumed.
+            if not data and len(piece) < _PIECE_BYTES:
+                return
 
     def _is_too_much(self) -> bool:
         if self._decoded > self._limits.max_bytes:
