@@ -24,7 +24,7 @@ from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.store_port import StoreUnavailable
 
 _YEAR = 365 * 86_400
-_OWN_PATH = re.compile(r"(/[\w%.~-]+)+", re.ASCII)
+_OWN_PATH = re.compile(r"(/[\w%~-][\w%.~-]*)+", re.ASCII)
 """A path of this server; never one that a browser takes for another host's."""
 _NOTES = {
     "retried": "Back in the queue; its attempts are counted from one.",
