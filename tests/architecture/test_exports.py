@@ -35,8 +35,9 @@ REVIEWED = {
     """,
     "holdfast.files": "Artifact ArtifactStore Draft",
     "holdfast.http": """
-        ApiError AppPages Caller CallerIdentity Sidecar Download ErrorOut FactFormat HttpSettings JobAnswer JobFact JobFacts
-        JobOut NavItem Owner PagePart ServedApp ServerState create_app meta_of state_of
+        ApiError AppPages Caller CallerIdentity Sidecar Download ErrorOut FactFormat
+        HttpSettings JobAnswer JobFact JobFacts JobOut NavItem Owner PagePart ServedApp
+        ServerState create_app meta_of state_of
     """,
     "holdfast.settings": "BadSetting Environment Settings unknown_names",
 }

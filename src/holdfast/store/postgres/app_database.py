@@ -14,16 +14,13 @@ from typing import Any, Literal
 
 import asyncpg
 
-from holdfast.jobs.database_port import Row
+from holdfast.jobs.database_port import ENDED, READS_ONLY, Row
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import StoreError
 from holdfast.store.joining import join, numbered
 from holdfast.store.postgres.connection import DRIVER_ERRORS, Connection, Database, store_error
 from holdfast.store.postgres.handler_connections import HandlerConnections
-
-_READS_ONLY = "database.fetch() only reads: change rows inside `async with database.transaction()`"
-_ENDED = "the transaction was ended inside the block of database.transaction(), which commits it"
 
 Committed = Callable[[Sequence[NewJob]], Awaitable[None]]
 """Is told of jobs that were enqueued in a transaction, after its commit."""
@@ -95,7 +92,7 @@ class PostgresDatabase:
                         return await _fetch(connection, sql, parameters or {})
         except StoreError as error:
             if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
-                raise ValueError(_READS_ONLY) from error
+                raise ValueError(READS_ONLY) from error
             raise
 
     @asynccontextmanager
@@ -128,7 +125,7 @@ class PostgresDatabase:
                 await transaction.rollback()
             return
         if not connection.is_closed() and not connection.is_in_transaction():
-            raise ContextError(_ENDED)
+            raise ContextError(ENDED)
         with translated(self._database.where):
             await transaction.commit()
 
