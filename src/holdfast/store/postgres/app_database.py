@@ -1,5 +1,6 @@
 """The tables of apps in the database of the jobs: `engine.database` on PostgreSQL."""
 
+import logging
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -21,6 +22,8 @@ from holdfast.jobs.store_port import StoreError
 from holdfast.store.joining import join, numbered
 from holdfast.store.postgres.connection import DRIVER_ERRORS, Connection, Database, store_error
 from holdfast.store.postgres.handler_connections import HandlerConnections
+
+_log = logging.getLogger("holdfast.store")
 
 Committed = Callable[[Sequence[NewJob]], Awaitable[None]]
 """Is told of jobs that were enqueued in a transaction, after its commit."""
@@ -116,7 +119,10 @@ class PostgresDatabase:
         if failure is not None:
             raise failure
         if jobs:
-            await self._committed(jobs)
+            try:
+                await self._committed(jobs)
+            except StoreError as error:
+                _log.warning("after a transaction of an app was committed: %s", error)
 
     async def _end(self, connection: Connection, transaction: Any, *, commits: bool) -> None:
         if not commits:
