@@ -44,6 +44,7 @@ from holdfast.time_limit import cancelled, remaining
 if typing.TYPE_CHECKING:
     __version__: str
     from holdfast.bootstrap import Engine
+    from holdfast.jobs.client.api_keys import CreatedKey, UnknownKey
     from holdfast.jobs.client.pause_control import PauseState
     from holdfast.jobs.client.periodic_control import (
         PeriodicSchedule,
@@ -52,7 +53,9 @@ if typing.TYPE_CHECKING:
     )
     from holdfast.jobs.client.requests import JobHandle, JobRequest
     from holdfast.jobs.control_port import WorkerRecord
+    from holdfast.jobs.database_port import Database, DatabaseTransaction
     from holdfast.jobs.declare.app import App
+    from holdfast.jobs.declare.app_tables import AppTables
     from holdfast.jobs.declare.context import JobContext
     from holdfast.jobs.declare.declared_downstream import Downstream
     from holdfast.jobs.declare.retention import Retention
@@ -74,17 +77,29 @@ if typing.TYPE_CHECKING:
     )
     from holdfast.jobs.held import HeldBy
     from holdfast.jobs.job_events import AttemptFinished
+    from holdfast.jobs.key_port import ApiKey
     from holdfast.jobs.model import Job, JobStatus, LastError
-    from holdfast.jobs.store_values import StoreError, StoreUnavailable, TransactionTooLong
+    from holdfast.jobs.store_values import (
+        ConstraintViolated,
+        StoreError,
+        StoreUnavailable,
+        TransactionTooLong,
+    )
     from holdfast.jobs.views import JobFilter
     from holdfast.jobs.worker.options import WorkerOptions
 
 _LOADED_LATER = {
+    "ApiKey": "holdfast.jobs.key_port",
     "App": "holdfast.jobs.declare.app",
+    "AppTables": "holdfast.jobs.declare.app_tables",
     "AttemptFinished": "holdfast.jobs.job_events",
     "BlockingEngine": "holdfast.jobs.engine",
     "ChildError": "holdfast.jobs.exceptions",
+    "ConstraintViolated": "holdfast.jobs.store_values",
     "ContextError": "holdfast.jobs.exceptions",
+    "CreatedKey": "holdfast.jobs.client.api_keys",
+    "Database": "holdfast.jobs.database_port",
+    "DatabaseTransaction": "holdfast.jobs.database_port",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
     "HeldBy": "holdfast.jobs.held",
@@ -109,6 +124,7 @@ _LOADED_LATER = {
     "StoreUnavailable": "holdfast.jobs.store_values",
     "TransactionTooLong": "holdfast.jobs.store_values",
     "UnknownJob": "holdfast.jobs.exceptions",
+    "UnknownKey": "holdfast.jobs.client.api_keys",
     "UnknownKind": "holdfast.jobs.exceptions",
     "UnknownQueue": "holdfast.jobs.exceptions",
     "UnknownSchedule": "holdfast.jobs.client.periodic_control",
@@ -121,7 +137,9 @@ _LOADED_LATER = {
 
 __all__ = [
     "AbandonedLimitError",
+    "ApiKey",
     "App",
+    "AppTables",
     "AttemptFinished",
     "AttemptTimeout",
     "BlockingEngine",
@@ -135,7 +153,11 @@ __all__ = [
     "Clock",
     "ConcurrencyLimit",
     "ConcurrencyLimitError",
+    "ConstraintViolated",
     "ContextError",
+    "CreatedKey",
+    "Database",
+    "DatabaseTransaction",
     "DeadlineExceeded",
     "Downstream",
     "Engine",
@@ -177,6 +199,7 @@ __all__ = [
     "SystemClock",
     "TransactionTooLong",
     "UnknownJob",
+    "UnknownKey",
     "UnknownKind",
     "UnknownQueue",
     "UnknownSchedule",

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import apsw
 import httpx
 import pytest
-from tests.support import isolated
+from tests.support import isolated, notes
 
 from holdfast import (
     App,
@@ -521,3 +521,26 @@ def test_a_thread_that_waits_for_the_write_lock_lets_time_pass(app):
         engine.run_until_idle()
         assert order == ["async", "thread"]
         assert engine.clock.monotonic() == 2
+
+
+def test_tables_of_an_app_are_there_and_its_transactions_wake_the_worker():
+    clock = VirtualClock(io_grace=0.05)
+    engine = virtual_engine([notes.app], clock=clock)
+
+    @asynccontextmanager
+    async def lifespan(_):
+        yield engine
+
+    async def scenario():
+        async with engine:
+            working = asyncio.create_task(engine.work())
+            await notes.add(engine, 1, "three words here")
+            assert (await engine.wait((await engine.list()).jobs[0])).status is JobStatus.COMPLETE
+            working.cancel()
+            assert await engine.database.fetch("SELECT count(*) FROM notes_words") == [(3,)]
+
+    before, notes.app.lifespan = notes.app.lifespan, lifespan
+    try:
+        clock.run(scenario())
+    finally:
+        notes.app.lifespan = before

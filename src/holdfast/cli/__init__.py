@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from holdfast.errors import HoldfastError
 
-_OWN = ("migrate", "serve", "tour", "worker")
+_OWN = ("keys", "migrate", "serve", "tour", "worker")
 _PACKAGES = {"gateway": "holdfast-conversion"}
 """Commands of our own apps, and the package that brings each."""
 
@@ -60,6 +60,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="command")
     _add_tour(commands)
+    _add_keys(commands)
     _add_migrate(commands)
     _add_worker(commands)
     serve = _add_serve(commands)
@@ -97,15 +98,45 @@ def _add_tour(commands: Commands) -> None:
     taken.set_defaults(command=_tour)
 
 
+def _add_keys(commands: Commands) -> None:
+    keys = commands.add_parser(
+        "keys",
+        help="create, list and revoke API keys",
+        description=(
+            "Programs send a key as 'Authorization: Bearer hf_...' or as 'X-API-Key'. It stands "
+            "for an owner and an organisation."
+        ),
+    )
+    actions = keys.add_subparsers(required=True, metavar="action")
+    create = actions.add_parser("create", help="create a key and print its secret, once")
+    create.add_argument("name", help="what people call it, such as 'laptop of Ann'")
+    create.add_argument(
+        "--organisation", required=True, metavar="NAME", help="whose data it opens in the apps"
+    )
+    create.add_argument(
+        "--owner", metavar="NAME", help="whose jobs it sees and creates; default: the organisation"
+    )
+    create.set_defaults(command=_create_key)
+    shown = actions.add_parser("list", help="list all keys, without their secrets")
+    shown.set_defaults(command=_list_keys)
+    revoke = actions.add_parser("revoke", help="let a key open nothing any more")
+    revoke.add_argument("id", help="the key's id, as 'holdfast keys list' shows it")
+    revoke.set_defaults(command=_revoke_key)
+    for action in (create, shown, revoke):
+        _add_database(action)
+
+
 def _add_migrate(commands: Commands) -> None:
     migrate = commands.add_parser(
         "migrate",
         help="bring a database's schema up to date",
         description=(
-            "Create or update the schema. Needed before the first start on PostgreSQL and after "
-            "an update; the embedded store does it by itself. Safe to run at any time."
+            "Create or update the schema, with the tables of the apps named. Needed before the "
+            "first start on PostgreSQL and after an update; the embedded store does it by itself. "
+            "Safe to run at any time."
         ),
     )
+    _add_apps(migrate)
     _add_database(migrate)
     by_hand = migrate.add_mutually_exclusive_group()
     by_hand.add_argument(
@@ -126,9 +157,7 @@ def _add_worker(commands: Commands) -> None:
             "finished or released in time; a second signal releases them at once."
         ),
     )
-    worker.add_argument(
-        "app", nargs="*", help="an installed app's name, or mypackage.jobs:app; default: all"
-    )
+    _add_apps(worker)
     _add_database(worker)
     worker.add_argument(
         "--queue", action="append", metavar="NAME", help="serve only this queue; may be repeated"
@@ -155,9 +184,7 @@ def _add_serve(commands: Commands) -> argparse.ArgumentParser:
             "HOLDFAST_DATA_DIR and those of the apps."
         ),
     )
-    serve.add_argument(
-        "app", nargs="*", help="an installed app's name, or mypackage.jobs:app; default: all"
-    )
+    _add_apps(serve)
     _add_database(serve)
     serve.add_argument("--host", default="127.0.0.1", help="default 127.0.0.1: this machine only")
     serve.add_argument(
@@ -165,6 +192,12 @@ def _add_serve(commands: Commands) -> argparse.ArgumentParser:
     )
     serve.set_defaults(command=_serve)
     return serve
+
+
+def _add_apps(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "app", nargs="*", help="an installed app's name, or mypackage.jobs:app; default: all"
+    )
 
 
 def _add_database(parser: argparse.ArgumentParser) -> None:
@@ -184,7 +217,27 @@ def _tour(asked: argparse.Namespace) -> int:
 def _migrate(asked: argparse.Namespace) -> int:
     from holdfast.cli import job_commands
 
-    return job_commands.migrate(asked.database, check=asked.check, sql=asked.sql)
+    return job_commands.migrate(asked.app, asked.database, check=asked.check, sql=asked.sql)
+
+
+def _create_key(asked: argparse.Namespace) -> int:
+    from holdfast.cli import key_commands
+
+    return key_commands.create(
+        asked.database, name=asked.name, organisation=asked.organisation, owner=asked.owner
+    )
+
+
+def _list_keys(asked: argparse.Namespace) -> int:
+    from holdfast.cli import key_commands
+
+    return key_commands.list_keys(asked.database)
+
+
+def _revoke_key(asked: argparse.Namespace) -> int:
+    from holdfast.cli import key_commands
+
+    return key_commands.revoke(asked.database, key_id=asked.id)
 
 
 def _worker(asked: argparse.Namespace) -> int:

@@ -6,21 +6,26 @@ walks through one. What people see in a browser is put together under `pages/`.
 
 from holdfast.http.api_errors import ApiError
 from holdfast.http.app_factory import create_app
+from holdfast.http.callers import Caller, CallerIdentity
 from holdfast.http.plugins import (
     Download,
     FactFormat,
     JobFact,
     JobFacts,
+    NavItem,
     PagePart,
     Sidecar,
     meta_of,
 )
 from holdfast.http.schemas import ErrorOut, JobAnswer, JobOut
-from holdfast.http.served_app import HttpSettings, ServedApp, ServerState, state_of
+from holdfast.http.served_app import AppPages, HttpSettings, ServedApp, ServerState, state_of
 from holdfast.http.sessions import Owner
 
 __all__ = [
     "ApiError",
+    "AppPages",
+    "Caller",
+    "CallerIdentity",
     "Download",
     "ErrorOut",
     "FactFormat",
@@ -29,6 +34,7 @@ __all__ = [
     "JobFact",
     "JobFacts",
     "JobOut",
+    "NavItem",
     "Owner",
     "PagePart",
     "ServedApp",

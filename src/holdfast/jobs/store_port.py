@@ -16,15 +16,18 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, Self
 
 from holdfast.jobs.control_port import ControlStore, FleetStore
+from holdfast.jobs.database_port import DatabaseStore
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.heartbeat_port import Heartbeats
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
+from holdfast.jobs.key_port import KeyStore
 from holdfast.jobs.model import Enqueued, Finished, Job, JobError, Lease, NewJob
 from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
 from holdfast.jobs.store_values import (
     BadAddress,
     Change,
     ClaimRequest,
+    ConstraintViolated,
     Deleted,
     Extended,
     FailedJob,
@@ -50,7 +53,9 @@ __all__ = [
     "BadAddress",
     "Change",
     "ClaimRequest",
+    "ConstraintViolated",
     "ControlStore",
+    "DatabaseStore",
     "Deleted",
     "DownstreamStore",
     "EnqueueStore",
@@ -58,6 +63,7 @@ __all__ = [
     "FailedJob",
     "FleetStore",
     "Heartbeats",
+    "KeyStore",
     "Leadership",
     "MaintenanceStore",
     "Overruled",
@@ -335,7 +341,7 @@ class MaintenanceStore(Protocol):
 
 class Store(
     EnqueueStore, WorkerStore, TransactionStore, ControlStore, FleetStore, QueryStore,
-    DownstreamStore,
+    DownstreamStore, DatabaseStore, KeyStore,
     MaintenanceStore, PeriodicStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""

@@ -37,7 +37,7 @@ INDEXES = {
     "maintain_leases_of_dead": "jobs_leased",
     "maintain_delete_events": "events_of_job",
 }
-COUNTERS = {
+SMALL = {
     "lanes",
     "heads",
     "totals",
@@ -49,6 +49,7 @@ COUNTERS = {
     "cancel_requests",
     "finish_requests",
     "pauses",
+    "api_keys",
     "schedules",
     "sqlite_sequence",
     "new",
@@ -85,7 +86,7 @@ def test_nothing_on_the_hot_path_sorts_or_scans_a_table(db, name):
 def test_no_query_scans_jobs_or_their_history(db, name):
     for step in plan(db, name):
         if step.startswith("SCAN") and "VIRTUAL TABLE" not in step and "CONSTANT" not in step:
-            assert step.split()[1] in COUNTERS, step
+            assert step.split()[1] in SMALL, step
 
 
 def test_constraints_and_triggers_build_no_lists(db):

@@ -5,6 +5,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import error_code
+from holdfast.jobs.client.api_keys import KeyControl
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
@@ -13,6 +14,7 @@ from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
 from holdfast.jobs.client.worker_control import WorkerControl
+from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.job_function import JobFunction
@@ -43,6 +45,7 @@ class Client(Queries):
         kinds: the declared kinds, by name; list, pause and resume kinds.
         workers: list workers, and ask one to finish.
         periodic: list, pause, resume and run periodic jobs.
+        keys: create, list, find and revoke API keys.
     """
 
     def __init__(
@@ -55,6 +58,9 @@ class Client(Queries):
         transactional: TransactionalEnqueue | None = None,
     ) -> None:
         super().__init__(store, Registry(apps), clock)
+        for app in self.registry.apps:
+            if app.tables is not None:
+                store.use_tables(app.name, app.tables.package)
         self._enqueuer = Enqueuer(
             store, self.registry, clock, payload_limit=payload_limit, transactional=transactional
         )
@@ -64,6 +70,12 @@ class Client(Queries):
         self.kinds = KindControl(store, self.registry)
         self.workers = WorkerControl(store)
         self.periodic = PeriodicControl(store, self.registry, self._enqueuer)
+        self.keys = KeyControl(store, clock)
+
+    @property
+    def database(self) -> Database:
+        """The database of the jobs, for tables of an app's own; on the engine's event loop."""
+        return self.store.database
 
     async def __aenter__(self) -> Self:
         """Open the store and declare the apps' downstreams in it."""
