@@ -21,6 +21,7 @@ from holdfast.jobs.heartbeat_port import Heartbeats
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.model import Enqueued, Finished, Job, JobError, Lease, NewJob
 from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
+from holdfast.jobs.rate_port import RateStore
 from holdfast.jobs.store_values import (
     BadAddress,
     Change,
@@ -61,6 +62,7 @@ __all__ = [
     "Overruled",
     "PeriodicStore",
     "QueryStore",
+    "RateStore",
     "Refusal",
     "Refused",
     "Rescued",
@@ -333,7 +335,7 @@ class MaintenanceStore(Protocol):
 class Store(
     EnqueueStore, WorkerStore, TransactionStore, ControlStore, FleetStore, QueryStore,
     DownstreamStore,
-    MaintenanceStore, PeriodicStore, Protocol,
+    MaintenanceStore, PeriodicStore, RateStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""
 

@@ -44,10 +44,11 @@ from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lanes import Lanes
 from holdfast.store.postgres.notify import Notifier
+from holdfast.store.postgres.rates import SharedRates
 from holdfast.store.postgres.tick import Ticker
 
 
-class PostgresStore(JobQueries, Pauses):
+class PostgresStore(JobQueries, Pauses, SharedRates):
     """The store for more than one machine.
 
     Args:
