@@ -2,7 +2,7 @@
 
 import re
 
-HOMES = ("store/", "bootstrap.py", "cli/")
+HOMES = ("store/", "providers/", "bootstrap.py", "cli/")  # providers take users' own databases
 CONFORMANCE = ("testing/",)  # runs every store, so it may name them
 WORDS = re.compile(r"sqlite|postgres", re.IGNORECASE)
 

@@ -18,7 +18,8 @@ REVIEWED = {
         InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus
         LastError LifespanFailed LostLease NotReady PauseState PayloadTooLarge
         PeriodicSchedule Permanent RateLimit RateLimitedError Retention RetryBudget
-        RetryLater RetryMetrics RetryPolicy RetryResult RetryService ScheduleBusy StopReason
+        RetryLater RetryMetrics RetryPolicy RetryResult RetryService ScheduleBusy SharedRate
+        StopReason
         StoreError StoreUnavailable SystemClock TransactionTooLong UnknownJob UnknownKind
         UnknownQueue UnknownSchedule UnknownWorker UnwantedResult ValidationError
         WaitFunction WaitTimeout WorkerOptions WorkerRecord cancelled categorize presets
@@ -37,6 +38,10 @@ REVIEWED = {
     "holdfast.http": """
         ApiError Sidecar Download ErrorOut FactFormat HttpSettings JobAnswer JobFact JobFacts
         JobOut Owner PagePart ServedApp ServerState create_app meta_of state_of
+    """,
+    "holdfast.providers": """
+        ChatMockClient CommitUnknown GeminiClient InvalidAnswer with_database_retry
+        with_database_retry_sync with_database_transaction with_database_transaction_sync
     """,
     "holdfast.settings": "BadSetting Environment Settings unknown_names",
 }
@@ -59,7 +64,8 @@ def test_the_export_list_holds_no_name_twice_and_every_name_is_there(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["holdfast", "holdfast.children", "holdfast.files", "holdfast.http"]
+    "name",
+    ["holdfast", "holdfast.children", "holdfast.files", "holdfast.http", "holdfast.providers"],
 )
 def test_a_package_has_no_public_name_outside_its_export_list(name):
     module = importlib.import_module(name)
