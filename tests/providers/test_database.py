@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sqlite3
 import threading
 
 import asyncpg
@@ -175,6 +176,29 @@ def test_of_two_transactions_that_cannot_be_put_in_order_one_is_repeated(things)
     (failure,) = [attempt.error for result in results for attempt in result.history]
     assert isinstance(failure, asyncpg.SerializationError)
     assert rows(things, "SELECT n FROM things WHERE id = 1") == [2]
+
+
+def test_a_busy_file_repeats_the_transaction(tmp_path):
+    path = tmp_path / "things.db"
+    create(str(path))
+    writer, attempts = sqlite3.connect(path), []
+    writer.execute("BEGIN IMMEDIATE")
+
+    def connect():
+        attempts.append(1)
+        if len(attempts) == 3:
+            writer.rollback()
+        return sqlite3.connect(path, timeout=0)
+
+    result = with_database_transaction_sync(
+        connect,
+        lambda connection: connection.execute(INSERT).rowcount,
+        "busy",
+        service=RetryService(clock=VirtualClock()),
+    )
+    writer.close()
+    assert (result.value, result.attempts) == (1, 3)
+    assert rows(str(path)) == [1]
 
 
 # -- single operations --------------------------------------------------------------------------

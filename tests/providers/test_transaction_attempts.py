@@ -253,20 +253,34 @@ def test_a_cancelled_caller_is_rolled_back_and_the_cancellation_passes(database)
 # -- attempts that are given up while they commit -----------------------------------------------
 
 
-def test_the_value_of_a_commit_under_way_is_returned_by_the_next_attempt(path, blocked):
-    attempts = []
+def commit_cut_off(path, blocked, policy=SHORT, failures=1):
+    """Run a transaction whose first attempt is given up while it commits; return its result.
+
+    The commit ends after so many `failures` of attempts.
+    """
+    attempts, events = [], []
 
     def work(connection):
         attempts.append(connection)
         insert(connection, len(attempts))
         return len(attempts)
 
-    service = RetryService(
-        listeners=[lambda event: blocked.released.set() if blocked.entered.is_set() else None]
+    def release(event):
+        events.append(event)
+        if len(events) >= failures:
+            blocked.released.set()
+
+    return with_database_transaction_sync(
+        lambda: sqlite3.connect(path, factory=blocked),
+        work,
+        "work",
+        service=RetryService(listeners=[release]),
+        policy=policy,
     )
-    result = with_database_transaction_sync(
-        lambda: sqlite3.connect(path, factory=blocked), work, "work", service=service, policy=SHORT
-    )
+
+
+def test_the_value_of_a_commit_under_way_is_returned_by_the_next_attempt(path, blocked):
+    result = commit_cut_off(path, blocked)
     assert (result.value, result.attempts) == (1, 2)
     assert rows(path) == [1]
 
@@ -275,21 +289,26 @@ def test_a_commit_under_way_that_fails_is_followed_by_a_whole_new_attempt(path, 
     busy = sqlite3.OperationalError("database is locked")
     busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
     blocked.error = busy
-    attempts = []
-
-    def work(connection):
-        attempts.append(connection)
-        insert(connection, len(attempts))
-        return len(attempts)
-
-    service = RetryService(
-        listeners=[lambda event: blocked.released.set() if blocked.entered.is_set() else None]
-    )
-    result = with_database_transaction_sync(
-        lambda: sqlite3.connect(path, factory=blocked), work, "work", service=service, policy=SHORT
-    )
-    assert result.value == 2
+    assert commit_cut_off(path, blocked).value == 2
     assert rows(path) == [2]
+
+
+def test_an_attempt_that_waited_too_long_for_a_commit_does_nothing_any_more(path, blocked):
+    busy = sqlite3.OperationalError("database is locked")
+    busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    blocked.error = busy
+    result = commit_cut_off(path, blocked, failures=2)
+    assert (result.value, result.attempts) == (2, 3)
+    assert rows(path) == [2]
+
+
+@pytest.mark.parametrize("attempts", [1, 4])
+def test_a_commit_under_way_whose_connection_is_lost_is_unknown(path, blocked, attempts):
+    blocked.error = ConnectionResetError("connection reset by peer")
+    result = commit_cut_off(path, blocked, replace(SHORT, max_attempts=attempts))
+    assert isinstance(result.error, CommitUnknown)
+    assert len(result.history) == min(attempts, 2)
+    assert rows(path) == []
 
 
 def test_the_last_attempts_commit_is_waited_for(path, blocked):
@@ -327,9 +346,8 @@ def test_a_commit_that_does_not_end_is_reported_as_unknown(path, blocked, monkey
     until_sync(lambda: service.metrics(NAME).abandoned_threads == 0)
 
 
-@pytest.mark.parametrize("attempts", [1, 2])
-def test_an_asynchronous_commit_is_not_interrupted_by_the_end_of_its_attempt(database, attempts):
-    on_commit(database, "PERFORM pg_sleep(2)")
+def async_commit_cut_off(database, max_attempts, timeout=1.0):
+    """Run a transaction whose first attempt is given up while it commits; return its result."""
     numbers = []
 
     async def work(connection):
@@ -337,16 +355,39 @@ def test_an_asynchronous_commit_is_not_interrupted_by_the_end_of_its_attempt(dat
         await connection.execute(f"INSERT INTO things VALUES ({numbers[-1]}, 0)")
         return numbers[-1]
 
-    async def scenario():
-        policy = replace(QUICK, attempt_timeout=1.0, max_attempts=attempts)
-        return await with_database_transaction(
+    policy = replace(QUICK, attempt_timeout=timeout, max_attempts=max_attempts)
+    return asyncio.run(
+        with_database_transaction(
             lambda: asyncpg.connect(database), work, "work", service=RetryService(), policy=policy
         )
+    )
 
-    result = asyncio.run(scenario())
+
+@pytest.mark.parametrize("attempts", [1, 4])
+def test_an_asynchronous_commit_is_not_interrupted_by_the_end_of_its_attempt(database, attempts):
+    on_commit(database, "PERFORM pg_sleep(1.5)")
+    result = async_commit_cut_off(database, attempts)
     assert (result.value, result.ok) == (1, True)
     assert isinstance(result.history[0].error, AttemptTimeout)
     assert rows(database) == [1]
+
+
+def test_an_asynchronous_commit_under_way_that_fails_is_followed_by_a_new_attempt(database):
+    on_commit(
+        database,
+        "IF NEW.id = 1 THEN PERFORM pg_sleep(1.5); "
+        "RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END IF",
+    )
+    assert async_commit_cut_off(database, 5).ok
+    assert 1 not in rows(database)
+
+
+@pytest.mark.parametrize("attempts", [1, 4])
+def test_an_asynchronous_commit_under_way_whose_connection_is_lost_is_unknown(database, attempts):
+    on_commit(database, "PERFORM pg_sleep(1.5), pg_terminate_backend(pg_backend_pid())")
+    result = async_commit_cut_off(database, attempts)
+    assert isinstance(result.error, CommitUnknown)
+    assert rows(database) == []
 
 
 def test_an_asynchronous_commit_that_does_not_end_is_reported_as_unknown(database, monkeypatch):
@@ -406,14 +447,12 @@ def test_a_connection_lost_during_commit_is_not_repeated(database, call):
     assert (result.stop_reason, result.attempts) == (StopReason.PERMANENT, 1)
 
 
-def test_a_policy_may_repeat_a_commit_whose_outcome_is_unknown(database, call):
-    on_commit(database, "PERFORM pg_terminate_backend(pg_backend_pid())")
-
-    def harmless(error):
-        return Category.TRANSIENT if isinstance(error, CommitUnknown) else None
-
-    result = call(database, replace(QUICK, categorize=harmless, max_attempts=2))
-    assert (result.stop_reason, result.attempts) == (StopReason.ATTEMPTS, 2)
+def test_not_even_a_policy_repeats_a_commit_whose_outcome_is_unknown(database, call):
+    on_commit(database, "PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(60)")
+    counted = replace(QUICK, categorize=lambda error: Category.TRANSIENT, max_attempts=3)
+    result = call(database, counted)
+    assert isinstance(result.error, CommitUnknown)
+    assert len({id(attempt.error) for attempt in result.history}) == 1
 
 
 @pytest.mark.parametrize(("state", "attempts"), [("40001", 3), ("23505", 1)])

@@ -142,6 +142,14 @@ def test_a_rate_of_another_type_is_refused():
         RetryPolicy(rate=100)
 
 
+def test_a_rate_that_cannot_be_hashed_is_refused():
+    class Unhashable(ScriptedRate):
+        __hash__ = None
+
+    with pytest.raises(TypeError, match="rate"):
+        RetryPolicy(rate=Unhashable())
+
+
 def test_a_downstream_of_jobs_takes_no_external_rate():
     policy = RetryPolicy(rate=ScriptedRate())
     with pytest.raises(TypeError, match="the store counts a downstream's rate"):

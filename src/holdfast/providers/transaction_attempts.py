@@ -6,7 +6,8 @@ its thread, so it could commit late, beside the attempt that took its place. Two
 - An attempt commits only while it is the current one. That is checked under the lock that is held
   until the commit has ended; the next attempt needs the same lock to become the current one.
 - A commit that was under way when its attempt was given up is waited for. If it succeeded, the next
-  attempt returns its value in place of a second transaction.
+  attempt returns its value in place of a second transaction; if its outcome is not known, the next
+  attempt raises that.
 
 Asynchronous attempts follow the same rules: the commit is a task of its own, so that cancelling
 the attempt does not interrupt it.
@@ -39,8 +40,7 @@ rollback."""
 class CommitUnknown(Permanent):
     """Report that a connection was lost during COMMIT: the transaction may have happened or not.
 
-    It is not repeated, since its effect could happen twice. Find out in the database, or name the
-    error in the policy's `categorize` where repeating is harmless.
+    It is never repeated, since its effect could happen twice: find out in the database.
     """
 
     def __init__(self) -> None:
@@ -73,12 +73,15 @@ class BlockingAttempts(Generic[T]):
         self._current = 0
         self._committed = False
         self._value: T | None = None
+        self._unknown: CommitUnknown | None = None
 
     def attempt(self) -> T:
         """Run the transaction and return the value of its function."""
         with self._lock:
             if self._committed:
                 return cast(T, self._value)
+            if self._unknown is not None:
+                raise self._unknown
             if cancelled():
                 raise GivenUpAttempt
             self._current += 1
@@ -104,28 +107,33 @@ class BlockingAttempts(Generic[T]):
             try:
                 transaction.commit()
             except Exception as error:
-                raise _commit_error(error) from error
+                if _is_refusal(error):
+                    raise
+                self._unknown = CommitUnknown()
+                raise self._unknown from error
             self._committed = True
             self._value = value
 
-    def give_up(self, patience: float) -> bool | None:
-        """Let no attempt commit from now on, and return whether one has.
+    def give_up(self, patience: float) -> bool:
+        """Let no attempt commit from now on.
 
-        None where a commit is under way and does not end within `patience` seconds.
+        Return False where a commit is under way and does not end within `patience` seconds.
         """
         if not self._lock.acquire(timeout=patience):
-            return None
-        try:
-            self._current += 1
-            return self._committed
-        finally:
-            self._lock.release()
+            return False
+        self._current += 1
+        self._lock.release()
+        return True
 
     def settled(self, result: RetryResult[T]) -> RetryResult[T]:
         """Return the result of the call, which has ended with `result`."""
         if result.ok:
             return result
-        return _settled(result, self.give_up(PATIENCE), self._value)
+        if not self.give_up(PATIENCE):
+            return _with_error(result, CommitUnknown())
+        if self._committed:
+            return _with_value(result, cast(T, self._value))
+        return result if self._unknown is None else _with_error(result, self._unknown)
 
 
 class AsyncAttempts(Generic[T]):
@@ -185,10 +193,11 @@ class AsyncAttempts(Generic[T]):
             return result
         await asyncio.wait([committing], timeout=PATIENCE)
         if not committing.done():
-            return _settled(result, None, None)
-        if committing.exception() is not None:
-            return result
-        return _settled(result, True, committing.result())
+            return _with_error(result, CommitUnknown())
+        error = committing.exception()
+        if error is None:
+            return _with_value(result, committing.result())
+        return _with_error(result, error) if isinstance(error, CommitUnknown) else result
 
 
 async def _commit(transaction: Transaction, stack: AsyncExitStack, value: T) -> T:
@@ -196,7 +205,9 @@ async def _commit(transaction: Transaction, stack: AsyncExitStack, value: T) -> 
         await _started(transaction.commit)
     except Exception as error:
         await _undone(transaction, stack)
-        raise _commit_error(error) from error
+        if _is_refusal(error):
+            raise
+        raise CommitUnknown from error
     await _undone(None, stack)
     return value
 
@@ -224,24 +235,25 @@ def _quietly(step: Callable[[], Any]) -> None:
         _log.debug("a connection could not be closed in order: %r", error)
 
 
-def _commit_error(error: Exception) -> Exception:
-    """Return `error` if the database has said that it did not commit, else `CommitUnknown`."""
+def _is_refusal(error: Exception) -> bool:
+    """Say whether `error` is the database's own answer that it did not commit."""
     answered = any(
         isinstance(attribute(each, "sqlstate") or attribute(each, "pgcode"), str)
         or driver_result(each) is not None
         for each in (error, *inner_errors(error))
     )
-    if answered and not diagnose(error, wall_now=0.0).ambiguous:
-        return error
-    return CommitUnknown()
+    return answered and not diagnose(error, wall_now=0.0).ambiguous
 
 
-def _settled(result: RetryResult[T], committed: bool | None, value: T | None) -> RetryResult[T]:
-    """Return `result`, corrected by what is known of the commit; None for not known."""
-    if committed is False:
+def _with_value(result: RetryResult[T], value: T) -> RetryResult[T]:
+    """Return a failed call as the success that it was: its commit came through after all."""
+    reason = StopReason.SUCCESS
+    return Ended(value, None, result.attempts, result.total_time, reason, result.history)
+
+
+def _with_error(result: RetryResult[T], error: CommitUnknown) -> RetryResult[T]:
+    """Return a failed call with the error of its commit."""
+    if isinstance(result.error, CommitUnknown):
         return result
-    if committed:
-        reason = StopReason.SUCCESS
-        return Ended(value, None, result.attempts, result.total_time, reason, result.history)
-    error, reason = CommitUnknown(), StopReason.AMBIGUOUS
+    reason = StopReason.AMBIGUOUS
     return Ended(None, error, result.attempts, result.total_time, reason, result.history)

@@ -204,7 +204,7 @@ class Call(Generic[T]):
             if outcome.cut:
                 return self._stop(StopReason.DEADLINE, self._deadline_error())
             if outcome.error is not None:
-                # Nobody knows whether there is a place, so the attempt is not made.
+                # Whether there is a place is not known, so the attempt is not made.
                 return self._stop(StopReason.RATE_LIMIT, self._last_error(outcome.error))
             wait = cast(float, outcome.value)
             remaining = self._remaining(self._clock.monotonic())

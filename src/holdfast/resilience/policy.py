@@ -270,6 +270,7 @@ class RetryPolicy:
         checks.instance("budget", self.budget, RetryBudget, optional=True)
         if not isinstance(self.rate, ExternalRate):
             checks.instance("rate", self.rate, RateLimit, optional=True)
+        checks.hashable("rate", self.rate)
         checks.instance("idempotent", self.idempotent, bool)
         checks.instance("concurrency", self.concurrency, ConcurrencyLimit, optional=True)
         checks.function("categorize", self.categorize, optional=True)

@@ -108,6 +108,33 @@ def test_an_event_loop_that_has_ended_counts_as_a_closed_engine(url):
         rates[0].reserve_sync(0.0)
 
 
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_an_engine_that_is_closed_during_a_call_ends_it(url, form):
+    blocking = Engine(url).blocking()
+    engine = blocking.open()
+    rate = engine.shared_rate("gemini", TWO)
+    asked, errors = threading.Event(), []
+
+    async def never(*_, **__):
+        asked.set()
+        await asyncio.Event().wait()
+
+    engine._client.store.reserve_start = never
+
+    def call():
+        try:
+            rate.reserve_sync(0.0) if form == "sync" else asyncio.run(rate.reserve(0.0))
+        except StoreClosed as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    assert asked.wait(60)
+    blocking.close()
+    thread.join()
+    assert errors == ["the engine was closed during this call"]
+
+
 def test_rates_of_one_engine_and_name_are_equal(url):
     engine, other = Engine(url), Engine(url)
     assert engine.shared_rate("a", TWO) == engine.shared_rate("a", TWO)

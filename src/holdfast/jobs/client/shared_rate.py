@@ -62,12 +62,19 @@ class SharedRate:
     def _start_on(
         self, loop: asyncio.AbstractEventLoop, longest: float
     ) -> concurrent.futures.Future[float]:
-        work = self._store.reserve_start(self.name, self.limit, longest)
+        work = self._reserve_until_closed(longest)
         try:
             return asyncio.run_coroutine_threadsafe(work, loop)
         except RuntimeError:
             work.close()
             raise StoreClosed("the engine was closed") from None
+
+    async def _reserve_until_closed(self, longest: float) -> float:
+        try:
+            return await self._store.reserve_start(self.name, self.limit, longest)
+        except asyncio.CancelledError:
+            # Not the caller's own cancellation: a closing engine cancels what runs on its loop.
+            raise StoreClosed("the engine was closed during this call") from None
 
     def _loop(self) -> asyncio.AbstractEventLoop:
         loop = self._opened_on()
