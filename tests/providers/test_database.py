@@ -98,6 +98,36 @@ def test_deadlocks_and_serialization_failures_repeat_the_whole_transaction(
     assert rows(where) == [1]
 
 
+@pytest.mark.parametrize("driver", ON_SERVER, ids=lambda driver: driver.name)
+def test_a_transaction_that_the_server_would_roll_back_is_no_success(driver, where):
+    """PostgreSQL answers COMMIT after a caught error with ROLLBACK, and without an error."""
+    result = driver.run(where, always(INSERT), caught=INSERT)
+    assert (result.stop_reason, result.attempts) == (StopReason.PERMANENT, 1)
+    assert rows(where) == []
+
+
+@pytest.mark.parametrize(
+    "driver",
+    [driver for driver in DRIVERS if not driver.server],
+    ids=lambda driver: driver.name,
+)
+def test_on_a_file_a_caught_error_undoes_only_its_statement(driver, where):
+    assert driver.run(where, always(INSERT), caught=INSERT).ok
+    assert rows(where) == [1]
+
+
+def test_a_function_that_ends_the_transaction_itself_is_refused(tmp_path):
+    path = str(tmp_path / "things.db")
+    create(path)
+    result = with_database_transaction_sync(
+        lambda: sqlite3.connect(path),
+        lambda connection: connection.rollback(),
+        "work",
+        service=RetryService(clock=VirtualClock()),
+    )
+    assert "was ended inside the function" in str(result.error)
+
+
 @pytest.mark.parametrize("driver", BLOCKING, ids=lambda driver: driver.name)
 def test_a_transaction_inside_a_guarded_call_is_left_to_the_outer_one(driver, where):
     service = RetryService(clock=VirtualClock())

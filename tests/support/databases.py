@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,9 +44,17 @@ class Driver:
     done: Callable[[Any], Any] = lambda _: None
 
     def run(
-        self, where: str, *steps: Step, service: RetryService | None = None, **options: Any
+        self,
+        where: str,
+        *steps: Step,
+        caught: str | None = None,
+        service: RetryService | None = None,
+        **options: Any,
     ) -> RetryResult[int]:
-        """Run `steps` in a transaction and return the result; its value is the attempt's number."""
+        """Run `steps` in a transaction and return the result; its value is the attempt's number.
+
+        The function catches the error of the statement `caught`, its last one.
+        """
         service = service or RetryService(clock=VirtualClock())
         attempts = 0
 
@@ -57,6 +65,9 @@ class Driver:
             for step in steps:
                 if (sql := step(number)) is not None:
                     self.execute(connection, sql)
+            with suppress(Exception):
+                if caught is not None:
+                    self.execute(connection, caught)
             return number
 
         async def work_async(connection: Any) -> int:
@@ -66,6 +77,9 @@ class Driver:
             for step in steps:
                 if (sql := step(number)) is not None:
                     await self.execute(connection, sql)
+            with suppress(Exception):
+                if caught is not None:
+                    await self.execute(connection, caught)
             return number
 
         async def scenario() -> RetryResult[int]:

@@ -14,6 +14,8 @@ _ACCEPTED = (
     "SQLAlchemy Connection, Session, AsyncConnection or AsyncSession"
 )
 
+_PROBE = "SELECT 1"
+
 
 class Transaction(Protocol):
     """A transaction on one connection; what an asynchronous driver returns is awaited."""
@@ -23,6 +25,13 @@ class Transaction(Protocol):
 
     def begin(self) -> Awaitable[object] | None:
         """Begin."""
+        ...
+
+    def verify(self) -> Awaitable[object] | None:
+        """Raise if a commit would roll back: PostgreSQL then answers COMMIT without an error.
+
+        That is so after an error inside the transaction, even if the function has caught it.
+        """
         ...
 
     def commit(self) -> Awaitable[object] | None:
@@ -76,6 +85,9 @@ class _Asyncpg:
     def begin(self) -> Any:
         return self._transaction.start()
 
+    def verify(self) -> Any:
+        return self._connection.execute(_PROBE)
+
     def commit(self) -> Any:
         return self._transaction.commit()
 
@@ -114,6 +126,10 @@ class _Psycopg(_Owner):
         if self._owner.autocommit:  # otherwise the first statement begins it
             self._owner.execute("BEGIN")
 
+    def verify(self) -> None:
+        failed = sys.modules["psycopg"].pq.TransactionStatus.INERROR
+        _check_alive(self._owner, self._owner.info.transaction_status != failed)
+
 
 class _AsyncPsycopg(_Psycopg):
     blocks = False
@@ -121,6 +137,9 @@ class _AsyncPsycopg(_Psycopg):
     async def begin(self) -> None:  # type: ignore[override]  # awaited, as `blocks` says
         if self._owner.autocommit:
             await self._owner.execute("BEGIN")
+
+    async def verify(self) -> None:  # type: ignore[override]  # the same
+        super().verify()
 
 
 class _SQLite(_Owner):
@@ -135,9 +154,13 @@ class _SQLite(_Owner):
             # A transaction that begins with a read cannot write after another one has written.
             self._owner.execute("BEGIN IMMEDIATE")
 
+    def verify(self) -> None:
+        # Some errors, such as a full disk, end it.
+        _check_alive(self._owner, self._owner.in_transaction)
 
-class _SQLAlchemy(_Owner):
-    """A Connection or a Session."""
+
+class _Connection(_Owner):
+    """SQLAlchemy's."""
 
     def __init__(self, owner: Any) -> None:
         _check_idle(owner, owner.in_transaction())
@@ -145,6 +168,14 @@ class _SQLAlchemy(_Owner):
 
     def begin(self) -> None:
         self._owner.begin()
+
+    def verify(self) -> None:
+        self._owner.exec_driver_sql(_PROBE)
+
+
+class _Session(_Connection):
+    def verify(self) -> None:
+        self._owner.connection().exec_driver_sql(_PROBE)
 
 
 class _AsyncSession(_Owner):
@@ -156,6 +187,9 @@ class _AsyncSession(_Owner):
 
     async def begin(self) -> None:
         await self._owner.begin()
+
+    async def verify(self) -> None:
+        await (await self._owner.connection()).exec_driver_sql(_PROBE)
 
 
 class _AsyncConnection(_AsyncSession):
@@ -170,6 +204,19 @@ class _AsyncConnection(_AsyncSession):
         if not self._connected:
             await self._owner.start()
         await self._owner.begin()
+
+    async def verify(self) -> None:
+        await self._owner.exec_driver_sql(_PROBE)
+
+
+def _check_alive(connection: object, alive: bool) -> None:
+    if not alive:
+        kind = type(connection)
+        raise Permanent(
+            ErrorCode.INVALID_STATE,
+            f"the transaction of the {kind.__module__}.{kind.__qualname__} was ended inside the "
+            "function, by an error that it caught or by itself",
+        )
 
 
 def _check_idle(connection: object, in_transaction: bool) -> None:
@@ -190,6 +237,6 @@ _KNOWN: tuple[tuple[str, str, Callable[[Any], Transaction]], ...] = (
     ("sqlite3", "Connection", _SQLite),
     ("sqlalchemy.ext.asyncio", "AsyncConnection", _AsyncConnection),
     ("sqlalchemy.ext.asyncio", "AsyncSession", _AsyncSession),
-    ("sqlalchemy.engine", "Connection", _SQLAlchemy),
-    ("sqlalchemy.orm", "Session", _SQLAlchemy),
+    ("sqlalchemy.engine", "Connection", _Connection),
+    ("sqlalchemy.orm", "Session", _Session),
 )

@@ -92,6 +92,7 @@ class BlockingAttempts(Generic[T]):
             try:
                 transaction.begin()
                 value = self._function(connection)
+                transaction.verify()
                 self._commit(transaction, number, value)
             except BaseException:
                 _quietly(transaction.rollback)
@@ -158,6 +159,7 @@ class AsyncAttempts(Generic[T]):
             connection, transaction = await open_async(self._open, stack)
             await _started(transaction.begin)
             value = await self._function(connection)
+            await _started(transaction.verify)
             if cancelled():  # the function has caught its own cancellation
                 raise GivenUpAttempt
         except BaseException:
