@@ -50,6 +50,8 @@ SMALL = {
     "finish_requests",
     "pauses",
     "api_keys",
+    "rate_starts",
+    "rates",
     "schedules",
     "sqlite_sequence",
     "new",
