@@ -76,7 +76,7 @@ def test_the_export_list_holds_no_name_twice_and_every_name_is_there(name):
         "holdfast.files",
         "holdfast.http",
         "holdfast.providers",
-    ],  # fmt: skip
+    ],
 )
 def test_a_package_has_no_public_name_outside_its_export_list(name):
     module = importlib.import_module(name)

@@ -20,6 +20,7 @@ CREATE TABLE holdfast.api_keys (
     organisation text COLLATE "C" NOT NULL,
     created_at   double precision NOT NULL,
     revoked_at   double precision
+);
 
 -- Rates that all processes share, see jobs/rate_port.py.
 

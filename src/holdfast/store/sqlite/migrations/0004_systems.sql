@@ -20,6 +20,7 @@ CREATE TABLE holdfast_api_keys (
     organisation TEXT NOT NULL,
     created_at   REAL NOT NULL,
     revoked_at   REAL
+) STRICT, WITHOUT ROWID;
 
 -- Rates that all processes share, see jobs/rate_port.py.
 
