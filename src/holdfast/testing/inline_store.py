@@ -43,6 +43,7 @@ class InlineStore(SQLiteStore):
     def _prepare(self) -> None:
         self._writer = InlineWriter(self.path, self._clock, self._busy_timeout)
         self._reads = InlineReads(self.path, 1, self._busy_timeout, self._writer.files)
+        self.outbox.attach(self._writer, self._reads)
 
     async def tick(
         self,

@@ -44,6 +44,7 @@ from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lanes import Lanes
 from holdfast.store.postgres.notify import Notifier
+from holdfast.store.postgres.outbox import PostgresOutbox
 from holdfast.store.postgres.tick import Ticker
 
 
@@ -80,6 +81,7 @@ class PostgresStore(JobQueries, Pauses):
         self._ticker = Ticker(self._database, self._lanes, clock)
         self._notifier = Notifier(self._database, clock)
         self._counters = Counters(self._database)
+        self.outbox = PostgresOutbox(self._database, self._identity, self._notifier)
         self._heartbeats: set[PostgresHeartbeats] = set()
         self._transactions = TransactionParts(
             self._database, self._identity, self._lanes, self._ticker,

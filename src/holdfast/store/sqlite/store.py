@@ -44,6 +44,7 @@ from holdfast.store.sqlite.attempt_transaction import SQLiteTransaction
 from holdfast.store.sqlite.claim import Turns
 from holdfast.store.sqlite.connection import check_process, check_version
 from holdfast.store.sqlite.heartbeats import SQLiteHeartbeats
+from holdfast.store.sqlite.outbox import SQLiteOutbox
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 from holdfast.store.sqlite.writer import Writer
@@ -78,11 +79,13 @@ class SQLiteStore(JobQueries, Pauses):
         self._process: int | None = None
         self._turns: Turns = {}
         self.address = f"SQLite file {self.path}"
+        self.outbox = SQLiteOutbox(self.path, clock)
         self._prepare()
 
     def _prepare(self) -> None:
         self._writer = Writer(self.path, self._clock, self._busy_timeout)
         self._reads = ReadPool(self.path, self._threads, self._busy_timeout, self._writer.files)
+        self.outbox.attach(self._writer, self._reads)
 
     async def open(self) -> None:
         """Open the file, create it if it is missing, and migrate it.
