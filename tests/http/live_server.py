@@ -53,7 +53,8 @@ class Serving:
         self.served = served if served is not None else demo_app()
         app = self.served.app if isinstance(self.served, ServedApp) else self.served
         self.engine = Engine(f"sqlite:///{tmp_path / 'work.db'}", apps=[app], clock=clock)
-        self.asgi = create_app(self.engine, [self.served], replace(SETTINGS, **changes))
+        settings = replace(SETTINGS, **changes)
+        self.asgi = create_app(self.engine, [self.served], settings, outbox=self.engine.outbox)
         self.state = self.asgi.state.server
         self._clients = []
 

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -23,8 +24,10 @@ from holdfast.http.schemas import JobOut, MetaView
 from holdfast.http.sessions import Sessions
 from holdfast.http.stream_limit import StreamLimit
 from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.model import Job, JobStatus
+from holdfast.outbox import Outbox
 
 _LONGEST_ID = 200
 
@@ -67,6 +70,9 @@ class ServedApp:
 
     job_facts: Sequence[JobFact] = ()
     """The facts that its jobs have; `facts` returns their values."""
+
+    message_jobs: Mapping[str, JobFunction[Any, Any] | str] = MappingProxyType({})
+    """The jobs that take the messages of the outbox, by message type, where there is no broker."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -126,6 +132,8 @@ class ServerState:
     pauses: PauseWatch
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is about to stop: streams end, and no more of a body is waited for."""
+    outbox: Outbox | None = None
+    """The engine's outbox, if it has one."""
     requeue: PacedRequeue = field(default_factory=PacedRequeue)
     """The requeue of dead letters that runs at a pace."""
 

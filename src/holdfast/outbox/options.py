@@ -29,7 +29,7 @@ class RelayOptions:
     poll_interval: float = 5.0
     batch_size: int = 50
     batches: int = 2
-    lease_seconds: float = 30.0
+    lease_seconds: float = 20.0
     max_attempts: int = 10
     backoff: Exponential = field(default_factory=lambda: Exponential(base=1.0, cap=60.0))
     stale_after: float = 60.0

@@ -202,5 +202,6 @@ class Relay:
 
 async def _cancel(tasks: Sequence["asyncio.Task[Any]"]) -> None:
     for task in tasks:
-        task.cancel()
+        if not task.cancelling():  # a second request would interrupt its last report
+            task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
