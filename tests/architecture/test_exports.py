@@ -38,6 +38,15 @@ REVIEWED = {
         ApiError Sidecar Download ErrorOut FactFormat HttpSettings JobAnswer JobFact JobFacts
         JobOut Owner PagePart ServedApp ServerState create_app meta_of state_of
     """,
+    "holdfast.messaging": """
+        Consumer DeadLetterQueue DeadMessage Delivery JobPublisher QueueSpec RabbitPublisher
+        UnknownDeadMessage
+    """,
+    "holdfast.outbox": """
+        Backlog BadMessage BlockingInbox BlockingOutbox Inbox MessageClaim MessageNotFailed
+        MessagePage MessageRefused MessageStatus MessageUnconfirmed Outbox OutboxMessage
+        Publisher PublisherMisconfigured PublisherUnavailable Relay RelayOptions UnknownMessage
+    """,
     "holdfast.settings": "BadSetting Environment Settings unknown_names",
 }
 """Every module that an app may import, and all names that it may take from it."""

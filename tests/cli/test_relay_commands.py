@@ -137,6 +137,7 @@ def test_a_killed_relay_loses_nothing_and_a_stopped_one_ends_by_itself(
         process = subprocess.Popen(command, env=environment, cwd=folder, stderr=subprocess.PIPE)
         until_sync(queue.list)
         if number is signal.SIGTERM:
+            added += add(folder, queue_name)  # the last one of its aggregate
             until_sync(lambda: is_published(folder, added[-1]))
         process.send_signal(number)
         process.communicate(timeout=60)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import aio_pika
 import pytest
+from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import until
 
 from holdfast.errors import Permanent
@@ -120,11 +121,13 @@ def test_a_message_that_is_handled_while_the_connection_is_lost_comes_again(
                 cut.set()
                 await asyncio.sleep(0.2)
 
-        consumer = Consumer(rabbitmq_server.url(), QueueSpec(queue_name), handle)
-        async with consuming(consumer):
+        async with (
+            SilentProxy(rabbitmq_server.url()).serving() as proxy,
+            consuming(Consumer(proxy.url, QueueSpec(queue_name), handle)),
+        ):
             await send(rabbitmq_server, queue_name, "a")
             await cut.wait()
-            await consumer._broker._connection.transport.connection.close(ConnectionError("cut"))
+            proxy.cut()
             await until(lambda: len(seen) == 2)
         assert seen == [False, True]
 

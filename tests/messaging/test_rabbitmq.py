@@ -5,6 +5,7 @@ import json
 
 import aio_pika
 import pytest
+from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import until
 
 from holdfast.messaging import QueueSpec, RabbitPublisher
@@ -118,12 +119,13 @@ def test_a_publish_on_a_lost_connection_fails_and_the_next_one_connects_anew(
     rabbitmq_server, queue_name
 ):
     async def scenario():
-        publisher = RabbitPublisher(rabbitmq_server.url(), [QueueSpec(queue_name)])
-        await publisher.open()
-        transport = publisher._broker._connection.transport.connection
-        await transport.close(ConnectionError("cut"))
-        await publisher.send(b"{}", queue_name, message_id="a")
-        await publisher.close()
+        async with SilentProxy(rabbitmq_server.url()).serving() as proxy:
+            publisher = RabbitPublisher(proxy.url, [QueueSpec(queue_name)])
+            await publisher.open()
+            proxy.cut()
+            await until(lambda: not publisher._broker.is_open)
+            await publisher.send(b"{}", queue_name, message_id="a")
+            await publisher.close()
         assert len(await received(rabbitmq_server.url(), queue_name, 1)) == 1
 
     asyncio.run(scenario())
