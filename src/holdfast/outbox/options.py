@@ -15,7 +15,7 @@ class RelayOptions:
     Args:
         poll_interval: between two looks at the outbox without any hint.
         batch_size: messages that are claimed together and are on their way together.
-        batches: batches at a time: one is published while another is marked and claimed.
+        batches: batches at a time: some are published while others are marked and claimed.
         lease_seconds: after which the messages of a dead relay are taken over. A message must be
             confirmed within a third of it.
         max_attempts: failures after which a message that is refused is `failed`.
@@ -28,7 +28,7 @@ class RelayOptions:
 
     poll_interval: float = 5.0
     batch_size: int = 50
-    batches: int = 2
+    batches: int = 4
     lease_seconds: float = 20.0
     max_attempts: int = 10
     backoff: Exponential = field(default_factory=lambda: Exponential(base=1.0, cap=60.0))

@@ -7,6 +7,7 @@ message is on its way at a time, so a message that is refused is not overtaken b
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
 from random import Random
@@ -144,8 +145,12 @@ class Relay:
 
     async def _tick(self, reports: Sequence[MessageReport], limit: int) -> RelayTick | None:
         """Report and claim; None, after a wait, where the store does not answer."""
+        asked = asyncio.ensure_future(self._store.tick(reports, limit, self._options.lease_seconds))
         try:
-            tick = await self._store.tick(reports, limit, self._options.lease_seconds)
+            tick = await asyncio.shield(asked)
+        except asyncio.CancelledError:
+            await self._release(asked)
+            raise
         except HoldfastError as error:
             if categorize(error) is Category.PERMANENT:
                 raise
@@ -155,6 +160,12 @@ class Relay:
         if tick.refused:
             _log.warning("%d messages were taken over by another relay", tick.refused)
         return tick
+
+    async def _release(self, asked: "asyncio.Future[RelayTick]") -> None:
+        """Release what a tick claims whose relay is cancelled meanwhile."""
+        with contextlib.suppress(HoldfastError, TimeoutError):
+            async with asyncio.timeout(_LAST_REPORT_SECONDS):
+                await self._report_last(Batch((await asked).claims).reports)
 
     async def _report_last(self, reports: Sequence[MessageReport]) -> None:
         if not reports:

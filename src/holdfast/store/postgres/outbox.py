@@ -7,7 +7,7 @@ from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.outbox.model import MessageClaim, MessageReport, NewMessage, RelayTick
 from holdfast.store.joining import Joined, join
 from holdfast.store.message_queries import MessageQueries
-from holdfast.store.postgres.connection import SQL, Connection, Database, Row, rows
+from holdfast.store.postgres.connection import SQL, Database, Row
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.notify import OUTBOX, Notifier
 from holdfast.store.text import clean_or_none
@@ -91,40 +91,23 @@ class PostgresOutbox(MessageQueries):
     ) -> RelayTick:
         """Write `reports` and claim the next messages, in one transaction."""
         mark = self._notifier.messages.count
-
-        async def work(connection: Connection) -> RelayTick:
-            refused, claims, wake_in = 0, [], None
-            if reports:
-                refused = await _report(connection, reports, now)
-            if limit:
-                given = {"limit": limit, "seconds": float(lease_seconds), "now": now}
-                claims = [
-                    MessageClaim(*row) for row in await rows(connection, "outbox_claim", **given)
-                ]
-                if len(claims) < limit:
-                    wake_in = (await rows(connection, "outbox_next_wait", now=now))[0][0]
-            return RelayTick(tuple(claims), refused, wake_in, mark)
-
-        return await self._database.transaction(work)
+        # In the order of ids, so that two relays that report one message cannot deadlock.
+        ordered = sorted(reports, key=lambda report: report.id)
+        found = await self._database.write(
+            "outbox_tick",
+            ids=[report.id for report in ordered],
+            tokens=[report.token for report in ordered],
+            statuses=[str(report.status) for report in ordered],
+            errors=[clean_or_none(report.error) for report in ordered],
+            delays=[float(report.delay) for report in ordered],
+            limit=limit,
+            seconds=float(lease_seconds),
+            now=now,
+        )
+        refused, wake_in, *_ = found[0]
+        claims = tuple(MessageClaim(*row[2:]) for row in map(tuple, found) if row[2] is not None)
+        return RelayTick(claims, refused, wake_in, mark)
 
     async def wait_for_messages(self, mark: int, timeout: float) -> bool:
         """Wait until there may be messages since the tick that returned `mark`."""
         return await self._notifier.wait_for_messages(mark, timeout)
-
-
-async def _report(
-    connection: Connection, reports: Sequence[MessageReport], now: float | None
-) -> int:
-    # In the order of ids, so that two relays that report one message cannot deadlock.
-    ordered = sorted(reports, key=lambda report: report.id)
-    found = await rows(
-        connection,
-        "outbox_report",
-        ids=[report.id for report in ordered],
-        tokens=[report.token for report in ordered],
-        statuses=[str(report.status) for report in ordered],
-        errors=[clean_or_none(report.error) for report in ordered],
-        delays=[float(report.delay) for report in ordered],
-        now=now,
-    )
-    return int(found[0][0])

@@ -95,3 +95,44 @@ BEGIN
     RETURNING messages.*;
 END
 $$;
+
+-- Write the reports of a relay and claim its next messages, in one round trip: one row for each claim,
+-- or one without a claim. `wake_in` is set where fewer were claimed than asked for.
+CREATE OR REPLACE FUNCTION holdfast.relay_tick(
+    p_ids text[],
+    p_tokens bigint[],
+    p_statuses text[],
+    p_errors text[],
+    p_delays double precision[],
+    p_limit integer,
+    p_seconds double precision,
+    p_now double precision
+) RETURNS TABLE (
+    refused integer, wake_in double precision, seq bigint, token bigint, id text, aggregate_id text,
+    message_type text, payload text, retry_count integer, created_at double precision
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    claims holdfast.outbox[] := '{}';
+BEGIN
+    refused := 0;
+    IF cardinality(p_ids) > 0 THEN
+        refused := holdfast.report_messages(p_ids, p_tokens, p_statuses, p_errors, p_delays, p_now);
+    END IF;
+    IF p_limit > 0 THEN
+        SELECT coalesce(array_agg(claimed ORDER BY claimed.seq), '{}') INTO claims
+        FROM holdfast.claim_messages(p_limit, p_seconds, p_now) AS claimed;
+    END IF;
+    IF cardinality(claims) < p_limit THEN
+        SELECT min(waiting.claimable_at) - holdfast.time_of(p_now) INTO wake_in
+        FROM holdfast.outbox AS waiting
+        WHERE waiting.status = 'pending' AND waiting.claimable_at IS NOT NULL;
+    END IF;
+    RETURN QUERY
+    SELECT
+        relay_tick.refused, relay_tick.wake_in, claim.seq, claim.token, claim.id,
+        claim.aggregate_id, claim.message_type, claim.payload, claim.retry_count, claim.created_at
+    FROM (SELECT 1) AS always
+    LEFT JOIN unnest(claims) AS claim ON true;
+END
+$$;

@@ -7,18 +7,12 @@ SELECT holdfast.add_messages(
     CAST(:now AS double precision)
 );
 
--- name: outbox_report
-SELECT holdfast.report_messages(:ids, :tokens, :statuses, :errors, :delays, :now);
-
--- name: outbox_claim
-SELECT seq, token, id, aggregate_id, message_type, payload, retry_count, created_at
-FROM holdfast.claim_messages(:limit, :seconds, :now)
-ORDER BY seq;
-
--- name: outbox_next_wait
-SELECT min(claimable_at) - holdfast.time_of(:now)
-FROM holdfast.outbox
-WHERE status = 'pending' AND claimable_at IS NOT NULL;
+-- name: outbox_tick
+SELECT
+    refused, wake_in, seq, token, id, aggregate_id, message_type, payload, retry_count, created_at
+FROM holdfast.relay_tick(
+    :ids, :tokens, :statuses, :errors, :delays, CAST(:limit AS integer), :seconds, :now
+);
 
 -- fragment: message_columns
 id, aggregate_id, message_type, payload, status, retry_count, error_message, created_at, processed_at
