@@ -144,3 +144,38 @@ def test_a_killed_relay_loses_nothing_and_a_stopped_one_ends_by_itself(
     assert process.returncode == 0
     arrived = {message.message_id for message in asyncio.run(queue.list(limit=1000))}
     assert arrived == set(added)
+
+
+def test_serve_relays_to_the_jobs_of_its_apps_and_stops_by_itself(folder):
+    (added,) = add(folder, "letter.written")
+    environment = {**os.environ, "PORT": "0", "HOLDFAST_DATA_DIR": str(folder / "data")}
+    command = [sys.executable, "-m", "holdfast", "serve", "relayed_letters:served"]
+    process = subprocess.Popen(
+        command, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    until_sync(lambda: is_published(folder, added))
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, b"Traceback" in errors) == (0, False)
+
+
+def test_a_broker_that_refuses_the_password_ends_serve_with_one_line(folder, rabbitmq_server):
+    environment = {
+        **os.environ,
+        "PORT": "0",
+        "HOLDFAST_DATA_DIR": str(folder / "data"),
+        "RABBITMQ_URL": rabbitmq_server.url("wrong"),
+    }
+    command = [sys.executable, "-m", "holdfast", "serve", "relayed_letters:served"]
+    done = subprocess.run(
+        command,
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "refuses the user name or the password; check RABBITMQ_URL" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -87,6 +87,7 @@ def test_no_query_scans_jobs_or_their_history(db, name):
         if step.startswith("SCAN") and "VIRTUAL TABLE" not in step and "CONSTANT" not in step:
             # The partial indexes of the outbox hold only messages that wait.
             small = step.split()[1] in COUNTERS or "INDEX holdfast_outbox_" in step
+            small = small or step.startswith("SCAN (subquery")  # of two rows or of a LIMIT
             assert small, step
 
 
