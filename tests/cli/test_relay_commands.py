@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import apsw
 import pytest
@@ -138,7 +139,7 @@ def test_a_killed_relay_loses_nothing_and_a_stopped_one_ends_by_itself(
         until_sync(queue.list)
         if number is signal.SIGTERM:
             added += add(folder, queue_name)  # the last one of its aggregate
-            until_sync(lambda: is_published(folder, added[-1]))
+            until_sync(partial(is_published, folder, added[-1]))
         process.send_signal(number)
         process.communicate(timeout=60)
     assert process.returncode == 0
