@@ -17,6 +17,7 @@ SUITES = {
     "growth": "the time of a claim on tables of millions of rows",
     "lanes": "thousands of hosts, each a downstream of its own",
     "leases": "the CPU time of extending 100 leases",
+    "outbox": "messages committed with rows and relayed to RabbitMQ, compared with raw aio-pika",
     "uploads": "uploads, compared with a bare ASGI app; the response time of a manual retry",
 }
 

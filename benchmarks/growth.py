@@ -17,8 +17,8 @@ from tests.support.postgres_server import PostgresMissing, PostgresServer
 
 from benchmarks.measure import Row, percentile, sized
 from holdfast.bootstrap import TransactionalStore, open_store
+from holdfast.ids import new_ids
 from holdfast.jobs.client.downstream_control import DownstreamControl
-from holdfast.jobs.client.ids import new_ids
 from holdfast.jobs.downstreams.record import DownstreamSettings
 from holdfast.jobs.model import Claim, Completed, Finished, NewJob
 from holdfast.jobs.store_port import ClaimRequest

@@ -13,8 +13,14 @@ from holdfast.events import Listener
 from holdfast.jobs.client.enqueue import TransactionalEnqueue
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
-from holdfast.jobs.engine import StoreEngine
+from holdfast.jobs.engine import BlockingEngine, StoreEngine
 from holdfast.jobs.store_port import BadAddress, Store, StoreUnusable
+from holdfast.outbox.blocking import BlockingInbox, BlockingOutbox
+from holdfast.outbox.client import Outbox
+from holdfast.outbox.inbox import Inbox
+from holdfast.outbox.options import RelayOptions
+from holdfast.outbox.ports import InboxStore, OutboxStore, Publisher
+from holdfast.outbox.relay import Relay
 from holdfast.store.migrations import Migratable, Missing
 
 _SQLITE = ("sqlite",)
@@ -33,6 +39,10 @@ class Engine(StoreEngine):
         listeners: receive the workers' events: claims, outcomes, refusals, outages; beside those
             of the apps.
         payload_limit: most bytes of JSON in one job's arguments, and in its result.
+
+    Attributes:
+        outbox: adds messages in the caller's transaction; lists, requeues and discards them.
+        inbox: records handled requests in the caller's transaction.
 
     Raises:
         StoreUnusable: the URL is invalid, or its extra is not installed.
@@ -58,10 +68,48 @@ class Engine(StoreEngine):
             payload_limit=payload_limit,
             transactional=store,
         )
+        self._messages = store.outbox
+        self.outbox = Outbox(store.outbox, clock)
+        self.inbox = Inbox(store.outbox)
+
+    def relay(self, publisher: Publisher, options: RelayOptions | None = None) -> Relay:
+        """Return a relay that hands the messages of the outbox to `publisher`.
+
+        The caller runs it, `await relay.run()`, while this engine is open.
+        """
+        return Relay(self._messages, publisher, options, inbox=self._messages, clock=self.clock)
+
+    def blocking(self) -> "BlockingStoreEngine":
+        """Return this engine for code that is not async: the same methods, which block.
+
+            with engine.blocking() as engine:
+                job = engine.enqueue(send, SendArgs(...))
+
+        It is open in a thread of its own, and any thread may call it.
+        """
+        return BlockingStoreEngine(self)
+
+
+class BlockingStoreEngine(BlockingEngine):
+    """An engine whose methods block, with its outbox and inbox: `Engine(...).blocking()`."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.outbox = BlockingOutbox(engine.outbox, self._thread.run)
+        self.inbox = BlockingInbox(engine.inbox, self._thread.run)
+
+
+class MessageStore(OutboxStore, InboxStore, Protocol):
+    """Keeps messages and handled requests."""
 
 
 class TransactionalStore(Store, TransactionalEnqueue, Migratable, Protocol):
     """A store that also enqueues in the caller's transaction, and says what its schema lacks."""
+
+    @property
+    def outbox(self) -> MessageStore:
+        """The part that keeps messages."""
+        ...
 
 
 async def migrate(url: str, apps: Iterable[App] = ()) -> int:

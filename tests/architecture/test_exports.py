@@ -47,6 +47,15 @@ REVIEWED = {
         ChatMockClient CommitUnknown GeminiClient InvalidAnswer with_database_retry
         with_database_retry_sync with_database_transaction with_database_transaction_sync
     """,
+    "holdfast.messaging": """
+        Consumer DeadLetterQueue DeadMessage Delivery JobPublisher QueueSpec RabbitPublisher
+        UnknownDeadMessage
+    """,
+    "holdfast.outbox": """
+        Backlog BadMessage BlockingInbox BlockingOutbox Inbox MessageClaim MessageNotFailed
+        MessagePage MessageRefused MessageStatus MessageUnconfirmed Outbox OutboxMessage
+        Publisher PublisherMisconfigured PublisherUnavailable Relay RelayOptions UnknownMessage
+    """,
     "holdfast.settings": "BadSetting Environment Settings unknown_names",
 }
 """Every module that an app may import, and all names that it may take from it."""

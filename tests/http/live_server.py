@@ -54,7 +54,8 @@ class Serving:
         every = [self.served, *others]
         apps = [each.app if isinstance(each, ServedApp) else each for each in every]
         self.engine = Engine(f"sqlite:///{tmp_path / 'work.db'}", apps=apps, clock=clock)
-        self.asgi = create_app(self.engine, every, replace(SETTINGS, **changes))
+        settings = replace(SETTINGS, **changes)
+        self.asgi = create_app(self.engine, every, settings, outbox=self.engine.outbox)
         self.state = self.asgi.state.server
         self._clients = []
 

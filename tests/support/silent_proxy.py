@@ -33,6 +33,12 @@ class SilentProxy:
             leg.silent = True
             leg.server.transport.abort()
 
+    def cut(self):
+        """Reset all connections; new ones work."""
+        for leg in self._legs:
+            leg.end()
+        self._legs.clear()
+
     async def _serve(self, from_client, to_client):
         host, port = self._parts.hostname, self._parts.port
         from_server, to_server = await asyncio.open_connection(host, port)

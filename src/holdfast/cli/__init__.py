@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from holdfast.errors import HoldfastError
 
-_OWN = ("keys", "migrate", "serve", "tour", "worker")
+_OWN = ("keys", "migrate", "outbox", "relay", "serve", "tour", "worker")
 _PACKAGES = {"gateway": "holdfast-conversion"}
 """Commands of our own apps, and the package that brings each."""
 
@@ -63,6 +63,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     _add_keys(commands)
     _add_migrate(commands)
     _add_worker(commands)
+    _add_relay(commands)
+    _add_outbox(commands)
     serve = _add_serve(commands)
     if words[:1] == ["serve"]:
         from holdfast.cli.extensions import add_serve_options
@@ -174,6 +176,42 @@ def _add_worker(commands: Commands) -> None:
     worker.set_defaults(command=_worker)
 
 
+def _add_relay(commands: Commands) -> None:
+    relay = commands.add_parser(
+        "relay",
+        help="publish the messages of the outbox",
+        description=(
+            "Publish the messages of the outbox to the RabbitMQ at RABBITMQ_URL until SIGTERM or "
+            "Ctrl-C; without that setting they become jobs of the apps named. Any number of "
+            "relays may run. OUTBOX_POLL_INTERVAL_MS, OUTBOX_BATCH_SIZE and "
+            "OUTBOX_STALE_THRESHOLD_MS change how it works."
+        ),
+    )
+    relay.add_argument(
+        "app", nargs="*", help="an installed app's name, or mypackage.jobs:app; default: all"
+    )
+    _add_database(relay)
+    relay.add_argument(
+        "--until-idle", action="store_true", help="stop when no message can be published any more"
+    )
+    relay.set_defaults(command=_relay)
+
+
+def _add_outbox(commands: Commands) -> None:
+    outbox = commands.add_parser("outbox", help="look at the messages of the outbox")
+    asked = outbox.add_subparsers(required=True, metavar="command")
+    listed = asked.add_parser(
+        "list",
+        help="list messages, newest first",
+        description="List messages, newest first: a table on a terminal, TSV when piped.",
+    )
+    _add_database(listed)
+    listed.add_argument("--status", choices=("pending", "published", "failed"))
+    listed.add_argument("--limit", type=int, default=50, metavar="N", help="default 50")
+    listed.add_argument("--json", action="store_true", help="print JSON")
+    listed.set_defaults(command=_outbox_list)
+
+
 def _add_serve(commands: Commands) -> argparse.ArgumentParser:
     serve = commands.add_parser(
         "serve",
@@ -249,6 +287,22 @@ def _worker(asked: argparse.Namespace) -> int:
         queues=asked.queue,
         concurrency=asked.concurrency,
         until_idle=asked.until_idle,
+    )
+
+
+def _relay(asked: argparse.Namespace) -> int:
+    from holdfast.cli import relay_commands
+
+    return relay_commands.relay(asked.app, asked.database, until_idle=asked.until_idle)
+
+
+def _outbox_list(asked: argparse.Namespace) -> int:
+    from holdfast.cli import relay_commands
+
+    if asked.limit < 1:
+        raise ValueError(f"--limit must be at least 1, got {asked.limit}")
+    return relay_commands.list_messages(
+        asked.database, status=asked.status, limit=asked.limit, as_json=asked.json
     )
 
 

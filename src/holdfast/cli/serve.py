@@ -16,6 +16,7 @@ from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_apps
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
 from holdfast.cli.http_server import Server, uvicorn_server
+from holdfast.cli.relay_setup import make_relay
 from holdfast.cli.sidecars import Sidecars
 from holdfast.cli.startup import entered, opened
 from holdfast.cli.worker_setup import (
@@ -28,6 +29,7 @@ from holdfast.clock import SYSTEM_CLOCK
 from holdfast.http import HttpSettings, ServedApp, ServerState, create_app
 from holdfast.jobs.worker.signals import stop_on_signals
 from holdfast.jobs.worker.worker import Worker
+from holdfast.outbox import Relay
 from holdfast.settings import BadSetting, Environment, Settings
 
 _log = logging.getLogger("holdfast.serve")
@@ -60,7 +62,7 @@ def serve(
         served = find_apps(apps, environment)
         set_up_log(loaded, environment)
         exits = ForcedExit(loaded.shutdown_seconds + GRACE)
-        service = _Service(loaded, served, listener, exits, worker=worker)
+        service = _Service(loaded, served, listener, exits, worker=worker, environment=environment)
         with exits:
             return run_worker(service.run(), exits)
 
@@ -74,6 +76,7 @@ class _Service:
         exits: ForcedExit,
         *,
         worker: bool,
+        environment: Mapping[str, str],
     ) -> None:
         self._settings = settings
         self._apps = apps
@@ -83,6 +86,7 @@ class _Service:
         self._stop = asyncio.Event()
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
+        self._environment = environment
 
     async def run(self) -> Worker | None:
         url = database_address(self._settings)
@@ -95,13 +99,17 @@ class _Service:
                 if not await entered(sidecars, stack, self._stop) or self._stop.is_set():
                     return None
                 http = replace(self._http_settings(), ready=(sidecars.missing, self._idle))
-                app = create_app(engine, self._apps, http)
+                app = create_app(engine, self._apps, http, outbox=engine.outbox)
                 state = app.state.server
-                await self._serve(engine, uvicorn_server(app, state.stopping), state)
+                relay = make_relay(Environment(self._environment), engine, self._apps)
+                await self._serve(engine, uvicorn_server(app, state.stopping), state, relay)
         return self._worker
 
-    async def _serve(self, engine: bootstrap.Engine, server: Server, state: ServerState) -> None:
+    async def _serve(
+        self, engine: bootstrap.Engine, server: Server, state: ServerState, relay: Relay | None
+    ) -> None:
         serving = asyncio.create_task(server.serve(sockets=[self._listener]))
+        relaying = None if relay is None else asyncio.create_task(relay.run())
         options = worker_options(self._settings)
         if self._wants_worker:
             self._worker = engine.worker(options)
@@ -109,16 +117,18 @@ class _Service:
         stopping = asyncio.create_task(self._stop.wait())
         await _started(server, serving)
         self._announce(state)
-        await self._until_end({serving, stopping})
+        await self._until_end({serving, stopping, *([] if relaying is None else [relaying])})
         # Streams end by themselves, then no request is taken in, then what runs is finished.
         state.stopping.set()
         server.should_exit = True
         if self._worker is not None:
             _say_what_is_finished(self._worker.running, options.shutdown_seconds)
             self._worker.stop()
+        if relay is not None:
+            relay.stop()
         stopping.cancel()
         failures = await asyncio.gather(
-            *(task for task in (serving, self._working) if task is not None),
+            *(task for task in (serving, self._working, relaying) if task is not None),
             return_exceptions=True,
         )
         for failure in failures:

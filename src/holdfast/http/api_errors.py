@@ -23,6 +23,7 @@ from holdfast.jobs.exceptions import (
     UnknownWorker,
 )
 from holdfast.jobs.store_port import StoreUnavailable
+from holdfast.outbox import UnknownMessage
 
 TWIN_LINE = "A later job of the same content has taken its place."
 """Why a job cannot be retried whose `dedup_key` is a later job's by now."""
@@ -117,6 +118,7 @@ async def _on_own(request: Request, error: Exception) -> Response:
 
 _UNKNOWN: dict[type[Exception], str] = {
     UnknownDownstream: "downstream",
+    UnknownMessage: "message",
     UnknownQueue: "queue",
     UnknownSchedule: "periodic job",
     UnknownWorker: "worker",

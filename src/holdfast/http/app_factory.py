@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from holdfast.http.admin import AdminAccess
 from holdfast.http.admin import router as admin_router
 from holdfast.http.api import event_stream, fleet, health, jobs, metrics, ops, periodic
+from holdfast.http.api import outbox as outbox_api
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.callers import KeyMiddleware
 from holdfast.http.job_facts import describe_facts
@@ -20,17 +21,22 @@ from holdfast.http.sessions import SessionMiddleware, Sessions
 from holdfast.http.stream_limit import StreamLimit
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.engine import StoreEngine
+from holdfast.outbox import Outbox
 
 STREAMED = "streamed"
 """A tag for routes that read their bodies piece by piece and count for themselves."""
 
 
 def create_app(
-    engine: StoreEngine, apps: Iterable[ServedApp | App], settings: HttpSettings
+    engine: StoreEngine,
+    apps: Iterable[ServedApp | App],
+    settings: HttpSettings,
+    *,
+    outbox: Outbox | None = None,
 ) -> FastAPI:
     """Return the ASGI app that serves `engine` and `apps`; `app.state.server` is what they share.
 
-    The caller opens and closes the engine.
+    The caller opens and closes the engine. With an `outbox` there are routes for its messages.
 
     Raises:
         ValueError: a fact of an app has the name of a field that every job has.
@@ -45,6 +51,7 @@ def create_app(
         admin=AdminAccess(settings.secret_key, settings.admin_token, engine.clock, secure=secure),
         streams=StreamLimit(settings.streams_at_once),
         pauses=PauseWatch(engine),
+        outbox=outbox,
     )
 
     @contextlib.asynccontextmanager
@@ -70,7 +77,9 @@ def create_app(
     app.state.errors = engine.registry.errors
     app.state.refusal_page = None
     add_error_handlers(app)
-    modules = (health, metrics, jobs, event_stream, ops, fleet, periodic)
+    modules = [health, metrics, jobs, event_stream, ops, fleet, periodic]
+    if outbox is not None:
+        modules.append(outbox_api)
     for router in (*(each.router for each in modules), admin_router):
         app.include_router(router)
     streamed = _include_apps(app, served, state)

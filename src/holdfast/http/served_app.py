@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from fastapi import APIRouter, Request, Response
@@ -24,8 +25,10 @@ from holdfast.http.schemas import JobOut, MetaView
 from holdfast.http.sessions import Sessions
 from holdfast.http.stream_limit import StreamLimit
 from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.model import Job, JobStatus
+from holdfast.outbox import Outbox
 
 _LONGEST_ID = 200
 
@@ -101,6 +104,9 @@ class ServedApp:
     folder: Path | None = None
     """Holds `templates` and `static` of the pages of its own; files are below `/static/APP/`."""
 
+    message_jobs: Mapping[str, JobFunction[Any, Any] | str] = MappingProxyType({})
+    """The jobs that take the messages of the outbox, by message type, where there is no broker."""
+
     def __init__(self, app: App) -> None:
         self.app = app
 
@@ -164,6 +170,8 @@ class ServerState:
     pauses: PauseWatch
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is about to stop: streams end, and no more of a body is waited for."""
+    outbox: Outbox | None = None
+    """The engine's outbox, if it has one."""
     requeue: PacedRequeue = field(default_factory=PacedRequeue)
     """The requeue of dead letters that runs at a pace."""
 

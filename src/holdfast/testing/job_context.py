@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.jobs.client.ids import new_ids
+from holdfast.ids import new_ids
 from holdfast.jobs.client.requests import JobRequest, RequestOptions, prepare
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.attempt_scope import TransactionBlock

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast.errors import ErrorCode
-from holdfast.jobs.client.ids import new_ids
+from holdfast.ids import new_ids
 from holdfast.jobs.client.requests import JobHandle, JobRequest, needs_now, prepare
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.declared_downstream import Downstream

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 from tests.store.postgres.conftest import ANY, a_session_waits, jobs
 
-from holdfast.jobs.client.ids import new_ids
+from holdfast.ids import new_ids
 from holdfast.jobs.model import JobStatus, NewJob
 from holdfast.jobs.store_port import RetentionRule, StoreError
 

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 from tests.store.postgres.conftest import ANY, a_session_waits
 
-from holdfast.jobs.client.ids import new_ids
+from holdfast.ids import new_ids
 from holdfast.jobs.model import NewJob
 
 

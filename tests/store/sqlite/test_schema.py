@@ -88,7 +88,10 @@ def test_nothing_on_the_hot_path_sorts_or_scans_a_table(db, name):
 def test_no_query_scans_jobs_or_their_history(db, name):
     for step in plan(db, name):
         if step.startswith("SCAN") and "VIRTUAL TABLE" not in step and "CONSTANT" not in step:
-            assert step.split()[1] in SMALL, step
+            # A subquery's own steps stand beside it. The partial indexes of the outbox hold only
+            # messages that wait.
+            derived = step.startswith("SCAN (subquery") or "INDEX holdfast_outbox_" in step
+            assert derived or step.split()[1] in SMALL, step
 
 
 def test_constraints_and_triggers_build_no_lists(db):

@@ -9,6 +9,7 @@ from holdfast.http.ops_schemas import LaneOut
 from holdfast.http.served_app import state_of
 from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.views import Stats
+from holdfast.outbox import Backlog
 from holdfast.resilience.breaker.transitions import CircuitState
 
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -30,6 +31,9 @@ async def metrics(request: Request) -> PlainTextResponse:
     stats = await engine.stats()
     records, now = await engine.downstreams.list(), await engine.store.ping()
     lines = [*_of_jobs(stats, now), *_of_downstreams(records, now)]
+    outbox = state_of(request).outbox
+    if outbox is not None:
+        lines += _of_outbox(await outbox.backlog())
     return PlainTextResponse("\n".join([*lines, ""]), media_type=_TYPE)
 
 
@@ -105,6 +109,21 @@ def _of_downstreams(records: Iterable[DownstreamRecord], now: float) -> Iterator
         "counter",
         "How long a downstream's breaker was open, until it closed last.",
         (({"downstream": one.name}, one.open_seconds) for one in known),
+    )
+
+
+def _of_outbox(backlog: Backlog) -> Iterator[str]:
+    yield from _family(
+        "holdfast_outbox_messages",
+        "gauge",
+        "Messages that are not published, by status; counted up to 10000.",
+        [({"status": "pending"}, backlog.pending), ({"status": "failed"}, backlog.failed)],
+    )
+    yield from _family(
+        "holdfast_outbox_lag_seconds",
+        "gauge",
+        "How long the oldest pending message has waited.",
+        [({}, backlog.lag)],
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from holdfast.clock import Clock
-from holdfast.jobs.client.ids import new_ids
+from holdfast.ids import new_ids
 from holdfast.jobs.client.requests import JobHandle, JobRequest, check_rules, needs_now, prepare
 from holdfast.jobs.client.store_time import StoreTime
 from holdfast.jobs.declare.job_function import JobFunction

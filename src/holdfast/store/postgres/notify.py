@@ -19,6 +19,7 @@ from holdfast.store.postgres.connection import DRIVER_ERRORS, Database
 CHANNEL = "holdfast"
 WORK = "work"
 CHANGES = "changes"
+OUTBOX = "outbox"
 
 _WORK_PAUSE = 0.005
 _CHANGES_PAUSE = 0.05
@@ -65,6 +66,7 @@ class Notifier:
     def __init__(self, database: Database, clock: Clock) -> None:
         self.work = Signal()
         self.changes = Signal()
+        self.messages = Signal()
         self._database = database
         self._clock = clock
         self._name = secrets.token_hex(4)
@@ -80,6 +82,7 @@ class Notifier:
         self._tasks, self._listening = [], False
         self.work.renew()
         self.changes.renew()
+        self.messages.renew()
         self._tasks += [
             asyncio.create_task(self._notify(WORK, self._work_pending, _WORK_PAUSE)),
             asyncio.create_task(self._notify(CHANGES, self._changes_pending, _CHANGES_PAUSE)),
@@ -113,6 +116,11 @@ class Notifier:
         self._start_listening()
         return await self.changes.wait(mark, timeout)
 
+    async def wait_for_messages(self, mark: int, timeout: float) -> bool:
+        """Wait until the outbox may hold messages since the count was `mark`."""
+        self._start_listening()
+        return await self.messages.wait(mark, timeout)
+
     def _start_listening(self) -> None:
         if not self._listening:
             self._listening = True
@@ -145,21 +153,26 @@ class Notifier:
     async def _poll(self) -> None:
         while True:
             await self._clock.sleep_async(_POLL_PAUSE)
-            self.work.send()
-            self.changes.send()
+            self._send_all()
 
     async def _listen_on(self, connection: Any) -> None:
         """Listen until the connection is gone."""
         gone = asyncio.Event()
         connection.add_termination_listener(lambda _: gone.set())
         await connection.add_listener(CHANNEL, self._on_notification)
-        self.work.send()
-        self.changes.send()
+        self._send_all()
         await gone.wait()
+
+    def _send_all(self) -> None:
+        for signal in (self.work, self.changes, self.messages):
+            signal.send()
 
     def _on_notification(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
         what, _, sender = payload.partition(" ")
         if sender == self._name:
+            return
+        if what == OUTBOX:
+            self.messages.send()
             return
         self.changes.send()
         if what == WORK:

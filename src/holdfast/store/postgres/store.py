@@ -45,6 +45,7 @@ from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lanes import Lanes
 from holdfast.store.postgres.notify import Notifier
+from holdfast.store.postgres.outbox import PostgresOutbox
 from holdfast.store.postgres.rates import SharedRates
 from holdfast.store.postgres.schema_methods import SchemaMethods
 from holdfast.store.postgres.tick import Ticker
@@ -84,6 +85,7 @@ class PostgresStore(JobQueries, Pauses, ApiKeys, SharedRates, SchemaMethods):
         self._ticker = Ticker(self._database, self._lanes, clock)
         self._notifier = Notifier(self._database, clock)
         self._counters = Counters(self._database)
+        self.outbox = PostgresOutbox(self._database, self._identity, self._notifier)
         self._heartbeats: set[PostgresHeartbeats] = set()
         lent = HandlerConnections(self._database, connections)
         self._transactions = TransactionParts(

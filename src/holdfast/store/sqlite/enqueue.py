@@ -36,6 +36,15 @@ def enqueue_on(
     """Create `jobs` inside the transaction of `connection`; its owner commits or rolls back.
 
     Raises:
+        TypeError, NoTransaction: as `join`.
+    """
+    return _enqueue_with(join(path, connection), jobs, now)
+
+
+def join(path: Path, connection: object) -> Execute:
+    """Return what runs a statement inside the transaction of `connection`, which may write now.
+
+    Raises:
         TypeError: it is not an apsw connection to the file `path`.
         NoTransaction: it has no open transaction.
     """
@@ -52,7 +61,7 @@ def enqueue_on(
         return cursor.execute(sql, parameters).fetchall()
 
     execute(_TAKE_WRITE_LOCK, {})
-    return _enqueue_with(execute, jobs, now)
+    return execute
 
 
 def check_connection(path: Path, connection: object) -> apsw.Connection:

@@ -48,6 +48,7 @@ from holdfast.store.sqlite.attempt_transaction import SQLiteTransaction
 from holdfast.store.sqlite.claim import Turns
 from holdfast.store.sqlite.connection import check_process, check_version
 from holdfast.store.sqlite.heartbeats import SQLiteHeartbeats
+from holdfast.store.sqlite.outbox import SQLiteOutbox
 from holdfast.store.sqlite.rates import SharedRates
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
@@ -84,6 +85,7 @@ class SQLiteStore(JobQueries, Pauses, ApiKeys, SharedRates):
         self._turns: Turns = {}
         self._app_schemas: list[Schema] = []
         self.address = f"SQLite file {self.path}"
+        self.outbox = SQLiteOutbox(self.path, clock)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -94,6 +96,7 @@ class SQLiteStore(JobQueries, Pauses, ApiKeys, SharedRates):
         self._database = SQLiteDatabase(
             self.path, self._writer, self._app_reads, self._statements.run, self._busy_timeout
         )
+        self.outbox.attach(self._writer, self._reads)
 
     def _new_writer(self) -> Writer:
         return Writer(self.path, self._clock, self._busy_timeout, self._app_schemas)

@@ -65,7 +65,8 @@ class Writer:
     """Owns the connection that writes.
 
     `work` counts when something may have become claimable, `changes` when anything was committed,
-    by this process or, noticed within 10 ms while a task waits, by another one. `files` tells
+    by this process or, noticed within 10 ms while a task waits, by another one. `messages` counts
+    when the outbox may have been added to, which only other connections do. `files` tells
     whether the database was deleted or replaced. `app_schemas` are those of apps with tables of
     their own.
     """
@@ -75,6 +76,7 @@ class Writer:
     ) -> None:
         self.work = ChangeCounter(self._poll_soon)
         self.changes = ChangeCounter(self._poll_soon)
+        self.messages = ChangeCounter(self._poll_soon)
         self.files = FileIdentity(path)
         self._path = path
         self._clock = clock
@@ -207,7 +209,8 @@ class Writer:
 
     def _next_group(self) -> tuple[list[Write[Any]], bool]:
         """Wait for requests and take all there are; the flag is True after the last ones."""
-        awaited = self.work.has_waiters or self.changes.has_waiters
+        counters = (self.work, self.changes, self.messages)
+        awaited = any(counter.has_waiters for counter in counters)
         group: list[Write[Any]] = []
         with contextlib.suppress(queue.Empty):
             timeout = 0.0 if self._loans else _POLL_SECONDS if awaited else None
@@ -229,8 +232,8 @@ class Writer:
         version = _data_version(db)
         if version != self._seen_version:
             self._seen_version = version
-            self.work.increment()
-            self.changes.increment()
+            for counter in (self.work, self.changes, self.messages):
+                counter.increment()
 
     def _do(self, db: apsw.Connection, group: list[Write[Any]]) -> None:
         """Do the requests of `group` in one transaction, and answer them."""

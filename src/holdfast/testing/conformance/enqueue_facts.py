@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from holdfast.jobs.client.ids import new_ids
+from holdfast.ids import new_ids
 from holdfast.jobs.model import (
     Completed,
     DeadLetterReason,

@@ -16,4 +16,8 @@ LANGUAGE sql VOLATILE AS $$
         'holdfast.worker_sessions', greatest(last_value, (SELECT max(session) FROM holdfast.workers))
     )
     FROM holdfast.worker_sessions;
+    SELECT setval(
+        'holdfast.outbox_seq_seq', greatest(last_value, (SELECT max(seq) FROM holdfast.outbox))
+    )
+    FROM holdfast.outbox_seq_seq;
 $$;

@@ -38,3 +38,42 @@ CREATE TABLE holdfast_rate_starts (
     start_at REAL    NOT NULL,
     PRIMARY KEY (name, number)
 ) STRICT, WITHOUT ROWID;
+
+-- The outbox and the inbox.
+
+-- Messages that were committed with their callers' rows, see OutboxMessage in outbox/model.py. The order is
+-- that of `seq`. `claimable_at` is NULL for a message that can be claimed at once; otherwise it is leased to
+-- a relay, or waits for its retry, until then. Every claim raises `token`.
+CREATE TABLE holdfast_outbox (
+    seq           INTEGER PRIMARY KEY,
+    id            TEXT    NOT NULL UNIQUE,
+    aggregate_id  TEXT    NOT NULL,
+    message_type  TEXT    NOT NULL,
+    payload       TEXT    NOT NULL,
+    status        TEXT    NOT NULL DEFAULT 'pending'
+        CHECK (status = 'pending' OR status = 'published' OR status = 'failed'),
+    retry_count   INTEGER NOT NULL DEFAULT 0,
+    error_message TEXT,
+    created_at    REAL    NOT NULL,
+    processed_at  REAL,
+    claimable_at  REAL,
+    token         INTEGER NOT NULL DEFAULT 0,
+    CHECK ((status = 'pending') = (processed_at IS NULL)),
+    CHECK (status = 'pending' OR claimable_at IS NULL),
+    CHECK (status <> 'failed' OR error_message IS NOT NULL)
+) STRICT;
+CREATE INDEX holdfast_outbox_ready ON holdfast_outbox (seq)
+WHERE status = 'pending' AND claimable_at IS NULL;
+CREATE INDEX holdfast_outbox_waiting ON holdfast_outbox (claimable_at)
+WHERE status = 'pending' AND claimable_at IS NOT NULL;
+CREATE INDEX holdfast_outbox_failed ON holdfast_outbox (id) WHERE status = 'failed';
+CREATE INDEX holdfast_outbox_published ON holdfast_outbox (processed_at) WHERE status = 'published';
+
+-- The request ids that each consumer has handled.
+CREATE TABLE holdfast_inbox (
+    consumer   TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    handled_at REAL NOT NULL,
+    PRIMARY KEY (consumer, request_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX holdfast_inbox_by_age ON holdfast_inbox (handled_at);

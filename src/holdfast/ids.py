@@ -1,4 +1,4 @@
-"""The ids that jobs are given when the caller gives them none: version 7 UUIDs, in 32 hex digits.
+"""The ids of jobs, where the caller gives none, and of messages: version 7 UUIDs, 32 hex digits.
 
 48 bits are the time in milliseconds, so a database appends ids to its index in order; 74 bits are
 random for each id, so that knowing one does not help to guess another.

@@ -1,8 +1,8 @@
-"""Generated job ids."""
+"""Generated ids."""
 
 from uuid import RFC_4122, UUID
 
-from holdfast.jobs.client.ids import new_ids
+from holdfast.ids import new_ids
 
 NOW = 1_700_000_000.0
 

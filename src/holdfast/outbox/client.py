@@ -1,0 +1,189 @@
+"""Add messages in the caller's own transaction, and look after those that could not be published.
+
+async with connection.transaction():
+    await connection.execute("INSERT INTO orders ...")
+    await engine.outbox.add(connection, "order-7", "order.placed", {"order": 7})
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.ids import new_ids
+from holdfast.outbox.model import (
+    Backlog,
+    MessagePage,
+    MessageStatus,
+    NewMessage,
+    OutboxMessage,
+)
+from holdfast.outbox.ports import OutboxStore
+
+PAYLOAD_LIMIT = 1024 * 1024
+"""Most bytes of JSON in one message: brokers are built for many small ones."""
+LONGEST_NAME = 200
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+class BadMessage(HoldfastError, ValueError):
+    """A message cannot be stored or published."""
+
+    code = ErrorCode.VALIDATION_ERROR
+
+
+class UnknownMessage(HoldfastError, LookupError):
+    """There is no message with this id."""
+
+    code = ErrorCode.FORBIDDEN
+
+    def __init__(self, message_id: str) -> None:
+        super().__init__(f"the outbox has no message {message_id!r}")
+        self.message_id = message_id
+
+
+class MessageNotFailed(HoldfastError):
+    """Only a failed message can be requeued or discarded."""
+
+    code = ErrorCode.INVALID_STATE
+
+    def __init__(self, message: OutboxMessage) -> None:
+        super().__init__(f"message {message.id} is {message.status}, not failed")
+        self.message = message
+
+
+class Outbox:
+    """Add, list, requeue and discard messages; `engine.outbox`."""
+
+    def __init__(self, store: OutboxStore, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def add(
+        self, connection: object, aggregate_id: str, message_type: str, payload: Any
+    ) -> str:
+        """Add a message to the transaction of `connection`, and return its id.
+
+        It is published once that transaction has committed, and never if it is rolled back. The
+        messages of one aggregate are published in the order of their transactions, each one after
+        the one before it was confirmed.
+
+        Args:
+            connection: the caller's connection or session, of the types that `Engine.enqueue` takes
+                as `connection=`.
+            aggregate_id: what the message speaks of, such as the id of an order.
+            message_type: what it says, such as `order.placed`; for RabbitMQ by default the name of
+                the queue.
+            payload: the body, which must be JSON: also a dataclass, a msgspec Struct or a Pydantic
+                model.
+
+        Raises:
+            BadMessage: a name or the payload cannot be stored.
+            TypeError: the store does not support this type of `connection`.
+            ValueError: the connection has no open transaction.
+        """
+        return (await self.add_many(connection, [(aggregate_id, message_type, payload)]))[0]
+
+    async def add_many(
+        self, connection: object, messages: "list[tuple[str, str, Any]]"
+    ) -> tuple[str, ...]:
+        """Add several messages, each as `(aggregate_id, message_type, payload)`; see `add`."""
+        ids = new_ids(len(messages), self._clock.wall())
+        new = [
+            NewMessage(
+                identifier,
+                checked_name("aggregate_id", aggregate_id),
+                checked_name("message_type", message_type),
+                _encoded(payload),
+            )
+            for identifier, (aggregate_id, message_type, payload) in zip(ids, messages, strict=True)
+        ]
+        if new:
+            await self._store.add_on(connection, new)
+        return tuple(ids)
+
+    async def get(self, message_id: str) -> OutboxMessage | None:
+        """Return one message, or None."""
+        return None if _UNSTORABLE.search(message_id) else await self._store.get(message_id)
+
+    async def list(
+        self, status: MessageStatus | None = None, *, cursor: str | None = None, limit: int = 50
+    ) -> MessagePage:
+        """Return messages, newest first; `status` leaves out the others.
+
+        Raises:
+            ValueError: `cursor` is not the `next_cursor` of such a page.
+        """
+        return await self._store.list(status, cursor=cursor, limit=limit)
+
+    async def requeue(self, message_id: str) -> OutboxMessage:
+        """Let a failed message be published after all, with a fresh number of tries.
+
+        Raises:
+            UnknownMessage: there is none.
+            MessageNotFailed: it is pending or published.
+        """
+        message = await self._known(message_id)
+        if not await self._store.requeue(message_id):
+            raise MessageNotFailed(message)
+        return await self._known(message_id)
+
+    async def discard(self, message_id: str) -> OutboxMessage:
+        """Delete a failed message for good, and return it as it was.
+
+        Raises:
+            UnknownMessage: there is none.
+            MessageNotFailed: it is pending or published.
+        """
+        message = await self._known(message_id)
+        if not await self._store.discard(message_id):
+            raise MessageNotFailed(message)
+        return message
+
+    async def backlog(self) -> Backlog:
+        """Return how many messages are pending and failed, and the age of the oldest pending."""
+        return await self._store.backlog()
+
+    async def _known(self, message_id: str) -> OutboxMessage:
+        message = await self.get(message_id)
+        if message is None:
+            raise UnknownMessage(message_id)
+        return message
+
+
+def checked_name(field: str, text: object) -> str:
+    """Return `text` if a store can keep it as a name.
+
+    Raises:
+        BadMessage: it is not a text of 1 to 200 characters, or holds one that cannot be stored.
+    """
+    if not isinstance(text, str) or not 0 < len(text) <= LONGEST_NAME:
+        raise BadMessage(f"{field} must be a text of 1 to {LONGEST_NAME} characters, got {text!r}")
+    if _UNSTORABLE.search(text):
+        raise BadMessage(f"{field} holds a character that cannot be stored: {text!r}")
+    return text
+
+
+def _encoded(payload: Any) -> str:
+    try:
+        text = _ENCODER.encode(payload)
+    except (TypeError, ValueError) as error:
+        raise BadMessage(f"the payload is not JSON: {error}") from error
+    if len(text) > PAYLOAD_LIMIT:
+        raise BadMessage(
+            f"the payload has {len(text)} bytes of JSON, more than {PAYLOAD_LIMIT}: store large "
+            "data elsewhere and send its name"
+        )
+    return text.decode()
+
+
+def _plain(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)  # of a Pydantic model
+    if dump is None:
+        raise TypeError(f"a {type(value).__name__} cannot be sent")
+    return dump(mode="json")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_plain)

@@ -1,0 +1,138 @@
+-- The outbox: added to in the callers' transactions, read by relays.
+
+-- Add messages inside the caller's transaction and wake the relays with its commit. False, and nothing
+-- is added, where this is not the database that `p_system` and `p_database` name. The settings are for
+-- a caller's connection, which has none of ours.
+CREATE OR REPLACE FUNCTION holdfast.add_messages(
+    p_ids text[],
+    p_aggregates text[],
+    p_types text[],
+    p_payloads text[],
+    p_system text,
+    p_database text,
+    p_now double precision
+) RETURNS boolean
+LANGUAGE plpgsql
+SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    PERFORM FROM pg_control_system() AS control, pg_database AS databases
+    WHERE databases.datname = current_database()
+        AND control.system_identifier::text = p_system AND databases.oid::text = p_database;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO holdfast.outbox (id, aggregate_id, message_type, payload, created_at)
+    SELECT id, aggregate, type, payload, holdfast.time_of(p_now)
+    FROM unnest(p_ids, p_aggregates, p_types, p_payloads) WITH ORDINALITY
+        AS given (id, aggregate, type, payload, place)
+    ORDER BY place;
+    PERFORM pg_notify('holdfast', 'outbox');
+    RETURN true;
+END
+$$;
+
+-- Write what became of claimed messages, and return how many of the reports were refused: their claims
+-- have expired, and other relays hold the messages.
+CREATE OR REPLACE FUNCTION holdfast.report_messages(
+    p_ids text[],
+    p_tokens bigint[],
+    p_statuses text[],
+    p_errors text[],
+    p_delays double precision[],
+    p_now double precision
+) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+    written integer;
+BEGIN
+    UPDATE holdfast.outbox AS messages SET
+        status = given.status,
+        retry_count = messages.retry_count + CASE WHEN given.error IS NULL THEN 0 ELSE 1 END,
+        error_message = CASE
+            WHEN given.status = 'published' THEN NULL
+            ELSE coalesce(given.error, messages.error_message)
+        END,
+        processed_at = CASE WHEN given.status <> 'pending' THEN t END,
+        claimable_at = CASE WHEN given.status = 'pending' AND given.delay > 0 THEN t + given.delay END
+    FROM unnest(p_ids, p_tokens, p_statuses, p_errors, p_delays)
+        AS given (id, token, status, error, delay)
+    WHERE messages.id = given.id AND messages.token = given.token AND messages.status = 'pending';
+    GET DIAGNOSTICS written = ROW_COUNT;
+    RETURN cardinality(p_ids) - written;
+END
+$$;
+
+-- Claim the oldest messages of the aggregates of which none is claimed or waits for a retry. One claim
+-- at a time: with two, one could take a message while the other takes the next of the same aggregate.
+CREATE OR REPLACE FUNCTION holdfast.claim_messages(
+    p_limit integer, p_seconds double precision, p_now double precision
+) RETURNS SETOF holdfast.outbox
+LANGUAGE plpgsql AS $$
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('holdfast outbox', 0));
+    -- A late report may have locked such a message, and its transaction waits for this one.
+    UPDATE holdfast.outbox AS messages SET claimable_at = NULL
+    WHERE messages.id IN (
+        SELECT waiting.id FROM holdfast.outbox AS waiting
+        WHERE waiting.status = 'pending' AND waiting.claimable_at <= t
+        FOR UPDATE SKIP LOCKED
+    );
+    RETURN QUERY
+    UPDATE holdfast.outbox AS messages SET claimable_at = t + p_seconds, token = messages.token + 1
+    WHERE messages.id IN (
+        SELECT ready.id FROM holdfast.outbox AS ready
+        WHERE ready.status = 'pending' AND ready.claimable_at IS NULL
+            AND ready.aggregate_id NOT IN (
+                SELECT waiting.aggregate_id FROM holdfast.outbox AS waiting
+                WHERE waiting.status = 'pending' AND waiting.claimable_at IS NOT NULL
+            )
+        ORDER BY ready.seq
+        LIMIT p_limit
+    )
+    RETURNING messages.*;
+END
+$$;
+
+-- Write the reports of a relay and claim its next messages, in one round trip: one row for each claim,
+-- or one without a claim. `wake_in` is set where fewer were claimed than asked for.
+CREATE OR REPLACE FUNCTION holdfast.relay_tick(
+    p_ids text[],
+    p_tokens bigint[],
+    p_statuses text[],
+    p_errors text[],
+    p_delays double precision[],
+    p_limit integer,
+    p_seconds double precision,
+    p_now double precision
+) RETURNS TABLE (
+    refused integer, wake_in double precision, seq bigint, token bigint, id text, aggregate_id text,
+    message_type text, payload text, retry_count integer, created_at double precision
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    claims holdfast.outbox[] := '{}';
+BEGIN
+    refused := 0;
+    IF cardinality(p_ids) > 0 THEN
+        refused := holdfast.report_messages(p_ids, p_tokens, p_statuses, p_errors, p_delays, p_now);
+    END IF;
+    IF p_limit > 0 THEN
+        SELECT coalesce(array_agg(claimed ORDER BY claimed.seq), '{}') INTO claims
+        FROM holdfast.claim_messages(p_limit, p_seconds, p_now) AS claimed;
+    END IF;
+    IF cardinality(claims) < p_limit THEN
+        SELECT min(waiting.claimable_at) - holdfast.time_of(p_now) INTO wake_in
+        FROM holdfast.outbox AS waiting
+        WHERE waiting.status = 'pending' AND waiting.claimable_at IS NOT NULL;
+    END IF;
+    RETURN QUERY
+    SELECT
+        relay_tick.refused, relay_tick.wake_in, claim.seq, claim.token, claim.id,
+        claim.aggregate_id, claim.message_type, claim.payload, claim.retry_count, claim.created_at
+    FROM (SELECT 1) AS always
+    LEFT JOIN unnest(claims) AS claim ON true;
+END
+$$;

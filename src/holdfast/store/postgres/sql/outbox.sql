@@ -1,0 +1,105 @@
+-- The outbox and the inbox. The first of each also runs on a caller's connection.
+
+-- name: outbox_add
+SELECT holdfast.add_messages(
+    CAST(:ids AS text[]), CAST(:aggregates AS text[]), CAST(:types AS text[]),
+    CAST(:payloads AS text[]), CAST(:system AS text), CAST(:database AS text),
+    CAST(:now AS double precision)
+);
+
+-- name: outbox_tick
+SELECT
+    refused, wake_in, seq, token, id, aggregate_id, message_type, payload, retry_count, created_at
+FROM holdfast.relay_tick(
+    :ids, :tokens, :statuses, :errors, :delays, CAST(:limit AS integer), :seconds, :now
+);
+
+-- fragment: message_columns
+id, aggregate_id, message_type, payload, status, retry_count, error_message, created_at, processed_at
+
+-- name: outbox_get
+SELECT {{message_columns}} FROM holdfast.outbox WHERE id = :id;
+
+-- name: outbox_list
+SELECT {{message_columns}} FROM holdfast.outbox WHERE id < :before ORDER BY id DESC LIMIT :limit;
+
+-- name: outbox_list_pending
+SELECT {{message_columns}} FROM holdfast.outbox
+WHERE status = 'pending' AND id < :before
+ORDER BY id DESC LIMIT :limit;
+
+-- name: outbox_list_published
+SELECT {{message_columns}} FROM holdfast.outbox
+WHERE status = 'published' AND id < :before
+ORDER BY id DESC LIMIT :limit;
+
+-- name: outbox_list_failed
+SELECT {{message_columns}} FROM holdfast.outbox
+WHERE status = 'failed' AND id < :before
+ORDER BY id DESC LIMIT :limit;
+
+-- With a new number: the messages that were added after it have been published already.
+-- name: outbox_requeue
+UPDATE holdfast.outbox
+SET status = 'pending', seq = DEFAULT, retry_count = 0, processed_at = NULL
+WHERE id = :id AND status = 'failed'
+RETURNING id;
+
+-- name: outbox_discard
+DELETE FROM holdfast.outbox WHERE id = :id AND status = 'failed' RETURNING id;
+
+-- name: outbox_backlog
+SELECT
+    (SELECT count(*) FROM (
+        SELECT FROM holdfast.outbox WHERE status = 'pending' AND claimable_at IS NULL LIMIT :most
+    ) AS ready),
+    (SELECT count(*) FROM (
+        SELECT FROM holdfast.outbox WHERE status = 'pending' AND claimable_at IS NOT NULL LIMIT :most
+    ) AS waiting),
+    (SELECT count(*) FROM (
+        SELECT FROM holdfast.outbox WHERE status = 'failed' LIMIT :most
+    ) AS failed),
+    holdfast.time_of(:now) - least(
+        (
+            SELECT created_at FROM holdfast.outbox
+            WHERE status = 'pending' AND claimable_at IS NULL ORDER BY seq LIMIT 1
+        ),
+        (
+            SELECT min(created_at) FROM holdfast.outbox
+            WHERE status = 'pending' AND claimable_at IS NOT NULL
+        )
+    );
+
+-- name: outbox_delete_published
+DELETE FROM holdfast.outbox
+WHERE id IN (
+    SELECT id FROM holdfast.outbox
+    WHERE status = 'published' AND processed_at <= holdfast.time_of(:now) - :max_age
+    ORDER BY processed_at
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING id;
+
+-- name: inbox_first
+INSERT INTO holdfast.inbox (consumer, request_id, handled_at)
+VALUES (
+    CAST(:consumer AS text), CAST(:request_id AS text),
+    holdfast.time_of(CAST(:now AS double precision))
+)
+ON CONFLICT (consumer, request_id) DO NOTHING
+RETURNING request_id;
+
+-- name: inbox_handled
+SELECT 1 FROM holdfast.inbox WHERE consumer = :consumer AND request_id = :request_id;
+
+-- name: inbox_delete
+DELETE FROM holdfast.inbox
+WHERE (consumer, request_id) IN (
+    SELECT consumer, request_id FROM holdfast.inbox
+    WHERE handled_at <= holdfast.time_of(:now) - :max_age
+    ORDER BY handled_at
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING request_id;

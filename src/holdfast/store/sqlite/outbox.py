@@ -1,0 +1,126 @@
+"""The outbox and the inbox on SQLite: see `holdfast.outbox.ports`."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.clock import Clock
+from holdfast.jobs.callers_thread import in_callers_thread
+from holdfast.outbox.model import MessageClaim, MessageReport, NewMessage, RelayTick
+from holdfast.store.message_queries import MessageQueries
+from holdfast.store.sqlite.enqueue import join
+from holdfast.store.sqlite.read_pool import ReadPool
+from holdfast.store.sqlite.transaction import SQL, Row, Transaction, as_json
+from holdfast.store.sqlite.writer import Writer
+from holdfast.store.text import clean_or_none
+
+T = TypeVar("T")
+
+
+class SQLiteOutbox(MessageQueries):
+    """Implements `OutboxStore` and `InboxStore`."""
+
+    _writer: Writer
+    _reads: ReadPool
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+
+    def attach(self, writer: Writer, reads: ReadPool) -> None:
+        """Use these from now on: a store that is opened again has new ones."""
+        self._writer = writer
+        self._reads = reads
+
+    async def _rows(self, query: str, **parameters: Any) -> list[Row]:
+        return await self._reads.read(lambda view: view.rows(query, parameters))
+
+    async def _changed_rows(self, query: str, now: float | None, **parameters: Any) -> list[Row]:
+        return await self._write(lambda tx: tx.rows(query, {**parameters, "now": tx.now}), now)
+
+    async def _write(self, work: Callable[[Transaction], T], now: float | None) -> T:
+        value, _ = await asyncio.wrap_future(self._writer.submit(work, now))
+        return value
+
+    def _now(self, now: float | None) -> float:
+        return self._clock.wall() if now is None else now
+
+    def _wake_relays(self) -> None:
+        self._writer.messages.increment()
+
+    async def add_on(
+        self, connection: object, messages: Sequence[NewMessage], *, now: float | None = None
+    ) -> None:
+        """Add `messages` inside the caller's transaction.
+
+        Raises:
+            TypeError: it is not an apsw connection to this file.
+            NoTransaction: it has no open transaction.
+        """
+        given = [
+            (message.id, message.aggregate_id, message.message_type, message.payload)
+            for message in messages
+        ]
+        await self._on(connection, "outbox_add", {"messages": as_json(given)}, now)
+
+    async def first_on(
+        self, connection: object, consumer: str, request_id: str, *, now: float | None = None
+    ) -> bool:
+        """Record a request inside the caller's transaction."""
+        given = {"consumer": consumer, "request_id": request_id}
+        return bool(await self._on(connection, "inbox_first", given, now))
+
+    async def _on(
+        self, connection: object, query: str, given: dict[str, Any], now: float | None
+    ) -> Sequence[Row]:
+        self._writer.check_open()
+        self._writer.files.check()
+        parameters = {**given, "now": self._now(now)}
+        return await in_callers_thread(lambda: join(self._path, connection)(SQL[query], parameters))
+
+    async def tick(
+        self,
+        reports: Sequence[MessageReport],
+        limit: int,
+        lease_seconds: float,
+        *,
+        now: float | None = None,
+    ) -> RelayTick:
+        """Write `reports` and claim the next messages, in one transaction."""
+        mark = self._writer.messages.count
+        at = self._now(now)
+        if not reports and not (await self._rows("outbox_any_ready", now=at))[0][0]:
+            wake_in = (await self._rows("outbox_next_wait", now=at))[0][0]
+            return RelayTick((), 0, wake_in, mark)
+
+        def work(tx: Transaction) -> RelayTick:
+            refused = sum(_report(tx, report) == 0 for report in reports)
+            claims = _claim(tx, limit, lease_seconds) if limit else ()
+            wake_in = tx.value("outbox_next_wait", {"now": tx.now})
+            return RelayTick(claims, refused, wake_in, mark)
+
+        return await self._write(work, now)
+
+    async def wait_for_messages(self, mark: int, timeout: float) -> bool:
+        """Wait until there may be messages since the tick that returned `mark`."""
+        self._writer.check_open()
+        return await self._writer.messages.wait(mark, timeout)
+
+
+def _report(tx: Transaction, report: MessageReport) -> int:
+    given = {
+        "id": report.id,
+        "token": report.token,
+        "status": str(report.status),
+        "error": clean_or_none(report.error),
+        "delay": report.delay,
+        "now": tx.now,
+    }
+    return tx.change("outbox_report", given)
+
+
+def _claim(tx: Transaction, limit: int, lease_seconds: float) -> tuple[MessageClaim, ...]:
+    tx.change("outbox_expire_claims", {"now": tx.now})
+    rows = tx.rows("outbox_claim", {"until": tx.now + lease_seconds, "limit": limit})
+    return tuple(MessageClaim(*row) for row in sorted(rows))

@@ -1,0 +1,76 @@
+"""The tools for a dead-letter queue lose nothing."""
+
+import asyncio
+
+import pytest
+
+from holdfast.messaging import (
+    DeadLetterQueue,
+    QueueSpec,
+    RabbitPublisher,
+    UnknownDeadMessage,
+)
+from holdfast.outbox import MessageRefused
+
+
+async def filled(server, queue, *ids, **headers):
+    """Return the tools for a queue with messages of these ids."""
+    spec = QueueSpec(queue)
+    publisher = RabbitPublisher(server.url(), [spec])
+    await publisher.open()
+    for identifier in ids:
+        body = f'"{identifier}"'.encode()
+        await publisher.send(body, queue, message_id=identifier, headers=headers)
+    await publisher.close()
+    return DeadLetterQueue(server.url(), spec)
+
+
+def test_listing_and_showing_leave_the_messages_where_they_are(rabbitmq_server, queue_name):
+    async def scenario():
+        letters = await filled(rabbitmq_server, queue_name, "a", "b", "c", lastError="oops")
+        for _ in range(2):
+            assert [letter.message_id for letter in await letters.list()] == ["a", "b", "c"]
+        assert len(await letters.list(limit=2)) == 2
+        shown = await letters.get("b")
+        assert (shown.body, shown.headers["lastError"]) == (b'"b"', "oops")
+        assert await letters.get("z") is None
+
+    asyncio.run(scenario())
+
+
+def test_a_requeued_message_has_its_body_and_a_fresh_budget(rabbitmq_server, queue_name):
+    async def scenario():
+        home = await filled(rabbitmq_server, f"{queue_name}.home")
+        about = {"originalQueue": f"{queue_name}.home", "attemptsMade": 3, "tenant": "x"}
+        letters = await filled(rabbitmq_server, queue_name, "a", "b", **about)
+        assert (await letters.requeue("b")).message_id == "b"
+        assert [letter.message_id for letter in await letters.list()] == ["a"]
+        (back,) = await home.list()
+        assert (back.message_id, back.body, back.headers) == ("b", b'"b"', {"tenant": "x"})
+
+    asyncio.run(scenario())
+
+
+def test_a_message_that_cannot_be_requeued_stays(rabbitmq_server, queue_name):
+    async def scenario():
+        letters = await filled(rabbitmq_server, queue_name, "a")
+        with pytest.raises(MessageRefused, match="does not say which queue"):
+            await letters.requeue("a")
+        with pytest.raises(MessageRefused, match="there is no queue 'nowhere'"):
+            await letters.requeue("a", to="nowhere")
+        with pytest.raises(UnknownDeadMessage):
+            await letters.requeue("z", to=queue_name)
+        assert [letter.message_id for letter in await letters.list()] == ["a"]
+
+    asyncio.run(scenario())
+
+
+def test_a_discarded_message_is_gone(rabbitmq_server, queue_name):
+    async def scenario():
+        letters = await filled(rabbitmq_server, queue_name, "a", "b")
+        assert (await letters.discard("a")).message_id == "a"
+        with pytest.raises(UnknownDeadMessage):
+            await letters.discard("a")
+        assert [letter.message_id for letter in await letters.list()] == ["b"]
+
+    asyncio.run(scenario())
