@@ -8,6 +8,9 @@ CHUNK_CHARACTERS = 1200
 """Most characters of a chunk: a few paragraphs, well below what embedding models take."""
 OVERLAP_CHARACTERS = 200
 """Most characters that a chunk repeats of the one before it: one or two sentences."""
+_WINDOWS = 16
+"""The splitter gets a text in windows of so many chunks: on a text without sentences its time grows
+with the square of the length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,18 @@ def split(
         most: most characters of a piece.
         overlap: most characters that a piece repeats of the one before it.
     """
-    splitter = TextSplitter(most, overlap=overlap)
-    return [
-        Chunk(start, start + len(piece), piece) for start, piece in splitter.chunk_indices(text)
-    ]
+    splitter, window = TextSplitter(most, overlap=overlap), most * _WINDOWS
+    chunks: list[Chunk] = []
+    begin = 0
+    while begin < len(text):
+        end = begin + window
+        found = [
+            Chunk(begin + start, begin + start + len(piece), piece)
+            for start, piece in splitter.chunk_indices(text[begin:end])
+        ]
+        if end < len(text) and len(found) > 1:
+            # The last one may be cut by the window. The next window begins with it.
+            end = found.pop().start
+        chunks += found
+        begin = end
+    return chunks
