@@ -52,7 +52,9 @@ if typing.TYPE_CHECKING:
     )
     from holdfast.jobs.client.requests import JobHandle, JobRequest
     from holdfast.jobs.control_port import WorkerRecord
+    from holdfast.jobs.database_port import Database, DatabaseTransaction
     from holdfast.jobs.declare.app import App
+    from holdfast.jobs.declare.app_tables import AppTables
     from holdfast.jobs.declare.context import JobContext
     from holdfast.jobs.declare.declared_downstream import Downstream
     from holdfast.jobs.declare.retention import Retention
@@ -75,16 +77,25 @@ if typing.TYPE_CHECKING:
     from holdfast.jobs.held import HeldBy
     from holdfast.jobs.job_events import AttemptFinished
     from holdfast.jobs.model import Job, JobStatus, LastError
-    from holdfast.jobs.store_values import StoreError, StoreUnavailable, TransactionTooLong
+    from holdfast.jobs.store_values import (
+        ConstraintViolated,
+        StoreError,
+        StoreUnavailable,
+        TransactionTooLong,
+    )
     from holdfast.jobs.views import JobFilter
     from holdfast.jobs.worker.options import WorkerOptions
 
 _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
+    "AppTables": "holdfast.jobs.declare.app_tables",
     "AttemptFinished": "holdfast.jobs.job_events",
     "BlockingEngine": "holdfast.jobs.engine",
     "ChildError": "holdfast.jobs.exceptions",
+    "ConstraintViolated": "holdfast.jobs.store_values",
     "ContextError": "holdfast.jobs.exceptions",
+    "Database": "holdfast.jobs.database_port",
+    "DatabaseTransaction": "holdfast.jobs.database_port",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
     "HeldBy": "holdfast.jobs.held",
@@ -122,6 +133,7 @@ _LOADED_LATER = {
 __all__ = [
     "AbandonedLimitError",
     "App",
+    "AppTables",
     "AttemptFinished",
     "AttemptTimeout",
     "BlockingEngine",
@@ -135,7 +147,10 @@ __all__ = [
     "Clock",
     "ConcurrencyLimit",
     "ConcurrencyLimitError",
+    "ConstraintViolated",
     "ContextError",
+    "Database",
+    "DatabaseTransaction",
     "DeadlineExceeded",
     "Downstream",
     "Engine",

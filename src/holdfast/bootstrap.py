@@ -64,25 +64,34 @@ class TransactionalStore(Store, TransactionalEnqueue, Migratable, Protocol):
     """A store that also enqueues in the caller's transaction, and says what its schema lacks."""
 
 
-async def migrate(url: str) -> int:
+async def migrate(url: str, apps: Iterable[App] = ()) -> int:
     """Bring the schema of the store at `url` up to date and return its version.
+
+    The tables of `apps` are created and migrated with it.
 
     Raises:
         StoreUnusable: the URL or the database cannot be used; the message says what to do.
         StoreUnavailable: the database does not answer.
     """
-    async with open_store(url, migrate=True) as store:
+    async with _with_tables(open_store(url, migrate=True), apps) as store:
         return await store.schema_version()
 
 
-async def missing_migrations(url: str) -> Missing:
+async def missing_migrations(url: str, apps: Iterable[App] = ()) -> Missing:
     """Return what the schema of the store at `url` lacks, changing nothing; see `migrate`."""
-    return await open_store(url).missing()
+    return await _with_tables(open_store(url), apps).missing()
 
 
-async def migration_script(url: str) -> str:
+async def migration_script(url: str, apps: Iterable[App] = ()) -> str:
     """Return the SQL that `migrate` would run on the store at `url`, changing nothing."""
-    return await open_store(url).migration_script()
+    return await _with_tables(open_store(url), apps).migration_script()
+
+
+def _with_tables(store: TransactionalStore, apps: Iterable[App]) -> TransactionalStore:
+    for app in apps:
+        if app.tables is not None:
+            store.use_tables(app.name, app.tables.package)
+    return store
 
 
 class BadReference(ValueError):

@@ -11,18 +11,18 @@ import holdfast
 
 REVIEWED = {
     "holdfast": """
-        AbandonedLimitError App AttemptFinished AttemptTimeout BlockingEngine BreakerPolicy Category
-        ChildError CircuitBreaker CircuitOpenError CircuitSnapshot CircuitState Clock
-        ConcurrencyLimit ConcurrencyLimitError ContextError DeadlineExceeded Downstream
-        Engine ErrorCode ErrorInfo Exponential FailedAttempt HeldBy HoldfastError
-        InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus
-        LastError LifespanFailed LostLease NotReady PauseState PayloadTooLarge
-        PeriodicSchedule Permanent RateLimit RateLimitedError Retention RetryBudget
-        RetryLater RetryMetrics RetryPolicy RetryResult RetryService ScheduleBusy StopReason
-        StoreError StoreUnavailable SystemClock TransactionTooLong UnknownJob UnknownKind
-        UnknownQueue UnknownSchedule UnknownWorker UnwantedResult ValidationError
-        WaitFunction WaitTimeout WorkerOptions WorkerRecord cancelled categorize presets
-        remaining retry_after
+        AbandonedLimitError App AppTables AttemptFinished AttemptTimeout BlockingEngine
+        BreakerPolicy Category ChildError CircuitBreaker CircuitOpenError CircuitSnapshot
+        CircuitState Clock ConcurrencyLimit ConcurrencyLimitError ConstraintViolated
+        ContextError Database DatabaseTransaction DeadlineExceeded Downstream Engine ErrorCode
+        ErrorInfo Exponential FailedAttempt HeldBy HoldfastError InvalidState Job JobContext
+        JobFailed JobFilter JobHandle JobRequest JobStatus LastError LifespanFailed LostLease
+        NotReady PauseState PayloadTooLarge PeriodicSchedule Permanent RateLimit
+        RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
+        RetryService ScheduleBusy StopReason StoreError StoreUnavailable SystemClock
+        TransactionTooLong UnknownJob UnknownKind UnknownQueue UnknownSchedule UnknownWorker
+        UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions WorkerRecord
+        cancelled categorize presets remaining retry_after
     """,
     "holdfast.children": """
         BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death

@@ -47,6 +47,28 @@ def test_check_lists_missing_migrations_until_the_printed_sql_is_applied(databas
     assert capsys.readouterr().out == ""
 
 
+def test_the_tables_of_a_named_app_are_checked_printed_and_migrated(database, capsys):
+    url, execute = database
+    named = ["migrate", "tests.support.notes:app", "--database", url]
+    assert main(["migrate", "--database", url]) == 0
+    assert main([*named, "--check"]) == 1
+    assert "missing: migration 1 (notes) of app notes" in capsys.readouterr().out
+
+    assert main([*named, "--sql"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("CREATE TABLE notes") == 2
+    execute(url, printed)
+    assert main([*named, "--check"]) == 0
+    assert main(named) == 0
+    assert "up to date" in capsys.readouterr().out
+
+
+def test_an_app_that_does_not_exist_is_a_mistake_in_the_command(tmp_path, capsys):
+    url = f"sqlite:///{tmp_path / 'work.db'}"
+    assert main(["migrate", "no_such_app", "--database", url]) == 2
+    assert "no app called 'no_such_app'" in capsys.readouterr().err
+
+
 def test_only_one_of_check_and_sql_can_be_asked_for(tmp_path, capsys):
     with pytest.raises(SystemExit) as refused:
         main(["migrate", "--check", "--sql", "--database", f"sqlite:///{tmp_path / 'work.db'}"])

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import apsw
 import httpx
 import pytest
-from tests.support import isolated
+from tests.support import isolated, notes
 
 from holdfast import (
     App,
@@ -468,3 +468,26 @@ def test_lifespans_transactions_and_jobs_that_follow_work_as_in_a_worker():
         reading = engine.enqueue(read)
         engine.run_until_idle()
         assert engine.result(reading) == [2]
+
+
+def test_tables_of_an_app_are_there_and_its_transactions_wake_the_worker():
+    clock = VirtualClock(io_grace=0.05)
+    engine = virtual_engine([notes.app], clock=clock)
+
+    @asynccontextmanager
+    async def lifespan(_):
+        yield engine
+
+    async def scenario():
+        async with engine:
+            working = asyncio.create_task(engine.work())
+            await notes.add(engine, 1, "three words here")
+            assert (await engine.wait((await engine.list()).jobs[0])).status is JobStatus.COMPLETE
+            working.cancel()
+            assert await engine.database.fetch("SELECT count(*) FROM notes_words") == [(3,)]
+
+    before, notes.app.lifespan = notes.app.lifespan, lifespan
+    try:
+        clock.run(scenario())
+    finally:
+        notes.app.lifespan = before

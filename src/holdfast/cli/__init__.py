@@ -102,10 +102,12 @@ def _add_migrate(commands: Commands) -> None:
         "migrate",
         help="bring a database's schema up to date",
         description=(
-            "Create or update the schema. Needed before the first start on PostgreSQL and after "
-            "an update; the embedded store does it by itself. Safe to run at any time."
+            "Create or update the schema, with the tables of the apps named. Needed before the "
+            "first start on PostgreSQL and after an update; the embedded store does it by itself. "
+            "Safe to run at any time."
         ),
     )
+    _add_apps(migrate)
     _add_database(migrate)
     by_hand = migrate.add_mutually_exclusive_group()
     by_hand.add_argument(
@@ -126,9 +128,7 @@ def _add_worker(commands: Commands) -> None:
             "finished or released in time; a second signal releases them at once."
         ),
     )
-    worker.add_argument(
-        "app", nargs="*", help="an installed app's name, or mypackage.jobs:app; default: all"
-    )
+    _add_apps(worker)
     _add_database(worker)
     worker.add_argument(
         "--queue", action="append", metavar="NAME", help="serve only this queue; may be repeated"
@@ -155,9 +155,7 @@ def _add_serve(commands: Commands) -> argparse.ArgumentParser:
             "HOLDFAST_DATA_DIR and those of the apps."
         ),
     )
-    serve.add_argument(
-        "app", nargs="*", help="an installed app's name, or mypackage.jobs:app; default: all"
-    )
+    _add_apps(serve)
     _add_database(serve)
     serve.add_argument("--host", default="127.0.0.1", help="default 127.0.0.1: this machine only")
     serve.add_argument(
@@ -165,6 +163,12 @@ def _add_serve(commands: Commands) -> argparse.ArgumentParser:
     )
     serve.set_defaults(command=_serve)
     return serve
+
+
+def _add_apps(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "app", nargs="*", help="an installed app's name, or mypackage.jobs:app; default: all"
+    )
 
 
 def _add_database(parser: argparse.ArgumentParser) -> None:
@@ -184,7 +188,7 @@ def _tour(asked: argparse.Namespace) -> int:
 def _migrate(asked: argparse.Namespace) -> int:
     from holdfast.cli import job_commands
 
-    return job_commands.migrate(asked.database, check=asked.check, sql=asked.sql)
+    return job_commands.migrate(asked.app, asked.database, check=asked.check, sql=asked.sql)
 
 
 def _worker(asked: argparse.Namespace) -> int:

@@ -57,6 +57,11 @@ def find_workable(
     return found
 
 
+def has_installed() -> bool:
+    """Say whether any installed package lists an app."""
+    return bool(entry_points(group=GROUP))
+
+
 def _loaded(name: str, installed: Mapping[str, EntryPoint]) -> object:
     """Import what `name` names, and turn what goes wrong into one line."""
     if name not in installed and ":" not in name:

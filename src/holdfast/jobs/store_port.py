@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, Self
 
 from holdfast.jobs.control_port import ControlStore, FleetStore
+from holdfast.jobs.database_port import DatabaseStore
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.heartbeat_port import Heartbeats
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
@@ -25,6 +26,7 @@ from holdfast.jobs.store_values import (
     BadAddress,
     Change,
     ClaimRequest,
+    ConstraintViolated,
     Deleted,
     Extended,
     Leadership,
@@ -49,7 +51,9 @@ __all__ = [
     "BadAddress",
     "Change",
     "ClaimRequest",
+    "ConstraintViolated",
     "ControlStore",
+    "DatabaseStore",
     "Deleted",
     "DownstreamStore",
     "EnqueueStore",
@@ -332,7 +336,7 @@ class MaintenanceStore(Protocol):
 
 class Store(
     EnqueueStore, WorkerStore, TransactionStore, ControlStore, FleetStore, QueryStore,
-    DownstreamStore,
+    DownstreamStore, DatabaseStore,
     MaintenanceStore, PeriodicStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""

@@ -45,7 +45,13 @@ class BadAddress(StoreUnusable):
 
 
 class TransactionTooLong(StoreError):
-    """A handler's transaction held the store's only write lock for too long and was rolled back."""
+    """A transaction held the store's only write lock for too long and was rolled back."""
+
+
+class ConstraintViolated(StoreError):
+    """A row breaks a constraint of its table, such as a unique key. Do not retry."""
+
+    code = ErrorCode.INVALID_STATE
 
 
 class StoreClosed(StoreError):

@@ -42,7 +42,9 @@ def load_queries(package: str, folder: str = "sql") -> Mapping[str, str]:
 
 def sql_files(package: str, folder: str) -> list[Traversable]:
     """Return the `.sql` files of `folder` in `package`, by name; none where it is missing."""
-    here = files(package).joinpath(folder)
+    here = files(package)
+    for part in folder.split("/"):
+        here = here.joinpath(part)
     if not here.is_dir():
         return []
     return sorted(

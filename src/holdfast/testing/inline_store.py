@@ -17,6 +17,7 @@ import apsw
 from holdfast.clock import Clock
 from holdfast.jobs.model import Finished
 from holdfast.jobs.store_port import ClaimRequest, TickResult
+from holdfast.store.sqlite.app_database import StatementThreads
 from holdfast.store.sqlite.connection import disconnect
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.store import SQLiteStore
@@ -40,9 +41,14 @@ class InlineStore(SQLiteStore):
         self._claimable_at: float | None = None
         super().__init__(path, clock=clock)
 
-    def _prepare(self) -> None:
-        self._writer = InlineWriter(self.path, self._clock, self._busy_timeout)
-        self._reads = InlineReads(self.path, 1, self._busy_timeout, self._writer.files)
+    def _new_writer(self) -> Writer:
+        return InlineWriter(self.path, self._clock, self._busy_timeout, self._app_schemas)
+
+    def _new_reads(self) -> ReadPool:
+        return InlineReads(self.path, 1, self._busy_timeout, self._writer.files)
+
+    def _new_statements(self) -> StatementThreads:
+        return InlineStatements()
 
     async def tick(
         self,
@@ -110,6 +116,8 @@ class InlineWriter(Writer):
     def _returned(self) -> None:
         """Do what has waited for the end of a handler's transaction."""
         self._is_lent = False
+        assert self._db is not None
+        self._notice_other_commits(self._db)
         while not self._is_lent and not self._requests.empty():
             item = self._requests.get()
             assert not isinstance(item, Enum)
@@ -128,6 +136,14 @@ class InlineWriter(Writer):
 
     def _poll_soon(self) -> None:
         """Do nothing: no thread polls."""
+
+
+class InlineStatements(StatementThreads):
+    """Run each statement in the thread that asks."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Return `work()`."""
+        return work()
 
 
 class InlineReads(ReadPool):

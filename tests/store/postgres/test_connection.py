@@ -11,6 +11,7 @@ from tests.support.waiting import until
 
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import (
+    ConstraintViolated,
     StoreBusy,
     StoreClosed,
     StoreError,
@@ -150,7 +151,8 @@ def test_an_address_is_described_without_account_and_password(url, words):
         (asyncpg.TooManyConnectionsError("no"), StoreUnavailable),
         (asyncpg.InterfaceError("no"), StoreUnavailable),
         (asyncpg.InternalClientError("no"), StoreUnavailable),
-        (asyncpg.CheckViolationError("no"), StoreError),
+        (asyncpg.CheckViolationError("no"), ConstraintViolated),
+        (asyncpg.DivisionByZeroError("no"), StoreError),
     ],
 )
 def test_an_error_of_the_driver_becomes_one_of_the_store(error, kind):

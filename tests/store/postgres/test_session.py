@@ -17,12 +17,14 @@ from holdfast.testing.conformance import FACTS, Fact
 
 # A few, each of another part of the store: the whole suite takes minutes.
 CHECKED = {
+    "a_fetch_outside_a_transaction_changes_nothing",
     "a_kind_runs_no_more_jobs_at_once_than_its_limit",
     "changes_are_streamed_in_order_without_gaps",
     "enqueueing_by_another_handle_wakes_a_waiting_worker",
     "every_report_of_a_zombie_is_refused",
     "heartbeats_work_from_a_thread_with_its_own_loop",
     "one_holder_leads_until_its_lease_expires",
+    "rows_and_jobs_are_committed_together",
     "waiting_for_changes_ends_with_a_change",
 }
 

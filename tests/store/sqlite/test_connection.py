@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import (
+    ConstraintViolated,
     StoreBusy,
     StoreDiskError,
     StoreError,
@@ -114,7 +115,8 @@ def test_a_file_that_is_not_a_database_is_refused(tmp_path):
         (apsw.CorruptError("x"), StoreUnusable),
         (apsw.ReadOnlyError("x"), StoreUnusable),
         (apsw.CantOpenError("x"), StoreUnusable),
-        (apsw.ConstraintError("x"), StoreError),
+        (apsw.ConstraintError("x"), ConstraintViolated),
+        (apsw.SQLError("x"), StoreError),
     ],
 )
 def test_each_error_has_its_meaning(tmp_path, error, meaning):

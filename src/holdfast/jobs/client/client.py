@@ -13,6 +13,7 @@ from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
 from holdfast.jobs.client.worker_control import WorkerControl
+from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.job_function import JobFunction
@@ -55,6 +56,9 @@ class Client(Queries):
         transactional: TransactionalEnqueue | None = None,
     ) -> None:
         super().__init__(store, Registry(apps), clock)
+        for app in self.registry.apps:
+            if app.tables is not None:
+                store.use_tables(app.name, app.tables.package)
         self._enqueuer = Enqueuer(
             store, self.registry, clock, payload_limit=payload_limit, transactional=transactional
         )
@@ -64,6 +68,11 @@ class Client(Queries):
         self.kinds = KindControl(store, self.registry)
         self.workers = WorkerControl(store)
         self.periodic = PeriodicControl(store, self.registry, self._enqueuer)
+
+    @property
+    def database(self) -> Database:
+        """The database of the jobs, for tables of an app's own; on the engine's event loop."""
+        return self.store.database
 
     async def __aenter__(self) -> Self:
         """Open the store and declare the apps' downstreams in it."""

@@ -31,6 +31,7 @@ from holdfast.jobs.declare.app_hooks import (
     checked_lifespan,
     checked_middleware,
 )
+from holdfast.jobs.declare.app_tables import AppTables
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.handler_signature import handler_of, hook_of
@@ -121,10 +122,11 @@ class App:
             first claim and leaves it after its last report; what it yields is `ctx.state`.
         middleware: functions `async def middleware(ctx, call_next)` around each attempt, the first
             one outermost. `await call_next()` runs the handler and returns its result.
+        tables: where the migrations of its own tables are, for `engine.database`.
 
     Raises:
         TypeError: an element of `errors` is not an `ErrorInfo`, or a listener, the lifespan or a
-            middleware cannot be called so.
+            middleware cannot be called so, or `tables` is not an `AppTables`.
         ValueError: the name is invalid, or a code is declared twice or is one of the library's.
     """
 
@@ -136,9 +138,12 @@ class App:
         listeners: Iterable[Listener] = (),
         lifespan: Lifespan | None = None,
         middleware: Iterable[Middleware] = (),
+        tables: AppTables | None = None,
     ) -> None:
         check_name("name", name)
+        checks.instance("tables", tables, AppTables, optional=True)
         self.name = name
+        self.tables = tables
         self.lifespan = checked_lifespan(lifespan)
         self.middleware = checked_middleware(middleware)
         self.listeners = tuple(listeners)

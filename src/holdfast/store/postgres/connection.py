@@ -14,6 +14,7 @@ import asyncpg
 from holdfast.jobs.error_text import clean
 from holdfast.jobs.store_port import (
     BadAddress,
+    ConstraintViolated,
     StoreBusy,
     StoreClosed,
     StoreError,
@@ -27,6 +28,7 @@ from holdfast.store.postgres.session import (
     HANDLER_SETTINGS,
     NAME,
     POOLED,
+    READ_SETTINGS,
     SETTINGS,
     PooledConnection,
     apply_settings,
@@ -182,7 +184,14 @@ class Database:
 
     async def connect_for_handlers(self) -> Connection:
         """Open a connection whose statements are not ours, so without our planner's settings."""
-        options: dict[str, Any] = {"server_settings": HANDLER_SETTINGS | NAME}
+        return await self._connect_for_others(HANDLER_SETTINGS)
+
+    async def connect_for_reads(self) -> Connection:
+        """Open the same for statements that only read; behind a pooler they must see to that."""
+        return await self._connect_for_others(READ_SETTINGS)
+
+    async def _connect_for_others(self, settings: Mapping[str, str]) -> Connection:
+        options: dict[str, Any] = {"server_settings": {**settings, **NAME}}
         if self.pooled:
             options = {"statement_cache_size": 0, "server_settings": NAME}
         try:
@@ -211,9 +220,13 @@ class Database:
             except (TimeoutError, *_UNREACHABLE, asyncpg.InterfaceError):
                 pool.terminate()
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """Borrow a connection; its errors become the store's."""
+    def check_open(self) -> ConnectionPool:
+        """Return the pool of this event loop.
+
+        Raises:
+            StoreClosed: the store is not open.
+            StoreUnusable: it is open on another event loop.
+        """
         pool = self._pool
         if pool is None:
             state = "closed" if self._closed else "not open"
@@ -223,6 +236,12 @@ class Database:
                 f"the store on {self.where} was opened on another event loop: call it through "
                 "engine.blocking(), which any thread may use, or open one engine per loop"
             )
+        return pool
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Borrow a connection; its errors become the store's."""
+        pool = self.check_open()
         cancellations = _cancellations()
         try:
             connection = pool.take()
@@ -348,6 +367,8 @@ def store_error(error: BaseException, where: str) -> StoreError:
         )
     if isinstance(error, _NO_SCHEMA):
         return StoreUnusable(f"{where}: the schema is missing ({text}); run: holdfast migrate")
+    if isinstance(error, asyncpg.IntegrityConstraintViolationError):
+        return ConstraintViolated(f"{where}: {text}")
     if isinstance(error, asyncpg.DiskFullError):
         return StoreFull(f"{where}: the server has no room left")
     if isinstance(error, (*_COLLISIONS, asyncpg.LockNotAvailableError)):

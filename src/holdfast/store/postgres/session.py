@@ -20,6 +20,8 @@ HANDLER_SETTINGS = {
     "idle_in_transaction_session_timeout": "60s",
 }
 """Of sessions in which handlers execute statements of their own."""
+READ_SETTINGS = {**HANDLER_SETTINGS, "default_transaction_read_only": "on"}
+"""Of sessions in which apps only read."""
 SETTINGS = {
     **HANDLER_SETTINGS,
     # Our statements are few, and each has one good plan: a nested loop over index scans, from a few

@@ -1,11 +1,11 @@
 """The store on PostgreSQL: every port, each method a few lines onto the work it stands for."""
 
-import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.jobs import database_port
 from holdfast.jobs.control_port import WorkerRecord
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
@@ -24,7 +24,6 @@ from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.error_columns import error_columns
 from holdfast.store.job_queries import JobQueries
-from holdfast.store.migrations import Missing, newest
 from holdfast.store.pauses import Pauses
 from holdfast.store.postgres import (
     control,
@@ -32,10 +31,10 @@ from holdfast.store.postgres import (
     enqueue,
     finish,
     maintenance,
-    migrations,
     queries,
     schedules,
 )
+from holdfast.store.postgres.app_database import PostgresDatabase
 from holdfast.store.postgres.attempt_transaction import PostgresTransaction, TransactionParts
 from holdfast.store.postgres.connection import Database, Row
 from holdfast.store.postgres.counters import Counters
@@ -44,10 +43,11 @@ from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lanes import Lanes
 from holdfast.store.postgres.notify import Notifier
+from holdfast.store.postgres.schema_methods import SchemaMethods
 from holdfast.store.postgres.tick import Ticker
 
 
-class PostgresStore(JobQueries, Pauses):
+class PostgresStore(JobQueries, Pauses, SchemaMethods):
     """The store for more than one machine.
 
     Args:
@@ -56,7 +56,8 @@ class PostgresStore(JobQueries, Pauses):
             the database's clock alone.
         migrate: bring the schema up to date when opening; without it `holdfast migrate` does.
         connections: connections that may be open at once, besides one that listens and one that
-            keeps leases alive; and as many again that are lent to handlers.
+            keeps leases alive; and as many again that are lent to handlers and transactions of
+            apps, and that read for apps.
         timeout: seconds after which a statement without an answer counts as a server that is gone.
     """
 
@@ -71,7 +72,7 @@ class PostgresStore(JobQueries, Pauses):
         connections: int = 10,
         timeout: float = 30.0,
     ) -> None:
-        self._database = Database(url, connections=connections, timeout=timeout)
+        SchemaMethods.__init__(self, Database(url, connections=connections, timeout=timeout))
         self.address = self._database.where
         self._clock = clock
         self._migrates = migrate
@@ -81,19 +82,25 @@ class PostgresStore(JobQueries, Pauses):
         self._notifier = Notifier(self._database, clock)
         self._counters = Counters(self._database)
         self._heartbeats: set[PostgresHeartbeats] = set()
+        lent = HandlerConnections(self._database, connections)
         self._transactions = TransactionParts(
             self._database, self._identity, self._lanes, self._ticker,
-            HandlerConnections(self._database, connections), lambda work: self._wrote(work=work),
+            lent, lambda work: self._wrote(work=work),
         )  # fmt: skip
+        self._app_database = PostgresDatabase(
+            self._database, lent, timeout=timeout, most=connections, committed=self._enqueued
+        )
+
+    @property
+    def database(self) -> database_port.Database:
+        """The database, for an app's own tables."""
+        return self._app_database
 
     async def open(self) -> None:
         """Connect, and see that the schema is the one this version works with."""
         await self._database.open()
         try:
-            if self._migrates:
-                await migrations.migrate(self._database)
-            async with self._database.connection() as connection:
-                migrations.SCHEMA.check_usable(await migrations.recorded(connection))
+            await self._check_schema(migrates=self._migrates)
         except BaseException:
             await self._database.close()
             raise
@@ -106,6 +113,7 @@ class PostgresStore(JobQueries, Pauses):
         for heartbeats in tuple(self._heartbeats):
             await heartbeats.close()
         self._transactions.close()
+        self._app_database.close()
         await self._database.close()
 
     async def __aenter__(self) -> Self:
@@ -114,32 +122,6 @@ class PostgresStore(JobQueries, Pauses):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    async def migrate(self) -> tuple[int, ...]:
-        """Bring the schema up to date and return the versions that were missing.
-
-        The store need not be open. Opening it with `migrate=True`, as `holdfast migrate` does, has
-        the same effect.
-        """
-        async with self._connected():
-            return await migrations.migrate(self._database)
-
-    async def missing(self) -> Missing:
-        """Return what the schema lacks; the store need not be open."""
-        async with self._connected(), self._database.connection() as connection:
-            return migrations.SCHEMA.missing_from(await migrations.recorded(connection))
-
-    async def migration_script(self) -> str:
-        """Return the SQL that `migrate` would run, as one transaction; "" for none."""
-        return migrations.script(migrations.SCHEMA, await self.missing())
-
-    @contextlib.asynccontextmanager
-    async def _connected(self) -> AsyncIterator[None]:
-        await self._database.open()
-        try:
-            yield
-        finally:
-            await self._database.close()
 
     async def _wrote(self, *, work: bool = False) -> None:
         """Wake what waits for changes, and fold the counters once in a while."""
@@ -167,20 +149,19 @@ class PostgresStore(JobQueries, Pauses):
         """Answer with the database's clock."""
         return float((await self._rows("read_clock"))[0][0])
 
-    async def schema_version(self) -> int:
-        """Return the number of the last migration that was applied."""
-        async with self._database.connection() as connection:
-            return newest(await migrations.recorded(connection))
-
     async def enqueue(
         self, jobs: Sequence[NewJob], *, now: float | None = None
     ) -> tuple[Enqueued, ...]:
         """Create `jobs`, all or none."""
         answers = await enqueue.enqueue(self._database, self._lanes, jobs, now)
         if any(answer.created for answer in answers):
-            self._ticker.memory.enqueued(jobs)
-            await self._wrote(work=True)
+            await self._enqueued(jobs)
         return answers
+
+    async def _enqueued(self, jobs: Sequence[NewJob]) -> None:
+        """Wake the workers of this process for `jobs`, which are committed."""
+        self._ticker.memory.enqueued(jobs)
+        await self._wrote(work=True)
 
     async def enqueue_on(
         self, connection: object, jobs: Sequence[NewJob], *, now: float | None = None
@@ -194,9 +175,11 @@ class PostgresStore(JobQueries, Pauses):
             TypeError: it is no connection to this database, or of a driver that is not known.
             NoTransaction: it commits every statement by itself.
         """
-        return await enqueue.enqueue_on(
+        answers = await enqueue.enqueue_on(
             connection, self._database, self._identity, self._lanes, jobs, now
         )
+        self._app_database.note_enqueued(connection, jobs)
+        return answers
 
     async def _change(self, query: str, **parameters: Any) -> Change:
         """Change one job on request."""
@@ -387,6 +370,5 @@ class PostgresStore(JobQueries, Pauses):
         """Store `record` where the version stored is still its own, and create `jobs` with it."""
         written = await schedules.write(self._database, self._lanes, record, jobs, now)
         if written is not None and jobs:
-            self._ticker.memory.enqueued(jobs)
-            await self._wrote(work=True)
+            await self._enqueued(jobs)
         return written

@@ -1,8 +1,5 @@
 """The transaction of a handler, which also completes its job."""
 
-import asyncio
-import contextlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,16 +8,15 @@ import apsw
 from holdfast.clock import Clock
 from holdfast.jobs.exceptions import ContextError, LostLease
 from holdfast.jobs.model import Finished, Lease
-from holdfast.jobs.store_values import TickResult, TransactionTooLong
-from holdfast.store.sqlite.connection import connect, disconnect
+from holdfast.jobs.store_values import TickResult
 from holdfast.store.sqlite.enqueue import check_connection
+from holdfast.store.sqlite.lent_transaction import LentTransaction, execute, plain_cursor
 from holdfast.store.sqlite.tick import tick
-from holdfast.store.sqlite.transaction import SQL, Row, Transaction
-from holdfast.store.sqlite.write_loan import WriteLoan
+from holdfast.store.sqlite.transaction import SQL, Transaction
 from holdfast.store.sqlite.writer import Writer
 
 
-class SQLiteTransaction:
+class SQLiteTransaction(LentTransaction):
     """Implements `AttemptTransaction` on an apsw connection.
 
     Args:
@@ -40,16 +36,10 @@ class SQLiteTransaction:
         seconds: float,
         busy_timeout: float,
     ) -> None:
-        self._writer = writer
-        self._path = path
+        super().__init__(writer, path, seconds=seconds, busy_timeout=busy_timeout)
         self._clock = clock
         self._lease = lease
         self._source = source
-        self._busy_timeout = busy_timeout
-        self._loan = WriteLoan(path, self._open, seconds=seconds, busy_timeout=busy_timeout)
-        self._connection: apsw.Connection | None = None
-        self._close: Callable[[apsw.Connection], object] = self._loan.release
-        self._has_begun = self._has_ended = False
 
     async def begin(
         self,
@@ -59,10 +49,8 @@ class SQLiteTransaction:
         """Take the write lock, and return the connection."""
         if self._source is not None and not callable(self._source):
             self._check(self._source)
-        self._has_begun = True
-        self._writer.lend(self._loan)
-        connection = await asyncio.wrap_future(self._loan.began)
-        held = _execute(connection, SQL["transaction_lease"], _key(self._lease))
+        connection = await self._begin()
+        held = execute(connection, SQL["transaction_lease"], _key(self._lease))
         if not held:
             await self.rollback()
             raise LostLease(self._lease.job_id)
@@ -79,39 +67,16 @@ class SQLiteTransaction:
             tx.flush()
             return result, not (result.refused or result.overruled)
 
-        ending = self._loan.end(end)
-        self._has_ended = True
-        result: TickResult = await asyncio.wrap_future(ending)
-        self._writer.files.check()
+        result: TickResult = await self._end(end)
         return result
-
-    def explain(self, error: BaseException) -> Exception | None:
-        """Return what an error of apsw means, if the transaction was ended before."""
-        return self._loan.why_ended() if isinstance(error, apsw.Error) else None
-
-    async def rollback(self) -> None:
-        """Roll back unless it is committed, and release the connection."""
-        if self._has_begun and not self._has_ended:
-            self._has_ended = True
-            self._loan.began.cancel()  # if it waits for its turn
-            with contextlib.suppress(TransactionTooLong):  # rolled back already
-                ended = self._loan.end(None)
-                if not self._loan.began.cancelled():
-                    await asyncio.wrap_future(ended)
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._close(connection)
 
     def _open(self) -> apsw.Connection:
         source = self._source
         if source is None:
-            self._close = disconnect
-            connection = connect(self._path, busy_timeout=self._busy_timeout)
-        elif callable(source):
-            connection = self._check(source())
-            self._close = apsw.Connection.close
-        else:
-            connection = self._check(source)
+            return super()._open()
+        opens = callable(source)
+        connection = self._check(source() if callable(source) else source)
+        self._close = apsw.Connection.close if opens else self._loan.release
         self._connection = connection
         return connection
 
@@ -133,13 +98,7 @@ class _PlainRows:
         self.changes = connection.changes
 
     def execute(self, sql: str, parameters: Any = None) -> apsw.Cursor:
-        cursor = apsw.Cursor(self._connection)
-        cursor.row_trace = lambda _, row: row
-        return cursor.execute(sql, parameters)
-
-
-def _execute(connection: apsw.Connection, sql: str, parameters: dict[str, Any]) -> list[Row]:
-    return _PlainRows(connection).execute(sql, parameters).fetchall()
+        return plain_cursor(self._connection).execute(sql, parameters)
 
 
 def _key(lease: Lease) -> dict[str, Any]:

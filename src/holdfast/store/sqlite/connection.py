@@ -21,6 +21,7 @@ import apsw
 
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.store_port import (
+    ConstraintViolated,
     StoreBusy,
     StoreClosed,
     StoreDiskError,
@@ -181,6 +182,8 @@ def store_error(error: apsw.Error, path: Path) -> StoreError:
         return StoreBusy(f"{path}: another process keeps the database locked")
     if isinstance(error, apsw.FullError) or _extended(error) == apsw.SQLITE_IOERR_SHMSIZE:
         return StoreFull(f"{path}: the disk is full")
+    if isinstance(error, apsw.ConstraintError):
+        return ConstraintViolated(f"{path}: {error}")
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return StoreUnusable(f"{path}: not an intact SQLite database ({error})")
     if isinstance(error, apsw.CantOpenError) and _out_of_descriptors():

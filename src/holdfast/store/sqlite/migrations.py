@@ -1,10 +1,11 @@
 """Bring a database file to the schema of this release."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import apsw
 
-from holdfast.store.migrations import Missing, Recorded, Schema, load_schema
+from holdfast.store.migrations import Missing, Recorded, Schema, all_missing, load_schema
 from holdfast.store.sqlite.connection import connect, disconnect
 
 SCHEMA = load_schema("holdfast.store.sqlite")
@@ -19,39 +20,69 @@ CREATE TABLE IF NOT EXISTS holdfast_migrations (
 ) STRICT;
 """
 _RECORD = "INSERT INTO holdfast_migrations (version, name, checksum) VALUES ({}, '{}', '{}');"
+_RECORD_OF_APP = (
+    "INSERT INTO holdfast_app_migrations (app, version, name, checksum) "
+    "VALUES ('{}', {}, '{}', '{}');"
+)
 
 
-def migrate(connection: apsw.Connection, schema: Schema = SCHEMA) -> tuple[int, ...]:
-    """Apply what is missing, all in one transaction, and return the versions applied.
+def migrate(
+    connection: apsw.Connection, schema: Schema = SCHEMA, apps: Sequence[Schema] = ()
+) -> tuple[int, ...]:
+    """Apply what is missing, all in one transaction, and return the versions applied of `schema`.
 
     Safe to run from any number of processes at once: one of them does it, the others find it done.
+
+    Args:
+        apps: the schemas of apps with tables of their own.
 
     Raises:
         StoreUnusable: the file has a schema that this release cannot migrate.
     """
-    if not schema.missing_from(recorded(connection)):
+    if not _missing(connection, schema, apps):
         return ()
     connection.execute("BEGIN IMMEDIATE")
     try:
-        missing = schema.missing_from(recorded(connection))
-        connection.execute(_statements(missing))
+        missing = _missing(connection, schema, apps)
+        # All rows are fetched: a statement that returns some would keep the next ones from running.
+        connection.execute(_statements(missing)).fetchall()
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return tuple(each.version for each in missing.migrations)
+    return tuple(each.version for each in missing.migrations if not each.app)
+
+
+def _missing(connection: apsw.Connection, schema: Schema, apps: Sequence[Schema]) -> Missing:
+    of_apps = recorded_of_apps(connection) if apps else {}
+    return all_missing(schema, apps, recorded(connection), of_apps)
 
 
 def recorded(connection: apsw.Connection) -> Recorded:
     """Return what the file says was applied."""
-    table = "SELECT name FROM sqlite_schema WHERE name = 'holdfast_migrations'"
-    if not connection.execute(table).fetchall():
+    if not _has_table(connection, "holdfast_migrations"):
         return {}
     return dict(connection.execute("SELECT version, checksum FROM holdfast_migrations"))
 
 
-def missing_from_file(path: Path, busy_timeout: float) -> Missing:
+def recorded_of_apps(connection: apsw.Connection) -> Mapping[str, Recorded]:
+    """Return what the file says was applied of each app's own migrations, by the app's name."""
+    if not _has_table(connection, "holdfast_app_migrations"):
+        return {}
+    found: dict[str, dict[int, str]] = {}
+    rows = connection.execute("SELECT app, version, checksum FROM holdfast_app_migrations")
+    for app, version, text in rows:
+        found.setdefault(app, {})[version] = text
+    return found
+
+
+def _has_table(connection: apsw.Connection, name: str) -> bool:
+    table = "SELECT name FROM sqlite_schema WHERE name = ?"
+    return bool(connection.execute(table, (name,)).fetchall())
+
+
+def missing_from_file(path: Path, busy_timeout: float, apps: Sequence[Schema] = ()) -> Missing:
     """Return what the schema of the file at `path` lacks, changing nothing.
 
     Raises:
@@ -59,10 +90,10 @@ def missing_from_file(path: Path, busy_timeout: float) -> Missing:
         StoreUnavailable: it cannot be read at the moment.
     """
     if not path.exists():
-        return SCHEMA.missing_from({})
+        return all_missing(SCHEMA, apps, {}, {})
     connection = connect(path, busy_timeout=busy_timeout, read_only=True)
     try:
-        return SCHEMA.missing_from(recorded(connection))
+        return _missing(connection, SCHEMA, apps)
     finally:
         disconnect(connection)
 
@@ -75,5 +106,10 @@ def script(missing: Missing) -> str:
 def _statements(missing: Missing) -> str:
     parts = [_CREATE]
     for each in missing.migrations:
-        parts += [each.sql, _RECORD.format(each.version, each.name, each.checksum)]
+        record = (
+            _RECORD_OF_APP.format(each.app, each.version, each.name, each.checksum)
+            if each.app
+            else _RECORD.format(each.version, each.name, each.checksum)
+        )
+        parts += [each.sql, record]
     return "\n".join(parts)

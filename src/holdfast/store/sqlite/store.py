@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.jobs.control_port import WorkerRecord
+from holdfast.jobs.database_port import Database
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
@@ -27,7 +28,7 @@ from holdfast.jobs.store_port import (
 from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.job_queries import JobQueries
-from holdfast.store.migrations import Missing
+from holdfast.store.migrations import Missing, Schema, app_schema
 from holdfast.store.pauses import Pauses
 from holdfast.store.sqlite import (
     control,
@@ -40,6 +41,7 @@ from holdfast.store.sqlite import (
     tick,
     workers,
 )
+from holdfast.store.sqlite.app_database import SQLiteDatabase, StatementThreads
 from holdfast.store.sqlite.attempt_transaction import SQLiteTransaction
 from holdfast.store.sqlite.claim import Turns
 from holdfast.store.sqlite.connection import check_process, check_version
@@ -77,12 +79,36 @@ class SQLiteStore(JobQueries, Pauses):
         self._threads = readers
         self._process: int | None = None
         self._turns: Turns = {}
+        self._app_schemas: list[Schema] = []
         self.address = f"SQLite file {self.path}"
         self._prepare()
 
     def _prepare(self) -> None:
-        self._writer = Writer(self.path, self._clock, self._busy_timeout)
-        self._reads = ReadPool(self.path, self._threads, self._busy_timeout, self._writer.files)
+        self._writer = self._new_writer()
+        self._reads = self._new_reads()
+        self._app_reads = self._new_reads()
+        self._statements = self._new_statements()
+        self._database = SQLiteDatabase(
+            self.path, self._writer, self._app_reads, self._statements.run, self._busy_timeout
+        )
+
+    def _new_writer(self) -> Writer:
+        return Writer(self.path, self._clock, self._busy_timeout, self._app_schemas)
+
+    def _new_statements(self) -> StatementThreads:
+        return StatementThreads()
+
+    def _new_reads(self) -> ReadPool:
+        return ReadPool(self.path, self._threads, self._busy_timeout, self._writer.files)
+
+    @property
+    def database(self) -> Database:
+        """The file, for an app's own tables."""
+        return self._database
+
+    def use_tables(self, app: str, package: str) -> None:
+        """Also create and migrate the tables of `app` when the file is opened."""
+        self._app_schemas.append(app_schema(app, package, "sqlite"))
 
     async def open(self) -> None:
         """Open the file, create it if it is missing, and migrate it.
@@ -117,6 +143,8 @@ class SQLiteStore(JobQueries, Pauses):
         self._process = None
         # The writer last: SQLite removes the log with the last connection, if that one may write.
         await asyncio.to_thread(self._reads.close)
+        await asyncio.to_thread(self._app_reads.close)
+        self._statements.close()
         await asyncio.to_thread(self._writer.close)
 
     async def __aenter__(self) -> Self:
@@ -159,7 +187,9 @@ class SQLiteStore(JobQueries, Pauses):
 
     async def missing(self) -> Missing:
         """Return what the schema of the file lacks; the store need not be open."""
-        return await asyncio.to_thread(migrations.missing_from_file, self.path, self._busy_timeout)
+        return await asyncio.to_thread(
+            migrations.missing_from_file, self.path, self._busy_timeout, self._app_schemas
+        )
 
     async def migration_script(self) -> str:
         """Return the SQL that opening the file would run, as one transaction; "" for none."""
@@ -189,7 +219,9 @@ class SQLiteStore(JobQueries, Pauses):
         self._writer.check_open()
         self._writer.files.check()
         at = self._now(now)
-        return await in_callers_thread(lambda: enqueue.enqueue_on(self.path, connection, jobs, at))
+        own = self._database.lends(connection)
+        run = self._statements.run if own else in_callers_thread
+        return await run(lambda: enqueue.enqueue_on(self.path, connection, jobs, at))
 
     async def submit(self, job_id: str, *, now: float | None = None) -> Change:
         """Move an uploaded job to queued."""

@@ -1,9 +1,10 @@
-"""The write lock, lent to the transaction of a handler.
+"""The write lock, lent to the transaction of a handler, or of an app's own code.
 
 SQLite has one write lock, and the writer's thread is the only one of this process that takes it.
 For the transaction of a handler the thread begins a transaction on another connection, lends that
 to the handler, and waits until the handler has ended or its time is over. So the transactions of
-handlers and the writes of the store take turns, and none of them meets a locked database.
+handlers and the writes of the store take turns, and none of them meets a locked database. The same
+holds for `engine.database.transaction()`.
 
 The handler cannot commit by itself: a hook turns every commit on that connection that is not ours
 into a rollback. That also holds for what it executes after its time is over.
@@ -14,6 +15,7 @@ import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +29,25 @@ from holdfast.store.sqlite.connection import store_error
 _PAUSE = 0.005
 """Most seconds between two tries to take a lock that another process holds."""
 
-_ENDED = (
+
+@dataclass(frozen=True, slots=True)
+class LoanWords:
+    """How error messages speak of a loan.
+
+    `holder` is who had the lock, `ended` what was wrong where the block ended its transaction, and
+    `advice` what to do where the transaction took too long.
+    """
+
+    holder: str
+    ended: str
+    advice: str
+
+
+HANDLER = LoanWords(
+    "a handler's transaction",
     "the transaction was ended inside the block of ctx.transaction(); the worker commits it, with "
-    "the completion of the job"
+    "the completion of the job",
+    "Do slow work before ctx.transaction(); inside, enqueue with ctx.enqueue()",
 )
 
 Ending = Callable[[apsw.Connection], tuple[Any, bool]]
@@ -44,6 +62,7 @@ class WriteLoan:
         open_connection: returns the connection; called on the writer's thread.
         seconds: how long the transaction may last.
         busy_timeout: seconds to wait for another process.
+        words: how error messages speak of it.
 
     Attributes:
         began: done when the transaction has begun.
@@ -56,12 +75,14 @@ class WriteLoan:
         *,
         seconds: float,
         busy_timeout: float,
+        words: LoanWords = HANDLER,
     ) -> None:
         self.began: Future[apsw.Connection] = Future()
         self._path = path
         self._open = open_connection
         self._seconds = seconds
         self._busy_timeout = busy_timeout
+        self._words = words
         self._endings: queue.SimpleQueue[tuple[Ending | None, Future[Any]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_over = False
@@ -92,13 +113,12 @@ class WriteLoan:
         """Return the error that says why the transaction has ended under the handler, if it has."""
         if self._is_over:
             return self._too_long()
-        return ContextError(_ENDED) if self._refused_commit else None
+        return ContextError(self._words.ended) if self._refused_commit else None
 
     def _too_long(self) -> TransactionTooLong:
         return TransactionTooLong(
-            f"{self._path}: a handler's transaction held the only write lock for more than "
-            f"{self._seconds:g} s and was rolled back. Do slow work before ctx.transaction(); "
-            f"inside, enqueue with ctx.enqueue()"
+            f"{self._path}: {self._words.holder} held the only write lock for more than "
+            f"{self._seconds:g} s and was rolled back. {self._words.advice}"
         )
 
     # -- called on the writer's thread ---------------------------------------------------------
@@ -204,7 +224,7 @@ class WriteLoan:
         if ending is None:
             return None
         if not connection.in_transaction:
-            raise ContextError(_ENDED)
+            raise ContextError(self._words.ended)
         value, commits = ending(connection)
         if commits:
             self._may_commit = True

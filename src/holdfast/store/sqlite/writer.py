@@ -13,7 +13,7 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum
@@ -24,6 +24,7 @@ import apsw
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.store_port import StoreClosed
+from holdfast.store.migrations import Schema
 from holdfast.store.sqlite.change_counter import ChangeCounter
 from holdfast.store.sqlite.connection import check_process, connect, disconnect, store_error
 from holdfast.store.sqlite.file_identity import FileIdentity
@@ -65,16 +66,20 @@ class Writer:
 
     `work` counts when something may have become claimable, `changes` when anything was committed,
     by this process or, noticed within 10 ms while a task waits, by another one. `files` tells
-    whether the database was deleted or replaced.
+    whether the database was deleted or replaced. `app_schemas` are those of apps with tables of
+    their own.
     """
 
-    def __init__(self, path: Path, clock: Clock, busy_timeout: float) -> None:
+    def __init__(
+        self, path: Path, clock: Clock, busy_timeout: float, app_schemas: Sequence[Schema] = ()
+    ) -> None:
         self.work = ChangeCounter(self._poll_soon)
         self.changes = ChangeCounter(self._poll_soon)
         self.files = FileIdentity(path)
         self._path = path
         self._clock = clock
         self._busy_timeout = busy_timeout
+        self._app_schemas = app_schemas
         self._requests: queue.SimpleQueue[Write[Any] | WriteLoan | _Signal] = queue.SimpleQueue()
         self._loans: deque[WriteLoan] = deque()
         self._lent = 0.0
@@ -161,7 +166,7 @@ class Writer:
     def _prepare(self, db: apsw.Connection) -> None:
         """Bring the schema up to date, and note what is compared later."""
         try:
-            migrate(db)
+            migrate(db, apps=self._app_schemas)
         except apsw.Error as error:
             raise store_error(error, self._path) from error
         self._seen_version = _data_version(db)

@@ -11,6 +11,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     claim_facts,
     control_facts,
     counter_facts,
+    database_facts,
     dedup_facts,
     downstream_facts,
     enqueue_facts,

@@ -1,3 +1,27 @@
+-- Tables of apps.
+
+-- What was applied of each app's own migrations, with the SHA-256 of its text.
+CREATE TABLE holdfast.app_migrations (
+    app        text        COLLATE "C" NOT NULL,
+    version    integer     NOT NULL,
+    name       text        NOT NULL,
+    checksum   text        NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (app, version)
+);
+
+-- API keys: only the SHA-256 of each secret is stored, see jobs/client/api_keys.py.
+CREATE TABLE holdfast.api_keys (
+    id           text COLLATE "C" PRIMARY KEY,
+    secret_hash  text COLLATE "C" NOT NULL UNIQUE,
+    hint         text NOT NULL,
+    name         text NOT NULL,
+    owner        text COLLATE "C" NOT NULL,
+    organisation text COLLATE "C" NOT NULL,
+    created_at   double precision NOT NULL,
+    revoked_at   double precision
+);
+
 -- How far each job is, for queries that join it with tables of an app. `job_id` is not called `id`, so
 -- that it stands beside the app's own columns. By holdfast.ids, which has the index of ids.
 CREATE VIEW holdfast.job_states AS

@@ -1,3 +1,27 @@
+-- Tables of apps.
+
+-- What was applied of each app's own migrations, with the SHA-256 of its text.
+CREATE TABLE holdfast_app_migrations (
+    app        TEXT    NOT NULL,
+    version    INTEGER NOT NULL,
+    name       TEXT    NOT NULL,
+    checksum   TEXT    NOT NULL,
+    applied_at TEXT    NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ')),
+    PRIMARY KEY (app, version)
+) STRICT, WITHOUT ROWID;
+
+-- API keys: only the SHA-256 of each secret is stored, see jobs/client/api_keys.py.
+CREATE TABLE holdfast_api_keys (
+    id           TEXT PRIMARY KEY,
+    secret_hash  TEXT NOT NULL UNIQUE,
+    hint         TEXT NOT NULL,
+    name         TEXT NOT NULL,
+    owner        TEXT NOT NULL,
+    organisation TEXT NOT NULL,
+    created_at   REAL NOT NULL,
+    revoked_at   REAL
+) STRICT, WITHOUT ROWID;
+
 -- How far each job is, for queries that join it with tables of an app. `job_id` is not called `id`, so
 -- that it stands beside the app's own columns.
 CREATE VIEW holdfast_job_states AS

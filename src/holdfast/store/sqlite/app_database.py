@@ -1,0 +1,152 @@
+"""The tables of apps in the file of the jobs: `engine.database` on SQLite.
+
+No statement of an app runs on the event loop: reads have threads of their own, beside those that
+read jobs, and the statements of a transaction run in a thread while the writer lends its lock.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+import apsw
+
+from holdfast.jobs.database_port import Row
+from holdfast.jobs.store_port import StoreError
+from holdfast.store.joining import NoTransaction
+from holdfast.store.sqlite.connection import translated
+from holdfast.store.sqlite.enqueue import check_connection
+from holdfast.store.sqlite.lent_transaction import LentTransaction, execute, plain_cursor
+from holdfast.store.sqlite.read_pool import ReadPool
+from holdfast.store.sqlite.write_loan import LoanWords
+from holdfast.store.sqlite.writer import Writer
+
+T = TypeVar("T")
+
+SECONDS = 3.0
+"""How long a transaction may hold the write lock."""
+
+READS_ONLY = "database.fetch() only reads: change rows inside `async with database.transaction()`"
+
+_WORDS = LoanWords(
+    "a transaction of engine.database",
+    "the transaction was ended inside the block of database.transaction(), which commits it",
+    "Do slow work before the block; inside, enqueue with connection=tx.connection, and wait for no "
+    "other write of the store",
+)
+
+
+class StatementThreads:
+    """Run the statements of lent transactions. At most one is lent at a time."""
+
+    def __init__(self) -> None:
+        # One more, for a statement whose task was cancelled and that is being interrupted.
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="holdfast-statement")
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Return `work()`, called in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def close(self) -> None:
+        """End the threads when their statements have ended."""
+        self._pool.shutdown(wait=False)
+
+
+class Runner(Protocol):
+    """Run a function outside the event loop, as `StatementThreads.run` does."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
+        """Return what `work()` returns."""
+        ...
+
+
+class SQLiteStatements:
+    """Implements `DatabaseTransaction` on an apsw connection."""
+
+    def __init__(self, connection: apsw.Connection, path: Path, run: Runner) -> None:
+        self.connection = connection
+        self._path = path
+        self._run = run
+
+    async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
+        """Run one statement and return its rows."""
+        with translated(self._path):
+            return await self._run(partial(execute, self.connection, sql, parameters or {}))
+
+    async def execute_many(self, sql: str, parameters: Iterable[Mapping[str, Any]]) -> None:
+        """Run one statement once for each of `parameters`."""
+        every = list(parameters)
+        with translated(self._path):
+            await self._run(
+                lambda: plain_cursor(self.connection).executemany(sql, every).fetchall()
+            )
+
+
+class SQLiteDatabase:
+    """Implements `Database` on the file of a store that is open."""
+
+    dialect: Literal["sqlite"] = "sqlite"
+
+    def __init__(
+        self, path: Path, writer: Writer, reads: ReadPool, run: Runner, busy_timeout: float
+    ) -> None:
+        self._path = path
+        self._writer = writer
+        self._reads = reads
+        self._run = run
+        self._busy_timeout = busy_timeout
+        self._lent: set[apsw.Connection] = set()
+
+    async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
+        """Run one statement that only reads, and return its rows."""
+        given = dict(parameters or {})
+        try:
+            return await self._reads.read(lambda view: view.execute(sql, given))
+        except StoreError as error:
+            if isinstance(error.__cause__, apsw.ReadOnlyError):
+                raise ValueError(READS_ONLY) from error
+            raise
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[SQLiteStatements]:
+        """Begin a transaction; the end of the block commits it."""
+        lent = _OwnTransaction(
+            self._writer, self._path, seconds=SECONDS, busy_timeout=self._busy_timeout, words=_WORDS
+        )
+        try:
+            connection = await lent.begin()
+            self._lent.add(connection)
+            try:
+                yield SQLiteStatements(connection, self._path, self._run)
+            except BaseException as error:
+                meant = lent.explain(error)
+                if meant is None:
+                    raise
+                raise meant from error
+            finally:
+                self._lent.discard(connection)
+            await lent.commit()
+        finally:
+            await lent.rollback()
+
+    def joined(self, connection: object) -> SQLiteStatements:
+        """Return the transaction that `connection` is in."""
+        own = check_connection(self._path, connection)
+        if not own.in_transaction:
+            raise NoTransaction("this apsw connection has no open transaction to join")
+        return SQLiteStatements(own, self._path, self._run)
+
+    def lends(self, connection: object) -> bool:
+        """Say whether `connection` is that of a transaction begun here."""
+        return isinstance(connection, apsw.Connection) and connection in self._lent
+
+
+class _OwnTransaction(LentTransaction):
+    async def begin(self) -> apsw.Connection:
+        return await self._begin()
+
+    async def commit(self) -> None:
+        await self._end(lambda _: (None, True))

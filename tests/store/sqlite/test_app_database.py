@@ -1,0 +1,179 @@
+"""Transactions of apps on SQLite: they take turns, are bounded in time, and leave the loop free."""
+
+import asyncio
+
+import pytest
+from tests.support.waiting import until
+
+from holdfast.jobs.exceptions import ContextError
+from holdfast.jobs.model import NewJob
+from holdfast.jobs.store_port import StoreClosed, StoreError
+from holdfast.jobs.store_values import TransactionTooLong
+from holdfast.store.joining import NoTransaction
+from holdfast.store.sqlite import app_database
+from holdfast.store.sqlite.connection import connect, disconnect
+from holdfast.store.sqlite.store import SQLiteStore
+
+SLOW = """
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :most)
+SELECT count(*) FROM n
+"""
+FOREVER = {"most": 10**12}
+ADD_ONE: tuple[str, dict[str, int]] = ("INSERT INTO notes VALUES (1)", {})
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Run a scenario on a store with the table `notes`."""
+
+    def run(scenario):
+        async def main():
+            async with SQLiteStore(tmp_path / "work.db") as store:
+                async with store.database.transaction() as tx:
+                    await tx.fetch("CREATE TABLE notes (id INTEGER PRIMARY KEY)")
+                await scenario(store)
+
+        asyncio.run(main())
+
+    return run
+
+
+@pytest.fixture
+def _short(monkeypatch):
+    monkeypatch.setattr(app_database, "SECONDS", 0.2)
+
+
+async def run_block(store, *statements, then=None):
+    """Run statements, each with its parameters, in one transaction."""
+    async with store.database.transaction() as tx:
+        for sql, parameters in statements:
+            await tx.fetch(sql, parameters)
+        if then is not None:
+            await then
+
+
+async def count(store):
+    ((number,),) = await store.database.fetch("SELECT count(*) FROM notes")
+    return number
+
+
+@pytest.mark.usefixtures("_short")
+def test_a_block_that_takes_too_long_is_rolled_back_and_says_what_to_do(play):
+    async def scenario(store):
+        # It waits for the writer, which waits for the end of the block.
+        deadlock = store.enqueue([NewJob("one", "work")])
+        with pytest.raises(TransactionTooLong, match=r"0\.2 s.*enqueue with connection="):
+            await run_block(store, ADD_ONE, then=deadlock)
+        assert await count(store) == 0
+        assert await store.get("one") is not None
+
+    play(scenario)
+
+
+@pytest.mark.usefixtures("_short")
+def test_a_statement_that_runs_when_the_time_is_over_is_interrupted(play):
+    async def scenario(store):
+        with pytest.raises(TransactionTooLong):
+            await run_block(store, ADD_ONE, (SLOW, FOREVER))
+        assert await count(store) == 0
+        await run_block(store, ADD_ONE)
+        assert await count(store) == 1
+
+    play(scenario)
+
+
+def test_a_cancelled_statement_is_interrupted_and_rolled_back(play):
+    async def scenario(store):
+        began = asyncio.Event()
+
+        async def work():
+            async with store.database.transaction() as tx:
+                await tx.fetch("INSERT INTO notes VALUES (1)")
+                began.set()
+                await tx.fetch(SLOW, FOREVER)
+
+        task = asyncio.create_task(work())
+        await began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await count(store) == 0
+
+    play(scenario)
+
+
+def test_the_event_loop_goes_on_while_statements_run(play):
+    async def scenario(store):
+        turns = 0
+
+        async def count_turns():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async def slow_write():
+            async with store.database.transaction() as tx:
+                await tx.fetch(SLOW, {"most": 200_000})
+
+        task = asyncio.create_task(count_turns())
+        for work in (lambda: store.database.fetch(SLOW, {"most": 200_000}), slow_write):
+            before = turns
+            await work()
+            assert turns > before + 10
+        task.cancel()
+
+    play(scenario)
+
+
+def test_a_transaction_waits_for_its_turn_and_can_be_cancelled_meanwhile(play):
+    async def scenario(store):
+        async def second():
+            async with store.database.transaction() as tx:
+                await tx.fetch("INSERT INTO notes VALUES (2)")
+
+        async with store.database.transaction() as tx:
+            await tx.fetch("INSERT INTO notes VALUES (1)")
+            waiting, cancelled = asyncio.create_task(second()), asyncio.create_task(second())
+            await until(lambda: store._writer._requests.qsize() == 2)
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+        await waiting
+        assert await count(store) == 2
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_a_block_that_ends_its_transaction_is_refused_and_changes_nothing(play, end):
+    async def scenario(store):
+        with pytest.raises((ContextError, StoreError)):
+            await run_block(store, ADD_ONE, (end, {}))
+        assert await count(store) == 0
+
+    play(scenario)
+
+
+def test_a_connection_without_a_transaction_cannot_be_joined(play):
+    async def scenario(store):
+        own = connect(store.path, busy_timeout=1)
+        with pytest.raises(NoTransaction):
+            store.database.joined(own)
+        disconnect(own)
+
+    play(scenario)
+
+
+def test_a_closed_store_has_no_database(tmp_path):
+    async def scenario():
+        store = SQLiteStore(tmp_path / "work.db")
+        async with store:
+            database = store.database
+        with pytest.raises(StoreClosed):
+            await database.fetch("SELECT 1")
+        with pytest.raises(StoreClosed):
+            async with database.transaction():
+                pass
+
+    asyncio.run(scenario())

@@ -1,0 +1,1 @@
+CREATE TABLE notes_words (note INTEGER NOT NULL REFERENCES notes (id), word TEXT NOT NULL) STRICT;
