@@ -6,6 +6,7 @@ files are strangers'.
 
 from dataclasses import dataclass
 
+from holdfast_conversion.gateway import reader_process
 from holdfast_conversion.gateway.formats import MAGIC_WITHIN, check_magic
 from holdfast_conversion.gateway.reading.blocks import blocks_of, paragraphs_of
 from holdfast_conversion.gateway.reading.characters import clean
@@ -13,7 +14,7 @@ from holdfast_conversion.gateway.reading.lines import lines_of
 from holdfast_conversion.gateway.reading.pdfium import Document
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 
-__all__ = ["PdfRefused", "PdfText", "read_pdf_text"]
+__all__ = ["PdfRefused", "PdfText", "read_pdf_text", "warm_up_pdf"]
 
 MOST_PAGES = 5_000
 
@@ -48,6 +49,11 @@ def read_pdf_text(data: bytes) -> PdfText:
             return PdfText(_title(document), tuple(_paragraphs(document)))
     except Rejection as refused:
         raise PdfRefused(refused.reason.code, refused.reason.message) from None
+
+
+def warm_up_pdf() -> None:
+    """Load all that reading needs, before the process gives up opening files."""
+    reader_process.warm_up()
 
 
 def _title(document: Document) -> str | None:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast import Database, DatabaseTransaction
 from holdfast.errors import ERRORS, ErrorCode
-from holdfast.jobs.database_port import Database, DatabaseTransaction
 from holdfast_ingestion.chunking import Chunk
 from holdfast_ingestion.document_state import Document, Stage, failure_metadata
 from holdfast_ingestion.queries import load_queries

@@ -1,6 +1,5 @@
 """The child's side: read one file after another, in a confined process."""
 
-import codecs
 import io
 import json
 import socket
@@ -11,6 +10,7 @@ import docx
 
 from holdfast.children import ChildLimits, answer_requests
 from holdfast.errors import ErrorCode
+from holdfast_conversion.pdf_text import warm_up_pdf
 from holdfast_ingestion.extraction.readers import Unreadable, read
 from holdfast_ingestion.formats import Format
 
@@ -19,7 +19,6 @@ _NO_MEMORY = json.dumps({"code": ErrorCode.MEMORY_ERROR})
 _PAGE = b"""<!doctype html><html><head><title>T</title></head><body><article><h1>T</h1>
 <p>Some words that are read before the first stranger's page, so that all is loaded by then.</p>
 <ul><li>one</li></ul><table><tr><td>1</td></tr></table></article></body></html>"""
-_ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "cp1252", "ascii", "latin-1", "idna")
 
 
 def load(options: dict[str, Any]) -> Callable[[socket.socket, ChildLimits], None]:
@@ -35,29 +34,23 @@ def load(options: dict[str, Any]) -> Callable[[socket.socket, ChildLimits], None
 
 def _warm_up() -> None:
     """Import and open all that the readers load when they first need it: no file may be then."""
-    for name in _ENCODINGS:
-        codecs.lookup(name)
-    read(_PAGE, Format.HTML, None)
-    read(_PAGE.replace(b"Some words", b"<p>" * 50), Format.HTML, None)
-    read(b"<p>x</p>", Format.HTML, None)
+    read(_PAGE, Format.HTML)
+    read(_PAGE.replace(b"Some words", b"<p>" * 50), Format.HTML)
+    read(b"<p>x</p>", Format.HTML)
     sample = docx.Document()
     sample.add_paragraph("words")
     sample.add_table(1, 1)
     file = io.BytesIO()
     sample.save(file)
-    read(file.getvalue(), Format.DOCX, None)
-    for broken in (b"%PDF-1.4\nnothing", b""):
-        try:
-            read(broken, Format.PDF, None)
-        except Unreadable:
-            continue
+    read(file.getvalue(), Format.DOCX)
+    warm_up_pdf()
 
 
-def _answer(request: dict[str, Any], files: list[int], most: int) -> str:
+def _answer(request: str, files: list[int], most: int) -> str:
     try:
         with open(files[0], "rb", closefd=False) as file:
             data = file.read()
-        found = read(data, Format(request["format"]), request["charset"])
+        found = read(data, Format(request))
         if len(found.text) > most:
             return _refused(ErrorCode.TOO_LARGE, "The text of this document is too long.")
         return json.dumps({"code": None, "title": found.title, "text": found.text})

@@ -28,7 +28,7 @@ from holdfast.children import (
 )
 from holdfast.errors import ERRORS, ErrorCode, HoldfastError, Permanent, error_code
 from holdfast_ingestion.error_codes import NOTHING_TO_READ
-from holdfast_ingestion.extraction.plain_text import decode, markdown_title, tidy
+from holdfast_ingestion.extraction.plain_text import decode, html_charset, markdown_title, tidy
 from holdfast_ingestion.formats import Format
 
 _log = logging.getLogger("holdfast.ingestion")
@@ -107,12 +107,15 @@ class Extractor:
         return found
 
     async def _read(self, data: bytes, chosen: Format, charset: str | None) -> ExtractedText:
-        request = {"format": str(chosen), "charset": charset}
         seconds = self._limits.wall_seconds
+        if chosen is Format.HTML:
+            # Decoded here: a confined process cannot load the codec of a character set.
+            page = await asyncio.to_thread(decode, data, charset or html_charset(data))
+            data = page.encode("utf-8", "replace")
         source = await asyncio.to_thread(_as_file, data)
         try:
             async with self._free:
-                return await self._pool.call(request, _found, [source], timeout=seconds)
+                return await self._pool.call(str(chosen), _found, [source], timeout=seconds)
         except TimeoutError:
             line = "Reading this document takes more time than is allowed."
             raise Permanent(ErrorCode.TIMEOUT, line) from None

@@ -2,6 +2,8 @@
 
 import re
 
+from holdfast.fetch import sniff_charset
+
 _META_CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9._:-]{1,40})", re.IGNORECASE
 )
@@ -34,7 +36,9 @@ def decode(data: bytes, charset: str | None = None) -> str:
 def html_charset(data: bytes) -> str | None:
     """Return the character set that an HTML page declares in its first bytes."""
     found = _META_CHARSET.search(data[:_HEAD])
-    return None if found is None else found[1].decode("ascii").lower()
+    if found is None:
+        return None
+    return sniff_charset(f"text/html; charset={found[1].decode('ascii')}", b"")
 
 
 def tidy(text: str) -> str:

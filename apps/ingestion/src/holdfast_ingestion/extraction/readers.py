@@ -14,7 +14,7 @@ from docx.text.paragraph import Paragraph
 
 from holdfast.errors import ErrorCode
 from holdfast_conversion.pdf_text import PdfRefused, read_pdf_text
-from holdfast_ingestion.extraction.plain_text import decode, html_charset, one_line, tidy
+from holdfast_ingestion.extraction.plain_text import one_line, tidy
 from holdfast_ingestion.formats import Format
 
 _MOST_UNPACKED = 200 * 2**20
@@ -38,33 +38,31 @@ class ReadText:
     text: str
 
 
-def read(data: bytes, chosen: Format, charset: str | None) -> ReadText:
-    """Return the text of `data`.
+def read(data: bytes, chosen: Format) -> ReadText:
+    """Return the text of `data`; HTML must be in UTF-8.
 
     Raises:
         Unreadable: it is not of the format `chosen`, or damaged.
     """
-    found = _READERS[chosen](data, charset)
+    found = _READERS[chosen](data)
     return ReadText(one_line(found.title), tidy(found.text))
 
 
-def _read_html(data: bytes, charset: str | None) -> ReadText:
-    page = decode(data, charset or html_charset(data))
-    # An encoding declaration in a decoded text is refused by lxml.
-    tree = trafilatura.load_html(page)
+def _read_html(data: bytes) -> ReadText:
+    tree = trafilatura.load_html(data.decode("utf-8", "replace"))
     if tree is None:
         return ReadText(None, "")
     title = tree.findtext(".//title") or tree.findtext(".//h1")
     text = trafilatura.extract(
         tree, include_comments=False, include_tables=True, deduplicate=False, favor_recall=True
     )
-    return ReadText(title, text or _all_text(page))
+    return ReadText(title, text or _all_text(data))
 
 
-def _all_text(page: str) -> str:
+def _all_text(data: bytes) -> str:
     """Return all text of a page that has no main text: a short notice, a list of links."""
     try:
-        tree = lxml.html.document_fromstring(page.encode("utf-8"), parser=_PARSER)
+        tree = lxml.html.document_fromstring(data, parser=_PARSER)
     except (lxml.etree.ParserError, lxml.etree.XMLSyntaxError):
         return ""
     for element in list(tree.iter(*_SKIPPED)):
@@ -75,7 +73,7 @@ def _all_text(page: str) -> str:
 _PARSER = lxml.html.HTMLParser(encoding="utf-8", no_network=True)
 
 
-def _read_pdf(data: bytes, _charset: str | None) -> ReadText:
+def _read_pdf(data: bytes) -> ReadText:
     try:
         found = read_pdf_text(data)
     except PdfRefused as refused:
@@ -83,7 +81,7 @@ def _read_pdf(data: bytes, _charset: str | None) -> ReadText:
     return ReadText(found.title, "\n\n".join(found.paragraphs))
 
 
-def _read_docx(data: bytes, _charset: str | None) -> ReadText:
+def _read_docx(data: bytes) -> ReadText:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if sum(part.file_size for part in archive.infolist()) > _MOST_UNPACKED:
@@ -110,7 +108,7 @@ def _word_lines(document: WordDocument) -> Iterator[str]:
                 yield " | ".join(cell.text for cell in row.cells)
 
 
-_READERS: dict[Format, Callable[[bytes, str | None], ReadText]] = {
+_READERS: dict[Format, Callable[[bytes], ReadText]] = {
     Format.HTML: _read_html,
     Format.PDF: _read_pdf,
     Format.DOCX: _read_docx,
