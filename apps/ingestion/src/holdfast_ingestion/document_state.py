@@ -13,13 +13,17 @@ retry, is skipped.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from holdfast.errors import ERRORS, ErrorCode
 
 _FORGOTTEN = "The record of this document's job was removed before its outcome was stored."
+
+
+State = Literal["waiting", "delayed", "active", "completed", "failed"]
+"""The states of a job in BullMQ."""
 
 
 class Stage(StrEnum):
@@ -55,7 +59,7 @@ class Document:
     """
 
     id: str
-    organisation: str
+    org_id: str
     type: str
     url: str | None
     filename: str | None
@@ -78,18 +82,14 @@ class Document:
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> "Document":
         """Return the document of a row of `{{columns}}`."""
-        (
-            *head, metadata, chunks, settled, attempts, code, error, processing, created, checked,
-            finished, status, job_status,
-        ) = row[:20]  # fmt: skip
-        job = None if job_status is None else JobRecord(job_status, *row[20:])
-        return cls(
-            *head, json.loads(metadata), chunks, settled, attempts, code, error,
-            json.loads(processing), created, checked, finished, Stage(status), job,
-        )  # fmt: skip
+        values = dict(zip(_COLUMNS, row, strict=False))
+        values |= {name: json.loads(values[name]) for name in ("metadata", "settled_metadata")}
+        record = row[len(_COLUMNS) :]
+        job = None if record[0] is None else JobRecord(*record)
+        return cls(**{**values, "status": Stage(values["status"])}, job=job)
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """The state of its job in the words of BullMQ, also where the job's record is gone."""
         if self.status is Stage.DONE:
             return "completed"
@@ -146,3 +146,7 @@ class Document:
 def failure_metadata(code: str, message: str) -> dict[str, Any]:
     """Return the `processingMetadata` of a document that failed."""
     return {"error": message, "code": str(code)}
+
+
+_COLUMNS = tuple(each.name for each in fields(Document))[:-1]
+"""The fields that a row begins with; those of the job's record follow."""

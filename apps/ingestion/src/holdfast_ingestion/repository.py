@@ -15,6 +15,9 @@ from holdfast_ingestion.document_state import Document, Stage, failure_metadata
 from holdfast_ingestion.queries import load_queries
 
 
+_CANCELLED = (ErrorCode.CANCELLED, ERRORS[ErrorCode.CANCELLED].message)
+
+
 @dataclass(frozen=True, slots=True)
 class NewDocument:
     """A document to add; `content` is its text where that needs no extraction."""
@@ -24,6 +27,7 @@ class NewDocument:
     owner: str
     source_key: str
     type: str
+    org_id: str = ""
     url: str | None = None
     filename: str | None = None
     title: str | None = None
@@ -70,6 +74,7 @@ class ListFilter:
     """Which documents are listed; an empty value is no filter."""
 
     statuses: tuple[Stage, ...] = ()
+    org_id: str | None = None
     type: str | None = None
     url: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -120,7 +125,7 @@ class Documents:
         )
         return rows[0][0] if rows else None
 
-    async def list(
+    async def page(
         self, organisation: str, where: ListFilter, *, before: str | None, limit: int
     ) -> list[Document]:
         """Return documents older than the one with the id `before`, newest first."""
@@ -128,6 +133,7 @@ class Documents:
         values = {
             "organisation": organisation,
             "before": before,
+            "org_id": where.org_id,
             "type": where.type,
             "url": where.url,
             "statuses": json.dumps(list(where.statuses)) if where.statuses else None,
@@ -247,15 +253,14 @@ class Documents:
         settled = []
         async with self.database.transaction() as tx:
             for document_id, status, token, attempts, code, error, finished_at in failed:
-                if status == "cancelled":
-                    code, error = ErrorCode.CANCELLED, ERRORS[ErrorCode.CANCELLED].message
+                why = (code, error) if status == "failed" else _CANCELLED
                 values = {
                     "id": document_id,
                     "token": token,
                     "attempts": attempts,
-                    "error_code": str(code),
-                    "error": error,
-                    "processing_metadata": json.dumps(failure_metadata(code, error)),
+                    "error_code": str(why[0]),
+                    "error": why[1],
+                    "processing_metadata": json.dumps(failure_metadata(*why)),
                     "finished_at": finished_at,
                 }
                 if await tx.fetch(self.queries["fail"], values):

@@ -67,5 +67,3 @@ def _answer(request: str, files: list[int], most: int) -> str:
 
 def _refused(code: str, message: str, detail: str = "") -> str:
     return json.dumps({"code": code, "message": message, "detail": detail})
-
-

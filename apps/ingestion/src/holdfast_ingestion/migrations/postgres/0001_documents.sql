@@ -9,6 +9,8 @@ CREATE SCHEMA ingestion;
 CREATE TABLE ingestion.documents (
     id                  text    COLLATE "C" PRIMARY KEY,
     organisation        text    COLLATE "C" NOT NULL,
+    -- A part of the organisation, as the caller names it (`orgId`); '' for none.
+    org_id              text    COLLATE "C" NOT NULL DEFAULT '',
     owner               text    NOT NULL,
     source_key          text    COLLATE "C" NOT NULL,
     type                text    COLLATE "C" NOT NULL,

@@ -8,6 +8,8 @@
 CREATE TABLE ingestion_documents (
     id                  TEXT    PRIMARY KEY,
     organisation        TEXT    NOT NULL,
+    -- A part of the organisation, as the caller names it (`orgId`); '' for none.
+    org_id              TEXT    NOT NULL DEFAULT '',
     owner               TEXT    NOT NULL,
     source_key          TEXT    NOT NULL,
     type                TEXT    NOT NULL,

@@ -11,7 +11,7 @@ CASE
 END
 
 -- fragment: columns
-documents.id, documents.organisation, documents.type, documents.url, documents.filename,
+documents.id, documents.org_id, documents.type, documents.url, documents.filename,
 documents.title, documents.media_type, documents.bytes, documents.metadata, documents.chunks,
 documents.status, documents.attempts, documents.error_code, documents.error,
 documents.processing_metadata, documents.created_at, documents.checked_at, documents.finished_at,
@@ -24,11 +24,11 @@ LEFT JOIN {{jobs}} AS jobs ON jobs.job_id = 'doc-' || documents.id
 
 -- name: add
 INSERT INTO {{documents}} (
-    id, organisation, owner, source_key, type, url, filename, title, media_type, bytes, content,
+    id, organisation, org_id, owner, source_key, type, url, filename, title, media_type, bytes, content,
     content_hash, metadata, created_at
 ) VALUES (
-    :id, :organisation, :owner, :source_key, :type, :url, :filename, :title, :media_type, :bytes,
-    :content, :content_hash, :metadata, :now
+    :id, :organisation, :org_id, :owner, :source_key, :type, :url, :filename, :title, :media_type,
+    :bytes, :content, :content_hash, :metadata, :now
 )
 ON CONFLICT (organisation, source_key) DO NOTHING
 RETURNING id

@@ -13,6 +13,7 @@ holdfast.job_states
 -- name: list
 SELECT {{columns}} FROM {{joined}}
 WHERE documents.organisation = :organisation
+    AND (CAST(:org_id AS text) IS NULL OR documents.org_id = CAST(:org_id AS text))
     AND (CAST(:before AS text) IS NULL OR documents.id < CAST(:before AS text))
     AND (CAST(:type AS text) IS NULL OR documents.type = CAST(:type AS text))
     AND (CAST(:url AS text) IS NULL OR documents.url = CAST(:url AS text))
@@ -51,6 +52,7 @@ WITH asked AS (
     JOIN {{chunks}} AS chunks ON chunks.words @@ asked.some
     JOIN {{documents}} AS documents ON documents.id = chunks.document
     WHERE documents.organisation = :organisation
+        AND (CAST(:org_id AS text) IS NULL OR documents.org_id = CAST(:org_id AS text))
     ORDER BY score DESC, chunks.id
     LIMIT :limit
 )

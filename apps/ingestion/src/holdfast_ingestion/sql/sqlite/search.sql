@@ -13,6 +13,7 @@ holdfast_job_states
 -- name: list
 SELECT {{columns}} FROM {{joined}}
 WHERE documents.organisation = :organisation
+    AND (:org_id IS NULL OR documents.org_id = :org_id)
     AND (:before IS NULL OR documents.id < :before)
     AND (:type IS NULL OR documents.type = :type)
     AND (:url IS NULL OR documents.url = :url)
@@ -39,5 +40,6 @@ FROM ingestion_words
 JOIN {{chunks}} AS chunks ON chunks.id = ingestion_words.rowid
 JOIN {{documents}} AS documents ON documents.id = chunks.document
 WHERE ingestion_words MATCH :query AND documents.organisation = :organisation
+    AND (:org_id IS NULL OR documents.org_id = :org_id)
 ORDER BY score DESC, chunks.id
 LIMIT :limit
