@@ -56,6 +56,7 @@ class ErrorCode(StrEnum):
     ARGUMENTS_MISMATCH = "ARGUMENTS_MISMATCH"
     NOT_READY = "NOT_READY"
     EXPIRED = "EXPIRED"
+    UNAUTHENTICATED = "UNAUTHENTICATED"
     FORBIDDEN = "FORBIDDEN"
     INVALID_STATE = "INVALID_STATE"
     TIMEOUT = "TIMEOUT"
@@ -141,6 +142,7 @@ def _table() -> Mapping[str, ErrorInfo]:
         ),
         code.NOT_READY: (409, permanent, "The result is not ready yet; please come back shortly."),
         code.EXPIRED: (404, permanent, "The result has been removed."),
+        code.UNAUTHENTICATED: (401, permanent, "This API key is not valid."),
         code.FORBIDDEN: (403, permanent, "This is not yours to see or change."),
         code.INVALID_STATE: (409, permanent, "This cannot be done in the present state."),
         code.TIMEOUT: (504, permanent, "This took longer than the time allowed for it."),

@@ -35,7 +35,7 @@ REVIEWED = {
     """,
     "holdfast.files": "Artifact ArtifactStore Draft",
     "holdfast.http": """
-        ApiError Sidecar Download ErrorOut FactFormat HttpSettings JobAnswer JobFact JobFacts
+        ApiError Caller CallerIdentity Sidecar Download ErrorOut FactFormat HttpSettings JobAnswer JobFact JobFacts
         JobOut Owner PagePart ServedApp ServerState create_app meta_of state_of
     """,
     "holdfast.settings": "BadSetting Environment Settings unknown_names",

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from holdfast.errors import HoldfastError
 
-_OWN = ("migrate", "serve", "tour", "worker")
+_OWN = ("keys", "migrate", "serve", "tour", "worker")
 _PACKAGES = {"gateway": "holdfast-conversion"}
 """Commands of our own apps, and the package that brings each."""
 
@@ -60,6 +60,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="command")
     _add_tour(commands)
+    _add_keys(commands)
     _add_migrate(commands)
     _add_worker(commands)
     serve = _add_serve(commands)
@@ -95,6 +96,34 @@ def _add_tour(commands: Commands) -> None:
         help="stretch (2) or shorten (0.1) every wait; default 1",
     )
     taken.set_defaults(command=_tour)
+
+
+def _add_keys(commands: Commands) -> None:
+    keys = commands.add_parser(
+        "keys",
+        help="create, list and revoke API keys",
+        description=(
+            "Programs send a key as 'Authorization: Bearer hf_...' or as 'X-API-Key'. It stands "
+            "for an owner and an organisation."
+        ),
+    )
+    actions = keys.add_subparsers(required=True, metavar="action")
+    create = actions.add_parser("create", help="create a key and print its secret, once")
+    create.add_argument("name", help="what people call it, such as 'laptop of Ann'")
+    create.add_argument(
+        "--organisation", required=True, metavar="NAME", help="whose data it opens in the apps"
+    )
+    create.add_argument(
+        "--owner", metavar="NAME", help="whose jobs it sees and creates; default: the organisation"
+    )
+    create.set_defaults(command=_create_key)
+    shown = actions.add_parser("list", help="list all keys, without their secrets")
+    shown.set_defaults(command=_list_keys)
+    revoke = actions.add_parser("revoke", help="let a key open nothing any more")
+    revoke.add_argument("id", help="the key's id, as 'holdfast keys list' shows it")
+    revoke.set_defaults(command=_revoke_key)
+    for action in (create, shown, revoke):
+        _add_database(action)
 
 
 def _add_migrate(commands: Commands) -> None:
@@ -189,6 +218,26 @@ def _migrate(asked: argparse.Namespace) -> int:
     from holdfast.cli import job_commands
 
     return job_commands.migrate(asked.app, asked.database, check=asked.check, sql=asked.sql)
+
+
+def _create_key(asked: argparse.Namespace) -> int:
+    from holdfast.cli import key_commands
+
+    return key_commands.create(
+        asked.database, name=asked.name, organisation=asked.organisation, owner=asked.owner
+    )
+
+
+def _list_keys(asked: argparse.Namespace) -> int:
+    from holdfast.cli import key_commands
+
+    return key_commands.list_keys(asked.database)
+
+
+def _revoke_key(asked: argparse.Namespace) -> int:
+    from holdfast.cli import key_commands
+
+    return key_commands.revoke(asked.database, key_id=asked.id)
 
 
 def _worker(asked: argparse.Namespace) -> int:

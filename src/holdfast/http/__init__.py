@@ -6,6 +6,7 @@ walks through one. What people see in a browser is put together under `pages/`.
 
 from holdfast.http.api_errors import ApiError
 from holdfast.http.app_factory import create_app
+from holdfast.http.callers import Caller, CallerIdentity
 from holdfast.http.plugins import (
     Download,
     FactFormat,
@@ -21,6 +22,8 @@ from holdfast.http.sessions import Owner
 
 __all__ = [
     "ApiError",
+    "Caller",
+    "CallerIdentity",
     "Download",
     "ErrorOut",
     "FactFormat",

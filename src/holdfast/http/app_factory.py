@@ -9,6 +9,7 @@ from holdfast.http.admin import AdminAccess
 from holdfast.http.admin import router as admin_router
 from holdfast.http.api import event_stream, fleet, health, jobs, metrics, ops, periodic
 from holdfast.http.api_errors import add_error_handlers
+from holdfast.http.callers import KeyMiddleware
 from holdfast.http.job_facts import describe_facts
 from holdfast.http.pages import add_pages
 from holdfast.http.pause_watch import PauseWatch
@@ -88,6 +89,7 @@ def create_app(
             engine.clock,
         ),
     )
+    app.add_middleware(KeyMiddleware, keys=engine.keys, is_other_token=state.admin.is_token)
     app.add_middleware(SessionMiddleware, sessions=state.sessions)
     return app
 

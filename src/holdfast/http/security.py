@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError, answer_refusal
+from holdfast.http.callers import REFUSAL
 from holdfast.http.sessions import Session
 
 HEADERS = {
@@ -121,19 +122,24 @@ class SecurityMiddleware:
 
     def _refusal(self, scope: Scope) -> ApiError | None:
         headers = Headers(scope=scope)
+        wrong_key: ApiError | None = scope.get("state", {}).get(REFUSAL)
+        if wrong_key is not None:
+            return wrong_key
         if scope["path"] not in self._limits.streamed:
             declared = headers.get("content-length", "")
             if declared.isdigit() and int(declared) > self._limits.most_bytes:
                 return ApiError(ErrorCode.TOO_LARGE, headers={"connection": "close"})
         if scope["method"] in _SAFE_METHODS:
             return None
-        if not is_from_here(headers):
+        session: Session = scope["state"]["session"]
+        # A page of another site cannot send a key: a header of its own needs a permission, which
+        # no answer of ours gives.
+        if session.organisation is None and not is_from_here(headers):
             return ApiError(
                 ErrorCode.FORBIDDEN,
                 "This came from another site and was not done.",
                 headers={"connection": "close"},
             )
-        session: Session = scope["state"]["session"]
         client = scope.get("client")
         key = session.owner if session.known else f"at {client[0] if client else 'nowhere'}"
         wait = self._allowance.take(key)

@@ -48,12 +48,16 @@ class Signer:
 
 @dataclass(slots=True)
 class Session:
-    """The session of one request; `known` is False where the request brought none."""
+    """The session of one request; `known` is False where the request brought none.
+
+    `organisation` is that of the request's API key; None without one.
+    """
 
     owner: str
     known: bool
     stale: bool = False
     used: bool = False
+    organisation: str | None = None
 
 
 class Sessions:
@@ -115,13 +119,18 @@ class SessionMiddleware:
         await self._app(scope, receive, send_with_cookie)
 
 
-def owner_of(request: Request) -> str:
-    """Return the owner that the request's session names; a new one where it has none."""
+def session_of(request: Request) -> Session:
+    """Return the request's session; the answer sets its cookie if it is new."""
     session = request.state.session
     assert isinstance(session, Session)
     session.used = True
-    return session.owner
+    return session
+
+
+def owner_of(request: Request) -> str:
+    """Return the owner that the request's API key or session names; a new one without both."""
+    return session_of(request).owner
 
 
 Owner = Annotated[str, Depends(owner_of)]
-"""A route's parameter: whose session it is."""
+"""A route's parameter: whose API key or session it is."""

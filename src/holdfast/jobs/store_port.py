@@ -20,6 +20,7 @@ from holdfast.jobs.database_port import DatabaseStore
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.heartbeat_port import Heartbeats
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
+from holdfast.jobs.key_port import KeyStore
 from holdfast.jobs.model import Enqueued, Finished, Job, JobError, Lease, NewJob
 from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
 from holdfast.jobs.store_values import (
@@ -60,6 +61,7 @@ __all__ = [
     "Extended",
     "FleetStore",
     "Heartbeats",
+    "KeyStore",
     "Leadership",
     "MaintenanceStore",
     "Overruled",
@@ -336,7 +338,7 @@ class MaintenanceStore(Protocol):
 
 class Store(
     EnqueueStore, WorkerStore, TransactionStore, ControlStore, FleetStore, QueryStore,
-    DownstreamStore, DatabaseStore,
+    DownstreamStore, DatabaseStore, KeyStore,
     MaintenanceStore, PeriodicStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""

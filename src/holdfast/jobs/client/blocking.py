@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
+from holdfast.jobs.client.api_keys import KeyControl
 from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
@@ -120,6 +121,15 @@ class BlockingWorkers(_Mirror):
     finish = mirror(WorkerControl.finish)
 
 
+class BlockingKeys(_Mirror):
+    """Create, list, find and revoke API keys."""
+
+    create = mirror(KeyControl.create)
+    list = mirror(KeyControl.list)
+    find = mirror(KeyControl.find)
+    revoke = mirror(KeyControl.revoke)
+
+
 class BlockingClient(_Mirror):
     """A client whose methods block. Open it with `with`, or with `open` and `close`.
 
@@ -132,6 +142,7 @@ class BlockingClient(_Mirror):
         queues: list, pause and resume queues.
         kinds: the declared kinds, by name; list, pause and resume kinds.
         workers: list workers, and ask one to finish.
+        keys: create, list, find and revoke API keys.
     """
 
     def __init__(
@@ -147,6 +158,7 @@ class BlockingClient(_Mirror):
         self.queues = BlockingQueues(client.queues, self._thread)
         self.kinds = BlockingKinds(client.kinds, self._thread)
         self.workers = BlockingWorkers(client.workers, self._thread)
+        self.keys = BlockingKeys(client.keys, self._thread)
 
     def __enter__(self) -> Self:
         return self.open()

@@ -5,6 +5,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import error_code
+from holdfast.jobs.client.api_keys import KeyControl
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
@@ -44,6 +45,7 @@ class Client(Queries):
         kinds: the declared kinds, by name; list, pause and resume kinds.
         workers: list workers, and ask one to finish.
         periodic: list, pause, resume and run periodic jobs.
+        keys: create, list, find and revoke API keys.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Client(Queries):
         self.kinds = KindControl(store, self.registry)
         self.workers = WorkerControl(store)
         self.periodic = PeriodicControl(store, self.registry, self._enqueuer)
+        self.keys = KeyControl(store, clock)
 
     @property
     def database(self) -> Database:

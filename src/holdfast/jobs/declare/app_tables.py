@@ -17,7 +17,7 @@ class AppTables:
             migration creates; names that begin with `holdfast` are Holdfast's.
 
     Raises:
-        ValueError: `package` is empty or has a character that is not printable.
+        ValueError: `package` is empty.
     """
 
     package: str

@@ -22,6 +22,7 @@ from holdfast.jobs.store_port import (
 )
 from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
+from holdfast.store.api_keys import ApiKeys
 from holdfast.store.error_columns import error_columns
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.pauses import Pauses
@@ -47,7 +48,7 @@ from holdfast.store.postgres.schema_methods import SchemaMethods
 from holdfast.store.postgres.tick import Ticker
 
 
-class PostgresStore(JobQueries, Pauses, SchemaMethods):
+class PostgresStore(JobQueries, Pauses, ApiKeys, SchemaMethods):
     """The store for more than one machine.
 
     Args:

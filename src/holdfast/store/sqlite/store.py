@@ -27,6 +27,7 @@ from holdfast.jobs.store_port import (
 )
 from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
+from holdfast.store.api_keys import ApiKeys
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, Schema, app_schema
 from holdfast.store.pauses import Pauses
@@ -53,7 +54,7 @@ from holdfast.store.sqlite.writer import Writer
 T = TypeVar("T")
 
 
-class SQLiteStore(JobQueries, Pauses):
+class SQLiteStore(JobQueries, Pauses, ApiKeys):
     """The embedded store.
 
     Args:

@@ -19,6 +19,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     fencing_facts,
     held_facts,
     invariant_facts,
+    key_facts,
     limit_facts,
     maintenance_facts,
     outcome_facts,
