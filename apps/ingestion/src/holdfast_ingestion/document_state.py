@@ -1,15 +1,15 @@
 """A document as it is read, and how its state follows from its row and from its job's record.
 
-A document's row says `done` from the commit that also completes its job and stores its chunks. Until
-then the document belongs to its job `doc-<id>`: how far it is, how often it was tried and why it
-failed is read from the job's record, in the same query. So the two cannot disagree, whatever ended
-the job: the last attempt, a lost lease, a deadline or a person.
+A document's row says `done` from the commit that also completes its job and stores its chunks.
+Until then the document belongs to its job `doc-<id>`: how far it is, how often it was tried and why
+it failed is read from the job's record, in the same query. So the two cannot disagree, whatever
+ended the job: the last attempt, a lost lease, a deadline or a person.
 
 Failed jobs are deleted after a day, and documents are not. So the outcome of a failed job is copied
-into the row soon after (`Documents.settle`). The copy is never needed while the job's record exists,
+into the row soon after (`Documents.settle`). The copy is not needed while the job's record exists,
 and it says with which lease token the job failed. An attempt with a later token belongs to a manual
-retry, and goes on; one with the same or an earlier token, or a new job that was enqueued past the
-retry, is skipped.
+retry and goes on. One with the same or an earlier token is skipped: a new job under the same id
+that was enqueued past the retry.
 """
 
 import json

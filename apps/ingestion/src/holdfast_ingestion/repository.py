@@ -14,7 +14,6 @@ from holdfast_ingestion.chunking import Chunk
 from holdfast_ingestion.document_state import Document, Stage, failure_metadata
 from holdfast_ingestion.queries import load_queries
 
-
 _CANCELLED = (ErrorCode.CANCELLED, ERRORS[ErrorCode.CANCELLED].message)
 
 

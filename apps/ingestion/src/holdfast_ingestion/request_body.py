@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from fastapi import Request
@@ -73,7 +73,7 @@ async def _file_of(form: FormData) -> tuple[UploadedFile, dict[str, str]]:
     return UploadedFile(found.filename or "", media_type, await found.read()), fields
 
 
-async def _counted(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
+async def _counted(request: Request, most_bytes: int) -> AsyncGenerator[bytes, None]:
     read = 0
     async for piece in request.stream():
         read += len(piece)

@@ -51,7 +51,8 @@ class Settling:
         if event.code is None:
             return
         _log.error(
-            "[queue-worker] Job failed { jobId: '%s', documentId: '%s', error: '%s', attempts: %d }",
+            "[queue-worker] Job failed { jobId: '%s', documentId: '%s', error: '%s', "
+            "attempts: %d }",
             *(event.job_id, document_of(event.job_id), event.message, event.attempt),
             extra={"job_id": event.job_id, "attempt": event.attempt, "code": event.code},
         )

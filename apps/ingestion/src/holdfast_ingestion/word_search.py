@@ -110,7 +110,7 @@ def _fts5_query(words: list[str]) -> str:
 
 def _hit(row: tuple[Any, ...]) -> Hit:
     passage, highlights = unmarked(row[9])
-    return Hit(*row[:9], passage=passage, highlights=highlights, score=row[10])
+    return Hit(*(*row[:9], passage, highlights, row[10]))
 
 
 def unmarked(marked: str) -> tuple[str, tuple[tuple[int, int], ...]]:

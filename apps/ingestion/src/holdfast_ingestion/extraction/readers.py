@@ -19,7 +19,10 @@ from holdfast_ingestion.formats import Format
 
 _MOST_UNPACKED = 200 * 2**20
 """Bytes that the parts of a DOCX may have together, as its directory says."""
-_SKIPPED = ("script", "style", "noscript", "template", "head", "svg", "iframe")
+_SHOWN_TEXT = (
+    "//body//text()[not(ancestor::script or ancestor::style or ancestor::noscript"
+    " or ancestor::template or ancestor::svg or ancestor::iframe)]"
+)
 
 
 class Unreadable(Exception):
@@ -65,9 +68,8 @@ def _all_text(data: bytes) -> str:
         tree = lxml.html.document_fromstring(data, parser=_PARSER)
     except (lxml.etree.ParserError, lxml.etree.XMLSyntaxError):
         return ""
-    for element in list(tree.iter(*_SKIPPED)):
-        element.drop_tree()
-    return "\n".join(text.strip() for text in tree.itertext() if text.strip())
+    pieces = (str(text).strip() for text in tree.xpath(_SHOWN_TEXT))
+    return "\n".join(piece for piece in pieces if piece)
 
 
 _PARSER = lxml.html.HTMLParser(encoding="utf-8", no_network=True)
