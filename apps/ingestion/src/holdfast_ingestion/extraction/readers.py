@@ -53,8 +53,8 @@ def read(data: bytes, chosen: Format) -> ReadText:
 
 def _read_html(data: bytes) -> ReadText:
     tree = trafilatura.load_html(data.decode("utf-8", "replace"))
-    if tree is None:
-        return ReadText(None, "")
+    if tree is None:  # a fragment, or hardly any markup
+        return ReadText(None, _all_text(data))
     title = tree.findtext(".//title") or tree.findtext(".//h1")
     text = trafilatura.extract(
         tree, include_comments=False, include_tables=True, deduplicate=False, favor_recall=True
@@ -68,7 +68,9 @@ def _all_text(data: bytes) -> str:
         tree = lxml.html.document_fromstring(data, parser=_PARSER)
     except (lxml.etree.ParserError, lxml.etree.XMLSyntaxError):
         return ""
-    pieces = (str(text).strip() for text in tree.xpath(_SHOWN_TEXT))
+    found = tree.xpath(_SHOWN_TEXT)
+    assert isinstance(found, list)
+    pieces = (str(text).strip() for text in found)
     return "\n".join(piece for piece in pieces if piece)
 
 
