@@ -33,6 +33,10 @@ REVIEWED = {
         DeadlineExceeded ERRORS ErrorCode ErrorInfo HoldfastError Permanent RateLimitedError
         RetryLater UnwantedResult error_code stored_code
     """,
+    "holdfast.fetch": """
+        FETCH_ERRORS FetchCode FetchError FetchLimits FetchResponse Fetched Fetcher
+        PermanentFetchError Resolver
+    """,
     "holdfast.files": "Artifact ArtifactStore Draft",
     "holdfast.http": """
         ApiError Caller CallerIdentity Sidecar Download ErrorOut FactFormat HttpSettings JobAnswer JobFact JobFacts
@@ -59,7 +63,8 @@ def test_the_export_list_holds_no_name_twice_and_every_name_is_there(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["holdfast", "holdfast.children", "holdfast.files", "holdfast.http"]
+    "name",
+    ["holdfast", "holdfast.children", "holdfast.fetch", "holdfast.files", "holdfast.http"],
 )
 def test_a_package_has_no_public_name_outside_its_export_list(name):
     module = importlib.import_module(name)

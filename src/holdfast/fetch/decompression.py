@@ -12,6 +12,10 @@ OFFERED = "gzip, deflate"
 _PIECE_BYTES = 64 * 1024
 _RATIO_FROM = 2**20
 """Decompressed bytes from which the ratio counts: a short page of spaces harms no one."""
+_FREE_PIECES = 10_000
+_LEAST_AVERAGE = 16
+"""Bytes. A body may come in 10 000 pieces of any size; of more, each must have this on average. A
+chunk of one byte costs as much time as one of a thousand."""
 _GZIP_BITS = zlib.MAX_WBITS | 16
 
 
@@ -31,6 +35,7 @@ class BodyDecoder:
         self._encoding = _one_encoding(encodings)
         self._decompressor = zlib.decompressobj(_GZIP_BITS) if self._encoding == "gzip" else None
         self._received = 0
+        self._pieces = 0
         self._decoded = 0
         self._first = b""
 
@@ -41,7 +46,9 @@ class BodyDecoder:
             FetchError: `FETCH_TOO_LARGE` or `FETCH_BAD_ANSWER`.
         """
         self._received += len(data)
-        if self._received > self._limits.max_bytes:
+        self._pieces += 1
+        too_fine = self._pieces > _FREE_PIECES + self._received // _LEAST_AVERAGE
+        if too_fine or self._received > self._limits.max_bytes:
             raise failure(FetchCode.FETCH_TOO_LARGE)
         if self._encoding == "identity":
             yield data
@@ -67,7 +74,7 @@ class BodyDecoder:
             raise failure(FetchCode.FETCH_BAD_ANSWER)
 
     def _inflate(self, decompressor: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
-        while data:
+        while True:
             try:
                 piece = decompressor.decompress(data, _PIECE_BYTES)
             except zlib.error as error:
@@ -80,6 +87,9 @@ class BodyDecoder:
             if piece:
                 yield piece
             data = decompressor.unconsumed_tail
+            # A full piece may leave output behind although all input is consumed.
+            if not data and len(piece) < _PIECE_BYTES:
+                return
 
     def _is_too_much(self) -> bool:
         if self._decoded > self._limits.max_bytes:

@@ -3,8 +3,7 @@
 import math
 from dataclasses import dataclass
 
-FRAMING_BYTES = 256 * 1024
-"""Bytes beside the body, headers above all, that an answer may have."""
+_HEAD_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,11 @@ class FetchLimits:
             raise ValueError(f"max_redirects must be 0 or more, got {self.max_redirects!r}")
 
     @property
-    def max_wire_bytes(self) -> int:
-        """Bytes that one connection may send in all.
+    def max_head_bytes(self) -> int:
+        """Bytes until the headers have arrived, interim answers (`100 Continue`) included."""
+        return _HEAD_BYTES
 
-        Chunks of one byte with long extensions, or interim answers without end, have no body that
-        `max_bytes` could bound.
-        """
-        return 2 * self.max_bytes + FRAMING_BYTES
+    @property
+    def max_framed_bytes(self) -> int:
+        """Bytes after the headers: the body, and what a chunked one has around its chunks."""
+        return 2 * self.max_bytes + _HEAD_BYTES

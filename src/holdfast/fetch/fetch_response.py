@@ -129,7 +129,9 @@ class FetchResponse:
         self.charset: str | None = None
         self._answer = answer
         self._limits = limits
-        self._decoder = BodyDecoder(answer.headers("content-encoding"), limits)
+        # The headers of a 304 describe a body that is not sent.
+        encodings = [] if self.not_modified else answer.headers("content-encoding")
+        self._decoder = BodyDecoder(encodings, limits)
         self._decoding: Iterator[bytes] = iter(())
         self._ahead: deque[bytes] = deque()
 
@@ -139,8 +141,8 @@ class FetchResponse:
         Raises:
             FetchError: `FETCH_TOO_LARGE`, by the size that the server announces or by what came.
         """
-        size = self._answer.header("content-length")
-        if size.isdecimal() and int(size) > self._limits.max_bytes:
+        size = int(self._answer.header("content-length") or 0)
+        if size > self._limits.max_bytes and not self.not_modified:
             raise failure(FetchCode.FETCH_TOO_LARGE)
         head = b""
         while len(head) < HEAD_BYTES and (piece := await self._next_piece()) is not None:

@@ -152,7 +152,7 @@ class Fetcher:
         asked = {"If-None-Match": etag, "If-Modified-Since": last_modified}
         conditions = _checked({name: value for name, value in asked.items() if value})
         async with self._within_time():
-            answer = await self._follow(parse_url(url), conditions)
+            answer = await self._follow(parse_url(url), [("Accept", "*/*"), *conditions])
             try:
                 yield await self._begin(answer, conditional=bool(conditions))
             finally:

@@ -14,6 +14,10 @@ from holdfast.fetch.urls import Url
 _MOST_ADDRESSES = 4
 """Addresses of one name that are tried; they share the time for connecting."""
 
+_READ_BYTES = 16 * 1024
+"""Bytes that are read at a time. All of them are parsed before other tasks run again, and parsing
+thousands of tiny chunks takes long."""
+
 
 class PinnedConnection:
     """One connection, for one request, to one of `addresses`.
@@ -37,8 +41,9 @@ class PinnedConnection:
         ssl_context: ssl.SSLContext,
     ) -> None:
         self._url = httpcore.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target)
-        self._connect_seconds = limits.connect_seconds
-        self._network = _PinnedNetwork(addresses, limits.max_wire_bytes, backend)
+        self._limits = limits
+        self._allowance = _Allowance(limits.max_head_bytes)
+        self._network = _PinnedNetwork(addresses, self._allowance, backend)
         self._connection = httpcore.AsyncHTTPConnection(
             self._url.origin, ssl_context=ssl_context, network_backend=self._network
         )
@@ -51,16 +56,18 @@ class PinnedConnection:
         Raises:
             httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError: it
                 failed.
-            FetchError: `FETCH_TOO_LARGE`; the headers do not end.
+            FetchError: `FETCH_TOO_LARGE`; interim answers do not end.
         """
         request = httpcore.Request(
             method,
             self._url,
             headers=[(name.encode("ascii"), value.encode("latin-1")) for name, value in headers],
             content=body,
-            extensions={"timeout": {"connect": self._connect_seconds}},
+            extensions={"timeout": {"connect": self._limits.connect_seconds}},
         )
-        return await self._connection.handle_async_request(request)
+        answer = await self._connection.handle_async_request(request)
+        self._allowance.grant(self._limits.max_framed_bytes)
+        return answer
 
     async def aclose(self) -> None:
         """Close the socket."""
@@ -69,14 +76,34 @@ class PinnedConnection:
         await self._network.aclose()
 
 
+class _Allowance:
+    """Bytes that may still arrive."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    def grant(self, count: int) -> None:
+        self._left += count
+
+    def spend(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise failure(FetchCode.FETCH_TOO_LARGE)
+
+
 class _PinnedNetwork(httpcore.AsyncNetworkBackend):
     """Open one socket, to one of the addresses, whatever host is asked for."""
 
     def __init__(
-        self, addresses: Sequence[Address], max_bytes: int, backend: httpcore.AsyncNetworkBackend
+        self,
+        addresses: Sequence[Address],
+        allowance: _Allowance,
+        backend: httpcore.AsyncNetworkBackend,
     ) -> None:
         self._addresses = addresses[:_MOST_ADDRESSES]
-        self._max_bytes = max_bytes
+        self._allowance = allowance
         self._backend = backend
         self._opened: httpcore.AsyncNetworkStream | None = None
 
@@ -108,26 +135,12 @@ class _PinnedNetwork(httpcore.AsyncNetworkBackend):
         self._opened = await self._backend.connect_tcp(
             str(address), port, timeout, local_address, socket_options
         )
-        return _CountedStream(self._opened, _Allowance(self._max_bytes))
+        return _CountedStream(self._opened, self._allowance)
 
     async def aclose(self) -> None:
         """Close the socket, which may be closed already."""
         if self._opened is not None:
             await self._opened.aclose()
-
-
-class _Allowance:
-    """Bytes that may still arrive."""
-
-    __slots__ = ("_left",)
-
-    def __init__(self, max_bytes: int) -> None:
-        self._left = max_bytes
-
-    def spend(self, count: int) -> None:
-        self._left -= count
-        if self._left < 0:
-            raise failure(FetchCode.FETCH_TOO_LARGE)
 
 
 class _CountedStream(httpcore.AsyncNetworkStream):
@@ -138,7 +151,7 @@ class _CountedStream(httpcore.AsyncNetworkStream):
         self._allowance = allowance
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        data = await self._stream.read(max_bytes, timeout)
+        data = await self._stream.read(min(max_bytes, _READ_BYTES), timeout)
         self._allowance.spend(len(data))
         return data
 
