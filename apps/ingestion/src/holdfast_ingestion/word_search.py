@@ -109,18 +109,18 @@ def _fts5_query(words: list[str]) -> str:
 
 
 def _hit(row: tuple[Any, ...]) -> Hit:
-    passage, highlights = unmarked(row[9])
-    return Hit(*(*row[:9], passage, highlights, row[10]))
+    *head, marked, score = row
+    return Hit(*(*head, marked_places(marked), score))
 
 
-def unmarked(marked: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Return a text without its marks (\\x02 and \\x03), and the places that they enclosed."""
-    text, places, begin = "", [], 0
+def marked_places(marked: str) -> tuple[tuple[int, int], ...]:
+    """Return what \\x02 and \\x03 enclose, as places in the text without these marks."""
+    places, begin, length = [], 0, 0
     for piece in _MARKS.split(marked):
         if piece == "\x02":
-            begin = len(text)
+            begin = length
         elif piece == "\x03":
-            places.append((begin, len(text)))
+            places.append((begin, length))
         else:
-            text += piece
-    return text, tuple(places)
+            length += len(piece)
+    return tuple(places)

@@ -59,8 +59,10 @@ WITH asked AS (
 SELECT
     documents.id, documents.title, documents.url, documents.filename, documents.type, best.id,
     best.position, best.start_offset, best.end_offset,
+    best.text,
+    -- One blank for each separator: the marks stand at the same places as in the text itself.
     ts_headline(
-        'ingestion.words', best.text, asked.some,
+        'ingestion.words', regexp_replace(best.text, '[^[:alnum:]]', ' ', 'g'), asked.some,
         'HighlightAll=true, StartSel=' || chr(2) || ', StopSel=' || chr(3)
     ),
     CAST(best.score AS double precision)

@@ -35,7 +35,7 @@ LIMIT :limit
 SELECT
     documents.id, documents.title, documents.url, documents.filename, documents.type, chunks.id,
     chunks.position, chunks.start_offset, chunks.end_offset,
-    highlight(ingestion_words, 0, char(2), char(3)), -bm25(ingestion_words) AS score
+    chunks.text, highlight(ingestion_words, 0, char(2), char(3)), -bm25(ingestion_words) AS score
 FROM ingestion_words
 JOIN {{chunks}} AS chunks ON chunks.id = ingestion_words.rowid
 JOIN {{documents}} AS documents ON documents.id = chunks.document
