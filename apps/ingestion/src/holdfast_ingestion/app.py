@@ -24,7 +24,6 @@ from holdfast import (
     SystemClock,
     presets,
 )
-from holdfast.events import Event
 from holdfast.fetch import FETCH_ERRORS, Fetcher, FetchLimits
 from holdfast.files import ArtifactStore
 from holdfast.http import JobFact, JobFacts, ServedApp, ServerState, meta_of
@@ -162,7 +161,7 @@ class Ingestion(ServedApp):
         finally:
             self._settling.remove(settling)
 
-    def _notice(self, event: Event) -> None:
+    def _notice(self, event: object) -> None:
         for settling in self._settling:
             settling.notice(event)
 

@@ -10,7 +10,6 @@ import logging
 from collections.abc import AsyncIterator
 
 from holdfast import AttemptFinished, Clock, Database, StoreError
-from holdfast.events import Event
 from holdfast_ingestion.job_values import document_of
 from holdfast_ingestion.repository import Documents
 
@@ -44,7 +43,7 @@ class Settling:
         """Note the worker's database, which the first attempt brings."""
         self._database = database
 
-    def notice(self, event: Event) -> None:
+    def notice(self, event: object) -> None:
         """Take an event of the worker, in any thread."""
         if not isinstance(event, AttemptFinished) or event.name != self._kind:
             return

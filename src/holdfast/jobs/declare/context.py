@@ -266,13 +266,10 @@ class JobContext:
 
     @property
     def database(self) -> Database:
-        """The database of the jobs, for tables of an app's own, as `Engine.database`.
+        """The database of `Engine.database`; in a child process it raises `ContextError`.
 
-        Its transactions commit by themselves; one that commits with the job's completion is
-        `ctx.database.joined(connection)` inside `ctx.transaction()`. For handlers that are async.
-
-        Raises:
-            ContextError: the handler runs in a child process.
+        Its transactions commit by themselves; `ctx.database.joined(connection)` is one that
+        `ctx.transaction()` commits with the job's completion. For handlers that are async.
         """
         return self._port.database_of(self)
 
