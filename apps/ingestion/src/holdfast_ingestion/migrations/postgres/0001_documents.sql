@@ -59,9 +59,20 @@ ALTER TEXT SEARCH CONFIGURATION ingestion.words
     ALTER MAPPING FOR asciiword, word, asciihword, hword, hword_asciipart, hword_part
     WITH ingestion.stem;
 
--- Pieces of a document's content, in order and with overlap. The offsets count characters. All that is
--- not a letter or a digit separates words: PostgreSQL's own parser would take a path or a host name
--- for one word, which nobody searches for as a whole.
+-- A text with a blank for each character that separates words. PostgreSQL's own parser would take a
+-- path or a host name for one word, which nobody searches for as a whole. The characters are listed:
+-- what a class such as [:alnum:] means depends on the locale of the database.
+CREATE FUNCTION ingestion.separated(text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT regexp_replace(
+        $1,
+        '[\u0001-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8'
+        '\u00bb\u00bf\u00d7\u00f7\u2000-\u206f\u2190-\u2bff\u3000-\u3003\u3008-\u301f\ufeff'
+        '\uff01-\uff0f\uff1a-\uff20]',
+        ' ', 'g'
+    )
+$$;
+
+-- Pieces of a document's content, in order and with overlap. The offsets count characters.
 CREATE TABLE ingestion.chunks (
     id           bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     document     text    COLLATE "C" NOT NULL,
@@ -70,7 +81,7 @@ CREATE TABLE ingestion.chunks (
     end_offset   integer NOT NULL,
     text         text    NOT NULL,
     words        tsvector NOT NULL GENERATED ALWAYS AS (
-        to_tsvector('ingestion.words'::regconfig, regexp_replace(text, '[^[:alnum:]]+', ' ', 'g'))
+        to_tsvector('ingestion.words'::regconfig, ingestion.separated(text))
     ) STORED,
     UNIQUE (document, position)
 );

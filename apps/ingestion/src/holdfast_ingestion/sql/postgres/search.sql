@@ -62,7 +62,7 @@ SELECT
     best.text,
     -- One blank for each separator: the marks stand at the same places as in the text itself.
     ts_headline(
-        'ingestion.words', regexp_replace(best.text, '\W|_', ' ', 'g'), asked.some,
+        'ingestion.words', ingestion.separated(best.text), asked.some,
         'HighlightAll=true, StartSel=' || chr(2) || ', StopSel=' || chr(3)
     ),
     CAST(best.score AS double precision)
