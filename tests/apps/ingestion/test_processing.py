@@ -409,9 +409,7 @@ def test_a_refresh_asks_for_what_has_changed_only(database_url, tmp_path):
 # -- one site fails, the others do not notice ----------------------------------------------------
 
 
-def test_documents_of_other_sites_finish_as_if_the_failing_one_were_not_there(
-    sqlite_url, tmp_path
-):
+def test_documents_of_other_sites_finish_as_if_the_failing_one_were_not_there(sqlite_url, tmp_path):
     async def seconds(world, web, paths, broken=None):
         loop = asyncio.get_running_loop()
         begin = loop.time()

@@ -83,7 +83,7 @@ def assert_found(ranks):
 
 
 def test_each_document_is_found_first_or_second_by_a_sentence_of_its_own(texts):
-    found, failed, ranks = texts
+    _, failed, ranks = texts
 
     # A few PDFs are pictures, or need a password.
     assert len(failed) <= 10, failed
@@ -100,10 +100,11 @@ def test_the_same_holds_on_postgres(texts, postgres_server, ingestion_template, 
             added = {}
             async with world.working():
                 for begin in range(0, len(contents), 100):
-                    batch = [{"content": each} for each in contents[begin : begin + 100]]
-                    answer = await world.client.post("/v3/documents/batch", json={"documents": batch})
+                    batch = contents[begin : begin + 100]
+                    body = {"documents": [{"content": each} for each in batch]}
+                    answer = await world.client.post("/v3/documents/batch", json=body)
                     ids = [each["id"] for each in answer.json()["documents"]]
-                    added |= dict(zip(ids, contents[begin : begin + 100], strict=True))
+                    added |= dict(zip(ids, batch, strict=True))
                 await until(lambda: all_finished(world), seconds=300)
             return await ranks_of(world, added)
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.apps.ingestion.world import World
 
@@ -27,7 +27,8 @@ CASES = [
     ("name", ["german"]),
     ("c3po", ["german"]),
     ("needle", ["long"]),
-    ("nothingness-that-is-nowhere xyzzy", ["shakespeare"]),
+    ("nothingness-that-is-nowhere xyzzy", []),
+    ("that", ["shakespeare"]),
     ("xyzzy", []),
 ]
 HOSTILE = [
@@ -82,15 +83,12 @@ def test_no_text_breaks_a_search(database_url, tmp_path):
         assert answer == "EMPTY_SEARCH" or isinstance(answer, list)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=50))
 def test_words_have_letters_and_digits_only(query):
-    try:
-        words = words_of(query)
-    except Permanent as refused:
-        assert refused.code == "EMPTY_SEARCH"
-    else:
-        assert all(word.isalnum() for word in words)
+    words = words_of(f"{query} fox")
+
+    assert words[-1] == "fox"
+    assert all(word.isalnum() for word in words)
 
 
 def test_a_query_of_ten_kilobytes_is_refused():

@@ -110,7 +110,9 @@ class World:
 
     async def chunks(self, document_id):
         """Return (position, text) of the stored chunks."""
-        table = "ingestion_chunks" if self.engine.database.dialect == "sqlite" else "ingestion.chunks"
+        table = (
+            "ingestion_chunks" if self.engine.database.dialect == "sqlite" else "ingestion.chunks"
+        )
         return await self.engine.database.fetch(
             f"SELECT position, text FROM {table} WHERE document = :id ORDER BY position",
             {"id": document_id},

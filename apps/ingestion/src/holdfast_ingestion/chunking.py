@@ -27,6 +27,8 @@ def split(
 ) -> list[Chunk]:
     """Return the pieces of `text` in order; together they hold all of it but blanks.
 
+    `text` is tidied (`plain_text.tidy`): on long runs of blanks the splitter is slow.
+
     A piece ends at the largest border that fits: paragraphs, then lines, sentences, words,
     characters.
 

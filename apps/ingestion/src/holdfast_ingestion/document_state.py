@@ -95,7 +95,7 @@ class Document:
             return "completed"
         if self.status is Stage.FAILED:
             return "failed"
-        if self.status is not Stage.QUEUED or self.job is None:
+        if self.job is None or self.job.status == "processing":
             return "active"
         ready, last = self.job.ready_at, self.job.last_attempt_at
         waits_for_retry = ready is not None and last is not None and ready >= last

@@ -19,6 +19,18 @@ _MOST_WORDS = 64
 """Words of a query that count; those after them hardly change the order."""
 _CHUNKS_PER_HIT = 4
 """Chunks that are read for each document that is wanted, since several may be of one document."""
+_COMMON = frozenset(
+    (
+        *("a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but"),
+        *("by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have", "he"),
+        *("her", "his", "how", "i", "if", "in", "into", "is", "it", "its", "me", "more", "most"),
+        *("my", "no", "not", "of", "on", "or", "our", "out", "she", "so", "some", "such", "than"),
+        *("that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to"),
+        *("up", "was", "we", "were", "what", "when", "where", "which", "who", "will", "with"),
+        *("would", "you", "your"),
+    )
+)
+"""English words that say nothing of what a passage is about; alone they are searched for."""
 _WORD = re.compile(r"[^\W_]+")
 _MARKS = re.compile("([\x02\x03])")
 
@@ -87,7 +99,7 @@ async def search_words(database: Database, scope: Scope, query: str, limit: int)
     """
     words = words_of(query)
     values = {
-        "query": _fts5_query(words) if database.dialect == "sqlite" else " ".join(words),
+        **_parameters(words, database.dialect),
         "organisation": scope.organisation,
         "org_id": scope.org_id,
         "limit": limit * _CHUNKS_PER_HIT,
@@ -100,12 +112,17 @@ async def search_words(database: Database, scope: Scope, query: str, limit: int)
     return list(best.values())[:limit]
 
 
-def _fts5_query(words: list[str]) -> str:
-    """Return the query for FTS5; in quotes a word is nothing but a word."""
-    parts = [f'"{word}"' for word in words]
+def _parameters(words: list[str], dialect: str) -> dict[str, str]:
+    """Return the words as the query of this database takes them."""
+    # A passage that shares only such words with the query is no hit, and there are many of them.
+    telling = [word for word in words if word.lower() not in _COMMON] or words
+    if dialect != "sqlite":
+        return {"query": " ".join(words), "telling": " ".join(telling)}
+    # In quotes a word is nothing but a word.
+    parts = [f'"{word}"' for word in telling]
     if len(words) > 1:
         parts.insert(0, f'"{" ".join(words)}"')
-    return " OR ".join(parts)
+    return {"query": " OR ".join(parts)}
 
 
 def _hit(row: tuple[Any, ...]) -> Hit:

@@ -10,7 +10,8 @@ _META_CHARSET = re.compile(
 _HEAD = 4096
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff\ud800-\udfff]")
 _BLANKS = re.compile(r"[^\S\n]+")
-_GAPS = re.compile(r"\n\s*\n\s*")
+_LINE_ENDS = re.compile(r" ?\n ?")
+_GAPS = re.compile(r"\n{3,}")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.{1,300}?)\s*#*\s*$", re.MULTILINE)
 _LONGEST_TITLE = 300
 
@@ -48,7 +49,7 @@ def tidy(text: str) -> str:
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n\n")
     text = _BLANKS.sub(" ", _UNREADABLE.sub("", text))
-    return _GAPS.sub("\n\n", text).strip()
+    return _GAPS.sub("\n\n", _LINE_ENDS.sub("\n", text)).strip()
 
 
 def one_line(text: str | None) -> str | None:

@@ -32,7 +32,8 @@ WHERE documents.organisation = :organisation
 ORDER BY documents.id DESC
 LIMIT :limit
 
--- The best chunks for words that a person typed. `query` has words and spaces only. A chunk that has
+-- The best chunks for words that a person typed. `query` has words and spaces only, `telling` those
+-- of them that are not in every other sentence. A chunk that has
 -- them as a phrase goes before one that has all of them, and that before one that has some;
 -- ts_rank weighs how many of them it has. Marking words is slow, so only the best chunk of each
 -- document is marked.
@@ -41,7 +42,7 @@ WITH asked AS (
     SELECT
         phraseto_tsquery('ingestion.words', :query) AS phrase,
         plainto_tsquery('ingestion.words', :query) AS every,
-        replace(CAST(plainto_tsquery('ingestion.words', :query) AS text), ' & ', ' | ')
+        replace(CAST(plainto_tsquery('ingestion.words', :telling) AS text), ' & ', ' | ')
             ::tsquery AS some
 ), best AS (
     SELECT
