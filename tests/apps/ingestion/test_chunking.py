@@ -1,5 +1,7 @@
 """Chunks overlap, end with sentences, and together hold the whole text."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +16,7 @@ def test_chunks_end_with_a_sentence_and_repeat_the_end_of_the_one_before():
     assert len(chunks) > 50
     assert all(chunk.text.endswith(".") for chunk in chunks)
     assert all(chunk.text.startswith("This") for chunk in chunks)
-    for before, after in zip(chunks, chunks[1:], strict=False):
+    for before, after in pairwise(chunks):
         assert 0 < before.end - after.start <= OVERLAP_CHARACTERS
 
 
