@@ -44,6 +44,7 @@ from holdfast.time_limit import cancelled, remaining
 if typing.TYPE_CHECKING:
     __version__: str
     from holdfast.bootstrap import Engine
+    from holdfast.jobs.client.api_keys import CreatedKey, UnknownKey
     from holdfast.jobs.client.pause_control import PauseState
     from holdfast.jobs.client.periodic_control import (
         PeriodicSchedule,
@@ -76,6 +77,7 @@ if typing.TYPE_CHECKING:
     )
     from holdfast.jobs.held import HeldBy
     from holdfast.jobs.job_events import AttemptFinished
+    from holdfast.jobs.key_port import ApiKey
     from holdfast.jobs.model import Job, JobStatus, LastError
     from holdfast.jobs.store_values import (
         ConstraintViolated,
@@ -87,6 +89,7 @@ if typing.TYPE_CHECKING:
     from holdfast.jobs.worker.options import WorkerOptions
 
 _LOADED_LATER = {
+    "ApiKey": "holdfast.jobs.key_port",
     "App": "holdfast.jobs.declare.app",
     "AppTables": "holdfast.jobs.declare.app_tables",
     "AttemptFinished": "holdfast.jobs.job_events",
@@ -94,6 +97,7 @@ _LOADED_LATER = {
     "ChildError": "holdfast.jobs.exceptions",
     "ConstraintViolated": "holdfast.jobs.store_values",
     "ContextError": "holdfast.jobs.exceptions",
+    "CreatedKey": "holdfast.jobs.client.api_keys",
     "Database": "holdfast.jobs.database_port",
     "DatabaseTransaction": "holdfast.jobs.database_port",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
@@ -120,6 +124,7 @@ _LOADED_LATER = {
     "StoreUnavailable": "holdfast.jobs.store_values",
     "TransactionTooLong": "holdfast.jobs.store_values",
     "UnknownJob": "holdfast.jobs.exceptions",
+    "UnknownKey": "holdfast.jobs.client.api_keys",
     "UnknownKind": "holdfast.jobs.exceptions",
     "UnknownQueue": "holdfast.jobs.exceptions",
     "UnknownSchedule": "holdfast.jobs.client.periodic_control",
@@ -132,6 +137,7 @@ _LOADED_LATER = {
 
 __all__ = [
     "AbandonedLimitError",
+    "ApiKey",
     "App",
     "AppTables",
     "AttemptFinished",
@@ -149,6 +155,7 @@ __all__ = [
     "ConcurrencyLimitError",
     "ConstraintViolated",
     "ContextError",
+    "CreatedKey",
     "Database",
     "DatabaseTransaction",
     "DeadlineExceeded",
@@ -192,6 +199,7 @@ __all__ = [
     "SystemClock",
     "TransactionTooLong",
     "UnknownJob",
+    "UnknownKey",
     "UnknownKind",
     "UnknownQueue",
     "UnknownSchedule",

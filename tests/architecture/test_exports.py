@@ -11,18 +11,18 @@ import holdfast
 
 REVIEWED = {
     "holdfast": """
-        AbandonedLimitError App AppTables AttemptFinished AttemptTimeout BlockingEngine
+        AbandonedLimitError ApiKey App AppTables AttemptFinished AttemptTimeout BlockingEngine
         BreakerPolicy Category ChildError CircuitBreaker CircuitOpenError CircuitSnapshot
         CircuitState Clock ConcurrencyLimit ConcurrencyLimitError ConstraintViolated
-        ContextError Database DatabaseTransaction DeadlineExceeded Downstream Engine ErrorCode
-        ErrorInfo Exponential FailedAttempt HeldBy HoldfastError InvalidState Job JobContext
-        JobFailed JobFilter JobHandle JobRequest JobStatus LastError LifespanFailed LostLease
-        NotReady PauseState PayloadTooLarge PeriodicSchedule Permanent RateLimit
+        ContextError CreatedKey Database DatabaseTransaction DeadlineExceeded Downstream Engine
+        ErrorCode ErrorInfo Exponential FailedAttempt HeldBy HoldfastError InvalidState Job
+        JobContext JobFailed JobFilter JobHandle JobRequest JobStatus LastError LifespanFailed
+        LostLease NotReady PauseState PayloadTooLarge PeriodicSchedule Permanent RateLimit
         RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
         RetryService ScheduleBusy StopReason StoreError StoreUnavailable SystemClock
-        TransactionTooLong UnknownJob UnknownKind UnknownQueue UnknownSchedule UnknownWorker
-        UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions WorkerRecord
-        cancelled categorize presets remaining retry_after
+        TransactionTooLong UnknownJob UnknownKey UnknownKind UnknownQueue UnknownSchedule
+        UnknownWorker UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions
+        WorkerRecord cancelled categorize presets remaining retry_after
     """,
     "holdfast.children": """
         BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death
@@ -39,8 +39,9 @@ REVIEWED = {
     """,
     "holdfast.files": "Artifact ArtifactStore Draft",
     "holdfast.http": """
-        ApiError Caller CallerIdentity Sidecar Download ErrorOut FactFormat HttpSettings JobAnswer JobFact JobFacts
-        JobOut Owner PagePart ServedApp ServerState create_app meta_of state_of
+        ApiError AppPages Caller CallerIdentity Sidecar Download ErrorOut FactFormat
+        HttpSettings JobAnswer JobFact JobFacts JobOut NavItem Owner PagePart ServedApp
+        ServerState create_app meta_of state_of
     """,
     "holdfast.settings": "BadSetting Environment Settings unknown_names",
 }

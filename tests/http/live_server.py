@@ -49,11 +49,12 @@ def demo_app() -> App:
 class Serving:
     """A running server; `client` keeps cookies, `run` awaits on its event loop."""
 
-    def __init__(self, tmp_path, served=None, clock=SYSTEM_CLOCK, **changes):
+    def __init__(self, tmp_path, served=None, clock=SYSTEM_CLOCK, others=(), **changes):
         self.served = served if served is not None else demo_app()
-        app = self.served.app if isinstance(self.served, ServedApp) else self.served
-        self.engine = Engine(f"sqlite:///{tmp_path / 'work.db'}", apps=[app], clock=clock)
-        self.asgi = create_app(self.engine, [self.served], replace(SETTINGS, **changes))
+        every = [self.served, *others]
+        apps = [each.app if isinstance(each, ServedApp) else each for each in every]
+        self.engine = Engine(f"sqlite:///{tmp_path / 'work.db'}", apps=apps, clock=clock)
+        self.asgi = create_app(self.engine, every, replace(SETTINGS, **changes))
         self.state = self.asgi.state.server
         self._clients = []
 

@@ -12,16 +12,18 @@ from holdfast.http.plugins import (
     FactFormat,
     JobFact,
     JobFacts,
+    NavItem,
     PagePart,
     Sidecar,
     meta_of,
 )
 from holdfast.http.schemas import ErrorOut, JobAnswer, JobOut
-from holdfast.http.served_app import HttpSettings, ServedApp, ServerState, state_of
+from holdfast.http.served_app import AppPages, HttpSettings, ServedApp, ServerState, state_of
 from holdfast.http.sessions import Owner
 
 __all__ = [
     "ApiError",
+    "AppPages",
     "Caller",
     "CallerIdentity",
     "Download",
@@ -32,6 +34,7 @@ __all__ = [
     "JobFact",
     "JobFacts",
     "JobOut",
+    "NavItem",
     "Owner",
     "PagePart",
     "ServedApp",

@@ -84,6 +84,26 @@ class Sidecar:
 
 
 @dataclass(frozen=True, slots=True)
+class NavItem:
+    """A page of an app's own, as the navigation of all pages shows it.
+
+    Args:
+        label: what it is called, in a word or two.
+        path: where it is, such as `/documents`; what lies below it belongs to it.
+
+    Raises:
+        ValueError: the path does not begin with one slash, or is the front page's.
+    """
+
+    label: str
+    path: str
+
+    def __post_init__(self) -> None:
+        if not self.path.startswith("/") or self.path.startswith("//") or self.path == "/":
+            raise ValueError(f"path must begin with a slash and not be the front page's: {self!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class PagePart:
     """What an app adds to the front page: a part above the rows, and its own wording.
 

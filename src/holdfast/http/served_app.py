@@ -8,16 +8,17 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.admin import AdminAccess
 from holdfast.http.api_errors import ApiError, forbidden
 from holdfast.http.pause_watch import PauseWatch
-from holdfast.http.plugins import Download, JobFact, JobFacts, PagePart, Sidecar
+from holdfast.http.plugins import Download, JobFact, JobFacts, NavItem, PagePart, Sidecar
 from holdfast.http.requeue import PacedRequeue
 from holdfast.http.schemas import JobOut, MetaView
 from holdfast.http.sessions import Sessions
@@ -58,6 +59,29 @@ class HttpSettings:
     ready: tuple[Callable[[], str | None], ...] = ()
 
 
+class AppPages(Protocol):
+    """Render the pages of one app's own: templates that extend `layout.html`."""
+
+    def answer(
+        self, request: Request, template: str, status: int = 200, *, part: str = "", **values: Any
+    ) -> Response:
+        """Answer with a template of the app's folder.
+
+        Args:
+            request: what is answered.
+            template: the file's name, for a whole page.
+            status: the HTTP status.
+            part: the template of `<section id="board">` alone, for htmx when something changes.
+            values: handed to the template; a `note` is shown for a moment, and a `sequence` opens
+                the live stream.
+        """
+        ...
+
+    async def sequence(self) -> int:
+        """Return where the live stream begins: ask before reading what the page shows."""
+        ...
+
+
 class ServedApp:
     """An app and what it adds to a server.
 
@@ -67,6 +91,15 @@ class ServedApp:
 
     job_facts: Sequence[JobFact] = ()
     """The facts that its jobs have; `facts` returns their values."""
+
+    navigation: Sequence[NavItem] = ()
+    """The pages of its own that the navigation of all pages leads to.
+
+    Its jobs stand there, and not on the front page, unless it also has a `page`.
+    """
+
+    folder: Path | None = None
+    """Holds `templates` and `static` of the pages of its own; files are below `/static/APP/`."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -87,6 +120,11 @@ class ServedApp:
 
     def page(self) -> PagePart | None:
         """Return what it adds to the front page."""
+        return None
+
+    def pages(self, pages: "AppPages") -> APIRouter | None:
+        """Return the routes of pages of its own; `pages` renders the templates of `folder`."""
+        del pages
         return None
 
     def running(self, state: "ServerState") -> AbstractAsyncContextManager[Any]:

@@ -9,6 +9,12 @@ from typing import Any, Literal, Protocol
 
 Row = tuple[Any, ...]
 
+READS_ONLY = "database.fetch() only reads: change rows inside `async with database.transaction()`"
+"""What a store says of a `fetch` that would change something."""
+
+ENDED = "the transaction was ended inside the block of database.transaction(), which commits it"
+"""What a store says of a block that has ended its transaction by itself."""
+
 
 class DatabaseTransaction(Protocol):
     """An open transaction. Await one statement at a time; its owner commits or rolls back."""

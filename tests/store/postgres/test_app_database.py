@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from holdfast.jobs.exceptions import ContextError
+from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import StoreClosed, StoreUnavailable
 from holdfast.store.joining import NoTransaction
 from holdfast.store.postgres.store import PostgresStore
@@ -81,6 +82,20 @@ def test_a_connection_that_is_cut_inside_the_block_is_an_outage(play):
             await cut()
         async with store.database.transaction() as tx:
             assert await tx.fetch("SELECT 1") == [(1,)]
+
+    play(scenario)
+
+
+def test_what_fails_after_the_commit_is_only_logged(play, monkeypatch, caplog):
+    async def scenario(store):
+        async def away(*_, **__):
+            raise StoreUnavailable("away")
+
+        monkeypatch.setattr(store._counters, "wrote", away)
+        async with store.database.transaction() as tx:
+            await store.enqueue_on(tx.connection, [NewJob("job", "work")])
+        assert await store.get("job") is not None
+        assert "after a transaction of an app was committed: away" in caplog.text
 
     play(scenario)
 

@@ -155,6 +155,19 @@ def test_a_block_that_ends_its_transaction_is_refused_and_changes_nothing(play, 
     play(scenario)
 
 
+def test_a_connection_is_kept_for_the_next_transaction_and_closed_with_the_store(tmp_path):
+    async def scenario():
+        store, seen = SQLiteStore(tmp_path / "work.db"), []
+        async with store:
+            for _ in range(3):
+                async with store.database.transaction() as tx:
+                    seen.append(tx.connection)
+        assert len(set(seen)) == 1
+        assert [path.name for path in tmp_path.iterdir()] == ["work.db"]
+
+    asyncio.run(scenario())
+
+
 def test_a_connection_without_a_transaction_cannot_be_joined(play):
     async def scenario(store):
         own = connect(store.path, busy_timeout=1)

@@ -2,7 +2,8 @@
 
 Every page works as forms and links alone. htmx, where it was fetched, asks for the part that
 changes whenever the stream of events says that something has, and morphs it into place; one small
-ES module counts down, listens to keys and pauses. An app adds its own part, see `PagePart`.
+ES module counts down, listens to keys and pauses. An app adds its own part, see `PagePart`, or
+pages of its own, see `ServedApp.pages`.
 """
 
 from fastapi import FastAPI
@@ -17,4 +18,6 @@ def add_pages(app: FastAPI, state: ServerState) -> None:
     renderer = Renderer(state)
     app.state.refusal_page = renderer.refuse
     app.include_router(page_routes(renderer))
+    for routes in renderer.own_pages:
+        app.include_router(routes, include_in_schema=False)
     app.include_router(renderer.assets.routes())

@@ -107,7 +107,7 @@ async def read_job_list(renderer: Renderer, owner: str, view: View) -> JobList:
     engine = renderer.state.engine
     now = await engine.store.ping()
     newest, (view, page), held = await asyncio.gather(
-        engine.list(JobFilter(owner=owner), limit=COUNTED),
+        engine.list(JobFilter(owner=owner, kinds=renderer.listed_kinds or ()), limit=COUNTED),
         _read_page(renderer, owner, view),
         read_held(renderer, now),
     )
@@ -152,7 +152,8 @@ def _paused(held: Iterable[Held]) -> frozenset[str | None]:
 
 
 async def _read_page(renderer: Renderer, owner: str, view: View) -> tuple[View, Page]:
-    where = JobFilter(owner=owner, statuses=FILTERS[view.status])
+    kinds = renderer.listed_kinds or ()
+    where = JobFilter(owner=owner, statuses=FILTERS[view.status], kinds=kinds)
     engine = renderer.state.engine
     try:
         return view, await engine.list(where, cursor=view.cursor, limit=PAGE_SIZE)

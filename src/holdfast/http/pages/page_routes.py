@@ -24,7 +24,8 @@ from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.store_port import StoreUnavailable
 
 _YEAR = 365 * 86_400
-_JOB_PATH = re.compile(r"/jobs/[\w%.~-]+")
+_OWN_PATH = re.compile(r"(/[\w%~-][\w%.~-]*)+", re.ASCII)
+"""A path of this server; never one that a browser takes for another host's."""
 _NOTES = {
     "retried": "Back in the queue; its attempts are counted from one.",
     "expedited": "Its next attempt begins now.",
@@ -89,6 +90,8 @@ class _Pages:
         note: Text = None,
     ) -> Response:
         """Show the rows; to htmx, only what changes."""
+        if self._renderer.listed_kinds == ():
+            return RedirectResponse(self._renderer.navigation("/")[0].path, 307)
         # Asked first: what happens while the rows are read comes over the stream.
         sequence = await self._engine.store.last_sequence()
         listing = await read_job_list(self._renderer, owner, View.of(status, cursor))
@@ -179,7 +182,7 @@ class _Pages:
         secure = self._state.settings.secure_cookies
         # Pages change it by themselves where scripts run, so it is not kept from them.
         cookie = set_cookie(THEME_COOKIE, chosen, _YEAR, secure=secure).replace("; HttpOnly", "")
-        here = _JOB_PATH.fullmatch(back)
+        here = _OWN_PATH.fullmatch(back)
         return RedirectResponse(back if here else "/", 303, {"set-cookie": cookie})
 
     def _note(self, key: str | None) -> str:

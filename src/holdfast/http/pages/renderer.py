@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -27,11 +29,21 @@ _HEADERS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class NavLink:
+    """A link of the navigation; `current` is the value of `aria-current`, "" for another page."""
+
+    label: str
+    path: str
+    current: str
+
+
 class Renderer:
     """Render the pages of one server.
 
     Attributes:
         parts: what apps add to the front page, by app.
+        own_pages: the routes of apps with pages of their own.
         assets: the files that pages load.
     """
 
@@ -42,9 +54,41 @@ class Renderer:
             part = app.page()
             if part is not None:
                 self.parts[name] = part
-        self.assets = _assets(self.parts)
-        self._templates = _environment(self.parts)
+        folders = {name: part.folder for name, part in self.parts.items()}
+        folders |= {n: app.folder for n, app in state.apps.items() if app.folder is not None}
+        self.assets = _assets(folders)
+        self._templates = _environment(folders)
         self._templates.globals |= {"asset": self.assets.url, "parts": self.parts}
+        found = (app.pages(OwnPages(self, name)) for name, app in state.apps.items())
+        self.own_pages = [routes for routes in found if routes is not None]
+
+    @property
+    def listed_kinds(self) -> tuple[str, ...] | None:
+        """The kinds whose jobs stand on the front page; None for all.
+
+        An app in the navigation shows its jobs on its own pages, unless it has a part of the front
+        page.
+        """
+        apps = self.state.apps.values()
+        listed = [app for app in apps if app.name in self.parts or not app.navigation]
+        if len(listed) == len(apps):
+            return None
+        return tuple(name for app in listed for kind in app.app.kinds for name in kind.names)
+
+    def navigation(self, path: str) -> list[NavLink]:
+        """Return the links that join the pages of all apps, as the page at `path` shows them."""
+        items = [item for app in self.state.apps.values() for item in app.navigation]
+        if not items:
+            return []
+        here = max(
+            (item.path for item in items if f"{path}/".startswith(f"{item.path}/")),
+            key=len,
+            default="/",
+        )
+        front = [] if self.listed_kinds == () else [("/", self.noun.capitalize())]
+        links = [*front, *((item.path, item.label) for item in items)]
+        mark = "page" if here == path else "true"
+        return [NavLink(label, to, mark if to == here else "") for to, label in links]
 
     @property
     def noun(self) -> str:
@@ -81,6 +125,7 @@ class Renderer:
             theme=theme if theme in THEMES else THEMES[0],
             themes=THEMES,
             live_scripts=self.assets.live_scripts(),
+            navigation=self.navigation(request.url.path),
             renderer=self,
             **values,
         )
@@ -99,6 +144,29 @@ class Renderer:
         return saying(answer, line)
 
 
+class OwnPages:
+    """Implements `AppPages` for the app called `name`."""
+
+    def __init__(self, renderer: Renderer, name: str) -> None:
+        self._renderer = renderer
+        self._name = name
+
+    def answer(
+        self, request: Request, template: str, status: int = 200, *, part: str = "", **values: Any
+    ) -> Response:
+        """Answer with a template of the app's folder; to htmx, with the part that changes."""
+        partial = bool(part) and is_partial(request)
+        chosen = f"{self._name}/{part if partial else template}"
+        values.setdefault("here", request.url.path)
+        answer = self._renderer.answer(request, chosen, status, **values)
+        note = str(values.get("note") or "")
+        return saying(answer, note) if partial and note else answer
+
+    async def sequence(self) -> int:
+        """Return where the live stream begins."""
+        return await self._renderer.state.engine.store.last_sequence()
+
+
 def saying(answer: Response, line: str) -> Response:
     """Let the page say `line`: it stands outside of what htmx puts in its place."""
     answer.headers["hx-trigger"] = json.dumps({"holdfast:say": {"text": line}})
@@ -110,16 +178,16 @@ def is_partial(request: Request) -> bool:
     return request.headers.get("hx-request-type") == "partial"
 
 
-def _assets(parts: Mapping[str, PagePart]) -> Assets:
+def _assets(folders: Mapping[str, Path]) -> Assets:
     assets = common_assets()
-    for name, part in parts.items():
-        assets.add(part.folder / "static", f"{name}/")
+    for name, folder in folders.items():
+        assets.add(folder / "static", f"{name}/")
     return assets
 
 
-def _environment(parts: Mapping[str, PagePart]) -> Environment:
+def _environment(folders: Mapping[str, Path]) -> Environment:
     own: dict[str, BaseLoader] = {
-        name: FileSystemLoader(part.folder / "templates") for name, part in parts.items()
+        name: FileSystemLoader(folder / "templates") for name, folder in folders.items()
     }
     environment = Environment(
         loader=ChoiceLoader([PrefixLoader(own), PackageLoader("holdfast.http.pages")]),

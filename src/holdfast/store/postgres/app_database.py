@@ -1,5 +1,6 @@
 """The tables of apps in the database of the jobs: `engine.database` on PostgreSQL."""
 
+import logging
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 import asyncpg
 
-from holdfast.jobs.database_port import Row
+from holdfast.jobs.database_port import ENDED, READS_ONLY, Row
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import StoreError
@@ -22,8 +23,7 @@ from holdfast.store.joining import join, numbered
 from holdfast.store.postgres.connection import DRIVER_ERRORS, Connection, Database, store_error
 from holdfast.store.postgres.handler_connections import HandlerConnections
 
-_READS_ONLY = "database.fetch() only reads: change rows inside `async with database.transaction()`"
-_ENDED = "the transaction was ended inside the block of database.transaction(), which commits it"
+_log = logging.getLogger("holdfast.store")
 
 Committed = Callable[[Sequence[NewJob]], Awaitable[None]]
 """Is told of jobs that were enqueued in a transaction, after its commit."""
@@ -95,7 +95,7 @@ class PostgresDatabase:
                         return await _fetch(connection, sql, parameters or {})
         except StoreError as error:
             if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
-                raise ValueError(_READS_ONLY) from error
+                raise ValueError(READS_ONLY) from error
             raise
 
     @asynccontextmanager
@@ -119,7 +119,10 @@ class PostgresDatabase:
         if failure is not None:
             raise failure
         if jobs:
-            await self._committed(jobs)
+            try:
+                await self._committed(jobs)
+            except StoreError as error:
+                _log.warning("after a transaction of an app was committed: %s", error)
 
     async def _end(self, connection: Connection, transaction: Any, *, commits: bool) -> None:
         if not commits:
@@ -128,7 +131,7 @@ class PostgresDatabase:
                 await transaction.rollback()
             return
         if not connection.is_closed() and not connection.is_in_transaction():
-            raise ContextError(_ENDED)
+            raise ContextError(ENDED)
         with translated(self._database.where):
             await transaction.commit()
 

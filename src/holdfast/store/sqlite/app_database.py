@@ -14,10 +14,10 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import apsw
 
-from holdfast.jobs.database_port import Row
+from holdfast.jobs.database_port import ENDED, READS_ONLY, Row
 from holdfast.jobs.store_port import StoreError
 from holdfast.store.joining import NoTransaction
-from holdfast.store.sqlite.connection import translated
+from holdfast.store.sqlite.connection import disconnect, translated
 from holdfast.store.sqlite.enqueue import check_connection
 from holdfast.store.sqlite.lent_transaction import LentTransaction, execute, plain_cursor
 from holdfast.store.sqlite.read_pool import ReadPool
@@ -29,11 +29,9 @@ T = TypeVar("T")
 SECONDS = 3.0
 """How long a transaction may hold the write lock."""
 
-READS_ONLY = "database.fetch() only reads: change rows inside `async with database.transaction()`"
-
 _WORDS = LoanWords(
     "a transaction of engine.database",
-    "the transaction was ended inside the block of database.transaction(), which commits it",
+    ENDED,
     "Do slow work before the block; inside, enqueue with connection=tx.connection, and wait for no "
     "other write of the store",
 )
@@ -99,6 +97,12 @@ class SQLiteDatabase:
         self._run = run
         self._busy_timeout = busy_timeout
         self._lent: set[apsw.Connection] = set()
+        self._idle: list[apsw.Connection] = []
+
+    def close(self) -> None:
+        """Close the connection that is kept for the next transaction."""
+        while self._idle:
+            disconnect(self._idle.pop())
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run one statement that only reads, and return its rows."""
@@ -114,7 +118,7 @@ class SQLiteDatabase:
     async def transaction(self) -> AsyncIterator[SQLiteStatements]:
         """Begin a transaction; the end of the block commits it."""
         lent = _OwnTransaction(
-            self._writer, self._path, seconds=SECONDS, busy_timeout=self._busy_timeout, words=_WORDS
+            self._writer, self._path, self._idle, busy_timeout=self._busy_timeout
         )
         try:
             connection = await lent.begin()
@@ -145,8 +149,30 @@ class SQLiteDatabase:
 
 
 class _OwnTransaction(LentTransaction):
+    """Keeps its connection in `idle` after a commit: a new one would read the whole schema."""
+
+    def __init__(
+        self, writer: Writer, path: Path, idle: list[apsw.Connection], *, busy_timeout: float
+    ) -> None:
+        super().__init__(writer, path, seconds=SECONDS, busy_timeout=busy_timeout, words=_WORDS)
+        self._idle = idle
+
     async def begin(self) -> apsw.Connection:
         return await self._begin()
 
     async def commit(self) -> None:
         await self._end(lambda _: (None, True))
+        connection, self._connection = self._connection, None
+        assert connection is not None
+        self._loan.release(connection)
+        if self._idle:
+            disconnect(connection)
+        else:
+            self._idle.append(connection)
+
+    def _open(self) -> apsw.Connection:
+        try:
+            self._connection = self._idle.pop()
+        except IndexError:
+            return super()._open()
+        return self._connection

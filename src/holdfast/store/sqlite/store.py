@@ -146,6 +146,7 @@ class SQLiteStore(JobQueries, Pauses, ApiKeys):
         await asyncio.to_thread(self._reads.close)
         await asyncio.to_thread(self._app_reads.close)
         self._statements.close()
+        self._database.close()
         await asyncio.to_thread(self._writer.close)
 
     async def __aenter__(self) -> Self:
