@@ -1,6 +1,10 @@
 """How URLs are read."""
 
+import socket
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.fetch import FetchCode, PermanentFetchError
 from holdfast.fetch.urls import LONGEST_URL, parse_url, redirect_url
@@ -53,6 +57,18 @@ def test_an_odd_spelling_of_an_address_is_that_address(host):
 
     assert str(url.address) == "127.0.0.1"
     assert str(url) == "http://127.0.0.1/"
+
+
+@given(st.text("0123456789abxX.-_%①②。|[]:\u00ad", max_size=20) | st.text(max_size=20))
+def test_no_host_that_the_system_reads_as_an_address_is_taken_for_a_name(host):
+    try:
+        url = parse_url(f"http://{host}/")
+    except PermanentFetchError:
+        return
+    if url.address is None:
+        with pytest.raises(OSError, match="illegal IP address"):
+            socket.inet_aton(url.host)
+    assert parse_url(str(url)) == url
 
 
 @pytest.mark.parametrize("hidden", ["\u00ad", "\u200b", "\u2060", "\ufe0f"])

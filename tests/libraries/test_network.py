@@ -11,7 +11,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aio_pika.exceptions
@@ -19,10 +18,8 @@ import aiormq.exceptions
 import httpx
 import pytest
 import requests
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.errors import PERMANENT, TRANSIENT, look, raised, told
+from tests.support.tls import certified
 
 from holdfast.resilience.categorize import categorize
 
@@ -105,31 +102,8 @@ def test_the_numbers_of_tls_are_not_read_as_the_systems():
 
 @pytest.fixture(scope="module")
 def self_signed(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    start = datetime.now(UTC) - timedelta(days=1)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(start)
-        .not_valid_after(start + timedelta(days=3))
-        .sign(key, hashes.SHA256())
-    )
-    both = tmp_path_factory.mktemp("tls") / "both.pem"
-    both.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + certificate.public_bytes(serialization.Encoding.PEM)
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(both)
-    return context
+    server, _ = certified(tmp_path_factory.mktemp("tls"), "localhost")
+    return server
 
 
 def shake_hands(context: ssl.SSLContext) -> Callable[[socket.socket], None]:

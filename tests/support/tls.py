@@ -1,4 +1,4 @@
-"""A certificate authority for one test, and servers that speak TLS with its certificates."""
+"""Certificates for servers of tests that speak TLS."""
 
 import datetime
 import ssl
