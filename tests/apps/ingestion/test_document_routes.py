@@ -355,3 +355,19 @@ def test_the_jobs_of_documents_are_their_owners(sqlite_url, tmp_path):
         assert "/v3/documents/{document_id}" in openapi["paths"]
 
     with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_a_host_with_a_long_name_has_a_downstream_of_its_own(sqlite_url, tmp_path):
+    async def scenario(world):
+        long = ".".join(["a" * 60] * 4)
+        for number in range(2):
+            await world.add(url=f"http://{number}{long}/")
+        await until(lambda: has_downstreams(world, 2))
+        names = [name for name in await world.engine.downstreams.states() if "~" in name]
+        assert len(names) == 2
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+async def has_downstreams(world, count):
+    return len(await world.engine.downstreams.states()) >= count

@@ -14,7 +14,7 @@ from holdfast.files import ArtifactStore, Draft
 from holdfast.http import ApiError, CallerIdentity, ServerState
 from holdfast_ingestion.document_state import Document, Stage
 from holdfast_ingestion.formats import Format
-from holdfast_ingestion.job_values import DocumentArgs, job_id
+from holdfast_ingestion.job_values import DocumentArgs, host_key, job_id
 from holdfast_ingestion.processing import upload_name
 from holdfast_ingestion.repository import Documents, NewDocument
 from holdfast_ingestion.settings import IngestionSettings
@@ -224,7 +224,8 @@ class Intake:
         organisation = document.org_id or caller.organisation
         if document.url is None:
             return DocumentArgs(document.id, organisation)
-        return DocumentArgs(document.id, organisation, self.fetcher.check(document.url).authority)
+        host = host_key(self.fetcher.check(document.url).authority)
+        return DocumentArgs(document.id, organisation, host)
 
 
 def _name(document: Document) -> str:

@@ -13,7 +13,7 @@ from holdfast.http import ApiError
 from holdfast_ingestion.error_codes import EMPTY_CONTENT, UNSUPPORTED_TYPE
 from holdfast_ingestion.extraction.plain_text import markdown_title, one_line, tidy
 from holdfast_ingestion.formats import Format, fits, format_of_filename, format_of_media_type
-from holdfast_ingestion.job_values import NO_HOST
+from holdfast_ingestion.job_values import NO_HOST, host_key
 
 URL_TYPE = "url"
 _MOST_KEYS = 50
@@ -99,7 +99,7 @@ def by_url(url: str, about: Belongings, fetcher: Fetcher) -> Submission:
     checked = fetcher.check(url)
     address = str(checked)
     key = _key(about, URL_TYPE, address)
-    return Submission(URL_TYPE, key, about, url=address, host=checked.authority)
+    return Submission(URL_TYPE, key, about, url=address, host=host_key(checked.authority))
 
 
 def by_content(content: str, type_name: str, about: Belongings, most_bytes: int) -> Submission:
