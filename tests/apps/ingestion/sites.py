@@ -21,7 +21,7 @@ class Site:
         self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.asked: list[str] = []
         self.requests: list[str] = []
-        self.default = (404, {}, b"")
+        self.default: tuple[int, dict[str, str], bytes] = (404, {}, b"")
         self.delay = 0.0
         self.port = 0
         self._tasks: set[asyncio.Task[None]] = set()

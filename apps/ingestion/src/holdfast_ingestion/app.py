@@ -39,7 +39,7 @@ from holdfast_ingestion.intake import Intake
 from holdfast_ingestion.job_values import DocumentArgs, Indexed
 from holdfast_ingestion.processing import Processor, StorageError
 from holdfast_ingestion.settings import IngestionSettings
-from holdfast_ingestion.settling import Settling, settle_for_ever
+from holdfast_ingestion.settling import Settling, log_failure, settle_for_ever
 
 _log = logging.getLogger("holdfast.ingestion")
 _BESIDE_FETCHING = 90.0
@@ -148,7 +148,7 @@ class Ingestion(ServedApp):
     @contextlib.asynccontextmanager
     async def _worker_state(self, _app: App) -> AsyncIterator[WorkerState]:
         """Open what the attempts of one worker share."""
-        settling = Settling(self.process.kind.name)
+        settling = Settling()
         self._settling.append(settling)
         try:
             async with (
@@ -162,8 +162,10 @@ class Ingestion(ServedApp):
             self._settling.remove(settling)
 
     def _notice(self, event: object) -> None:
-        for settling in self._settling:
-            settling.notice(event)
+        """Log failed attempts, and let the workers of this process settle what failed for good."""
+        if log_failure(event, self.process.kind.name):
+            for settling in self._settling:
+                settling.wake()
 
     # -- what it serves ------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ UNSUPPORTED_TYPE = "UNSUPPORTED_TYPE"
 EMPTY_CONTENT = "EMPTY_CONTENT"
 EMPTY_SEARCH = "EMPTY_SEARCH"
 SEARCH_TOO_LONG = "SEARCH_TOO_LONG"
-NO_SUCH_DOCUMENT = "NO_SUCH_DOCUMENT"
 
 DECLARED = (
     ErrorInfo(NOTHING_TO_READ, "There is no text in this document.", 422),
@@ -15,5 +14,4 @@ DECLARED = (
     ErrorInfo(EMPTY_CONTENT, "The content is empty.", 400),
     ErrorInfo(EMPTY_SEARCH, "Type a word to search for.", 400),
     ErrorInfo(SEARCH_TOO_LONG, "This is too long to search for.", 400),
-    ErrorInfo(NO_SUCH_DOCUMENT, "There is no such document.", 404),
 )

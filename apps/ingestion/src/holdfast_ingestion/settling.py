@@ -26,15 +26,22 @@ async def settle(database: Database) -> list[str]:
     return settled
 
 
+def log_failure(event: object, kind: str) -> bool:
+    """Log an attempt of `kind` that failed; say whether its job has failed with it."""
+    if not isinstance(event, AttemptFinished) or event.name != kind or event.code is None:
+        return False
+    _log.error(
+        "[queue-worker] Job failed { jobId: '%s', documentId: '%s', error: '%s', attempts: %d }",
+        *(event.job_id, document_of(event.job_id), event.message, event.attempt),
+        extra={"job_id": event.job_id, "attempt": event.attempt, "code": event.code},
+    )
+    return event.retry_at is None
+
+
 class Settling:
-    """Settle documents in a worker, after each attempt that ended its job without success.
+    """Settle documents in a worker, soon after their jobs have failed."""
 
-    Args:
-        kind: the kind of the jobs that process documents.
-    """
-
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
+    def __init__(self) -> None:
         self._wanted = asyncio.Event()
         self._database: Database | None = None
         self._loop = asyncio.get_running_loop()
@@ -43,20 +50,9 @@ class Settling:
         """Note the worker's database, which the first attempt brings."""
         self._database = database
 
-    def notice(self, event: object) -> None:
-        """Take an event of the worker, in any thread."""
-        if not isinstance(event, AttemptFinished) or event.name != self._kind:
-            return
-        if event.code is None:
-            return
-        _log.error(
-            "[queue-worker] Job failed { jobId: '%s', documentId: '%s', error: '%s', "
-            "attempts: %d }",
-            *(event.job_id, document_of(event.job_id), event.message, event.attempt),
-            extra={"job_id": event.job_id, "attempt": event.attempt, "code": event.code},
-        )
-        if event.retry_at is None:
-            self._loop.call_soon_threadsafe(self._wanted.set)
+    def wake(self) -> None:
+        """Ask for a round; called in any thread."""
+        self._loop.call_soon_threadsafe(self._wanted.set)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
