@@ -1,17 +1,18 @@
 """Process a document: fetch or read it, extract its text, index it.
 
-The chunks, the state `done` and the job's completion commit together. The extracted text is stored
-before, so that an attempt after a failed indexing goes on from there.
+The text, its chunks, the state `done` and the job's completion commit together. Where indexing
+fails, the text is stored by itself, so that the next attempt goes on from there.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from holdfast import Clock, ErrorCode, HoldfastError, JobContext, Permanent
+from holdfast import Clock, ErrorCode, HoldfastError, JobContext, Permanent, StoreError
 from holdfast.fetch import Fetched, Fetcher
 from holdfast.files import ArtifactStore
 from holdfast_ingestion.chunking import Chunk, split
@@ -58,13 +59,15 @@ class Processor:
                 document_id,
             )
             return _SKIPPED
-        text = item.content
-        if text is None:
-            found = await self._read(ctx, document_id, item)
-            if not await documents.save_content(document_id, found, ctx.token, self.clock.wall()):
-                return _SKIPPED
-            text = found.text
-        return await self._index(ctx, documents, document_id, text)
+        if item.content is not None:
+            return await self._index(ctx, documents, document_id, item.content)
+        found = await self._read(ctx, document_id, item)
+        try:
+            return await self._index(ctx, documents, document_id, found.text, found)
+        except Exception:
+            with contextlib.suppress(StoreError):  # then the next attempt reads it again
+                await documents.keep(document_id, found, ctx.token, self.clock.wall())
+            raise
 
     async def refresh(self, ctx: JobContext, args: DocumentArgs) -> Indexed:
         """Fetch a done document again if its site has a newer one, and index that."""
@@ -142,8 +145,14 @@ class Processor:
     # -- indexing ------------------------------------------------------------------------------
 
     async def _index(
-        self, ctx: JobContext, documents: Documents, document_id: str, text: str
+        self,
+        ctx: JobContext,
+        documents: Documents,
+        document_id: str,
+        text: str,
+        found: Extracted | None = None,
     ) -> Indexed:
+        """Store the chunks of `text`, and with them what was `found` unless that is stored."""
         _report(ctx, Stage.INDEXING)
         chunks = await asyncio.to_thread(split, text)
         values = {
@@ -154,7 +163,7 @@ class Processor:
         }
         async with ctx.transaction() as connection:
             tx = ctx.database.joined(connection)
-            stored = await documents.finish(tx, document_id, chunks, values)
+            stored = await documents.finish(tx, document_id, found, chunks, values)
         # Deleted meanwhile: there is nothing left to index.
         return Indexed("indexed", len(chunks)) if stored else _SKIPPED
 

@@ -179,25 +179,35 @@ class Documents:
             values = {"id": document_id, "token": token}
             return bool(await tx.fetch(self.queries["reopen"], values))
 
-    async def save_content(
-        self, document_id: str, found: Extracted, token: int, now: float
-    ) -> bool:
-        """Keep the text, so that a later attempt goes on from here; False without the lease."""
-        values = {**_content_values(found), "id": document_id, "token": token, "now": now}
+    async def keep(self, document_id: str, found: Extracted, token: int, now: float) -> None:
+        """Keep the text of a document that could not be indexed, unless the lease is lost."""
         async with self.database.transaction() as tx:
-            return bool(await tx.fetch(self.queries["save_content"], values))
+            await self._save(tx, document_id, found, token, now)
+
+    async def _save(
+        self, tx: DatabaseTransaction, document_id: str, found: Extracted, token: int, now: float
+    ) -> None:
+        values = {**_content_values(found), "id": document_id, "token": token, "now": now}
+        await tx.fetch(self.queries["save_content"], values)
 
     async def finish(
         self,
         tx: DatabaseTransaction,
         document_id: str,
+        found: Extracted | None,
         chunks: Sequence[Chunk],
         values: Mapping[str, Any],
     ) -> bool:
-        """Store the chunks and mark the document done; False where it is gone or not its turn.
+        """Store the text and its chunks, and mark the document done.
 
-        `values` are token, attempts, now and processing_metadata.
+        Return False where it is gone, or not this attempt's turn.
+
+        Args:
+            found: the text, unless it is stored already.
+            values: token, attempts, now and processing_metadata.
         """
+        if found is not None:
+            await self._save(tx, document_id, found, values["token"], values["now"])
         row = {**values, "id": document_id, "chunks": len(chunks)}
         if not await tx.fetch(self.queries["finish"], row):
             return False
