@@ -8,6 +8,8 @@ from tests.apps.ingestion.sites import site
 from tests.apps.ingestion.world import World
 from tests.support.waiting import until
 
+from holdfast_ingestion import request_body
+
 MEBIBYTE = 1024 * 1024
 
 
@@ -371,3 +373,54 @@ def test_a_host_with_a_long_name_has_a_downstream_of_its_own(sqlite_url, tmp_pat
 
 async def has_downstreams(world, count):
     return len(await world.engine.downstreams.states()) >= count
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(sqlite_url, tmp_path, monkeypatch):
+    monkeypatch.setattr(request_body, "_SECONDS", 0.05)
+
+    async def slow():
+        yield b"{"
+        await asyncio.sleep(60)
+        yield b"}"
+
+    async def scenario(world):
+        answer = await world.client.post("/v3/documents", content=slow())
+        assert error_of(answer) == (408, "TIMEOUT")
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_a_form_that_is_broken_is_refused(sqlite_url, tmp_path):
+    async def scenario(world):
+        for kind in ("multipart/form-data", "multipart/form-data; boundary=x"):
+            answer = await world.client.post(
+                "/v3/documents", content=b"--x\r\nbroken", headers={"content-type": kind}
+            )
+            assert error_of(answer) == (400, "VALIDATION_ERROR")
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_a_disk_that_fails_is_no_acknowledgement(sqlite_url, tmp_path):
+    async def scenario(world):
+        world.app.files.root.rename(tmp_path / "elsewhere")
+        world.app.files.root.write_text("a file in the place of the folder")
+        file = {"file": ("a.html", b"<p>words</p>", "text/html")}
+        answer = await world.client.post("/v3/documents", files=file)
+        assert error_of(answer) == (503, "IO_ERROR")
+        assert (await world.client.get("/v3/documents")).json()["documents"] == []
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_an_upload_whose_file_is_gone_fails_for_good(sqlite_url, tmp_path):
+    async def scenario(world):
+        file = {"file": ("a.html", b"<p>words</p>", "text/html")}
+        answer = await world.client.post("/v3/documents", files=file)
+        document_id = answer.json()["id"]
+        world.app.files.delete(f"documents/{document_id}")
+        async with world.working():
+            document = await world.finished(document_id)
+        assert (document["failedCode"], document["attemptsMade"]) == ("EXPIRED", 1)
+
+    with_world(sqlite_url, tmp_path, scenario)

@@ -1,9 +1,13 @@
 """Settings come from the environment, and a bad one is named."""
 
+import asyncio
+import logging
+
 import pytest
+from tests.apps.ingestion.world import World
 
 from holdfast.settings import BadSetting
-from holdfast_ingestion.app import create
+from holdfast_ingestion.app import Ingestion, create
 from holdfast_ingestion.settings import IngestionSettings
 
 
@@ -29,3 +33,17 @@ def test_the_defaults_are_the_seeds(tmp_path):
 def test_a_bad_value_is_named(name, value):
     with pytest.raises(BadSetting, match=name):
         IngestionSettings.load({name: value})
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_server_that_may_reach_private_addresses_says_so(sqlite_url, tmp_path, caplog, allowed):
+    settings = IngestionSettings(files=tmp_path / "files", allow_private=allowed)
+
+    async def scenario():
+        async with World(sqlite_url, tmp_path, app=Ingestion(settings)) as world:
+            body = {"url": "http://127.0.0.1:8080/"}
+            return (await world.client.post("/v3/documents", json=body)).status_code
+
+    with caplog.at_level(logging.WARNING, "holdfast.ingestion"):
+        assert asyncio.run(scenario()) == (202 if allowed else 422)
+    assert ("FETCH_ALLOW_PRIVATE=1" in caplog.text) is allowed
