@@ -184,8 +184,9 @@ def test_adding_a_failed_document_again_retries_it(database_url, tmp_path):
             await world.finished(document_id)
             web.text("/", "It is there now.")
 
-            answer = await world.client.post("/v3/documents", json={"url": url})
-            assert (answer.status_code, answer.json()["id"]) == (202, document_id)
+            twice = {"documents": [{"url": url}, {"url": url}]}
+            answer = await world.client.post("/v3/documents/batch", json=twice)
+            assert {each["id"] for each in answer.json()["documents"]} == {document_id}
             assert (await world.finished(document_id))["status"] == "done"
 
     with_world(database_url, tmp_path, scenario)

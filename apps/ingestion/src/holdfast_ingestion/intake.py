@@ -75,7 +75,7 @@ class Intake:
         """
         new = [self._new(submission, caller) for submission in submissions]
         taken: list[Taken] = []
-        again: list[Document] = []
+        again: dict[str, Document] = {}
         with contextlib.ExitStack() as drafts:
             for document, submission in zip(new, submissions, strict=True):
                 if submission.file is not None:
@@ -84,12 +84,14 @@ class Intake:
                 for document, submission in zip(new, submissions, strict=True):
                     outcome, failed = await self._add_one(tx, document, submission, caller)
                     taken.append(outcome)
-                    again += failed
+                    if failed is not None:
+                        again[failed.id] = failed
         for outcome, document in zip(taken, new, strict=True):
             if not outcome.created:
                 await asyncio.to_thread(self._files.delete, upload_name(document.id))
-        for failed_before in again:
-            await self.retry(failed_before, caller)
+        for failed_before in again.values():
+            with contextlib.suppress(InvalidState):  # another caller has retried it just now
+                await self.retry(failed_before, caller)
         return taken
 
     async def _add_one(
@@ -98,18 +100,18 @@ class Intake:
         new: NewDocument,
         submission: Submission,
         caller: CallerIdentity,
-    ) -> tuple[Taken, list[Document]]:
+    ) -> tuple[Taken, Document | None]:
         """Add a document and its job; also return the one to be retried in its place, if any."""
         if await self.documents.add(tx, new, self._state.clock.wall()):
             organisation = submission.about.org_id or caller.organisation
             args = DocumentArgs(new.id, organisation, submission.host)
             await self._enqueue(tx, args, submission.name, caller)
-            return Taken(new.id, Stage.QUEUED, True), []
+            return Taken(new.id, Stage.QUEUED, True), None
         twin = await self.documents.by_source(tx, caller.organisation, new.source_key)
         assert twin is not None
         if twin.status is Stage.FAILED:
-            return Taken(twin.id, Stage.QUEUED, False, is_retried=True), [twin]
-        return Taken(twin.id, twin.status, False), []
+            return Taken(twin.id, Stage.QUEUED, False, is_retried=True), twin
+        return Taken(twin.id, twin.status, False), None
 
     def _new(self, submission: Submission, caller: CallerIdentity) -> NewDocument:
         text, about = submission.text, submission.about
