@@ -277,3 +277,20 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it():
 
     assert done.returncode == 1
     assert "pip install 'holdfast[fetch]'" in done.stderr
+
+
+def test_a_url_is_checked_without_any_request():
+    backend, names = RecordingBackend(), Names()
+    fetcher = guarded(backend, resolver=names)
+
+    assert str(fetcher.check(" HTTP://Site.Example:80/a#b")) == "http://site.example/a"
+    assert fetcher.check("http://127.0.0.1:8080/").authority == "127.0.0.1:8080"
+    for url, code in (
+        ("http://10.255.255.1", FetchCode.URL_REFUSED),
+        ("http://0x7f.2/", FetchCode.URL_REFUSED),
+        ("ftp://site.example/", FetchCode.URL_INVALID),
+    ):
+        with pytest.raises(FetchError) as refusal:
+            fetcher.check(url)
+        assert (refusal.value.code, refusal.value.permanent) == (code, True)
+    assert backend.asked == names.asked == []

@@ -222,7 +222,13 @@ def wrapped(ctx, args: int) -> int:
 def surroundings(ctx) -> list[str]:
     """Return why each of these is refused in a child process."""
     refusals = []
-    for use in (lambda: ctx.state, lambda: ctx.enqueue("apart.pid"), ctx.transaction):
+    uses = (
+        lambda: ctx.state,
+        lambda: ctx.database,
+        lambda: ctx.enqueue("apart.pid"),
+        ctx.transaction,
+    )
+    for use in uses:
         try:
             use()
         except HoldfastError as error:

@@ -94,6 +94,8 @@ def test_what_is_not_given_and_wrong_arguments_are_refused_as_in_a_worker():
         asyncio.run(send(ctx, 7))
     with pytest.raises(ContextError, match=r"job_context\(state=\.\.\.\)"):
         assert ctx.state
+    with pytest.raises(ContextError, match=r"virtual_engine\(\)"):
+        assert ctx.database
     with pytest.raises(ValidationError):
         ctx.enqueue(pack, "seven")
     assert ctx.enqueued == []

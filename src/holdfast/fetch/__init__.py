@@ -20,11 +20,13 @@ try:
 except ImportError:
     raise ImportError("the fetcher needs httpcore: pip install 'holdfast[fetch]'") from None
 
+from holdfast.fetch.content_types import sniff_charset
 from holdfast.fetch.fetch_errors import FETCH_ERRORS, FetchCode, FetchError, PermanentFetchError
 from holdfast.fetch.fetch_limits import FetchLimits
 from holdfast.fetch.fetch_response import Fetched, FetchResponse
 from holdfast.fetch.fetcher import Fetcher
 from holdfast.fetch.resolver import Resolver
+from holdfast.fetch.urls import Url
 
 __all__ = [
     "FETCH_ERRORS",
@@ -36,4 +38,6 @@ __all__ = [
     "Fetcher",
     "PermanentFetchError",
     "Resolver",
+    "Url",
+    "sniff_charset",
 ]

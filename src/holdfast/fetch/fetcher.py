@@ -23,7 +23,12 @@ from holdfast.fetch.fetch_response import (
     as_fetch_errors,
 )
 from holdfast.fetch.pinned_connection import PinnedConnection
-from holdfast.fetch.resolver import Resolver, SystemResolver, checked_addresses
+from holdfast.fetch.resolver import (
+    Resolver,
+    SystemResolver,
+    check_addresses,
+    checked_addresses,
+)
 from holdfast.fetch.urls import Url, parse_url, redirect_url
 from holdfast.settings import Environment
 
@@ -108,6 +113,20 @@ class Fetcher:
         """End the threads of the resolver; fetches that still run are not cut off."""
         if isinstance(self._resolver, SystemResolver):
             self._resolver.close()
+
+    def check(self, url: str) -> Url:
+        """Refuse a URL that can never be fetched, without any I/O; return it in its one form.
+
+        A host that is a name is not resolved here: every fetch does that anew.
+
+        Raises:
+            PermanentFetchError: `URL_INVALID`, or `URL_REFUSED` for an address or a port that is
+                not allowed.
+        """
+        checked = parse_url(url)
+        if checked.address is not None:
+            check_addresses([checked.address], self._policy)
+        return checked
 
     async def get(
         self, url: str, *, etag: str | None = None, last_modified: str | None = None

@@ -59,11 +59,20 @@ async def checked_addresses(
         PermanentFetchError: `URL_REFUSED`; at least one of the addresses is forbidden.
     """
     addresses = await _addresses(url, resolver)
+    check_addresses(addresses, policy)
+    return tuple(dict.fromkeys(_connectable(address) for address in addresses))
+
+
+def check_addresses(addresses: Sequence[Address], policy: AddressPolicy) -> None:
+    """Refuse addresses unless all of them may be connected to.
+
+    Raises:
+        PermanentFetchError: `URL_REFUSED`.
+    """
     try:
         policy.check(addresses)
     except ForbiddenAddress as error:
         raise failure(FetchCode.URL_REFUSED) from error
-    return tuple(dict.fromkeys(_connectable(address) for address in addresses))
 
 
 async def _addresses(url: Url, resolver: Resolver) -> list[Address]:

@@ -1,6 +1,6 @@
 """A context with which a test calls a handler as a plain function."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.ids import new_ids
@@ -46,6 +46,9 @@ class _Recorder(ContextPort):
         if self._state is None:
             raise ContextError("job_context(state=...) gives the handler its ctx.state")
         return self._state
+
+    def database_of(self, _context: JobContext) -> NoReturn:
+        raise ContextError("job_context() has no ctx.database: use virtual_engine(), which has one")
 
     def new_job(
         self, job: JobFunction[Any, Any] | str, args: Any, options: RequestOptions

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
 
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.attempt_scope import AttemptScope, TransactionBlock
 from holdfast.jobs.declare.job_handle import PendingJob, RequestOptions
 from holdfast.jobs.declare.kinds import JobKind
@@ -67,6 +68,10 @@ class ContextPort(Protocol):
 
     def state_of(self, context: "JobContext", /) -> Any:
         """Return what the lifespan of the attempt's app has yielded."""
+        ...
+
+    def database_of(self, context: "JobContext", /) -> Database:
+        """Return the database of the jobs, for an app's own tables."""
         ...
 
     def new_job(
@@ -258,6 +263,15 @@ class JobContext:
             ContextError: the app has no lifespan, or the handler runs in a child process.
         """
         return self._port.state_of(self)
+
+    @property
+    def database(self) -> Database:
+        """The database of `Engine.database`; in a child process it raises `ContextError`.
+
+        Its transactions commit by themselves; `ctx.database.joined(connection)` is one that
+        `ctx.transaction()` commits with the job's completion. For handlers that are async.
+        """
+        return self._port.database_of(self)
 
     @overload
     def enqueue(

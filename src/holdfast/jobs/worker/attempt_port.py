@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.clock import Clock
+from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.attempt_scope import TransactionBlock
 from holdfast.jobs.declare.context import JobContext
@@ -13,7 +14,7 @@ from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.job_handle import RequestOptions
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.transaction_port import TransactionStore
+from holdfast.jobs.store_port import Store
 from holdfast.jobs.worker.lifespans import Lifespans
 from holdfast.jobs.worker.progress import ProgressWriter
 
@@ -47,7 +48,7 @@ class AttemptPort:
 
     def __init__(
         self,
-        store: TransactionStore,
+        store: Store,
         support: HandlerSupport,
         lifespans: Lifespans,
         progress: ProgressWriter,
@@ -78,6 +79,10 @@ class AttemptPort:
     def state_of(self, context: JobContext) -> Any:
         """Return what the lifespan of the attempt's app has yielded."""
         return self._lifespans.state_of(context.kind.partition(".")[0])
+
+    def database_of(self, _context: JobContext) -> Database:
+        """Return the store's database."""
+        return self._store.database
 
     def new_job(
         self, job: JobFunction[Any, Any] | str, args: Any, options: RequestOptions

@@ -15,6 +15,11 @@ _CREATE = (
 )
 _ADD = "INSERT INTO notes (id, body) VALUES (:id, :body)"
 _ALL = "SELECT id, body FROM notes ORDER BY id"
+_STATES = """
+    SELECT notes.id, states.status, states.attempt_count, states.error_code FROM notes
+    LEFT JOIN holdfast_job_states AS states ON states.job_id = 'job-' || notes.id ORDER BY notes.id
+"""
+_SCHEMA_STATES = _STATES.replace("holdfast_job_states", "holdfast.job_states")
 _WAIT = 30.0
 
 
@@ -234,3 +239,15 @@ async def transactions_at_once_all_commit(world: World) -> None:
     await asyncio.gather(*(add(number) for number in range(20)))
     assert len(await _notes(world)) == 20
     assert (await world.lane()).ready == 20
+
+
+@fact
+async def the_states_of_jobs_can_be_joined_with_an_apps_rows(world: World) -> None:
+    await _create(world)
+    async with world.store.database.transaction() as tx:
+        await tx.execute_many(_ADD, [_note(1), _note(2)])
+        await _enqueue(world, tx, "job-1")
+    sql = _STATES if world.store.database.dialect == "sqlite" else _SCHEMA_STATES
+    assert await world.store.database.fetch(sql) == [(1, "queued", 0, None), (2, None, None, None)]
+    await world.finish(await world.claim_one(), Completed())
+    assert (await world.store.database.fetch(sql))[0] == (1, "complete", 1, None)

@@ -34,7 +34,7 @@ trailer<</Root 1 0 R/Info 6 0 R>>
 def load(caps: dict[str, int]) -> Callable[[socket.socket, ChildLimits], None]:
     """Load what reading a PDF needs, and return what converts files for the server."""
     bounds = Caps(**caps)
-    _warm_up()
+    warm_up()
 
     def serve(connection: socket.socket, limits: ChildLimits) -> None:
         answer_requests(connection, limits, lambda request, files: _answer(request, files, bounds))
@@ -42,7 +42,8 @@ def load(caps: dict[str, int]) -> Callable[[socket.socket, ChildLimits], None]:
     return serve
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
+    """Let Python and PDFium load all that reading a PDF needs."""
     for encoding in ("utf-8", "utf-16-le", "utf-16-be", "latin-1", "ascii"):
         codecs.lookup(encoding)
     for mapping in Mapping:

@@ -93,6 +93,11 @@ class Attempts:
         """Refuse: the lifespan runs in the worker's process."""
         raise ContextError(_NOT_HERE.format("ctx.state", "open what the handler needs itself"))
 
+    def database_of(self, _context: JobContext) -> NoReturn:
+        """Refuse: a connection belongs to one process."""
+        advice = "read before the job is enqueued, and store in a job without isolation"
+        raise ContextError(_NOT_HERE.format("ctx.database", advice))
+
     def new_job(self, *_: object) -> NoReturn:
         """Refuse: the worker would have to trust the child's jobs."""
         advice = "let a middleware enqueue after call_next(), with what the handler has returned"

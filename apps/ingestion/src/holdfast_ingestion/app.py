@@ -1,0 +1,206 @@
+"""The ingestion app: its jobs, and what it adds to a server."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fastapi import APIRouter
+
+from holdfast import (
+    App,
+    AppTables,
+    BreakerPolicy,
+    Clock,
+    Downstream,
+    Job,
+    JobContext,
+    JobStatus,
+    Retention,
+    StoreError,
+    SystemClock,
+    presets,
+)
+from holdfast.fetch import FETCH_ERRORS, Fetcher, FetchLimits
+from holdfast.files import ArtifactStore
+from holdfast.http import JobFact, JobFacts, ServedApp, ServerState, meta_of
+from holdfast_ingestion import file_cleanup
+from holdfast_ingestion.document_routes import document_routes
+from holdfast_ingestion.error_codes import DECLARED
+from holdfast_ingestion.extraction.extractor import (
+    ExtractionLimits,
+    ExtractionStopped,
+    Extractor,
+)
+from holdfast_ingestion.intake import Intake
+from holdfast_ingestion.job_values import DocumentArgs, Indexed
+from holdfast_ingestion.processing import Processor, StorageError
+from holdfast_ingestion.settings import IngestionSettings
+from holdfast_ingestion.settling import Settling, log_failure, settle_for_ever
+
+_log = logging.getLogger("holdfast.ingestion")
+_BESIDE_FETCHING = 90.0
+"""Seconds that one attempt may take for extraction and indexing."""
+_BREAKER = BreakerPolicy(
+    consecutive_failures=5,
+    open_for=60,
+    trial_calls=1,
+    # Failures of ours say nothing of the site.
+    exclude=(ExtractionStopped, StorageError, StoreError),
+)
+_RETENTION = Retention(
+    complete_for=3600.0,
+    complete_newest=1000,
+    failed_for=86_400.0,
+    # A cancelled job cannot be retried; once its record is gone, its document can.
+    cancelled_for=60.0,
+)
+
+
+def create(environment: Mapping[str, str]) -> "Ingestion":
+    """Return the app as `environment` sets it up.
+
+    Raises:
+        BadSetting: a value cannot be used; the message names it.
+    """
+    return Ingestion(IngestionSettings.load(environment))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """What `ctx.state` is in one worker."""
+
+    processor: Processor
+    settling: Settling
+
+
+class Ingestion(ServedApp):
+    """Documents in, passages found: fetched, extracted and indexed by jobs.
+
+    Args:
+        settings: how it is set up.
+        new_fetcher: makes the fetcher of a worker and of a server; by default as `settings` say.
+        clock: where time comes from.
+    """
+
+    job_facts = (JobFact("documentId", "Document", in_rows=False), JobFact("source", "Source"))
+
+    def __init__(
+        self,
+        settings: IngestionSettings,
+        *,
+        new_fetcher: Callable[[], Fetcher] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        app = App(
+            "ingestion",
+            errors=[*FETCH_ERRORS, *DECLARED],
+            tables=AppTables("holdfast_ingestion"),
+            lifespan=self._worker_state,
+            listeners=[self._notice],
+        )
+        super().__init__(app)
+        self.settings = settings
+        self.files = ArtifactStore(settings.files)
+        self._new_fetcher = new_fetcher or self._default_fetcher
+        self._clock = clock or SystemClock()
+        self._settling: list[Settling] = []
+        self.process, self.refresh = self._declare()
+
+    def _default_fetcher(self) -> Fetcher:
+        limits = FetchLimits(
+            max_bytes=self.settings.max_bytes,
+            max_seconds=self.settings.fetch_seconds,
+            connect_seconds=min(self.settings.connect_seconds, self.settings.fetch_seconds),
+        )
+        return Fetcher(limits, allow_private=self.settings.allow_private, clock=self._clock)
+
+    # -- the jobs ------------------------------------------------------------------------------
+
+    def _declare(self) -> tuple[Any, Any]:
+        # Each site has a breaker of its own, so that a dead one holds only its own documents.
+        site = Downstream("host", breaker=_BREAKER, key=lambda args: args.host)
+        options: dict[str, Any] = {
+            "retry": presets.DOCUMENTS,
+            "downstream": site,
+            "timeout": self.settings.fetch_seconds + _BESIDE_FETCHING,
+            "concurrency": self.settings.concurrency,
+        }
+
+        @self.app.job(retention=_RETENTION, **options)
+        async def process(ctx: JobContext, args: DocumentArgs) -> Indexed:
+            """Fetch, extract and index a document."""
+            state: WorkerState = ctx.state
+            state.settling.use(ctx.database)
+            return await state.processor.process(ctx, args)
+
+        @self.app.job(retention=replace(_RETENTION, failed_for=3600.0), **options)
+        async def refresh(ctx: JobContext, args: DocumentArgs) -> Indexed:
+            """Fetch a document again if its site has a newer one."""
+            state: WorkerState = ctx.state
+            return await state.processor.refresh(ctx, args)
+
+        return process, refresh
+
+    @contextlib.asynccontextmanager
+    async def _worker_state(self, _app: App) -> AsyncIterator[WorkerState]:
+        """Open what the attempts of one worker share."""
+        settling = Settling()
+        self._settling.append(settling)
+        try:
+            async with (
+                self._new_fetcher() as fetcher,
+                Extractor(ExtractionLimits(), self._clock) as extractor,
+                settling.running(),
+            ):
+                processor = Processor(fetcher, extractor, self.files, self._clock)
+                yield WorkerState(processor, settling)
+        finally:
+            self._settling.remove(settling)
+
+    def _notice(self, event: object) -> None:
+        """Log failed attempts, and let the workers of this process settle what failed for good."""
+        if log_failure(event, self.process.kind.name):
+            for settling in self._settling:
+                settling.wake()
+
+    # -- what it serves ------------------------------------------------------------------------
+
+    def routes(self, state: ServerState) -> APIRouter:
+        """Return the routes below `/v3`."""
+        jobs = (self.process, self.refresh)
+        intake = Intake(self.settings, self._new_fetcher(), self.files, jobs, state)
+        return document_routes(intake)
+
+    @contextlib.asynccontextmanager
+    async def _running(self, state: ServerState) -> AsyncIterator[None]:
+        if (warning := self._new_fetcher().start_warning) is not None:
+            _log.warning("%s", warning)
+        await asyncio.to_thread(self.files.prepare)
+        tasks = [
+            asyncio.create_task(settle_for_ever(state.engine.database, state.clock)),
+            asyncio.create_task(file_cleanup.clean_up_for_ever(self.files, state)),
+        ]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def running(self, state: ServerState) -> AbstractAsyncContextManager[None]:
+        """Settle documents and clear up files while the server runs."""
+        return self._running(state)
+
+    def facts(self, job: Job, now: float) -> JobFacts:
+        """Return what the rows of the page show."""
+        del now
+        meta = meta_of(job)
+        return JobFacts(
+            title=meta.get("title"),
+            values={fact.key: meta.get(fact.key) for fact in self.job_facts},
+            can_retry=job.status is JobStatus.FAILED,
+        )

@@ -1,0 +1,17 @@
+"""The app's own error codes; those of fetching come from `holdfast.fetch`."""
+
+from holdfast.errors import ErrorInfo
+
+NOTHING_TO_READ = "NOTHING_TO_READ"
+UNSUPPORTED_TYPE = "UNSUPPORTED_TYPE"
+EMPTY_CONTENT = "EMPTY_CONTENT"
+EMPTY_SEARCH = "EMPTY_SEARCH"
+SEARCH_TOO_LONG = "SEARCH_TOO_LONG"
+
+DECLARED = (
+    ErrorInfo(NOTHING_TO_READ, "There is no text in this document.", 422),
+    ErrorInfo(UNSUPPORTED_TYPE, "Documents of this type cannot be read.", 415),
+    ErrorInfo(EMPTY_CONTENT, "The content is empty.", 400),
+    ErrorInfo(EMPTY_SEARCH, "Type a word to search for.", 400),
+    ErrorInfo(SEARCH_TOO_LONG, "This is too long to search for.", 400),
+)

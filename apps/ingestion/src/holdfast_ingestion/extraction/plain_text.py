@@ -1,0 +1,63 @@
+"""Plain text: decode it, and leave out what no one can read or search for."""
+
+import re
+
+from holdfast.fetch import sniff_charset
+
+_META_CHARSET = re.compile(
+    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9._:-]{1,40})", re.IGNORECASE
+)
+_HEAD = 4096
+_UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff\ud800-\udfff]")
+_BLANKS = re.compile(r"[^\S\n]+")
+_LINE_ENDS = re.compile(r" ?\n ?")
+_GAPS = re.compile(r"\n{3,}")
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.{1,300}?)\s*#*\s*$", re.MULTILINE)
+_LONGEST_TITLE = 300
+
+
+def decode(data: bytes, charset: str | None = None) -> str:
+    """Return `data` as text: by a byte order mark, by `charset`, as UTF-8, else as Windows-1252.
+
+    Bytes that do not fit become U+FFFD; nothing is refused.
+    """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    if charset is not None and charset not in {"ascii", "utf-8"}:
+        try:
+            return data.decode(charset, "replace")
+        except (LookupError, ValueError):
+            pass
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("utf-8" if charset == "utf-8" else "cp1252", "replace")
+
+
+def html_charset(data: bytes) -> str | None:
+    """Return the character set that an HTML page declares in its first bytes."""
+    found = _META_CHARSET.search(data[:_HEAD])
+    if found is None:
+        return None
+    return sniff_charset(f"text/html; charset={found[1].decode('ascii')}", b"")
+
+
+def tidy(text: str) -> str:
+    """Return `text` without control characters, with single blanks and at most one empty line.
+
+    No control character remains, so that highlights can be marked with them.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n\n")
+    text = _BLANKS.sub(" ", _UNREADABLE.sub("", text))
+    return _GAPS.sub("\n\n", _LINE_ENDS.sub("\n", text)).strip()
+
+
+def one_line(text: str | None) -> str | None:
+    """Return a title on one line of at most 300 characters; None where nothing is left."""
+    return " ".join(_UNREADABLE.sub(" ", text or "").split())[:_LONGEST_TITLE] or None
+
+
+def markdown_title(text: str) -> str | None:
+    """Return the first heading of a Markdown text."""
+    found = _HEADING.search(text)
+    return None if found is None else one_line(found[1])

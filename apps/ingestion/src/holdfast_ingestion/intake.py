@@ -1,0 +1,238 @@
+"""Take documents in, delete them, retry and refresh them: a row and its job in one transaction."""
+
+import asyncio
+import contextlib
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast import DatabaseTransaction, ErrorCode, InvalidState, UnknownJob
+from holdfast.fetch import Fetcher
+from holdfast.files import ArtifactStore, Draft
+from holdfast.http import ApiError, CallerIdentity, ServerState
+from holdfast_ingestion.document_state import Document, Stage
+from holdfast_ingestion.formats import Format
+from holdfast_ingestion.job_values import DocumentArgs, host_key, job_id
+from holdfast_ingestion.processing import upload_name
+from holdfast_ingestion.repository import Documents, NewDocument
+from holdfast_ingestion.settings import IngestionSettings
+from holdfast_ingestion.submission import URL_TYPE, Submission
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The answer to one submission.
+
+    `created` is False where the same was there before; `is_retried` where that one had failed.
+    """
+
+    id: str
+    status: Stage
+    created: bool
+    is_retried: bool = False
+
+
+class Intake:
+    """Change documents for their organisations.
+
+    Args:
+        settings: the limits.
+        fetcher: checks addresses; nothing is fetched with it.
+        files: where uploads are kept.
+        jobs: the declared jobs `process` and `refresh`.
+        state: the server's, for its engine and clock.
+    """
+
+    def __init__(
+        self,
+        settings: IngestionSettings,
+        fetcher: Fetcher,
+        files: ArtifactStore,
+        jobs: tuple[Any, Any],
+        state: ServerState,
+    ) -> None:
+        self.settings = settings
+        self.fetcher = fetcher
+        self._files = files
+        self._process, self._refresh = jobs
+        self._state = state
+        self._engine = state.engine
+
+    @property
+    def documents(self) -> Documents:
+        """The documents in the server's database."""
+        return Documents(self._engine.database)
+
+    # -- adding --------------------------------------------------------------------------------
+
+    async def add(self, submissions: Sequence[Submission], caller: CallerIdentity) -> list[Taken]:
+        """Take documents in, all or none; one that failed before is retried.
+
+        Raises:
+            ApiError: a file could not be stored.
+        """
+        new = [self._new(submission, caller) for submission in submissions]
+        taken: list[Taken] = []
+        again: dict[str, Document] = {}
+        with contextlib.ExitStack() as drafts:
+            for document, submission in zip(new, submissions, strict=True):
+                if submission.file is not None:
+                    drafts.enter_context(await self._store(document.id, submission.file))
+            async with self._engine.database.transaction() as tx:
+                for document, submission in zip(new, submissions, strict=True):
+                    outcome, failed = await self._add_one(tx, document, submission, caller)
+                    taken.append(outcome)
+                    if failed is not None:
+                        again[failed.id] = failed
+        for outcome, document in zip(taken, new, strict=True):
+            if not outcome.created:
+                await asyncio.to_thread(self._files.delete, upload_name(document.id))
+        for failed_before in again.values():
+            with contextlib.suppress(InvalidState):  # another caller has retried it just now
+                await self.retry(failed_before, caller)
+        return taken
+
+    async def _add_one(
+        self,
+        tx: DatabaseTransaction,
+        new: NewDocument,
+        submission: Submission,
+        caller: CallerIdentity,
+    ) -> tuple[Taken, Document | None]:
+        """Add a document and its job; also return the one to be retried in its place, if any."""
+        if await self.documents.add(tx, new, self._state.clock.wall()):
+            organisation = submission.about.org_id or caller.organisation
+            args = DocumentArgs(new.id, organisation, submission.host)
+            await self._enqueue(tx, args, submission.name, caller)
+            return Taken(new.id, Stage.QUEUED, True), None
+        twin = await self.documents.by_source(tx, caller.organisation, new.source_key)
+        assert twin is not None
+        if twin.status is Stage.FAILED:
+            return Taken(twin.id, Stage.QUEUED, False, is_retried=True), twin
+        return Taken(twin.id, twin.status, False), None
+
+    def _new(self, submission: Submission, caller: CallerIdentity) -> NewDocument:
+        text, about = submission.text, submission.about
+        data = submission.file if text is None else text.encode("utf-8", "replace")
+        return NewDocument(
+            id=self._new_id(),
+            organisation=caller.organisation,
+            owner=caller.owner,
+            source_key=submission.source_key,
+            type=str(submission.type),
+            org_id=about.org_id,
+            url=submission.url,
+            filename=submission.filename,
+            title=about.title,
+            media_type=None if submission.type == URL_TYPE else Format(submission.type).media_type,
+            bytes=None if data is None else len(data),
+            content=text,
+            content_hash=None if text is None else hashlib.sha256(text.encode()).hexdigest(),
+            metadata=about.metadata,
+        )
+
+    def _new_id(self) -> str:
+        # Grows with time: lists are in the order of ids.
+        return f"{int(self._state.clock.wall() * 1000):012x}{secrets.token_hex(10)}"
+
+    async def _store(self, document_id: str, data: bytes) -> Draft:
+        """Make a file durable; while the draft is open, cleanup leaves the file alone."""
+
+        def write() -> Draft:
+            draft = self._files.draft()
+            try:
+                draft.write(data)
+                draft.publish(upload_name(document_id))
+            except BaseException:
+                draft.close()
+                raise
+            return draft
+
+        try:
+            return await asyncio.to_thread(write)
+        except OSError as error:
+            line = "The file could not be stored; please try again."
+            raise ApiError(ErrorCode.IO_ERROR, line, status=503) from error
+
+    async def _enqueue(
+        self, tx: DatabaseTransaction, args: DocumentArgs, name: str, caller: CallerIdentity
+    ) -> None:
+        await self._engine.enqueue(
+            self._process,
+            args,
+            id=job_id(args.document_id),
+            owner=caller.owner,
+            meta=_meta(args, name),
+            connection=tx.connection,
+        )
+
+    # -- changing ------------------------------------------------------------------------------
+
+    async def delete(self, document: Document, caller: CallerIdentity) -> None:
+        """Delete a document with its chunks, their words and its file; its job is cancelled.
+
+        A job that runs meanwhile finds no document any more and stores nothing.
+        """
+        await self.documents.delete(caller.organisation, document.id)
+        with contextlib.suppress(UnknownJob, InvalidState):
+            await self._engine.cancel(job_id(document.id))
+        await asyncio.to_thread(self._files.delete, upload_name(document.id))
+
+    async def retry(self, document: Document, caller: CallerIdentity) -> None:
+        """Requeue the job of a failed document with all of its attempts.
+
+        Raises:
+            ApiError: it has not failed, or was cancelled a moment ago.
+        """
+        if document.status is not Stage.FAILED:
+            line = f"Only a failed document can be retried; this one is {document.status}."
+            raise ApiError(ErrorCode.INVALID_STATE, line)
+        if document.job is not None:
+            if document.job.status != "failed":
+                line = "Its job ended a moment ago; please try again in a few minutes."
+                raise ApiError(ErrorCode.INVALID_STATE, line)
+            await self._engine.retry(job_id(document.id))
+            return
+        async with self._engine.database.transaction() as tx:
+            if await self.documents.requeue(tx, caller.organisation, document.id):
+                await self._enqueue(tx, self._args(document, caller), _name(document), caller)
+
+    async def refresh(self, document: Document, caller: CallerIdentity) -> str:
+        """Have a done document fetched again, if its site has a newer one; return the job's id.
+
+        Raises:
+            ApiError: it is not done, or was not fetched from an address.
+        """
+        if document.url is None:
+            line = "Only a document that was fetched from an address can be refreshed."
+            raise ApiError(ErrorCode.INVALID_STATE, line)
+        if document.status is not Stage.DONE:
+            line = f"Only a document that is done can be refreshed; this one is {document.status}."
+            raise ApiError(ErrorCode.INVALID_STATE, line)
+        args = self._args(document, caller)
+        handle = await self._engine.enqueue(
+            self._refresh,
+            args,
+            owner=caller.owner,
+            meta=_meta(args, _name(document)),
+            dedup_key=document.id,
+            dedup="unfinished",
+        )
+        return handle.id
+
+    def _args(self, document: Document, caller: CallerIdentity) -> DocumentArgs:
+        organisation = document.org_id or caller.organisation
+        if document.url is None:
+            return DocumentArgs(document.id, organisation)
+        host = host_key(self.fetcher.check(document.url).authority)
+        return DocumentArgs(document.id, organisation, host)
+
+
+def _name(document: Document) -> str:
+    return document.title or document.url or document.filename or document.id
+
+
+def _meta(args: DocumentArgs, name: str) -> dict[str, Any]:
+    return {"title": name, "documentId": args.document_id, "source": args.host}

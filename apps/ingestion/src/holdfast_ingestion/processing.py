@@ -1,0 +1,198 @@
+"""Process a document: fetch or read it, extract its text, index it.
+
+The text, its chunks, the state `done` and the job's completion commit together. Where indexing
+fails, the text is stored by itself, so that the next attempt goes on from there.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from holdfast import Clock, ErrorCode, HoldfastError, JobContext, Permanent, StoreError
+from holdfast.fetch import Fetched, Fetcher
+from holdfast.files import ArtifactStore
+from holdfast_ingestion.chunking import Chunk, split
+from holdfast_ingestion.document_state import Stage
+from holdfast_ingestion.error_codes import UNSUPPORTED_TYPE
+from holdfast_ingestion.extraction.extractor import Extractor
+from holdfast_ingestion.formats import Format, format_of_media_type
+from holdfast_ingestion.job_values import DocumentArgs, Indexed
+from holdfast_ingestion.repository import Documents, Extracted, WorkItem
+
+_log = logging.getLogger("holdfast.ingestion")
+_PROGRESS = {Stage.FETCHING: 0.1, Stage.EXTRACTING: 0.4, Stage.INDEXING: 0.7}
+_SKIPPED = Indexed("skipped")
+
+
+class StorageError(HoldfastError):
+    """An uploaded file could not be read; the next attempt may succeed."""
+
+    code = ErrorCode.IO_ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """What attempts of one worker share."""
+
+    fetcher: Fetcher
+    extractor: Extractor
+    files: ArtifactStore
+    clock: Clock
+
+    async def process(self, ctx: JobContext, args: DocumentArgs) -> Indexed:
+        """Run one attempt of the job `doc-<id>`."""
+        documents, document_id = Documents(ctx.database), args.document_id
+        _log.info(
+            "[queue-worker] Processing job { jobId: '%s', documentId: '%s', orgId: '%s', "
+            "attempt: %d }",
+            *(ctx.job_id, document_id, args.organisation, ctx.attempt),
+            extra={"job_id": ctx.job_id, "attempt": ctx.attempt},
+        )
+        item = await documents.work_item(document_id)
+        if item is None or not await _is_due(documents, item, ctx, document_id):
+            _log.info(
+                "[queue-worker] Document already processed, skipping { documentId: '%s' }",
+                document_id,
+            )
+            return _SKIPPED
+        if item.content is not None:
+            return await self._index(ctx, documents, document_id, item.content)
+        found = await self._read(ctx, document_id, item)
+        try:
+            return await self._index(ctx, documents, document_id, found.text, found)
+        except Exception:
+            with contextlib.suppress(StoreError):  # then the next attempt reads it again
+                await documents.keep(document_id, found, ctx.token, self.clock.wall())
+            raise
+
+    async def refresh(self, ctx: JobContext, args: DocumentArgs) -> Indexed:
+        """Fetch a done document again if its site has a newer one, and index that."""
+        documents, document_id = Documents(ctx.database), args.document_id
+        item = await documents.work_item(document_id)
+        if item is None or item.status != "done" or item.url is None:
+            return _SKIPPED
+        _report(ctx, Stage.FETCHING)
+        fetched = await self.fetcher.get(item.url, etag=item.etag, last_modified=item.last_modified)
+        same = fetched.not_modified or _hash(fetched.body) == item.content_hash
+        found = None if same else await self._extracted(ctx, fetched)
+        chunks = [] if found is None else await asyncio.to_thread(split, found.text)
+        async with ctx.transaction() as connection:
+            tx, now = ctx.database.joined(connection), self.clock.wall()
+            if found is None:
+                await documents.checked(tx, document_id, now)
+                return Indexed("unchanged")
+            values = {
+                "seen_hash": item.content_hash,
+                "now": now,
+                "processing_metadata": _metadata(chunks),
+            }
+            renewed = await documents.renew(tx, document_id, found, chunks, values)
+        return Indexed("indexed", len(chunks)) if renewed else _SKIPPED
+
+    # -- reading -------------------------------------------------------------------------------
+
+    async def _read(self, ctx: JobContext, document_id: str, item: WorkItem) -> Extracted:
+        if item.url is not None:
+            _report(ctx, Stage.FETCHING)
+            return await self._extracted(ctx, await self.fetcher.get(item.url))
+        _report(ctx, Stage.EXTRACTING)
+        data = await asyncio.to_thread(self._upload, document_id)
+        text = await self.extractor.extract(data, Format(item.type), None)
+        return Extracted(
+            text=text.text,
+            title=item.title or text.title or item.filename,
+            media_type=Format(item.type).media_type,
+            bytes=len(data),
+            content_hash=_hash(data),
+        )
+
+    async def _extracted(self, ctx: JobContext, fetched: Fetched) -> Extracted:
+        """Return the text of what was fetched.
+
+        Raises:
+            Permanent: its type is not supported, or there is no text in it.
+        """
+        _report(ctx, Stage.EXTRACTING)
+        chosen = format_of_media_type(fetched.content_type)
+        if chosen is None:
+            line = f"Documents of the type {fetched.content_type} cannot be read."
+            raise Permanent(UNSUPPORTED_TYPE, line)
+        text = await self.extractor.extract(fetched.body, chosen, fetched.charset)
+        return Extracted(
+            text=text.text,
+            title=text.title or _name_in(fetched.url),
+            media_type=fetched.content_type,
+            bytes=len(fetched.body),
+            content_hash=_hash(fetched.body),
+            etag=fetched.etag,
+            last_modified=fetched.last_modified,
+        )
+
+    def _upload(self, document_id: str) -> bytes:
+        try:
+            with self.files.open(upload_name(document_id)) as file:
+                return file.read()
+        except FileNotFoundError:
+            line = "The uploaded file is no longer there; upload it again."
+            raise Permanent(ErrorCode.EXPIRED, line) from None
+        except OSError as error:
+            raise StorageError("The uploaded file could not be read.") from error
+
+    # -- indexing ------------------------------------------------------------------------------
+
+    async def _index(
+        self,
+        ctx: JobContext,
+        documents: Documents,
+        document_id: str,
+        text: str,
+        found: Extracted | None = None,
+    ) -> Indexed:
+        """Store the chunks of `text`, and with them what was `found` unless that is stored."""
+        _report(ctx, Stage.INDEXING)
+        chunks = await asyncio.to_thread(split, text)
+        values = {
+            "token": ctx.token,
+            "attempts": ctx.attempt,
+            "now": self.clock.wall(),
+            "processing_metadata": _metadata(chunks),
+        }
+        async with ctx.transaction() as connection:
+            tx = ctx.database.joined(connection)
+            stored = await documents.finish(tx, document_id, found, chunks, values)
+        # Deleted meanwhile: there is nothing left to index.
+        return Indexed("indexed", len(chunks)) if stored else _SKIPPED
+
+
+async def _is_due(documents: Documents, item: WorkItem, ctx: JobContext, document_id: str) -> bool:
+    """Say whether this attempt has work to do; see `document_state` about tokens."""
+    if item.status == "failed":
+        return await documents.reopen(document_id, ctx.token)
+    return item.status == "queued"
+
+
+def upload_name(document_id: str) -> str:
+    """Return the name of a document's uploaded file."""
+    return f"documents/{document_id}"
+
+
+def _report(ctx: JobContext, stage: Stage) -> None:
+    ctx.progress(_PROGRESS[stage], str(stage))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _metadata(chunks: list[Chunk]) -> str:
+    return json.dumps({"chunks": len(chunks)})
+
+
+def _name_in(url: str) -> str:
+    """Return what a page without a title is called: the last part of its address, or the host."""
+    parts = urlsplit(url)
+    return unquote(parts.path.rstrip("/").rpartition("/")[2])[:300] or parts.netloc

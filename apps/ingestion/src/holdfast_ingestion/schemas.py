@@ -1,0 +1,163 @@
+"""The JSON of the routes below `/v3`: camelCase, timestamps in ISO 8601 and UTC."""
+
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from holdfast_ingestion.document_state import Document, Stage, State
+from holdfast_ingestion.word_search import Hit
+
+
+class _Model(BaseModel):
+    """Fields in snake_case here, in camelCase in JSON."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class DocumentIn(_Model):
+    """A document to add: `url` or `content`; an unknown field is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str | None = Field(default=None, description="An http or https address to fetch.")
+    content: str | None = Field(default=None, description="The document itself.")
+    type: str | None = Field(
+        default=None, description="`url`; or that of the content: `text`, `markdown` or `html`."
+    )
+    org_id: str | None = Field(default=None, description="A part of the caller's organisation.")
+    title: str | None = None
+    metadata: dict[str, Any] | None = Field(
+        default=None, description="The caller's own, to filter by."
+    )
+
+
+class BatchIn(_Model):
+    """Documents to add, all or none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    documents: list[DocumentIn] = Field(min_length=1, max_length=100)
+
+
+class TakenOut(_Model):
+    """A document that was taken in; `deduplicated` where the same was there before."""
+
+    id: str
+    status: Stage
+    deduplicated: bool = False
+
+
+class BatchOut(_Model):
+    """The documents of a batch, in its order."""
+
+    documents: list[TakenOut]
+
+
+class DocumentOut(_Model):
+    """A document as its organisation sees it."""
+
+    id: str
+    status: Stage
+    state: State
+    progress: float | None
+    attempts_made: int
+    failed_reason: str | None
+    failed_code: str | None
+    processing_metadata: dict[str, Any]
+    type: str
+    url: str | None
+    filename: str | None
+    title: str | None
+    content_type: str | None
+    bytes: int | None
+    chunks: int
+    org_id: str | None
+    metadata: dict[str, Any]
+    job_id: str
+    created_at: datetime
+    checked_at: datetime | None
+    finished_at: datetime | None
+
+    @classmethod
+    def of(cls, document: Document) -> Self:
+        """Return `document` for the wire."""
+        code, reason = document.failure or (None, None)
+        return cls(
+            id=document.id,
+            status=document.status,
+            state=document.state,
+            progress=document.progress,
+            attempts_made=document.attempts_made,
+            failed_reason=reason,
+            failed_code=code,
+            processing_metadata=document.processing_metadata,
+            type=document.type,
+            url=document.url,
+            filename=document.filename,
+            title=document.title,
+            content_type=document.media_type,
+            bytes=document.bytes,
+            chunks=document.chunks,
+            org_id=document.org_id or None,
+            metadata=document.metadata,
+            job_id=f"doc-{document.id}",
+            created_at=_moment(document.created_at),
+            checked_at=_moment(document.checked_at),
+            finished_at=_moment(document.finished_at),
+        )
+
+
+class DocumentsOut(_Model):
+    """A page of documents, newest first."""
+
+    documents: list[DocumentOut]
+    next_cursor: str | None
+
+
+class ContentOut(_Model):
+    """The text of a document; null until it is extracted."""
+
+    id: str
+    content: str | None
+
+
+class RefreshOut(_Model):
+    """A document that is fetched again by the job `jobId`."""
+
+    id: str
+    status: Stage
+    job_id: str
+
+
+class HitOut(_Model):
+    """The best passage of one document; `highlights` are places in `passage`."""
+
+    document_id: str
+    title: str | None
+    url: str | None
+    filename: str | None
+    type: str
+    position: int
+    start: int
+    end: int
+    passage: str
+    highlights: list[tuple[int, int]]
+    score: float
+
+    @classmethod
+    def of(cls, hit: Hit) -> Self:
+        """Return `hit` for the wire."""
+        return cls(**{name: getattr(hit, name) for name in cls.model_fields})
+
+
+class SearchOut(_Model):
+    """The best documents for a search, best first."""
+
+    mode: str
+    hits: list[HitOut]
+
+
+def _moment(seconds: float | None) -> Any:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

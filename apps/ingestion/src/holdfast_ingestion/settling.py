@@ -1,0 +1,92 @@
+"""Copy the outcomes of failed jobs into their documents, soon after each and as long as needed.
+
+A document's state is right without this, as long as its job's record exists; `document_state` says
+why. So it may be late, run twice or run in several processes.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+
+from holdfast import AttemptFinished, Clock, Database, StoreError
+from holdfast_ingestion.job_values import document_of
+from holdfast_ingestion.repository import Documents
+
+_log = logging.getLogger("holdfast.ingestion")
+_EVERY = 30.0
+"""Seconds between two rounds in a server: for jobs that ended where no worker could notice."""
+
+
+async def settle(database: Database) -> list[str]:
+    """Settle the documents of all jobs that have failed; return their ids."""
+    settled = await Documents(database).settle()
+    for document_id in settled:
+        _log.error("[queue-worker] Document marked as failed { documentId: '%s' }", document_id)
+    return settled
+
+
+def log_failure(event: object, kind: str) -> bool:
+    """Log an attempt of `kind` that failed; say whether its job has failed with it."""
+    if not isinstance(event, AttemptFinished) or event.name != kind or event.code is None:
+        return False
+    _log.error(
+        "[queue-worker] Job failed { jobId: '%s', documentId: '%s', error: '%s', attempts: %d }",
+        *(event.job_id, document_of(event.job_id), event.message, event.attempt),
+        extra={"job_id": event.job_id, "attempt": event.attempt, "code": event.code},
+    )
+    return event.retry_at is None
+
+
+class Settling:
+    """Settle documents in a worker, soon after their jobs have failed."""
+
+    def __init__(self) -> None:
+        self._wanted = asyncio.Event()
+        self._database: Database | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def use(self, database: Database) -> None:
+        """Note the worker's database, which the first attempt brings."""
+        self._database = database
+
+    def wake(self) -> None:
+        """Ask for a round; called in any thread."""
+        self._loop.call_soon_threadsafe(self._wanted.set)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Settle whenever it is wanted while the block runs, and once more at its end."""
+        task = asyncio.create_task(self._run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            if self._wanted.is_set():
+                await self._settle()
+
+    async def _run(self) -> None:
+        while True:
+            await self._wanted.wait()
+            await self._settle()
+
+    async def _settle(self) -> None:
+        self._wanted.clear()
+        if self._database is None:
+            return
+        try:
+            await settle(self._database)
+        except StoreError as error:
+            # The server's rounds, or the next failure, settle these too.
+            _log.warning("documents could not be settled: %s", error)
+
+
+async def settle_for_ever(database: Database, clock: Clock) -> None:
+    """Settle from time to time, until cancelled."""
+    while True:
+        try:
+            await settle(database)
+        except StoreError as error:
+            _log.warning("documents could not be settled: %s", error)
+        await clock.sleep_async(_EVERY)

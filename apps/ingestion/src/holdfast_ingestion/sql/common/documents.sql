@@ -1,0 +1,135 @@
+-- The statements that are the same on both databases. `{{jobs}}` is Holdfast's view of all jobs.
+
+-- A settled document says itself what became of it. Any other belongs to its job; without a job it
+-- can only have failed, long ago.
+-- fragment: status
+CASE
+    WHEN documents.status = 'done' THEN 'done'
+    WHEN jobs.status = 'queued' THEN 'queued'
+    WHEN jobs.status = 'processing' THEN coalesce(jobs.progress_note, 'queued')
+    ELSE 'failed'
+END
+
+-- fragment: columns
+documents.id, documents.org_id, documents.type, documents.url, documents.filename,
+documents.title, documents.media_type, documents.bytes, documents.metadata, documents.chunks,
+documents.status, documents.attempts, documents.error_code, documents.error,
+documents.processing_metadata, documents.created_at, documents.checked_at, documents.finished_at,
+{{status}}, jobs.status, jobs.attempt_count, jobs.ready_at, jobs.last_attempt_at, jobs.progress,
+jobs.error_code, jobs.error_message, jobs.finished_at
+
+-- fragment: joined
+{{documents}} AS documents
+LEFT JOIN {{jobs}} AS jobs ON jobs.job_id = 'doc-' || documents.id
+
+-- name: add
+INSERT INTO {{documents}} (
+    id, organisation, org_id, owner, source_key, type, url, filename, title, media_type, bytes, content,
+    content_hash, metadata, created_at
+) VALUES (
+    :id, :organisation, :org_id, :owner, :source_key, :type, :url, :filename, :title, :media_type,
+    :bytes, :content, :content_hash, :metadata, :now
+)
+ON CONFLICT (organisation, source_key) DO NOTHING
+RETURNING id
+
+-- name: add_metadata
+INSERT INTO {{metadata}} (document, key, value) VALUES (:document, :key, :value)
+
+-- name: by_source
+SELECT {{columns}} FROM {{joined}}
+WHERE documents.organisation = :organisation AND documents.source_key = :source_key
+
+-- name: get
+SELECT {{columns}} FROM {{joined}}
+WHERE documents.organisation = :organisation AND documents.id = :id
+
+-- name: content
+SELECT content FROM {{documents}} WHERE organisation = :organisation AND id = :id
+
+-- name: exists
+SELECT id FROM {{documents}} WHERE id = :id
+
+-- name: delete_document
+DELETE FROM {{documents}} WHERE organisation = :organisation AND id = :id RETURNING id
+
+-- name: delete_metadata
+DELETE FROM {{metadata}} WHERE document = :id
+
+-- name: delete_chunks
+DELETE FROM {{chunks}} WHERE document = :id
+
+-- What an attempt needs to know.
+-- name: work
+SELECT
+    organisation, type, url, filename, title, media_type, etag, last_modified, content,
+    content_hash, status, token
+FROM {{documents}}
+WHERE id = :id
+
+-- A document whose job runs again after it had failed: a person has retried it.
+-- name: reopen
+UPDATE {{documents}}
+SET status = 'queued', token = :token, error_code = NULL, error = NULL, processing_metadata = '{}',
+    finished_at = NULL
+WHERE id = :id AND status = 'failed' AND token < :token
+RETURNING id
+
+-- The same for one whose job's record is gone: the tokens of its new job begin with 1 again.
+-- name: requeue
+UPDATE {{documents}}
+SET status = 'queued', token = 0, attempts = 0, error_code = NULL, error = NULL,
+    processing_metadata = '{}', finished_at = NULL
+WHERE id = :id AND organisation = :organisation AND status <> 'done'
+RETURNING id
+
+-- name: save_content
+UPDATE {{documents}}
+SET content = :content, content_hash = :content_hash, title = :title, media_type = :media_type,
+    bytes = :bytes, etag = :etag, last_modified = :last_modified, checked_at = :now, token = :token
+WHERE id = :id AND status = 'queued' AND token <= :token
+RETURNING id
+
+-- name: add_chunk
+INSERT INTO {{chunks}} (document, position, start_offset, end_offset, text)
+VALUES (:document, :position, :start, :end, :text)
+
+-- name: finish
+UPDATE {{documents}}
+SET status = 'done', token = :token, attempts = :attempts, chunks = :chunks, finished_at = :now,
+    error_code = NULL, error = NULL, processing_metadata = :processing_metadata
+WHERE id = :id AND status = 'queued' AND token <= :token
+RETURNING id
+
+-- What a refresh found: new content, or nothing new.
+-- name: renew
+UPDATE {{documents}}
+SET content = :content, content_hash = :content_hash, title = :title, media_type = :media_type,
+    bytes = :bytes, etag = :etag, last_modified = :last_modified, checked_at = :now,
+    chunks = :chunks, processing_metadata = :processing_metadata
+WHERE id = :id AND status = 'done' AND content_hash = :seen_hash
+RETURNING id
+
+-- name: checked
+UPDATE {{documents}} SET checked_at = :now WHERE id = :id AND status = 'done' RETURNING id
+
+-- Documents whose job has ended without them: their outcome is to be copied from its record.
+-- name: unsettled
+SELECT
+    documents.id, jobs.status, jobs.token, jobs.attempt_count, jobs.error_code, jobs.error_message,
+    jobs.finished_at
+FROM {{joined}}
+WHERE documents.status = 'queued' AND jobs.status IN ('failed', 'cancelled')
+LIMIT 500
+
+-- name: fail
+UPDATE {{documents}}
+SET status = 'failed', token = :token, attempts = :attempts, error_code = :error_code,
+    error = :error, processing_metadata = :processing_metadata, finished_at = :finished_at
+WHERE id = :id AND status = 'queued' AND token <= :token
+RETURNING id
+
+-- name: counts
+SELECT {{status}} AS state, count(*) FROM {{joined}}
+WHERE documents.organisation = :organisation
+GROUP BY state

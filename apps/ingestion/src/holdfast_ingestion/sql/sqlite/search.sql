@@ -1,0 +1,45 @@
+-- fragment: documents
+ingestion_documents
+
+-- fragment: metadata
+ingestion_metadata
+
+-- fragment: chunks
+ingestion_chunks
+
+-- fragment: jobs
+holdfast_job_states
+
+-- name: list
+SELECT {{columns}} FROM {{joined}}
+WHERE documents.organisation = :organisation
+    AND (:org_id IS NULL OR documents.org_id = :org_id)
+    AND (:before IS NULL OR documents.id < :before)
+    AND (:type IS NULL OR documents.type = :type)
+    AND (:url IS NULL OR documents.url = :url)
+    AND (:statuses IS NULL OR {{status}} IN (SELECT value FROM json_each(:statuses)))
+    AND NOT EXISTS (
+        SELECT 1 FROM json_each(:wanted) AS wanted
+        WHERE NOT EXISTS (
+            SELECT 1 FROM {{metadata}} AS metadata
+            WHERE metadata.document = documents.id AND metadata.key = wanted.value ->> 'key'
+                AND metadata.value = wanted.value ->> 'value'
+        )
+    )
+ORDER BY documents.id DESC
+LIMIT :limit
+
+-- The best chunks for words that a person typed. `query` is the whole as a phrase or any of its words,
+-- so that a sentence goes before a heap of its words; bm25 is smaller for better ones.
+-- name: search
+SELECT
+    documents.id, documents.title, documents.url, documents.filename, documents.type, chunks.id,
+    chunks.position, chunks.start_offset, chunks.end_offset,
+    chunks.text, highlight(ingestion_words, 0, char(2), char(3)), -bm25(ingestion_words) AS score
+FROM ingestion_words
+JOIN {{chunks}} AS chunks ON chunks.id = ingestion_words.rowid
+JOIN {{documents}} AS documents ON documents.id = chunks.document
+WHERE ingestion_words MATCH :query AND documents.organisation = :organisation
+    AND (:org_id IS NULL OR documents.org_id = :org_id)
+ORDER BY score DESC, chunks.id
+LIMIT :limit

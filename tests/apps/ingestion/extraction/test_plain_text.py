@@ -1,0 +1,59 @@
+"""Text is decoded by what it says of itself, and tidied."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast_ingestion.extraction.plain_text import (
+    decode,
+    html_charset,
+    markdown_title,
+    one_line,
+    tidy,
+)
+
+
+@pytest.mark.parametrize(
+    "data, charset",
+    [
+        ("café".encode(), None),
+        ("café".encode(), "utf-8"),
+        ("café".encode(), "ascii"),
+        (b"\xef\xbb\xbf" + "café".encode(), None),
+        ("café".encode("utf-16"), None),
+        ("café".encode("utf-16"), "cp1252"),
+        ("café".encode("cp1252"), None),
+        ("café".encode("cp1252"), "ascii"),
+        ("café".encode("iso8859-15"), "iso8859-15"),
+        ("café".encode(), "no-such-charset"),
+    ],
+)
+def test_text_is_decoded_whatever_its_character_set(data, charset):
+    assert decode(data, charset) == "café"
+
+
+@given(st.binary(max_size=200), st.sampled_from([None, "utf-8", "utf-16", "shift_jis"]))
+def test_no_bytes_are_refused(data, charset):
+    assert isinstance(decode(data, charset), str)
+
+
+def test_a_page_may_declare_its_character_set():
+    assert html_charset(b'<meta charset="ISO-8859-15">') == "iso8859-15"
+    attributes = b'<meta http-equiv="content-type" content="text/html; charset=koi8-r">'
+    assert html_charset(attributes) == "koi8-r"
+    assert html_charset(b"<p>none</p>") is None
+    assert html_charset(b"<meta charset=unicode_escape>") is None
+
+
+def test_tidy_leaves_one_blank_one_empty_line_and_no_control_characters():
+    assert tidy("\ufeffa\u00a0 b\r\nc\x00\x02\x03\n\n\n \n d \f e") == "a b\nc\n\nd\n\ne"
+    assert tidy(" \n\t ") == ""
+
+
+def test_titles_are_one_line():
+    assert one_line(" a \n b ") == "a b"
+    assert one_line("\x00 ") is None
+    assert one_line(None) is None
+    assert len(one_line("x" * 1000)) == 300
+    assert markdown_title("text\n\n## The *title* ##\n\nmore") == "The *title*"
+    assert markdown_title("no heading # here") is None

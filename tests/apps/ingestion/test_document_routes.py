@@ -1,0 +1,427 @@
+"""`/v3`: what callers may ask for, and what they are refused."""
+
+import asyncio
+import json
+
+import pytest
+from tests.apps.ingestion.sites import site
+from tests.apps.ingestion.world import World
+from tests.support.waiting import until
+
+from holdfast_ingestion import request_body
+
+MEBIBYTE = 1024 * 1024
+
+
+def with_world(url, tmp_path, scenario, **settings):
+    async def run():
+        async with World(url, tmp_path, **settings) as world:
+            await scenario(world)
+
+    asyncio.run(run())
+
+
+def error_of(answer):
+    error = answer.json()["error"]
+    assert error["message"]
+    return answer.status_code, error["code"]
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+BAD_BODIES = [
+    ({"url": "not a url"}, 400, "URL_INVALID"),
+    ({"url": ""}, 400, "URL_INVALID"),
+    ({"url": "ftp://example.org/x"}, 400, "URL_INVALID"),
+    ({"url": "file:///etc/passwd"}, 400, "URL_INVALID"),
+    ({"url": "http://user:word@example.org/"}, 400, "URL_INVALID"),
+    ({"url": "http://10.255.255.1", "type": "url"}, 422, "URL_REFUSED"),
+    ({"url": "http://0x7f.2/"}, 422, "URL_REFUSED"),
+    ({"url": "http://example.org:25/"}, 422, "URL_REFUSED"),
+    ({"url": "http://example.org/", "type": "pdf"}, 422, "VALIDATION_ERROR"),
+    ({"url": "http://example.org/", "content": "both"}, 422, "VALIDATION_ERROR"),
+    ({}, 422, "VALIDATION_ERROR"),
+    ({"content": ""}, 400, "EMPTY_CONTENT"),
+    ({"content": " \n\t "}, 400, "EMPTY_CONTENT"),
+    ({"content": "\x00\x01"}, 400, "EMPTY_CONTENT"),
+    ({"content": "words", "type": "spreadsheet"}, 415, "UNSUPPORTED_TYPE"),
+    ({"content": "words", "type": "pdf"}, 415, "UNSUPPORTED_TYPE"),
+    ({"content": "x" * (MEBIBYTE + 1)}, 413, "TOO_LARGE"),
+    ({"content": "words", "colour": "red"}, 422, "VALIDATION_ERROR"),
+    ({"content": 7}, 422, "VALIDATION_ERROR"),
+    ({"content": "words", "orgId": "x" * 201}, 422, "VALIDATION_ERROR"),
+    ({"content": "words", "orgId": "a\nb"}, 422, "VALIDATION_ERROR"),
+    ({"content": "words", "metadata": [1]}, 422, "VALIDATION_ERROR"),
+    ({"content": "words", "metadata": {"": 1}}, 422, "VALIDATION_ERROR"),
+    ({"content": "words", "metadata": {"k": "\x00"}}, 422, "VALIDATION_ERROR"),
+    ({"content": "words", "metadata": {"k": "\ud800"}}, 422, "VALIDATION_ERROR"),
+    ({"content": "words", "metadata": {"k": "x" * 20_000}}, 422, "VALIDATION_ERROR"),
+    ([], 422, "VALIDATION_ERROR"),
+]
+
+
+def test_a_body_that_cannot_be_taken_in_is_refused_with_a_code_and_a_line(sqlite_url, tmp_path):
+    async def scenario(world):
+        found = []
+        for body, _, _ in BAD_BODIES:
+            answer = await world.client.post(
+                "/v3/documents",
+                content=json.dumps(body),
+                headers={"content-type": "application/json"},
+            )
+            found.append((body, *error_of(answer)))
+        assert found == BAD_BODIES
+        assert (await world.client.get("/v3/documents")).json()["documents"] == []
+
+    with_world(sqlite_url, tmp_path, scenario, max_bytes=MEBIBYTE)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000])
+def test_a_body_that_is_no_json_is_refused(sqlite_url, tmp_path, body):
+    async def scenario(world):
+        answer = await world.client.post("/v3/documents", content=body)
+        assert error_of(answer) == (400, "VALIDATION_ERROR")
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_a_body_is_not_read_beyond_the_limit(sqlite_url, tmp_path):
+    async def endless():
+        while True:
+            yield b"x" * 65_536
+
+    async def scenario(world):
+        answer = await world.client.post("/v3/documents", content=endless())
+        assert error_of(answer) == (413, "TOO_LARGE")
+
+    with_world(sqlite_url, tmp_path, scenario, max_bytes=MEBIBYTE)
+
+
+BAD_FILES = [
+    (("a.xyz", b"words", "application/x-thing"), {}, 415, "UNSUPPORTED_TYPE"),
+    (("a.pdf", b"no pdf", "application/pdf"), {}, 415, "UNSUPPORTED_TYPE"),
+    (("a.docx", b"no docx", "application/zip"), {}, 415, "UNSUPPORTED_TYPE"),
+    (("a.txt", b"", "text/plain"), {}, 400, "EMPTY_CONTENT"),
+    (("a.txt", b"x" * (MEBIBYTE + 1), "text/plain"), {}, 413, "TOO_LARGE"),
+    (("a.txt", b"words", "text/plain"), {"type": "tar"}, 415, "UNSUPPORTED_TYPE"),
+    (("a.txt", b"words", "text/plain"), {"metadata": "{"}, 422, "VALIDATION_ERROR"),
+]
+
+
+def test_a_file_that_cannot_be_read_is_refused(sqlite_url, tmp_path):
+    async def scenario(world):
+        found = []
+        for file, fields, _, _ in BAD_FILES:
+            answer = await world.client.post("/v3/documents", files={"file": file}, data=fields)
+            found.append((file, fields, *error_of(answer)))
+        assert found == BAD_FILES
+        no_file = await world.client.post("/v3/documents", files={"other": ("a.txt", b"words")})
+        assert error_of(no_file) == (400, "VALIDATION_ERROR")
+
+    with_world(sqlite_url, tmp_path, scenario, max_bytes=MEBIBYTE)
+
+
+@pytest.mark.parametrize(
+    "path, status, code",
+    [
+        ("/v3/search", 400, "EMPTY_SEARCH"),
+        ("/v3/search?q=%20", 400, "EMPTY_SEARCH"),
+        ("/v3/search?q=...", 400, "EMPTY_SEARCH"),
+        ("/v3/search?q=" + "word+" * 2000, 400, "SEARCH_TOO_LONG"),
+        ("/v3/search?q=word&mode=telepathy", 422, "VALIDATION_ERROR"),
+        ("/v3/search?q=word&limit=0", 422, "VALIDATION_ERROR"),
+        ("/v3/search?q=word&orgId=%00", 422, "VALIDATION_ERROR"),
+        ("/v3/documents?cursor=elsewhere", 422, "VALIDATION_ERROR"),
+        ("/v3/documents?status=lost", 422, "VALIDATION_ERROR"),
+        ("/v3/documents?metadata=team", 422, "VALIDATION_ERROR"),
+        ("/v3/documents?type=%00", 422, "VALIDATION_ERROR"),
+        ("/v3/documents/unknown", 403, "FORBIDDEN"),
+        ("/v3/documents/" + "0" * 32, 403, "FORBIDDEN"),
+        ("/v3/documents/%00", 403, "FORBIDDEN"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(sqlite_url, tmp_path, path, status, code):
+    async def scenario(world):
+        assert error_of(await world.client.get(path)) == (status, code)
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+# -- adding --------------------------------------------------------------------------------------
+
+
+def test_the_same_content_twice_is_one_document(database_url, tmp_path):
+    async def scenario(world):
+        first = await world.client.post("/v3/documents", json={"content": "One of a kind."})
+        again = await world.client.post("/v3/documents", json={"content": "One of a kind."})
+        other = await world.client.post("/v3/documents", json={"content": "Another one."})
+        part = await world.client.post(
+            "/v3/documents", json={"content": "One of a kind.", "orgId": "part"}
+        )
+
+        assert (first.status_code, again.status_code) == (202, 200)
+        assert first.json()["id"] == again.json()["id"]
+        assert again.json()["deduplicated"] is True
+        assert len({each.json()["id"] for each in (first, other, part)}) == 3
+
+    with_world(database_url, tmp_path, scenario)
+
+
+def test_two_spellings_of_one_address_are_one_document(sqlite_url, tmp_path):
+    async def scenario(world):
+        urls = ("http://Site.example:80", " http://site.example/#part", "http://site.example/")
+        assert len({await world.add(url=url) for url in urls}) == 1
+        assert await world.add(url="https://site.example/") != await world.add(url=urls[0])
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_adding_a_failed_document_again_retries_it(database_url, tmp_path):
+    async def scenario(world):
+        async with site() as web, world.working():
+            url = web.status("/", 404)
+            document_id = await world.add(url=url)
+            await world.finished(document_id)
+            web.text("/", "It is there now.")
+
+            twice = {"documents": [{"url": url}, {"url": url}]}
+            answer = await world.client.post("/v3/documents/batch", json=twice)
+            assert {each["id"] for each in answer.json()["documents"]} == {document_id}
+            assert (await world.finished(document_id))["status"] == "done"
+
+    with_world(database_url, tmp_path, scenario)
+
+
+def test_documents_added_at_the_same_moment_are_one(database_url, tmp_path):
+    async def scenario(world):
+        adding = [world.add(content="Everyone posts this.") for _ in range(5)]
+        assert len(set(await asyncio.gather(*adding))) == 1
+
+    with_world(database_url, tmp_path, scenario)
+
+
+def test_a_batch_is_taken_in_as_a_whole_or_not_at_all(database_url, tmp_path):
+    async def scenario(world):
+        good = [{"content": f"Document {number}."} for number in range(3)]
+        answer = await world.client.post("/v3/documents/batch", json={"documents": good})
+        assert answer.status_code == 202
+        assert len({each["id"] for each in answer.json()["documents"]}) == 3
+
+        bad = {"documents": [{"content": "Fourth."}, {"url": "nonsense"}]}
+        answer = await world.client.post("/v3/documents/batch", json=bad)
+        assert error_of(answer) == (400, "URL_INVALID")
+        assert answer.json()["error"]["message"].startswith("Document 2: ")
+        for documents in ([], [{"content": "x"}] * 101):
+            answer = await world.client.post("/v3/documents/batch", json={"documents": documents})
+            assert error_of(answer) == (422, "VALIDATION_ERROR")
+        assert len((await world.client.get("/v3/documents")).json()["documents"]) == 3
+
+    with_world(database_url, tmp_path, scenario)
+
+
+# -- listing -------------------------------------------------------------------------------------
+
+
+def test_documents_are_listed_newest_first_with_filters_and_a_cursor(database_url, tmp_path):
+    async def listed(world, **filters):
+        answer = await world.client.get("/v3/documents", params=filters)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def scenario(world):
+        added = []
+        for number in range(5):
+            team = "blue" if number % 2 else "red"
+            added.append(
+                await world.add(
+                    content=f"Document {number}.",
+                    metadata={"team": team, "number": number, "draft": number == 3},
+                    orgId="north" if number < 2 else "south",
+                )
+            )
+            await asyncio.sleep(0.002)  # ids grow by the millisecond
+        url = await world.add(url="http://site.example/")
+
+        def ids(answer):
+            return [each["id"] for each in answer["documents"]]
+
+        first = await listed(world, limit=4)
+        rest = await listed(world, limit=4, cursor=first["nextCursor"])
+        assert ids(first) + ids(rest) == [url, *reversed(added)]
+        assert rest["nextCursor"] is None
+        assert ids(await listed(world, metadata="team:blue")) == [added[3], added[1]]
+        assert ids(await listed(world, metadata=["team:blue", "draft:true"])) == [added[3]]
+        assert ids(await listed(world, metadata="number:2")) == [added[2]]
+        assert ids(await listed(world, orgId="north")) == [added[1], added[0]]
+        assert ids(await listed(world, type="url")) == [url]
+        assert ids(await listed(world, url="http://site.example/")) == [url]
+        assert len(ids(await listed(world, status=["queued", "done"]))) == 6
+        assert ids(await listed(world, status="failed")) == []
+        await world.engine.cancel(f"doc-{url}")
+        assert ids(await listed(world, status="failed")) == [url]
+
+    with_world(database_url, tmp_path, scenario)
+
+
+# -- organisations -------------------------------------------------------------------------------
+
+
+def test_an_organisation_sees_and_changes_only_its_own(database_url, tmp_path):
+    async def scenario(world):
+        acme, rival = await world.with_key("acme"), await world.with_key("rival")
+        colleague = await world.with_key("acme", owner="a colleague")
+        async with world.working():
+            document_id = await world.add(acme, content="A secret recipe.", orgId="kitchen")
+            await until(lambda: is_done(world, acme, document_id))
+
+        assert len(await world.search("recipe", colleague)) == 1
+        assert len(await world.search("recipe", colleague, orgId="kitchen")) == 1
+        assert await world.search("recipe", colleague, orgId="cellar") == []
+        for other in (rival, world.client, await world.browser(host="203.0.113.9")):
+            assert await world.search("recipe", other) == []
+            assert await world.search("recipe", other, orgId="acme") == []
+            assert (await other.get("/v3/documents")).json()["documents"] == []
+            path = f"/v3/documents/{document_id}"
+            for refused in (
+                await other.get(path),
+                await other.get(f"{path}/content"),
+                await other.post(f"{path}/retry"),
+                await other.post(f"{path}/refresh"),
+                await other.delete(path),
+            ):
+                assert error_of(refused) == (403, "FORBIDDEN")
+        assert await world.add(rival, content="A secret recipe.", orgId="kitchen") != document_id
+        wrong = await world.browser(authorization="Bearer hf_wrong")
+        assert (await wrong.get("/v3/documents")).status_code == 401
+
+    with_world(database_url, tmp_path, scenario)
+
+
+async def is_done(world, client, document_id):
+    return (await world.show(document_id, client))["status"] == "done"
+
+
+# -- changing ------------------------------------------------------------------------------------
+
+
+def test_a_deleted_document_leaves_nothing_behind(database_url, tmp_path):
+    async def scenario(world):
+        files = world.app.files
+        async with world.working():
+            answer = await world.client.post(
+                "/v3/documents",
+                files={"file": ("a.md", b"# Swans\n\nThey glide.", "text/markdown")},
+                data={"metadata": '{"team": "blue"}'},
+            )
+            document_id = answer.json()["id"]
+            assert (await world.finished(document_id))["title"] == "Swans"
+        assert files.find(f"documents/{document_id}") is not None
+
+        assert (await world.client.delete(f"/v3/documents/{document_id}")).status_code == 204
+        assert error_of(await world.client.delete(f"/v3/documents/{document_id}"))[0] == 403
+        assert await world.search("swans") == []
+        assert await world.chunks(document_id) == []
+        assert files.find(f"documents/{document_id}") is None
+        listed = await world.client.get("/v3/documents?metadata=team:blue")
+        assert listed.json()["documents"] == []
+
+    with_world(database_url, tmp_path, scenario)
+
+
+def test_only_failed_documents_are_retried_and_only_done_ones_refreshed(sqlite_url, tmp_path):
+    async def scenario(world):
+        document_id = await world.add(url="http://site.example/")
+        for change in ("retry", "refresh"):
+            answer = await world.client.post(f"/v3/documents/{document_id}/{change}")
+            assert error_of(answer) == (409, "INVALID_STATE")
+        async with world.working():
+            text = await world.add(content="No address.")
+            await world.finished(text)
+        for change in ("retry", "refresh"):
+            answer = await world.client.post(f"/v3/documents/{text}/{change}")
+            assert error_of(answer) == (409, "INVALID_STATE")
+        await world.engine.cancel(f"doc-{document_id}")
+        answer = await world.client.post(f"/v3/documents/{document_id}/retry")
+        assert error_of(answer) == (409, "INVALID_STATE")
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_the_jobs_of_documents_are_their_owners(sqlite_url, tmp_path):
+    async def scenario(world):
+        document_id = await world.add(url="http://site.example/page")
+        job = (await world.client.get(f"/api/jobs/doc-{document_id}")).json()["job"]
+
+        assert job["documentId"] == document_id
+        assert job["source"] == "site.example"
+        openapi = (await world.client.get("/api/openapi.json")).json()
+        assert "/v3/documents/{document_id}" in openapi["paths"]
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_a_host_with_a_long_name_has_a_downstream_of_its_own(sqlite_url, tmp_path):
+    async def scenario(world):
+        long = ".".join(["a" * 60] * 4)
+        for number in range(2):
+            await world.add(url=f"http://{number}{long}/")
+        await until(lambda: has_downstreams(world, 2))
+        names = [name for name in await world.engine.downstreams.states() if "~" in name]
+        assert len(names) == 2
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+async def has_downstreams(world, count):
+    return len(await world.engine.downstreams.states()) >= count
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(sqlite_url, tmp_path, monkeypatch):
+    monkeypatch.setattr(request_body, "_SECONDS", 0.05)
+
+    async def slow():
+        yield b"{"
+        await asyncio.sleep(60)
+        yield b"}"
+
+    async def scenario(world):
+        answer = await world.client.post("/v3/documents", content=slow())
+        assert error_of(answer) == (408, "TIMEOUT")
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_a_form_that_is_broken_is_refused(sqlite_url, tmp_path):
+    async def scenario(world):
+        for kind in ("multipart/form-data", "multipart/form-data; boundary=x"):
+            answer = await world.client.post(
+                "/v3/documents", content=b"--x\r\nbroken", headers={"content-type": kind}
+            )
+            assert error_of(answer) == (400, "VALIDATION_ERROR")
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_a_disk_that_fails_is_no_acknowledgement(sqlite_url, tmp_path):
+    async def scenario(world):
+        world.app.files.root.rename(tmp_path / "elsewhere")
+        world.app.files.root.write_text("a file in the place of the folder")
+        file = {"file": ("a.html", b"<p>words</p>", "text/html")}
+        answer = await world.client.post("/v3/documents", files=file)
+        assert error_of(answer) == (503, "IO_ERROR")
+        assert (await world.client.get("/v3/documents")).json()["documents"] == []
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_an_upload_whose_file_is_gone_fails_for_good(sqlite_url, tmp_path):
+    async def scenario(world):
+        file = {"file": ("a.html", b"<p>words</p>", "text/html")}
+        answer = await world.client.post("/v3/documents", files=file)
+        document_id = answer.json()["id"]
+        world.app.files.delete(f"documents/{document_id}")
+        async with world.working():
+            document = await world.finished(document_id)
+        assert (document["failedCode"], document["attemptsMade"]) == ("EXPIRED", 1)
+
+    with_world(sqlite_url, tmp_path, scenario)

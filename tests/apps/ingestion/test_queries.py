@@ -1,0 +1,23 @@
+"""Both databases have the same statements."""
+
+import re
+
+import pytest
+
+from holdfast_ingestion.queries import load_queries
+
+PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+
+
+def test_both_databases_have_the_same_statements_with_the_same_parameters():
+    sqlite, postgres = load_queries("sqlite"), load_queries("postgresql")
+
+    assert sqlite.keys() == postgres.keys()
+    for name in sqlite.keys() - {"search"}:  # there the databases rank differently
+        assert set(PARAMETER.findall(sqlite[name])) == set(PARAMETER.findall(postgres[name])), name
+    assert not any("{{" in sql for sql in (*sqlite.values(), *postgres.values()))
+
+
+def test_an_unknown_database_has_none():
+    with pytest.raises(KeyError):
+        load_queries("mysql")

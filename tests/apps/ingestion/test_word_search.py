@@ -1,0 +1,102 @@
+"""Full text search: the same rules on both databases, safe for any text."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.apps.ingestion.world import World
+
+from holdfast import Permanent
+from holdfast_ingestion.word_search import Scope, marked_places, search_words, words_of
+
+TEXTS = {
+    "fox": "The quick brown fox jumps over the lazy dog near www.example.org/path/file.html.",
+    "words": "Dogs are lazy. A quick nap, a brown bone, and a fox in a dream over the hill.",
+    "shakespeare": "To be, or not to be, that is the question.",
+    "german": "Die Straße nach Köln führt über den Fluß; user_name und C3PO-Roboter warten.",
+    "long": "Filler about nothing. " * 300 + "A needle hides here. " + "More filler. " * 300,
+}
+CASES = [
+    ("quick brown fox", ["fox", "words"]),
+    ("JUMPING dogs", ["fox", "words"]),
+    ("example", ["fox"]),
+    ("file.html", ["fox"]),
+    ("to be or not to be", ["shakespeare"]),
+    ("Straße", ["german"]),
+    ("name", ["german"]),
+    ("c3po", ["german"]),
+    ("needle", ["long"]),
+    ("nothingness-that-is-nowhere xyzzy", []),
+    ("that", ["shakespeare"]),
+    ("xyzzy", []),
+]
+HOSTILE = [
+    '"', "'", "\\", '" OR 1=1 --', "NEAR(a b)", "text : x", "a* AND NOT b", "{text}: z", "%", "_",
+    "'; DROP TABLE ingestion_chunks; --", "(((", "^a", "a & | ! b", "<->", ":*", "\x00\x01 a",
+    "\ud800 a", "🦊 fox", "ﬁ", "-fox", "fox -brown", "x" * 999, "a " * 499,
+]  # fmt: skip
+
+
+def found(url, tmp_path, queries):
+    async def run():
+        async with World(url, tmp_path) as world:
+            named = {}
+            async with world.working():
+                for name, text in TEXTS.items():
+                    named[await world.add(content=text, title=name)] = name
+                for document_id in named:
+                    await world.finished(document_id)
+            database, scope = world.engine.database, Scope("local")
+            return [await _attempt(database, scope, query) for query in queries]
+
+    return asyncio.run(run())
+
+
+async def _attempt(database, scope, query):
+    try:
+        return await search_words(database, scope, query, 10)
+    except Permanent as refused:
+        return refused.code
+
+
+def test_words_are_found_by_the_same_rules_on_both_databases(database_url, tmp_path):
+    answers = found(database_url, tmp_path, [query for query, _ in CASES])
+
+    for (query, expected), hits in zip(CASES, answers, strict=True):
+        titles = [hit.title for hit in hits]
+        assert titles[: len(expected)] == expected, query
+        assert expected or not titles, query
+
+
+def test_highlights_and_offsets_say_where_the_words_are(database_url, tmp_path):
+    fox, needle = (hits[0] for hits in found(database_url, tmp_path, ["example", "needle"]))
+
+    assert [fox.passage[start:end] for start, end in fox.highlights] == ["example"]
+    assert [needle.passage[start:end] for start, end in needle.highlights] == ["needle"]
+    assert len(needle.passage) < 1300
+    assert needle.end - needle.start == len(needle.passage)
+
+
+def test_no_text_breaks_a_search(database_url, tmp_path):
+    for answer in found(database_url, tmp_path, HOSTILE):
+        assert answer == "EMPTY_SEARCH" or isinstance(answer, list)
+
+
+@given(st.text(max_size=50))
+def test_words_have_letters_and_digits_only(query):
+    words = words_of(f"{query} fox")
+
+    assert words[-1] == "fox"
+    assert all(word.isalnum() for word in words)
+
+
+def test_a_query_of_ten_kilobytes_is_refused():
+    with pytest.raises(Permanent) as refused:
+        words_of("word " * 2048)
+    assert refused.value.code == "SEARCH_TOO_LONG"
+
+
+def test_marks_become_places():
+    assert marked_places("a \x02fox\x03 and \x02dog\x03") == ((2, 5), (10, 13))
+    assert marked_places("nothing") == ()
