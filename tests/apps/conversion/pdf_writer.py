@@ -54,8 +54,7 @@ def document(
     trailer = b""
     if info:
         fields = b"".join(
-            b"/%s<FEFF%s>" % (name.encode(), value.encode("utf-16-be").hex().encode())
-            for name, value in info.items()
+            b"/%s<FEFF%s>" % (name.encode(), _utf16(value)) for name, value in info.items()
         )
         objects.append(b"<<%s>>" % fields)
         trailer = b"/Info %d 0 R" % len(objects)
@@ -137,6 +136,10 @@ def locked(user: bytes = b"secret", owner: bytes = b"owner") -> bytes:
     )
 
 
+def _utf16(text: str) -> bytes:
+    return text.encode("utf-16-be", "surrogatepass").hex().encode()
+
+
 def _show(text: Text) -> str:
     a, b = {0: (1, 0), 1: (0, 1), 2: (-1, 0), 3: (0, -1)}[text.turn % 4]
     escaped = text.text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
@@ -154,10 +157,7 @@ def _font(to_unicode: dict[int, str] | None) -> bytes:
 
 
 def _cmap(to_unicode: dict[int, str]) -> bytes:
-    rows = b"".join(
-        b"<%02x> <%s>\n" % (code, text.encode("utf-16-be", "surrogatepass").hex().encode())
-        for code, text in to_unicode.items()
-    )
+    rows = b"".join(b"<%02x> <%s>\n" % (code, _utf16(text)) for code, text in to_unicode.items())
     return (
         b"/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapType 2 def\n"
         b"1 begincodespacerange <00> <ff> endcodespacerange\n%d beginbfchar\n%sendbfchar\n"
@@ -170,7 +170,7 @@ def _outline(titles: Sequence[str], first: int, page: int) -> list[bytes]:
     made = [b"<</Type/Outlines/First %d 0 R/Last %d 0 R>>" % (first + 1, last)]
     for number, title in enumerate(titles, start=first + 1):
         follow = b"/Next %d 0 R" % (number + 1) if number < last else b""
-        text = title.encode("utf-16-be").hex().encode()
+        text = _utf16(title)
         made.append(
             b"<</Title<FEFF%s>/Parent %d 0 R/Dest[%d 0 R/Fit]%s>>" % (text, first, page, follow)
         )

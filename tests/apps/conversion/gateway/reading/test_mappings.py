@@ -262,6 +262,12 @@ def test_a_document_without_metadata_has_empty_metadata():
     assert [len(part) for part in root] == [0, 0, 1]
 
 
+def test_half_a_surrogate_pair_in_a_title_or_bookmark_is_replaced():
+    root = tree(document([], info={"Title": "a\udc00"}, bookmarks=["\ud800b"]), "metadata")
+    assert root[0][0].text == "a\N{REPLACEMENT CHARACTER}"
+    assert root[1][0].text == "\N{REPLACEMENT CHARACTER}b"
+
+
 @pytest.mark.parametrize(
     "value, iso",
     [

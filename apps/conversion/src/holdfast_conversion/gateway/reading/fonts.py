@@ -19,33 +19,39 @@ _TEX = {
 """The meaning of control codes in the pictures of letters that TeX made for PDFs without names."""
 
 
+class Advances(dict[str, float]):
+    """How far each letter of a font moves the pen, in points; infinite if unknown.
+
+    PDFium finds the glyph by its character, and a font may have several for one; so this is to be
+    believed only where the ink of the glyph agrees.
+    """
+
+    def __init__(self, font: Any, size: float) -> None:
+        self._font = font
+        self._size = size
+
+    def __missing__(self, letter: str) -> float:
+        width = ctypes.c_float()
+        if self._font:
+            raw.FPDFFont_GetGlyphWidth(self._font, ord(letter), 1.0, width)
+        self[letter] = (width.value or math.inf) * self._size
+        return self[letter]
+
+
 class Fonts:
     """The fonts of one page's text; `page` is PDFium's handle of it."""
 
     def __init__(self, page: Any) -> None:
         self._page = page
-        self._objects: dict[int, tuple[Any, dict[int, float], float]] = {}
-        self._widths: dict[int, dict[int, float]] = {}
-        self._width = ctypes.c_float()
+        self._advances: dict[tuple[int | None, float], Advances] = {}
 
-    def advance(self, index: int, code: int) -> float:
-        """Return how far the character at `index` moves the pen, in points; infinite if unknown.
-
-        PDFium finds the glyph by its character, and a font may have several for one; so this is
-        to be believed only where the ink of the glyph agrees.
-        """
-        thing = raw.FPDFText_GetTextObject(self._page, index)
-        if not thing:
-            return math.inf
-        address = ctypes.addressof(thing.contents)
-        font, widths, size = self._objects.get(address) or self._look_at(thing, address, index)
-        width = widths.get(code)
-        if width is None:
-            width = math.inf
-            if font and raw.FPDFFont_GetGlyphWidth(font, code, 1.0, self._width):
-                width = self._width.value or math.inf
-            widths[code] = width
-        return width * size
+    def advances(self, index: int, size: float) -> Advances:
+        """Return the advances of the font of the character at `index`, set in `size` points."""
+        font = self._font_of(index)
+        key = (_address(font), size)
+        if key not in self._advances:
+            self._advances[key] = Advances(font, size)
+        return self._advances[key]
 
     def letters(self, index: int, code: int) -> str:
         """Return what the glyph at `index` with the control code `code` says; empty if unknown."""
@@ -57,21 +63,16 @@ class Fonts:
             return ""  # a symbol of a formula may have the same code
         return letters
 
-    def _look_at(self, thing: Any, address: int, index: int) -> tuple[Any, dict[int, float], float]:
-        font, matrix = raw.FPDFTextObj_GetFont(thing), raw.FS_MATRIX()
-        raw.FPDFText_GetMatrix(self._page, index, matrix)
-        size = raw.FPDFText_GetFontSize(self._page, index) * math.hypot(matrix.a, matrix.b)
-        widths = self._widths.setdefault(ctypes.addressof(font.contents), {}) if font else {}
-        self._objects[address] = (font, widths, size)
-        return self._objects[address]
-
     def _is_letter(self, index: int, step: int) -> bool:
         """Say whether the neighbour of a character is a small letter of the same font."""
         code = raw.FPDFText_GetUnicode(self._page, index + step)
-        here, there = self._font_of(index), self._font_of(index + step)
+        here, there = _address(self._font_of(index)), _address(self._font_of(index + step))
         return ord("a") <= code <= ord("z") and here is not None and here == there
 
-    def _font_of(self, index: int) -> int | None:
+    def _font_of(self, index: int) -> Any:
         thing = raw.FPDFText_GetTextObject(self._page, index)
-        font = raw.FPDFTextObj_GetFont(thing) if thing else None
-        return ctypes.addressof(font.contents) if font else None
+        return raw.FPDFTextObj_GetFont(thing) if thing else None
+
+
+def _address(font: Any) -> int | None:
+    return ctypes.addressof(font.contents) if font else None

@@ -7,7 +7,7 @@ its own, so that two columns never share one.
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from holdfast_conversion.gateway.reading.characters import clean
@@ -18,6 +18,7 @@ from holdfast_conversion.gateway.reading.page_model import (
     PdfPage,
     Word,
     box_around,
+    frame_of,
     word_gap,
 )
 
@@ -28,6 +29,9 @@ _SAME_HEIGHT = 0.45
 """Share of the lower of two fragments that the other must cover for both to be on one line."""
 _LIKE_SIZE = 2.6
 """How many times larger the larger of two neighbours may be: a watermark joins no line."""
+_BESIDE = 0.6
+"""Share of the type size within which the fragment before, in the file, is surely the neighbour."""
+_MOST_SHELVES = 64
 _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
 
@@ -35,79 +39,116 @@ def lines_of(page: PdfPage) -> list[Line]:
     """Return the lines on `page`, in no order that means anything yet."""
     by_turn: dict[int, list[Fragment]] = defaultdict(list)
     for fragment in page.fragments:
-        if _is_on(page, fragment.box()):
-            by_turn[fragment.turn].append(fragment)
+        by_turn[fragment.turn].append(fragment)
     found: list[Line] = []
     for turn in sorted(by_turn):
-        for row in _rows(by_turn[turn]):
+        for row in _rows(_shown(by_turn[turn], page, turn)):
             line = _line(row, turn)
             if line is not None:
                 found.append(line)
     return found
 
 
-def _is_on(page: PdfPage, box: Box) -> bool:
-    return box.x1 >= 0 and box.y1 >= 0 and box.x0 <= page.width and box.y0 <= page.height
+def _shown(fragments: list[Fragment], page: PdfPage, turn: int) -> list[Fragment]:
+    """Return those of `fragments` that are on the page, at least in part."""
+    start, upper, end, lower = frame_of(Box(0.0, 0.0, page.width, page.height), turn)
+    return [
+        one
+        for one in fragments
+        if one.end >= start and one.lower >= upper and one.start <= end and one.upper <= lower
+    ]
 
 
 class _GrowingLine:
-    """A line that still grows at its end."""
+    """A line that still grows at its end; `shelves` are those of its last fragment."""
 
-    __slots__ = ("fragments", "last")
+    __slots__ = ("fragments", "last", "shelves")
 
-    def __init__(self, first: Fragment) -> None:
+    def __init__(self, first: Fragment, shelves: range) -> None:
         self.fragments = [first]
         self.last = first
+        self.shelves = shelves
 
 
-def _rows(fragments: Sequence[Fragment]) -> Iterable[list[Fragment]]:
-    """Group fragments into rows; each looks only at rows that end near its own height."""
-    rows: list[_GrowingLine] = []
-    near: dict[int, list[_GrowingLine]] = defaultdict(list)
-    step = _shelf_height(fragments)
-    for fragment in sorted(fragments, key=lambda one: (one.start, one.upper)):
-        shelves = _shelves(fragment, step)
+class _Shelves:
+    """Growing lines by the height of their ends: each is on all shelves that its end touches."""
+
+    def __init__(self, fragments: Sequence[Fragment]) -> None:
+        heights = sorted(one.lower - one.upper for one in fragments)
+        self._step = max(1.0, heights[len(heights) // 2])
+        self._lines: dict[int, list[_GrowingLine]] = defaultdict(list)
+
+    def of(self, fragment: Fragment) -> range:
+        first, last = int(fragment.upper // self._step), int(fragment.lower // self._step)
+        return range(first, min(last, first + _MOST_SHELVES) + 1)
+
+    def put(self, line: _GrowingLine) -> None:
+        for shelf in line.shelves:
+            self._lines[shelf].append(line)
+
+    def remove(self, line: _GrowingLine) -> None:
+        for shelf in line.shelves:
+            self._lines[shelf].remove(line)
+
+    def nearest(self, fragment: Fragment, shelves: range) -> _GrowingLine | None:
+        """Return the line that `fragment` continues, the nearest of several."""
         best, best_gap = None, 0.0
-        seen: set[int] = set()
         for shelf in shelves:
-            for row in near[shelf]:
-                if id(row) in seen:
-                    continue
-                seen.add(id(row))
-                gap = _gap_between(row.last, fragment)
+            for line in self._lines[shelf]:
+                gap = _gap_between(line.last, fragment)
                 if gap is not None and (best is None or gap < best_gap):
-                    best, best_gap = row, gap
-        if best is None:
-            best = _GrowingLine(fragment)
-            rows.append(best)
+                    best, best_gap = line, gap
+        return best
+
+
+def _rows(fragments: Sequence[Fragment]) -> list[list[Fragment]]:
+    """Group fragments into rows; each looks only at rows that end near its own height.
+
+    Most follow the one before them in the file: where that one ends a row close by, the other rows
+    need not be looked at.
+    """
+    if not fragments:
+        return []
+    shelves = _Shelves(fragments)
+    lines: list[_GrowingLine] = []
+    line_of: list[_GrowingLine | None] = [None] * (len(fragments) + 1)
+    for place in sorted(
+        range(len(fragments)), key=lambda at: (fragments[at].start, fragments[at].upper)
+    ):
+        fragment = fragments[place]
+        touched = shelves.of(fragment)
+        line = line_of[place - 1]
+        if line is None or not _is_beside(line.last, fragments[place - 1], fragment):
+            line = shelves.nearest(fragment, touched)
+        if line is None:
+            line = _GrowingLine(fragment, touched)
+            lines.append(line)
+            shelves.put(line)
         else:
-            for shelf in _shelves(best.last, step):
-                near[shelf] = [row for row in near[shelf] if row is not best]
-            best.fragments.append(fragment)
-            best.last = fragment
-        for shelf in shelves:
-            near[shelf].append(best)
-    return [row.fragments for row in rows]
+            line.fragments.append(fragment)
+            line.last = fragment
+            if line.shelves != touched:
+                shelves.remove(line)
+                line.shelves = touched
+                shelves.put(line)
+        line_of[place] = line
+    return [line.fragments for line in lines]
 
 
-def _shelf_height(fragments: Sequence[Fragment]) -> float:
-    heights = sorted(one.lower - one.upper for one in fragments)
-    return max(1.0, heights[len(heights) // 2])
-
-
-_MOST_SHELVES = 64
-
-
-def _shelves(fragment: Fragment, step: float) -> range:
-    first, last = int(fragment.upper // step), int(fragment.lower // step)
-    return range(first, min(last, first + _MOST_SHELVES) + 1)
+def _is_beside(last: Fragment, before: Fragment, fragment: Fragment) -> bool:
+    if last is not before:
+        return False
+    gap = _gap_between(before, fragment)
+    return gap is not None and gap < _BESIDE * fragment.size
 
 
 def _gap_between(left: Fragment, right: Fragment) -> float | None:
     """Return how far `right` stands behind `left` on one line, or None if on none."""
-    size = max(left.size, right.size)
-    if size > _LIKE_SIZE * min(left.size, right.size):
-        return None
+    size, other = left.size, right.size
+    if size != other:
+        size, other = max(size, other), min(size, other)
+        if size > _LIKE_SIZE * other:
+            return None
     gap = right.start - left.end
     if not -_OVERLAP_BACK * size < gap < _COLUMN_GAP * size:
         return None
@@ -119,30 +160,42 @@ def _gap_between(left: Fragment, right: Fragment) -> float | None:
 
 
 def _line(fragments: list[Fragment], turn: int) -> Line | None:
-    groups = [[fragments[0]]]
-    for left, right in pairwise(fragments):
-        gap = word_gap(left.text[-1], right.text[0]) * min(left.size, right.size)
-        if not _is_space_between(left, right) and right.start - left.end < gap:
-            groups[-1].append(right)
-        else:
-            groups.append([right])
     backwards = _is_right_to_left(fragments)
+    groups = _groups(fragments)
     words = []
     for group in reversed(groups) if backwards else groups:
-        text = clean("".join(one.text for one in (reversed(group) if backwards else group)))
+        text = group[0].text
+        if len(group) > 1:
+            text = "".join([one.text for one in (reversed(group) if backwards else group)])
+        text = clean(text)
         if text:
             words.append(Word(text, box_around([one.box() for one in group])))
     if not words:
         return None
     return Line(
         tuple(words),
-        start=min(one.start for one in fragments),
-        upper=min(one.upper for one in fragments),
-        end=max(one.end for one in fragments),
-        lower=max(one.lower for one in fragments),
+        start=min([one.start for one in fragments]),
+        upper=min([one.upper for one in fragments]),
+        end=max([one.end for one in fragments]),
+        lower=max([one.lower for one in fragments]),
         size=max(fragments, key=lambda one: len(one.text)).size,
         turn=turn,
     )
+
+
+def _groups(fragments: list[Fragment]) -> list[list[Fragment]]:
+    """Group the fragments of a line into words."""
+    groups = [[fragments[0]]]
+    for left, right in pairwise(fragments):
+        if _is_space_between(left, right):
+            groups.append([right])
+            continue
+        gap = word_gap(left.text[-1], right.text[0]) * min(left.size, right.size)
+        if right.start - left.end < gap:
+            groups[-1].append(right)
+        else:
+            groups.append([right])
+    return groups
 
 
 def _is_space_between(left: Fragment, right: Fragment) -> bool:
@@ -153,7 +206,7 @@ def _is_space_between(left: Fragment, right: Fragment) -> bool:
 
 
 def _is_right_to_left(fragments: list[Fragment]) -> bool:
-    text = "".join(one.text for one in fragments)
+    text = "".join([one.text for one in fragments])
     if text.isascii():
         return False
     kinds = [unicodedata.bidirectional(letter) for letter in text]

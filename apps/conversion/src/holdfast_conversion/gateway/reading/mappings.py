@@ -15,9 +15,9 @@ from holdfast_conversion.gateway.formats import MAGIC_WITHIN, Caps, Mapping, che
 from holdfast_conversion.gateway.reading.blocks import blocks_of, paragraphs_of
 from holdfast_conversion.gateway.reading.characters import clean
 from holdfast_conversion.gateway.reading.lines import lines_of
-from holdfast_conversion.gateway.reading.page_model import Block, Box, PdfPage
+from holdfast_conversion.gateway.reading.page_model import Box, PdfPage
 from holdfast_conversion.gateway.reading.pdfium import Document
-from holdfast_conversion.gateway.reading.xml import Sink, XmlWriter, escaped, points
+from holdfast_conversion.gateway.reading.xml import Sink, XmlWriter, escaped, points, without_zeros
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 _DEFAULT_CAPS = Caps()
@@ -97,22 +97,20 @@ def _write_layout(document: Document, writer: XmlWriter) -> None:
 
 def _write_blocks(writer: XmlWriter, page: PdfPage) -> None:
     for block in blocks_of(lines_of(page)):
-        writer.put(f"<block {_place(block.box)}>\n")
-        _write_lines(writer, block)
-        writer.put("</block>\n")
-
-
-def _write_lines(writer: XmlWriter, block: Block) -> None:
-    for line in block.lines:
-        writer.put(f"<line {_place(line.box)}>")
-        for word in line.words:
-            writer.put(f"<word {_place(word.box)}>{escaped(word.text)}</word>")
-        writer.put("</line>\n")
+        parts = [f"<block {_place(block.box)}>\n"]
+        for line in block.lines:
+            parts.append(f"<line {_place(line.box)}>")
+            parts.extend(
+                f"<word {_place(word.box)}>{escaped(word.text)}</word>" for word in line.words
+            )
+            parts.append("</line>\n")
+        parts.append("</block>\n")
+        writer.put(without_zeros("".join(parts)))
 
 
 def _place(box: Box) -> str:
-    x0, y0, x1, y1 = map(points, box)
-    return f'x0="{x0}" y0="{y0}" x1="{x1}" y1="{y1}"'
+    x0, y0, x1, y1 = box
+    return f'x0="{x0:.2f}" y0="{y0:.2f}" x1="{x1:.2f}" y1="{y1:.2f}"'
 
 
 # -- text ------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast_conversion.gateway.reading.characters import accented, is_accent
+from holdfast_conversion.gateway.reading.placing import Boxes
 
 _WORD_GAP = 0.1
 _WORD_GAP_OF_IDEOGRAPHS = 0.35
@@ -17,6 +18,8 @@ _STEP_BACK = 0.5
 """Share of the type size that a character may stand behind the end of the one before it."""
 _NEW_BASELINE = 0.3
 """Share of the type size by which a character may stand higher or lower than the one before."""
+OVERHANG = 0.02
+"""Share of the type size that ink reaches beyond the advance before it is worth a look."""
 
 
 def word_gap(left: str, right: str) -> float:
@@ -43,12 +46,22 @@ class Box(NamedTuple):
 
 def box_around(boxes: Sequence[Box]) -> Box:
     """Return the smallest box around all of `boxes`."""
-    return Box(
-        min(box.x0 for box in boxes),
-        min(box.y0 for box in boxes),
-        max(box.x1 for box in boxes),
-        max(box.y1 for box in boxes),
-    )
+    if len(boxes) == 1:
+        return boxes[0]
+    x0, y0, x1, y1 = zip(*boxes, strict=True)
+    return Box(min(x0), min(y0), max(x1), max(y1))
+
+
+def frame_of(box: Box, turn: int) -> tuple[float, float, float, float]:
+    """Return start, upper, end and lower of `box` in the reading frame of `turn`."""
+    x0, y0, x1, y1 = box
+    if turn == 0:
+        return x0, y0, x1, y1
+    if turn == 1:
+        return -y1, x0, -y0, x1
+    if turn == 2:
+        return -x1, -y1, -x0, -y0
+    return y0, -x1, y1, -x0
 
 
 @dataclass(slots=True)
@@ -100,6 +113,38 @@ class Fragment:
         self.end = max(self.end, pen)
         self.lower = max(self.lower, lower)
         self.last = (start, end, lower)
+
+    def take(self, letters: str, boxes: Boxes, at: int, advances: dict[str, float]) -> int:
+        """Add ASCII letters as long as each simply follows the one before; return how many.
+
+        Stop before one that is worth a closer look: it does not follow, or its ink overhangs. The
+        box of the first letter is at place `at` of `boxes`.
+        """
+        stop = at + len(letters)
+        starts, ends, lowers = boxes.starts[at:stop], boxes.ends[at:stop], boxes.lowers[at:stop]
+        size, reach, last_lower = self.size, self.end, self.last[2]
+        back, apart = -_STEP_BACK * size, _WORD_GAP * size
+        shift, overhang = _NEW_BASELINE * size, OVERHANG * size
+        taken = 0
+        for letter, start, end, lower in zip(letters, starts, ends, lowers, strict=True):
+            if not (back < start - reach < apart and -shift < lower - last_lower < shift):
+                break
+            if end < reach or start + advances[letter] < end - overhang:
+                break
+            reach, last_lower = end, lower
+            taken += 1
+        if taken:
+            self.text += letters[:taken]
+            self.start = min(self.start, *starts[:taken])
+            self.upper = min(self.upper, *boxes.uppers[at : at + taken])
+            self.end = reach
+            self.lower = max(self.lower, *lowers[:taken])
+            self.last = (starts[taken - 1], reach, last_lower)
+        return taken
+
+    def overhangs(self, start: float, end: float, advance: float) -> bool:
+        """Say whether a character reaches well beyond where it moves the pen."""
+        return start + advance < end - OVERHANG * self.size
 
     def takes(self, letter: str, start: float, end: float, lower: float) -> bool:
         """Say whether a character with this box continues the fragment."""

@@ -1,0 +1,152 @@
+"""The characters of one page as PDFium has them: their codes, their boxes and their type.
+
+A call from Python costs more than what PDFium does in it. So the text of a page is fetched at once,
+boxes are fetched many at a time, and what the characters of a text object have in common is fetched
+once for each object.
+"""
+
+import ctypes  # PDFium is a C library: it takes and fills buffers of C types
+import math
+from array import array
+from collections import deque
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+from pypdfium2 import raw  # type: ignore[import-untyped]  # PDFium's binding carries no types
+
+from holdfast_conversion.gateway.reading.fonts import Advances, Fonts
+from holdfast_conversion.gateway.reading.placing import Boxes, Placing
+
+LONGEST_RUN = 512
+"""So many characters from any one on have their boxes in one `Boxes`."""
+_WINDOW = 8192
+"""Characters whose boxes are held at once, so that memory does not grow with the page."""
+_RECT_BYTES = ctypes.sizeof(raw.FS_RECTF)
+
+
+def _with_addresses(function: Any, result: Any, *arguments: Any) -> Any:
+    """Return `function` of PDFium with plain numbers as addresses, which takes half the time."""
+    return ctypes.cast(function, ctypes.CFUNCTYPE(result, *arguments))
+
+
+_ADDRESS, _INT = ctypes.c_void_p, ctypes.c_int
+_box_of = _with_addresses(raw.FPDFText_GetLooseCharBox, _INT, _ADDRESS, _INT, _ADDRESS)
+_object_of = _with_addresses(raw.FPDFText_GetTextObject, _ADDRESS, _ADDRESS, _INT)
+
+
+@dataclass(frozen=True, slots=True)
+class TextStyle:
+    """What the characters of a text object have in common.
+
+    `size` is the type size in points. `advances` holds how far a letter moves the pen, in points.
+    """
+
+    turn: int
+    size: float
+    advances: Advances
+
+
+class TextPage:
+    """The characters of one page; `text` is the text page of pypdfium2."""
+
+    def __init__(self, text: Any, placing: Placing) -> None:
+        self.handle = text.raw
+        self.text = _text_of(text.raw, text.count_chars())
+        """One Python character for each of PDFium's, also for half a surrogate pair."""
+        self.fonts = Fonts(text.raw)
+        self._placing = placing
+        self._address = ctypes.addressof(text.raw.contents)
+        self._styles: dict[int, TextStyle] = {}
+        self._object = 0
+        """The address of the text object that was looked at last."""
+        self._rects = (raw.FS_RECTF * min(len(self.text), _WINDOW))()
+        self._first = self._stop = self._last_start = 0
+        self._sides: list[list[float]] = []
+        self._frames: dict[int, Boxes] = {}
+
+    def style_of(self, index: int) -> TextStyle:
+        """Return the style of a character."""
+        address = _object_of(self._address, index)
+        if address is None:
+            return self._look_at(index)
+        self._object = address
+        style = self._styles.get(address)
+        if style is None:
+            style = self._styles[address] = self._look_at(index)
+        return style
+
+    def common_style(self, first: int, stop: int) -> TextStyle | None:
+        """Return the style of the characters from `first` to `stop`; None if they have several.
+
+        The characters of a text object follow each other. So where the last of them is of the same
+        object as the character looked at before, all are.
+        """
+        address = _object_of(self._address, stop - 1)
+        if address == self._object:
+            return self._styles[address]
+        style = self.style_of(first)
+        return style if self._object == address or stop - first == 1 else None
+
+    def boxes(self, index: int, turn: int) -> tuple[Boxes, int]:
+        """Return boxes in the reading frame of `turn`, and the place of character `index` there.
+
+        A box bounds both the ink and the advance of a character. The boxes of the `LONGEST_RUN`
+        characters from `index` on are all there, if the page has so many.
+        """
+        if not self._first <= index < self._last_start:
+            self._load(index)
+        frame = self._frames.get(turn)
+        if frame is None:
+            frame = self._frames[turn] = self._placing.frame(self._sides, turn)
+        return frame, index - self._first
+
+    def ink_end(self, index: int, turn: int) -> float:
+        """Return where the ink of a character ends in the reading frame of `turn`."""
+        edges = [ctypes.c_double() for _ in range(4)]
+        raw.FPDFText_GetCharBox(self.handle, index, *edges)
+        left, right, bottom, top = ([edge.value] for edge in edges)
+        return self._placing.frame([left, top, right, bottom], turn).ends[0]
+
+    def origin(self, index: int, turn: int) -> float:
+        """Return where the pen is before a character, in the reading frame of `turn`."""
+        x, y = ctypes.c_double(), ctypes.c_double()
+        raw.FPDFText_GetCharOrigin(self.handle, index, x, y)
+        return self._placing.frame([[x.value], [y.value]] * 2, turn).starts[0]
+
+    def is_generated(self, index: int) -> bool:
+        """Say whether PDFium made this character up, as a space between two words."""
+        return bool(raw.FPDFText_IsGenerated(self.handle, index))
+
+    def _load(self, index: int) -> None:
+        """Fetch boxes from that of character `index` on."""
+        self._first, self._stop = index, min(len(self.text), index + _WINDOW)
+        at_end = self._stop == len(self.text)
+        self._last_start = self._stop if at_end else self._stop - LONGEST_RUN
+        self._frames.clear()
+        start = ctypes.addressof(self._rects)
+        targets = range(start, start + ctypes.sizeof(self._rects), _RECT_BYTES)
+        indexes = range(self._first, self._stop)
+        deque(map(_box_of, repeat(self._address), indexes, targets), maxlen=0)
+        floats = array("f")
+        floats.frombytes(memoryview(self._rects).cast("B")[: len(indexes) * _RECT_BYTES])
+        self._sides = [floats[side::4].tolist() for side in range(4)]
+
+    def _look_at(self, index: int) -> TextStyle:
+        matrix = raw.FS_MATRIX()
+        raw.FPDFText_GetMatrix(self.handle, index, matrix)
+        size = raw.FPDFText_GetFontSize(self.handle, index)
+        advances = self.fonts.advances(index, size * math.hypot(matrix.a, matrix.b))
+        return TextStyle(
+            self._placing.turn_of(matrix), size * math.hypot(matrix.c, matrix.d), advances
+        )
+
+
+def _text_of(handle: Any, count: int) -> str:
+    buffer = (ctypes.c_ushort * (count + 1))()
+    written = raw.FPDFText_GetText(handle, 0, count, buffer)
+    text = bytes(buffer)[: 2 * count].decode("utf-16-le", "surrogatepass")
+    if written == count + 1 and len(text) == count:
+        return text
+    # PDFium leaves out characters without a code, and Python joins surrogate pairs.
+    return "".join(chr(raw.FPDFText_GetUnicode(handle, index)) for index in range(count))
