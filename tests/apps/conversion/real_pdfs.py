@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGES = (
@@ -51,17 +52,17 @@ def find_witnesses() -> None:
             raise Missing(f"no {command} (Debian: {packages[0]})")
 
 
-def find_pdfs() -> list[Path]:
-    """Return the PDFs, sorted by package and name."""
+def find_pdfs(packages: Sequence[str] = PACKAGES) -> list[Path]:
+    """Return the PDFs of `packages`, sorted by package and name."""
     folder = os.environ.get("HOLDFAST_TEST_PDFS")
     if folder:
         return sorted(Path(folder).rglob("*.pdf"))
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         raise Missing("no PDFs: set HOLDFAST_TEST_PDFS to a folder of them")
-    wanting = [name for name in PACKAGES if not (_CACHE / name / ".whole").exists()]
+    wanting = [name for name in packages if not (_CACHE / name / ".whole").exists()]
     if wanting:
         _download(wanting)
-    return sorted(path for name in PACKAGES for path in (_CACHE / name).glob("*.pdf"))
+    return sorted(path for name in packages for path in (_CACHE / name).glob("*.pdf"))
 
 
 def _download(names: list[str]) -> None:
