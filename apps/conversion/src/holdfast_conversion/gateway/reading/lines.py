@@ -29,8 +29,6 @@ _SAME_HEIGHT = 0.45
 """Share of the lower of two fragments that the other must cover for both to be on one line."""
 _LIKE_SIZE = 2.6
 """How many times larger the larger of two neighbours may be: a watermark joins no line."""
-_BESIDE = 0.6
-"""Share of the type size within which the fragment before, in the file, is surely the neighbour."""
 _MOST_SHELVES = 64
 _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
@@ -102,44 +100,26 @@ class _Shelves:
 
 
 def _rows(fragments: Sequence[Fragment]) -> list[list[Fragment]]:
-    """Group fragments into rows; each looks only at rows that end near its own height.
-
-    Most follow the one before them in the file: where that one ends a row close by, the other rows
-    need not be looked at.
-    """
+    """Group fragments into rows; each looks only at rows that end near its own height."""
     if not fragments:
         return []
     shelves = _Shelves(fragments)
     lines: list[_GrowingLine] = []
-    line_of: list[_GrowingLine | None] = [None] * (len(fragments) + 1)
-    for place in sorted(
-        range(len(fragments)), key=lambda at: (fragments[at].start, fragments[at].upper)
-    ):
-        fragment = fragments[place]
+    for fragment in sorted(fragments, key=lambda one: (one.start, one.upper)):
         touched = shelves.of(fragment)
-        line = line_of[place - 1]
-        if line is None or not _is_beside(line.last, fragments[place - 1], fragment):
-            line = shelves.nearest(fragment, touched)
+        line = shelves.nearest(fragment, touched)
         if line is None:
             line = _GrowingLine(fragment, touched)
             lines.append(line)
             shelves.put(line)
-        else:
-            line.fragments.append(fragment)
-            line.last = fragment
-            if line.shelves != touched:
-                shelves.remove(line)
-                line.shelves = touched
-                shelves.put(line)
-        line_of[place] = line
+            continue
+        line.fragments.append(fragment)
+        line.last = fragment
+        if line.shelves != touched:
+            shelves.remove(line)
+            line.shelves = touched
+            shelves.put(line)
     return [line.fragments for line in lines]
-
-
-def _is_beside(last: Fragment, before: Fragment, fragment: Fragment) -> bool:
-    if last is not before:
-        return False
-    gap = _gap_between(before, fragment)
-    return gap is not None and gap < _BESIDE * fragment.size
 
 
 def _gap_between(left: Fragment, right: Fragment) -> float | None:

@@ -9,9 +9,8 @@ import ctypes  # PDFium is a C library: it takes and fills buffers of C types
 import math
 from array import array
 from collections import deque
-from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from pypdfium2 import raw  # type: ignore[import-untyped]  # PDFium's binding carries no types
 
@@ -35,8 +34,7 @@ _box_of = _with_addresses(raw.FPDFText_GetLooseCharBox, _INT, _ADDRESS, _INT, _A
 _object_of = _with_addresses(raw.FPDFText_GetTextObject, _ADDRESS, _ADDRESS, _INT)
 
 
-@dataclass(frozen=True, slots=True)
-class TextStyle:
+class TextStyle(NamedTuple):
     """What the characters of a text object have in common.
 
     `size` is the type size in points. `advances` holds how far a letter moves the pen, in points.
@@ -143,7 +141,7 @@ class TextPage:
 
 
 def _text_of(handle: Any, count: int) -> str:
-    buffer = (ctypes.c_ushort * (count + 1))()
+    buffer = (ctypes.c_ushort * (2 * count + 1))()  # room for surrogate pairs
     written = raw.FPDFText_GetText(handle, 0, count, buffer)
     text = bytes(buffer)[: 2 * count].decode("utf-16-le", "surrogatepass")
     if written == count + 1 and len(text) == count:
