@@ -95,6 +95,7 @@ class World:
         """Return the document once it is done or failed; its retries begin at once."""
 
         async def look():
+            await asyncio.sleep(0.03)  # asking takes time from the worker
             document = await self.show(document_id)
             if document["state"] == "delayed":
                 with contextlib.suppress(InvalidState):  # it has begun by itself
