@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from holdfast import Exponential, RetryPolicy, presets
+from holdfast import Exponential, RateLimit, RetryPolicy, presets
 from holdfast.errors import ERRORS
 from holdfast.jobs.model import INITIAL_STATUSES
 from holdfast.jobs.model import MOVES as JOB_MOVES
@@ -85,7 +85,7 @@ def _breaker(policy: RetryPolicy) -> str:
 
 
 def _rate(policy: RetryPolicy) -> str:
-    if policy.rate is None:
+    if not isinstance(policy.rate, RateLimit):
         return "none"
     return f"{policy.rate.per_minute} per minute, {policy.rate.per_day} per day"
 

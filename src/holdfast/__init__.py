@@ -52,6 +52,7 @@ if typing.TYPE_CHECKING:
         UnknownSchedule,
     )
     from holdfast.jobs.client.requests import JobHandle, JobRequest
+    from holdfast.jobs.client.shared_rate import SharedRate
     from holdfast.jobs.control_port import WorkerRecord
     from holdfast.jobs.database_port import Database, DatabaseTransaction
     from holdfast.jobs.declare.app import App
@@ -120,6 +121,7 @@ _LOADED_LATER = {
     "PeriodicSchedule": "holdfast.jobs.client.periodic_control",
     "Retention": "holdfast.jobs.declare.retention",
     "ScheduleBusy": "holdfast.jobs.client.periodic_control",
+    "SharedRate": "holdfast.jobs.client.shared_rate",
     "StoreError": "holdfast.jobs.store_values",
     "StoreUnavailable": "holdfast.jobs.store_values",
     "TransactionTooLong": "holdfast.jobs.store_values",
@@ -193,6 +195,7 @@ __all__ = [
     "RetryResult",
     "RetryService",
     "ScheduleBusy",
+    "SharedRate",
     "StopReason",
     "StoreError",
     "StoreUnavailable",

@@ -2,7 +2,7 @@
 
 import re
 
-HOMES = ("store/", "bootstrap.py", "cli/")
+HOMES = ("store/", "providers/", "bootstrap.py", "cli/")  # providers take users' own databases
 CONFORMANCE = ("testing/",)  # runs every store, so it may name them
 OWN_SQL = ("jobs/database_port.py", "jobs/declare/app_tables.py")  # apps write SQL for each
 WORDS = re.compile(r"sqlite|postgres", re.IGNORECASE)

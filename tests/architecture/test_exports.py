@@ -19,10 +19,10 @@ REVIEWED = {
         JobContext JobFailed JobFilter JobHandle JobRequest JobStatus LastError LifespanFailed
         LostLease NotReady PauseState PayloadTooLarge PeriodicSchedule Permanent RateLimit
         RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
-        RetryService ScheduleBusy StopReason StoreError StoreUnavailable SystemClock
-        TransactionTooLong UnknownJob UnknownKey UnknownKind UnknownQueue UnknownSchedule
-        UnknownWorker UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions
-        WorkerRecord cancelled categorize presets remaining retry_after
+        RetryService ScheduleBusy SharedRate StopReason StoreError StoreUnavailable
+        SystemClock TransactionTooLong UnknownJob UnknownKey UnknownKind UnknownQueue
+        UnknownSchedule UnknownWorker UnwantedResult ValidationError WaitFunction WaitTimeout
+        WorkerOptions WorkerRecord cancelled categorize presets remaining retry_after
     """,
     "holdfast.children": """
         BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death
@@ -42,6 +42,10 @@ REVIEWED = {
         ApiError AppPages Caller CallerIdentity Sidecar Download ErrorOut FactFormat
         HttpSettings JobAnswer JobFact JobFacts JobOut NavItem Owner PagePart ServedApp
         ServerState create_app meta_of state_of
+    """,
+    "holdfast.providers": """
+        ChatMockClient CommitUnknown GeminiClient InvalidAnswer with_database_retry
+        with_database_retry_sync with_database_transaction with_database_transaction_sync
     """,
     "holdfast.settings": "BadSetting Environment Settings unknown_names",
 }
@@ -65,7 +69,14 @@ def test_the_export_list_holds_no_name_twice_and_every_name_is_there(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["holdfast", "holdfast.children", "holdfast.fetch", "holdfast.files", "holdfast.http"],
+    [
+        "holdfast",
+        "holdfast.children",
+        "holdfast.fetch",
+        "holdfast.files",
+        "holdfast.http",
+        "holdfast.providers",
+    ],
 )
 def test_a_package_has_no_public_name_outside_its_export_list(name):
     module = importlib.import_module(name)

@@ -23,6 +23,7 @@ from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.key_port import KeyStore
 from holdfast.jobs.model import Enqueued, Finished, Job, JobError, Lease, NewJob
 from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
+from holdfast.jobs.rate_port import RateStore
 from holdfast.jobs.store_values import (
     BadAddress,
     Change,
@@ -67,6 +68,7 @@ __all__ = [
     "Overruled",
     "PeriodicStore",
     "QueryStore",
+    "RateStore",
     "Refusal",
     "Refused",
     "Rescued",
@@ -339,7 +341,7 @@ class MaintenanceStore(Protocol):
 class Store(
     EnqueueStore, WorkerStore, TransactionStore, ControlStore, FleetStore, QueryStore,
     DownstreamStore, DatabaseStore, KeyStore,
-    MaintenanceStore, PeriodicStore, Protocol,
+    MaintenanceStore, PeriodicStore, RateStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""
 

@@ -7,7 +7,7 @@ operations only carry the steps out, so both behave alike.
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from holdfast.errors import (
     AbandonedLimitError,
@@ -22,6 +22,7 @@ from holdfast.resilience.breaker.transitions import Permit
 from holdfast.resilience.diagnosis import Diagnosis
 from holdfast.resilience.guard import Guard
 from holdfast.resilience.limits import ConcurrencyGate, RateLimiter
+from holdfast.resilience.policy import ExternalRate
 from holdfast.resilience.policy_diagnosis import diagnose_under
 from holdfast.resilience.result import Ended, FailedAttempt, RetryResult, StopReason
 from holdfast.time_limit import cancelled
@@ -42,6 +43,18 @@ class Turn:
 
     gate: ConcurrencyGate
     holder: object
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Take a place in a rate that is counted elsewhere, and reply with the seconds to wait for it.
+
+    `longest` is the longest wait, `seconds` how long the answer may take (None: for ever).
+    """
+
+    rate: ExternalRate
+    longest: float
     seconds: float | None
 
 
@@ -69,8 +82,9 @@ class AttemptResult(Generic[T]):
     cut: bool = False
 
 
-Step: TypeAlias = Pause | Turn | AttemptStep
-Steps: TypeAlias = Generator[Step, "AttemptResult[T] | bool | None", RetryResult[T]]
+Step: TypeAlias = Pause | Turn | Reserve | AttemptStep
+Reply: TypeAlias = AttemptResult[Any] | bool | None
+Steps: TypeAlias = Generator[Step, Reply, RetryResult[T]]
 
 
 class Call(Generic[T]):
@@ -147,7 +161,7 @@ class Call(Generic[T]):
 
     # -- before an attempt ---------------------------------------------------------------------
 
-    def _admit(self) -> Generator[Step, "AttemptResult[T] | bool | None", RetryResult[T] | None]:
+    def _admit(self) -> Generator[Step, Reply, RetryResult[T] | None]:
         """Pass all limits, the breaker last; return the result where one refuses."""
         guard, breaker = self._guard, self._guard.breaker
         if not self._within_own and breaker.refuses():
@@ -164,23 +178,37 @@ class Call(Generic[T]):
             return self._stop(StopReason.DEADLINE, self._deadline_error())
         if guard.rate is not None:
             # After the turn: a start that then had to wait would come later than it was charged.
-            wait, fits = self._reserve_start(guard.rate)
-            if not fits:
-                return self._refused_by_rate(wait)
+            wait = yield from self._reserve_start(guard.rate)
+            if isinstance(wait, RetryResult):
+                return wait
             if wait > 0:
                 yield Pause(wait)
         self._permit = breaker.permit if self._within_own else breaker.try_acquire()
         return self._refused_by_breaker() if self._permit is None else None
 
-    def _reserve_start(self, rate: RateLimiter) -> tuple[float, bool]:
-        """Return the seconds to wait for a place in the rate, and whether that is not too long."""
+    def _reserve_start(
+        self, rate: RateLimiter | ExternalRate
+    ) -> Generator[Step, Reply, float | RetryResult[T]]:
+        """Return the seconds to wait for a place in the rate, or the result if it has none."""
         now = self._clock.monotonic()
         remaining = self._remaining(now)
         longest = min(float(self._guard.policy.backoff.cap), remaining)
-        wait = rate.reserve(now, longest)
-        if wait <= longest:
-            self._start_reserved = now + wait
-        return wait, wait <= longest and wait < remaining
+        if isinstance(rate, RateLimiter):
+            wait = rate.reserve(now, longest)
+            if wait <= longest:
+                self._start_reserved = now + wait
+        else:
+            limit = None if self._deadline_at is None else remaining
+            outcome = yield Reserve(rate, longest, limit)
+            assert isinstance(outcome, AttemptResult)
+            if outcome.cut:
+                return self._stop(StopReason.DEADLINE, self._deadline_error())
+            if outcome.error is not None:
+                # Whether there is a place is not known, so the attempt is not made.
+                return self._stop(StopReason.RATE_LIMIT, self._last_error(outcome.error))
+            wait = cast(float, outcome.value)
+            remaining = self._remaining(self._clock.monotonic())
+        return wait if wait <= longest and wait < remaining else self._refused_by_rate(wait)
 
     def _longest_turn(self, gate: ConcurrencyGate) -> float | None:
         limits = [gate.limit.max_wait]
@@ -344,7 +372,7 @@ class Call(Generic[T]):
             if self._permit is not None:
                 self._guard.breaker.release_permit(self._permit)
                 self._permit = None
-            if self._start_reserved is not None and self._guard.rate is not None:
+            if self._start_reserved is not None and isinstance(self._guard.rate, RateLimiter):
                 self._guard.rate.release(self._start_reserved)
                 self._start_reserved = None
         finally:

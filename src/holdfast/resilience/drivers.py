@@ -7,11 +7,12 @@ SystemExit pass straight through, and closing the steps returns whatever permits
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeVar, cast
 
 from holdfast.clock import CallCutOff, Clock
-from holdfast.resilience.call import AttemptResult, AttemptStep, Pause, Steps, Turn
+from holdfast.resilience.call import AttemptResult, AttemptStep, Pause, Reply, Reserve, Steps, Turn
 from holdfast.resilience.checks import (
     MisusedOperationError,
     refuse_coroutine,
@@ -28,7 +29,7 @@ def drive(
     steps: Steps[T], operation: Callable[[], T], clock: Clock, abandoned: AbandonedThreads
 ) -> RetryResult[T]:
     """Carry out `steps` for a blocking operation; count a thread that is left in `abandoned`."""
-    reply: AttemptResult[T] | bool | None = None
+    reply: Reply = None
     with closing(steps):
         while True:
             try:
@@ -42,6 +43,9 @@ def drive(
             elif isinstance(step, Pause):
                 clock.sleep(step.seconds)
                 reply = None
+            elif isinstance(step, Reserve):
+                reserve = partial(step.rate.reserve_sync, step.longest)
+                reply = _attempt(reserve, step.seconds, clock, abandoned)
             else:
                 reply = _wait_for_turn(step)
 
@@ -85,7 +89,7 @@ async def drive_async(
     steps: Steps[T], operation: Callable[[], Awaitable[T]], clock: Clock
 ) -> RetryResult[T]:
     """Carry out `steps` for an asynchronous operation."""
-    reply: AttemptResult[T] | bool | None = None
+    reply: Reply = None
     with closing(steps):
         while True:
             try:
@@ -99,6 +103,9 @@ async def drive_async(
             elif isinstance(step, Pause):
                 await clock.sleep_async(step.seconds)
                 reply = None
+            elif isinstance(step, Reserve):
+                reserve = partial(step.rate.reserve, step.longest)
+                reply = await _attempt_async(reserve, step.seconds, clock)
             else:
                 reply = await _wait_for_turn_async(step)
 

@@ -14,7 +14,7 @@ from holdfast.resilience.limits import (
     RateLimiter,
     RetryBudgetMeter,
 )
-from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
+from holdfast.resilience.policy import BreakerPolicy, ExternalRate, RateLimit, RetryPolicy
 from holdfast.resilience.stats import OperationStats
 
 Nested = Literal["collapse", "allow"]
@@ -40,7 +40,7 @@ class Operation:
         self.stats = OperationStats()
         self.breaker = CircuitBreaker(_NEVER_OPENS, name=name, clock=clock, listeners=listeners)
         self.budget: RetryBudgetMeter | None = None
-        self.rate: RateLimiter | None = None
+        self.rate: RateLimiter | ExternalRate | None = None
         self.gate: ConcurrencyGate | None = None
         self.reported: dict[str, object] = {}
 
@@ -56,7 +56,8 @@ class Operation:
         own_breaker = None if self.breaker.policy is _NEVER_OPENS else self.breaker.policy
         self._agree("breaker", own_breaker, policy.breaker)
         self._agree("budget", self.budget and self.budget.budget, policy.budget)
-        self._agree("rate", self.rate and self.rate.limit, policy.rate)
+        own_rate = self.rate.limit if isinstance(self.rate, RateLimiter) else self.rate
+        self._agree("rate", own_rate, policy.rate)
         self._agree("concurrency", self.gate and self.gate.limit, policy.concurrency)
         # Only now, as a policy that is refused must leave nothing behind.
         if policy.breaker is not None and own_breaker is None:
@@ -65,7 +66,8 @@ class Operation:
         if policy.budget is not None and self.budget is None:
             self.budget = RetryBudgetMeter(policy.budget)
         if policy.rate is not None and self.rate is None:
-            self.rate = RateLimiter(policy.rate)
+            rate = policy.rate
+            self.rate = RateLimiter(rate) if isinstance(rate, RateLimit) else rate
         if policy.concurrency is not None and self.gate is None:
             self.gate = ConcurrencyGate(policy.concurrency)
         return limits != (self.budget, self.rate, self.gate)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from holdfast.errors import Category, UnwantedResult
 from holdfast.resilience import checks
@@ -164,6 +164,24 @@ class RateLimit:
         return period / count if self.spread else 0.0
 
 
+@runtime_checkable
+class ExternalRate(Protocol):
+    """A rate that is counted outside of this process, as `Engine.shared_rate` returns one."""
+
+    @property
+    def limit(self) -> RateLimit:
+        """How many attempts may start, of all processes together."""
+        ...
+
+    async def reserve(self, longest: float) -> float:
+        """Return the seconds to wait before the next start; where over `longest`, take no place."""
+        ...
+
+    def reserve_sync(self, longest: float) -> float:
+        """Do what `reserve` does, and block the calling thread meanwhile."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class RetryBudget:
     """How many retries the calls of the last `window` seconds may make together.
@@ -213,7 +231,7 @@ class RetryPolicy:
         breaker: when to stop calling a downstream that fails.
         budget: how many retries all calls of this name may make together.
         rate: how many attempts of this name may start; charged per attempt, which waits for its
-            place at most `backoff.cap` seconds.
+            place at most `backoff.cap` seconds. An `ExternalRate` is counted for all processes.
         idempotent: False says that repeating the call may repeat its effect: an attempt whose
             outcome is not known (it timed out, or its connection broke) is then not repeated.
         concurrency: how many attempts of this name may run at once.
@@ -233,7 +251,7 @@ class RetryPolicy:
     deadline: float | None = None
     breaker: BreakerPolicy | None = None
     budget: RetryBudget | None = None
-    rate: RateLimit | None = None
+    rate: RateLimit | ExternalRate | None = None
     idempotent: bool = True
     concurrency: ConcurrencyLimit | None = None
     categorize: Callable[[BaseException], Category | None] | None = None
@@ -250,7 +268,9 @@ class RetryPolicy:
         checks.number("deadline", self.deadline, above=0, optional=True)
         checks.instance("breaker", self.breaker, BreakerPolicy, optional=True)
         checks.instance("budget", self.budget, RetryBudget, optional=True)
-        checks.instance("rate", self.rate, RateLimit, optional=True)
+        if not isinstance(self.rate, ExternalRate):
+            checks.instance("rate", self.rate, RateLimit, optional=True)
+        checks.hashable("rate", self.rate)
         checks.instance("idempotent", self.idempotent, bool)
         checks.instance("concurrency", self.concurrency, ConcurrencyLimit, optional=True)
         checks.function("categorize", self.categorize, optional=True)

@@ -49,6 +49,8 @@ COUNTERS = {
     "cancel_requests",
     "finish_requests",
     "pauses",
+    "rate_starts",
+    "rates",
     "schedules",
     "sqlite_sequence",
     "new",

@@ -19,11 +19,13 @@ from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
+from holdfast.jobs.client.shared_rate import SharedRate
 from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.model import Job
 from holdfast.jobs.views import DeadLetter
+from holdfast.resilience.policy import RateLimit
 
 ArgsT = TypeVar("ArgsT")
 P = ParamSpec("P")
@@ -226,6 +228,10 @@ class BlockingClient(_Mirror):
         """Create many jobs in one transaction: all or none; see `Engine.enqueue_many`."""
         work = self._client.enqueue_many(requests, connection=connection)
         return self._thread.run(work, uses_connection=connection is not None)
+
+    def shared_rate(self, name: str, limit: RateLimit) -> SharedRate:
+        """Return a rate of calls that is counted in the store; see `Engine.shared_rate`."""
+        return self._client.shared_rate(name, limit)
 
     @overload
     def result(self, job: JobHandle[ResultT], *, timeout: float | None = None) -> ResultT: ...

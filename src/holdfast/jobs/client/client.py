@@ -1,5 +1,6 @@
 """The client: enqueue, query, cancel and retry jobs, without running them."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any, Self, TypeVar, Unpack, overload
 
@@ -13,6 +14,7 @@ from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
+from holdfast.jobs.client.shared_rate import SharedRate
 from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.app import App
@@ -22,6 +24,8 @@ from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob
 from holdfast.jobs.model import Job, JobError, JobStatus
 from holdfast.jobs.store_port import Change, Store
+from holdfast.resilience import checks
+from holdfast.resilience.policy import RateLimit
 
 ArgsT = TypeVar("ArgsT")
 ResultT = TypeVar("ResultT")
@@ -71,6 +75,7 @@ class Client(Queries):
         self.workers = WorkerControl(store)
         self.periodic = PeriodicControl(store, self.registry, self._enqueuer)
         self.keys = KeyControl(store, clock)
+        self._opened_on: asyncio.AbstractEventLoop | None = None
 
     @property
     def database(self) -> Database:
@@ -85,12 +90,28 @@ class Client(Queries):
         except BaseException:
             await self.store.close()
             raise
+        self._opened_on = asyncio.get_running_loop()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Close the store."""
+        self._opened_on = None
         await self._enqueuer.close()
         await self.store.close()
+
+    def shared_rate(self, name: str, limit: RateLimit) -> SharedRate:
+        """Return a rate of calls that is counted in the store, for all processes together.
+
+        Args:
+            name: the same wherever the rate is shared.
+            limit: how many calls may start.
+        """
+        checks.label("name", name)
+        checks.instance("limit", limit, RateLimit)
+        return SharedRate(name, limit, self.store, self._loop_of_the_store)
+
+    def _loop_of_the_store(self) -> asyncio.AbstractEventLoop | None:
+        return self._opened_on
 
     # -- enqueueing ----------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from holdfast.jobs.downstreams.record import DownstreamSettings, HoldMode
 from holdfast.resilience import checks
-from holdfast.resilience.policy import BreakerPolicy, RateLimit, RetryPolicy
+from holdfast.resilience.policy import BreakerPolicy, ExternalRate, RateLimit, RetryPolicy
 
 NAME_LENGTH = 200
 """Most characters of a downstream's name."""
@@ -80,11 +80,17 @@ class Downstream:
         if isinstance(breaker, Inherited):
             breaker = policy.breaker or BreakerPolicy()
         limit = policy.concurrency.limit if policy.concurrency is not None else None
+        rate = self.rate if self.rate is not None else policy.rate
+        if isinstance(rate, ExternalRate):
+            raise TypeError(
+                f"rate must be a RateLimit, got {rate!r}: the store counts a downstream's rate "
+                "for all processes by itself"
+            )
         return replace(
             self,
             breaker=breaker,
             concurrency=self.concurrency if self.concurrency is not None else limit,
-            rate=self.rate if self.rate is not None else policy.rate,
+            rate=rate,
         )
 
     def name_for(self, arguments: object) -> str:

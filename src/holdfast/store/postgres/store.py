@@ -44,11 +44,12 @@ from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lanes import Lanes
 from holdfast.store.postgres.notify import Notifier
+from holdfast.store.postgres.rates import SharedRates
 from holdfast.store.postgres.schema_methods import SchemaMethods
 from holdfast.store.postgres.tick import Ticker
 
 
-class PostgresStore(JobQueries, Pauses, ApiKeys, SchemaMethods):
+class PostgresStore(JobQueries, Pauses, ApiKeys, SchemaMethods, SharedRates):
     """The store for more than one machine.
 
     Args:

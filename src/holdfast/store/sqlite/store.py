@@ -47,6 +47,7 @@ from holdfast.store.sqlite.attempt_transaction import SQLiteTransaction
 from holdfast.store.sqlite.claim import Turns
 from holdfast.store.sqlite.connection import check_process, check_version
 from holdfast.store.sqlite.heartbeats import SQLiteHeartbeats
+from holdfast.store.sqlite.rates import SharedRates
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 from holdfast.store.sqlite.writer import Writer
@@ -54,7 +55,7 @@ from holdfast.store.sqlite.writer import Writer
 T = TypeVar("T")
 
 
-class SQLiteStore(JobQueries, Pauses, ApiKeys):
+class SQLiteStore(JobQueries, Pauses, ApiKeys, SharedRates):
     """The embedded store.
 
     Args:

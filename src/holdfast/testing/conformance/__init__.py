@@ -26,6 +26,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     owner_facts,
     pause_facts,
     query_facts,
+    rate_facts,
     schedule_facts,
     sharing_facts,
     transaction_facts,
