@@ -52,7 +52,6 @@ if typing.TYPE_CHECKING:
         UnknownSchedule,
     )
     from holdfast.jobs.client.requests import JobHandle, JobRequest
-    from holdfast.jobs.client.shared_rate import SharedRate
     from holdfast.jobs.control_port import WorkerRecord
     from holdfast.jobs.database_port import Database, DatabaseTransaction
     from holdfast.jobs.declare.app import App
@@ -80,6 +79,7 @@ if typing.TYPE_CHECKING:
     from holdfast.jobs.job_events import AttemptFinished
     from holdfast.jobs.key_port import ApiKey
     from holdfast.jobs.model import Job, JobStatus, LastError
+    from holdfast.jobs.shared_rate import SharedRate
     from holdfast.jobs.store_values import (
         ConstraintViolated,
         StoreError,
@@ -121,7 +121,7 @@ _LOADED_LATER = {
     "PeriodicSchedule": "holdfast.jobs.client.periodic_control",
     "Retention": "holdfast.jobs.declare.retention",
     "ScheduleBusy": "holdfast.jobs.client.periodic_control",
-    "SharedRate": "holdfast.jobs.client.shared_rate",
+    "SharedRate": "holdfast.jobs.shared_rate",
     "StoreError": "holdfast.jobs.store_values",
     "StoreUnavailable": "holdfast.jobs.store_values",
     "TransactionTooLong": "holdfast.jobs.store_values",

@@ -13,7 +13,7 @@ from pathlib import Path
 from holdfast.errors import HoldfastError, Permanent, RetryLater
 from holdfast.jobs.declare.app import App
 from holdfast.resilience.backoff import Exponential
-from holdfast.resilience.policy import RetryPolicy
+from holdfast.resilience.policy import RateLimit, RetryPolicy
 from holdfast.time_limit import cancelled, remaining
 
 ONE = RetryPolicy(max_attempts=1)
@@ -225,6 +225,7 @@ def surroundings(ctx) -> list[str]:
     uses = (
         lambda: ctx.state,
         lambda: ctx.database,
+        lambda: ctx.shared_rate("gemini", RateLimit(per_minute=1)),
         lambda: ctx.enqueue("apart.pid"),
         ctx.transaction,
     )

@@ -9,7 +9,7 @@ from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import CancelReason, JobCancelled, JobContext
 from holdfast.jobs.declare.validation import ValidationError
 from holdfast.jobs.exceptions import ContextError
-from holdfast.resilience.policy import RetryPolicy
+from holdfast.resilience.policy import RateLimit, RetryPolicy
 from holdfast.testing import VirtualClock, job_context
 
 app = App("shop")
@@ -94,8 +94,10 @@ def test_what_is_not_given_and_wrong_arguments_are_refused_as_in_a_worker():
         asyncio.run(send(ctx, 7))
     with pytest.raises(ContextError, match=r"job_context\(state=\.\.\.\)"):
         assert ctx.state
-    with pytest.raises(ContextError, match=r"virtual_engine\(\)"):
+    with pytest.raises(ContextError, match="virtual_engine"):
         assert ctx.database
+    with pytest.raises(ContextError, match="virtual_engine"):
+        ctx.shared_rate("gemini", RateLimit(per_minute=2))
     with pytest.raises(ValidationError):
         ctx.enqueue(pack, "seven")
     assert ctx.enqueued == []

@@ -8,7 +8,8 @@ from holdfast.jobs.client.requests import JobRequest, RequestOptions, prepare
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.attempt_scope import TransactionBlock
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
-from holdfast.jobs.declare.context import ContextPort, JobContext
+from holdfast.jobs.declare.context import JobContext
+from holdfast.jobs.declare.context_port import ContextPort
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.downstreams.record import Admission
 from holdfast.jobs.exceptions import ContextError
@@ -49,6 +50,9 @@ class _Recorder(ContextPort):
 
     def database_of(self, _context: JobContext) -> NoReturn:
         raise ContextError("job_context() has no ctx.database: use virtual_engine(), which has one")
+
+    def shared_rate(self, *_: object) -> NoReturn:
+        raise ContextError("job_context() has no store to count a rate: use virtual_engine()")
 
     def new_job(
         self, job: JobFunction[Any, Any] | str, args: Any, options: RequestOptions

@@ -11,6 +11,7 @@ from holdfast import Engine, InvalidState
 from holdfast.fetch import Fetcher, FetchLimits
 from holdfast.http import HttpSettings, create_app
 from holdfast_ingestion.app import Ingestion
+from holdfast_ingestion.model_settings import ModelSettings
 from holdfast_ingestion.repository import Documents
 from holdfast_ingestion.settings import IngestionSettings
 
@@ -31,7 +32,8 @@ def ingestion(folder: Path, limits=LIMITS, clock=None, **settings) -> Ingestion:
     def new_fetcher():
         return Fetcher(limits, allowed_networks=("127.0.0.1/32",), resolver=no_names)
 
-    chosen = IngestionSettings(files=folder / "files", **settings)
+    models = settings.pop("models", ModelSettings(extracts_concepts=False))
+    chosen = IngestionSettings(files=folder / "files", models=models, **settings)
     return Ingestion(chosen, new_fetcher=new_fetcher, clock=clock)
 
 

@@ -437,7 +437,7 @@ def test_in_a_child_process_each_is_refused_with_the_reason(tmp_path):
     async def scenario(world):
         job = await world.run(isolated.surroundings)
         refusals = await world.engine.result(job)
-        assert len(refusals) == 4
+        assert len(refusals) == 5
         assert all("INVALID_STATE" in line and 'isolation="process"' in line for line in refusals)
 
     play(tmp_path, scenario, isolated.app)

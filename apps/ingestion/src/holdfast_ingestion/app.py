@@ -29,17 +29,26 @@ from holdfast.files import ArtifactStore
 from holdfast.http import JobFact, JobFacts, ServedApp, ServerState, meta_of
 from holdfast_ingestion import file_cleanup
 from holdfast_ingestion.document_routes import document_routes
+from holdfast_ingestion.embeddings.embedder import RATE, RATE_NAME, Embedder
+from holdfast_ingestion.embeddings.jobs import embedding_jobs
 from holdfast_ingestion.error_codes import DECLARED
 from holdfast_ingestion.extraction.extractor import (
     ExtractionLimits,
     ExtractionStopped,
     Extractor,
 )
+from holdfast_ingestion.follow_up import FollowUp
+from holdfast_ingestion.graph.jobs import concept_jobs, source_of
+from holdfast_ingestion.graph.repository import KnowledgeGraph
+from holdfast_ingestion.graph.routes import concept_routes
 from holdfast_ingestion.intake import Intake
 from holdfast_ingestion.job_values import DocumentArgs, Indexed
 from holdfast_ingestion.processing import Processor, StorageError
+from holdfast_ingestion.search import CALLS_IN_SEARCHES, Search
+from holdfast_ingestion.search_routes import search_routes
 from holdfast_ingestion.settings import IngestionSettings
 from holdfast_ingestion.settling import Settling, log_failure, settle_for_ever
+from holdfast_ingestion.worker_models import WorkerModels
 
 _log = logging.getLogger("holdfast.ingestion")
 _BESIDE_FETCHING = 90.0
@@ -75,6 +84,7 @@ class WorkerState:
 
     processor: Processor
     settling: Settling
+    models: WorkerModels
 
 
 class Ingestion(ServedApp):
@@ -108,7 +118,9 @@ class Ingestion(ServedApp):
         self._new_fetcher = new_fetcher or self._default_fetcher
         self._clock = clock or SystemClock()
         self._settling: list[Settling] = []
+        self._embedder: Embedder | None = None
         self.process, self.refresh = self._declare()
+        self.follow_ups = self._declare_follow_ups()
 
     def _default_fetcher(self) -> Fetcher:
         limits = FetchLimits(
@@ -145,6 +157,17 @@ class Ingestion(ServedApp):
 
         return process, refresh
 
+    def _declare_follow_ups(self) -> tuple[FollowUp[Any], ...]:
+        models = self.settings.models
+        declared: list[FollowUp[Any]] = []
+        if models.gemini_api_key is not None:
+            declared.append(embedding_jobs(self.app, lambda ctx: ctx.state.models.embedder(ctx)))
+        if models.extracts_concepts:
+            declared.append(
+                concept_jobs(self.app, models, lambda ctx: ctx.state.models.extractor())
+            )
+        return tuple(declared)
+
     @contextlib.asynccontextmanager
     async def _worker_state(self, _app: App) -> AsyncIterator[WorkerState]:
         """Open what the attempts of one worker share."""
@@ -154,10 +177,11 @@ class Ingestion(ServedApp):
             async with (
                 self._new_fetcher() as fetcher,
                 Extractor(ExtractionLimits(), self._clock) as extractor,
+                WorkerModels(self.settings.models, self._clock) as models,
                 settling.running(),
             ):
-                processor = Processor(fetcher, extractor, self.files, self._clock)
-                yield WorkerState(processor, settling)
+                processor = Processor(fetcher, extractor, self.files, self._clock, self.follow_ups)
+                yield WorkerState(processor, settling, models)
         finally:
             self._settling.remove(settling)
 
@@ -173,7 +197,20 @@ class Ingestion(ServedApp):
         """Return the routes below `/v3`."""
         jobs = (self.process, self.refresh)
         intake = Intake(self.settings, self._new_fetcher(), self.files, jobs, state)
-        return document_routes(intake)
+        models, engine = self.settings.models, state.engine
+        if models.gemini_api_key is not None:
+            rate = engine.shared_rate(RATE_NAME, RATE)
+            self._embedder = Embedder(models, rate, CALLS_IN_SEARCHES, self._clock)
+
+        def search() -> Search:
+            return Search(engine.database, self._embedder)
+
+        router = document_routes(intake)
+        router.include_router(search_routes(search))
+        router.include_router(
+            concept_routes(lambda: KnowledgeGraph(engine.database), source_of(models))
+        )
+        return router
 
     @contextlib.asynccontextmanager
     async def _running(self, state: ServerState) -> AsyncIterator[None]:
@@ -190,6 +227,8 @@ class Ingestion(ServedApp):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            if self._embedder is not None:
+                await self._embedder.aclose()
 
     def running(self, state: ServerState) -> AbstractAsyncContextManager[None]:
         """Settle documents and clear up files while the server runs."""

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
 
 from holdfast import ErrorCode, HoldfastError
-from holdfast.http import ApiError, Caller, CallerIdentity, ErrorOut, state_of
+from holdfast.http import ApiError, Caller, CallerIdentity, ErrorOut
 from holdfast_ingestion.document_state import Document, Stage
 from holdfast_ingestion.intake import Intake, Taken
 from holdfast_ingestion.repository import ListFilter
@@ -21,9 +21,7 @@ from holdfast_ingestion.schemas import (
     DocumentIn,
     DocumentOut,
     DocumentsOut,
-    HitOut,
     RefreshOut,
-    SearchOut,
     TakenOut,
 )
 from holdfast_ingestion.submission import (
@@ -35,7 +33,6 @@ from holdfast_ingestion.submission import (
     by_url,
     parsed_metadata,
 )
-from holdfast_ingestion.word_search import Scope, search_words
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -114,9 +111,9 @@ class DocumentApi:
             raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such cursor.")
         where = ListFilter(
             statuses=tuple(status or ()),
-            org_id=_storable(org_id),
-            type=_storable(document_type),
-            url=_storable(url),
+            org_id=storable(org_id),
+            type=storable(document_type),
+            url=storable(url),
             metadata=dict(map(_pair, metadata or ())),
         )
         found = await self._intake.documents.page(
@@ -164,22 +161,6 @@ class DocumentApi:
         document = await self._document(caller, document_id)
         job = await self._intake.refresh(document, caller)
         return _answer(RefreshOut(id=document.id, status=document.status, job_id=job), 202)
-
-    # -- searching -----------------------------------------------------------------------------
-
-    async def search(
-        self,
-        request: Request,
-        caller: Caller,
-        q: str = "",
-        org_id: OrgId = None,
-        mode: Annotated[str, Query(pattern="^words$")] = "words",
-        limit: Annotated[int, Query(ge=1, le=50)] = 10,
-    ) -> SearchOut:
-        """Find passages by their words."""
-        scope = Scope(caller.organisation, _storable(org_id))
-        hits = await search_words(state_of(request).engine.database, scope, q, limit)
-        return SearchOut(mode=mode, hits=[HitOut.of(hit) for hit in hits])
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {415: {"model": ErrorOut, "description": "Refused."}}
@@ -231,7 +212,6 @@ def document_routes(intake: Intake) -> APIRouter:
         "/documents/{document_id}/refresh", api.refresh, "POST",
         responses={202: {"model": RefreshOut}}, **accepted,
     )  # fmt: skip
-    route("/search", api.search, "GET")
     return router
 
 
@@ -282,7 +262,7 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _storable(text: str | None) -> str | None:
+def storable(text: str | None) -> str | None:
     """Return a text to compare with stored ones; none of these has a NUL."""
     if text is not None and "\0" in text:
         raise ApiError(ErrorCode.VALIDATION_ERROR, "The request has a NUL character.")

@@ -7,6 +7,7 @@ UNSUPPORTED_TYPE = "UNSUPPORTED_TYPE"
 EMPTY_CONTENT = "EMPTY_CONTENT"
 EMPTY_SEARCH = "EMPTY_SEARCH"
 SEARCH_TOO_LONG = "SEARCH_TOO_LONG"
+SEMANTIC_SEARCH_OFF = "SEMANTIC_SEARCH_OFF"
 
 DECLARED = (
     ErrorInfo(NOTHING_TO_READ, "There is no text in this document.", 422),
@@ -14,4 +15,5 @@ DECLARED = (
     ErrorInfo(EMPTY_CONTENT, "The content is empty.", 400),
     ErrorInfo(EMPTY_SEARCH, "Type a word to search for.", 400),
     ErrorInfo(SEARCH_TOO_LONG, "This is too long to search for.", 400),
+    ErrorInfo(SEMANTIC_SEARCH_OFF, "Search by meaning is not set up here.", 409),
 )

@@ -9,16 +9,27 @@ import contextlib
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from holdfast import Clock, ErrorCode, HoldfastError, JobContext, Permanent, StoreError
+from holdfast import (
+    Clock,
+    DatabaseTransaction,
+    ErrorCode,
+    HoldfastError,
+    JobContext,
+    Permanent,
+    StoreError,
+)
 from holdfast.fetch import Fetched, Fetcher
 from holdfast.files import ArtifactStore
 from holdfast_ingestion.chunking import Chunk, split
 from holdfast_ingestion.document_state import Stage
 from holdfast_ingestion.error_codes import UNSUPPORTED_TYPE
 from holdfast_ingestion.extraction.extractor import Extractor
+from holdfast_ingestion.follow_up import FollowUp
 from holdfast_ingestion.formats import Format, format_of_media_type
 from holdfast_ingestion.job_values import DocumentArgs, Indexed
 from holdfast_ingestion.repository import Documents, Extracted, WorkItem
@@ -36,12 +47,13 @@ class StorageError(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """What attempts of one worker share."""
+    """What attempts of one worker share; `follow_ups` begin with the completion of a document."""
 
     fetcher: Fetcher
     extractor: Extractor
     files: ArtifactStore
     clock: Clock
+    follow_ups: Sequence[FollowUp[Any]] = ()
 
     async def process(self, ctx: JobContext, args: DocumentArgs) -> Indexed:
         """Run one attempt of the job `doc-<id>`."""
@@ -91,6 +103,8 @@ class Processor:
                 "processing_metadata": _metadata(chunks),
             }
             renewed = await documents.renew(tx, document_id, found, chunks, values)
+            if renewed:
+                await self._follow_up(ctx, tx, document_id)
         return Indexed("indexed", len(chunks)) if renewed else _SKIPPED
 
     # -- reading -------------------------------------------------------------------------------
@@ -164,8 +178,14 @@ class Processor:
         async with ctx.transaction() as connection:
             tx = ctx.database.joined(connection)
             stored = await documents.finish(tx, document_id, found, chunks, values)
+            if stored:
+                await self._follow_up(ctx, tx, document_id)
         # Deleted meanwhile: there is nothing left to index.
         return Indexed("indexed", len(chunks)) if stored else _SKIPPED
+
+    async def _follow_up(self, ctx: JobContext, tx: DatabaseTransaction, document_id: str) -> None:
+        for each in self.follow_ups:
+            await each.begin(ctx, tx, document_id)
 
 
 async def _is_due(documents: Documents, item: WorkItem, ctx: JobContext, document_id: str) -> bool:

@@ -7,16 +7,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from holdfast_ingestion.document_state import Document, Stage, State
-from holdfast_ingestion.word_search import Hit
 
 
-class _Model(BaseModel):
+class Model(BaseModel):
     """Fields in snake_case here, in camelCase in JSON."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
-class DocumentIn(_Model):
+class DocumentIn(Model):
     """A document to add: `url` or `content`; an unknown field is refused."""
 
     model_config = ConfigDict(extra="forbid")
@@ -33,7 +32,7 @@ class DocumentIn(_Model):
     )
 
 
-class BatchIn(_Model):
+class BatchIn(Model):
     """Documents to add, all or none."""
 
     model_config = ConfigDict(extra="forbid")
@@ -41,7 +40,7 @@ class BatchIn(_Model):
     documents: list[DocumentIn] = Field(min_length=1, max_length=100)
 
 
-class TakenOut(_Model):
+class TakenOut(Model):
     """A document that was taken in; `deduplicated` where the same was there before."""
 
     id: str
@@ -49,13 +48,13 @@ class TakenOut(_Model):
     deduplicated: bool = False
 
 
-class BatchOut(_Model):
+class BatchOut(Model):
     """The documents of a batch, in its order."""
 
     documents: list[TakenOut]
 
 
-class DocumentOut(_Model):
+class DocumentOut(Model):
     """A document as its organisation sees it."""
 
     id: str
@@ -109,54 +108,26 @@ class DocumentOut(_Model):
         )
 
 
-class DocumentsOut(_Model):
+class DocumentsOut(Model):
     """A page of documents, newest first."""
 
     documents: list[DocumentOut]
     next_cursor: str | None
 
 
-class ContentOut(_Model):
+class ContentOut(Model):
     """The text of a document; null until it is extracted."""
 
     id: str
     content: str | None
 
 
-class RefreshOut(_Model):
+class RefreshOut(Model):
     """A document that is fetched again by the job `jobId`."""
 
     id: str
     status: Stage
     job_id: str
-
-
-class HitOut(_Model):
-    """The best passage of one document; `highlights` are places in `passage`."""
-
-    document_id: str
-    title: str | None
-    url: str | None
-    filename: str | None
-    type: str
-    position: int
-    start: int
-    end: int
-    passage: str
-    highlights: list[tuple[int, int]]
-    score: float
-
-    @classmethod
-    def of(cls, hit: Hit) -> Self:
-        """Return `hit` for the wire."""
-        return cls(**{name: getattr(hit, name) for name in cls.model_fields})
-
-
-class SearchOut(_Model):
-    """The best documents for a search, best first."""
-
-    mode: str
-    hits: list[HitOut]
 
 
 def _moment(seconds: float | None) -> Any:

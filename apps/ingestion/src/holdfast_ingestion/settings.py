@@ -1,10 +1,11 @@
 """How the ingestion app is set up, from the environment. Times are seconds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.settings import Environment, Settings
+from holdfast_ingestion.model_settings import ModelSettings
 
 MEBIBYTE = 1024 * 1024
 
@@ -20,6 +21,7 @@ class IngestionSettings:
         connect_seconds: how long a connection may take.
         concurrency: documents that are processed at once in the whole fleet.
         allow_private: fetch from any address, this machine included; for development.
+        models: what embeds passages and extracts concepts.
     """
 
     files: Path
@@ -28,6 +30,7 @@ class IngestionSettings:
     connect_seconds: float = 10.0
     concurrency: int = 3
     allow_private: bool = False
+    models: ModelSettings = field(default_factory=ModelSettings)
 
     @classmethod
     def load(cls, values: Mapping[str, str]) -> "IngestionSettings":
@@ -45,4 +48,5 @@ class IngestionSettings:
             fetch_seconds=read.seconds("INGESTION_FETCH_TIMEOUT", defaults.fetch_seconds),
             concurrency=read.whole("INGESTION_CONCURRENCY", defaults.concurrency, at_most=1000),
             allow_private=read.choice("FETCH_ALLOW_PRIVATE", "0", ("0", "1")) == "1",
+            models=ModelSettings.load(read),
         )

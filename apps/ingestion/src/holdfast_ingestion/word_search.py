@@ -17,7 +17,7 @@ MOST_CHARACTERS = 1000
 """Longest query."""
 _MOST_WORDS = 64
 """Words of a query that count; those after them hardly change the order."""
-_CHUNKS_PER_HIT = 4
+CHUNKS_PER_HIT = 4
 """Chunks that are read for each document that is wanted, since several may be of one document."""
 _COMMON = frozenset(
     (
@@ -102,7 +102,7 @@ async def search_words(database: Database, scope: Scope, query: str, limit: int)
         **_parameters(words, database.dialect),
         "organisation": scope.organisation,
         "org_id": scope.org_id,
-        "limit": limit * _CHUNKS_PER_HIT,
+        "limit": limit * CHUNKS_PER_HIT,
     }
     rows = await database.fetch(load_queries(database.dialect)["search"], values)
     best: dict[str, Hit] = {}

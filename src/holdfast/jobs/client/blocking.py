@@ -19,11 +19,11 @@ from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
-from holdfast.jobs.client.shared_rate import SharedRate
 from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.model import Job
+from holdfast.jobs.shared_rate import SharedRate
 from holdfast.jobs.views import DeadLetter
 from holdfast.resilience.policy import RateLimit
 

@@ -14,7 +14,6 @@ from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
-from holdfast.jobs.client.shared_rate import SharedRate
 from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.app import App
@@ -23,6 +22,7 @@ from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob
 from holdfast.jobs.model import Job, JobError, JobStatus
+from holdfast.jobs.shared_rate import SharedRate
 from holdfast.jobs.store_port import Change, Store
 from holdfast.resilience import checks
 from holdfast.resilience.policy import RateLimit

@@ -8,19 +8,22 @@ import threading
 from collections.abc import Generator, MutableMapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.attempt_scope import AttemptScope, TransactionBlock
+from holdfast.jobs.declare.context_port import ContextPort
 from holdfast.jobs.declare.job_handle import PendingJob, RequestOptions
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.slot_meta import slot_in
 from holdfast.jobs.declare.validation import UNSTORABLE
 from holdfast.jobs.exceptions import ContextError, LostLease
-from holdfast.jobs.model import Claim, Lease, NewJob
+from holdfast.jobs.model import Claim, Lease
+from holdfast.jobs.shared_rate import SharedRate
 from holdfast.resilience import checks
+from holdfast.resilience.policy import RateLimit
 
 if TYPE_CHECKING:
     from holdfast.jobs.declare.job_function import JobFunction
@@ -53,36 +56,6 @@ class JobCancelled(HoldfastError):
         super().__init__(f"job {job_id}: asked to stop ({reason})")
         self.job_id = job_id
         self.reason = reason
-
-
-class ContextPort(Protocol):
-    """What a context needs from the worker that runs the handler."""
-
-    def progress_noted(self, context: "JobContext") -> None:
-        """Notify that `context.take_progress()` has something to store.
-
-        Called from any thread; must return at once and not raise. Called once until
-        `take_progress` is called, however often the handler reports progress.
-        """
-        ...
-
-    def state_of(self, context: "JobContext", /) -> Any:
-        """Return what the lifespan of the attempt's app has yielded."""
-        ...
-
-    def database_of(self, context: "JobContext", /) -> Database:
-        """Return the database of the jobs, for an app's own tables."""
-        ...
-
-    def new_job(
-        self, job: "JobFunction[Any, Any] | str", args: Any, options: RequestOptions, /
-    ) -> NewJob:
-        """Return the validated job, with its id. Called from any thread."""
-        ...
-
-    def transaction(self, context: "JobContext", source: object, /) -> TransactionBlock:
-        """Return the attempt's transaction on `source`, not begun yet. Called from any thread."""
-        ...
 
 
 class ProgressNote:
@@ -272,6 +245,16 @@ class JobContext:
         `ctx.transaction()` commits with the job's completion. For handlers that are async.
         """
         return self._port.database_of(self)
+
+    def shared_rate(self, name: str, limit: RateLimit) -> SharedRate:
+        """Return a rate of calls that all processes share, as `Engine.shared_rate` does.
+
+        It can be used for as long as the worker runs.
+
+        Raises:
+            ContextError: the handler runs in a child process.
+        """
+        return self._port.shared_rate(name, limit)
 
     @overload
     def enqueue(

@@ -14,9 +14,11 @@ from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.job_handle import RequestOptions
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import NewJob
+from holdfast.jobs.shared_rate import SharedRate
 from holdfast.jobs.store_port import Store
 from holdfast.jobs.worker.lifespans import Lifespans
 from holdfast.jobs.worker.progress import ProgressWriter
+from holdfast.resilience.policy import RateLimit
 
 NewJobFrom = Callable[[JobFunction[Any, Any] | str, Any, RequestOptions, float], NewJob]
 """Return the validated job for a kind, its arguments and options, and the store's time."""
@@ -83,6 +85,10 @@ class AttemptPort:
     def database_of(self, _context: JobContext) -> Database:
         """Return the store's database."""
         return self._store.database
+
+    def shared_rate(self, name: str, limit: RateLimit) -> SharedRate:
+        """Return a rate that the store counts."""
+        return SharedRate(name, limit, self._store, lambda: self._loop)
 
     def new_job(
         self, job: JobFunction[Any, Any] | str, args: Any, options: RequestOptions

@@ -5,7 +5,8 @@ import math
 from typing import Any, Protocol
 
 from holdfast.clock import Clock
-from holdfast.jobs.declare.context import CancelReason, ContextPort, JobContext
+from holdfast.jobs.declare.context import CancelReason, JobContext
+from holdfast.jobs.declare.context_port import ContextPort
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.model import Claim, Finished
 from holdfast.jobs.store_port import TickResult

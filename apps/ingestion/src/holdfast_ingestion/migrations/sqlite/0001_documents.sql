@@ -52,7 +52,8 @@ CREATE INDEX ingestion_metadata_by_value ON ingestion_metadata (key, value, docu
 
 -- Pieces of a document's content, in order and with overlap. The offsets count characters.
 CREATE TABLE ingestion_chunks (
-    id           INTEGER PRIMARY KEY,
+    -- Never given twice: a job that works on a replaced chunk must not meet another one.
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
     document     TEXT    NOT NULL,
     position     INTEGER NOT NULL,
     start_offset INTEGER NOT NULL,

@@ -6,8 +6,10 @@ import threading
 import pytest
 
 from holdfast import (
+    App,
     Engine,
     Exponential,
+    JobContext,
     RateLimit,
     RetryPolicy,
     RetryService,
@@ -163,3 +165,22 @@ def test_many_threads_together_keep_to_the_rate(url):
         for thread in threads:
             thread.join()
     assert (len(waits), waits.count(0)) == (40, 20)
+
+
+def test_handlers_and_other_engines_share_a_rate_by_its_name(url):
+    app = App("calls")
+
+    @app.job()
+    async def take(ctx: JobContext) -> float:
+        return await ctx.shared_rate("gemini", TWO).reserve(0.0)
+
+    async def scenario():
+        async with Engine(url, apps=[app]) as engine:
+            outside = await engine.shared_rate("gemini", TWO).reserve(0.0)
+            jobs = [await engine.enqueue(take) for _ in range(2)]
+            await engine.work(until_idle=True)
+            return outside, sorted([await engine.result(job) for job in jobs])
+
+    outside, (first, second) = asyncio.run(scenario())
+    assert (outside, first) == (0, 0)
+    assert second > 50
