@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.support.postgres_server import PostgresMissing, PostgresServer
+from tests.support.programs import Missing, running
 
 from benchmarks import services
 from benchmarks.holdfast_queue import BULK, OURS, added_and_drained, fresh_database
@@ -64,7 +65,7 @@ def _by_command(module: str, broker: str, command: list[str]) -> tuple[None, flo
             [sys.executable, "-c", send], env={**os.environ, **environment}, check=True,
             capture_output=True, timeout=_TIMEOUT,
         )  # fmt: skip
-        with services.running(
+        with running(
             [sys.executable, "-m", *command], log=log, environment=environment, cwd=folder
         ):
             first, begin = _when(counter, jobs // 10, log)
@@ -123,14 +124,14 @@ def _contenders() -> Iterator[tuple[dict[str, Turn], list[str]]]:
             turns["Dramatiq (Redis, in memory)"] = lambda: _dramatiq(redis)
             folder = services.bullmq()
             turns[BULLMQ] = lambda: _bullmq(port, folder)
-        except services.Missing as error:
+        except Missing as error:
             missing.append(f"BullMQ and Dramatiq on Redis: {error}")
         try:
             rabbit = stack.enter_context(services.rabbitmq())
             amqp = f"amqp://guest:guest@127.0.0.1:{rabbit}/"
             turns["Dramatiq (RabbitMQ)"] = lambda: _dramatiq(amqp)
             turns["Celery (RabbitMQ, in memory)"] = lambda: _celery(amqp)
-        except services.Missing as error:
+        except Missing as error:
             missing.append(f"on RabbitMQ: {error}")
         yield turns, missing
 

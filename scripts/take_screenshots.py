@@ -1,4 +1,4 @@
-"""Take the pictures of docs/tutorial/conversion.md: the real service, real faults, real Chromium.
+"""Take the pictures of the tutorials: the real services, real faults, real Chromium.
 
 make screenshots
 """
@@ -14,8 +14,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from playwright.sync_api import Page, expect  # noqa: E402
+from playwright.sync_api import Browser, Page, expect  # noqa: E402
 from tests.apps.conversion.service import Service  # noqa: E402
+from tests.apps.ingestion.document_server import DocumentServer  # noqa: E402
 from tests.browser.conftest import gateway_of  # noqa: E402
 from tests.browser.page_session import PageSession, pdf  # noqa: E402
 from tests.support.browser import chromium  # noqa: E402
@@ -25,6 +26,18 @@ MOST_BYTES = 150_000
 DESK = {"width": 1080, "height": 760}
 PHONE = {"width": 390, "height": 844}
 NAMES = ("Annual report 2026.pdf", "Lease agreement.pdf", "Invoice 4711.pdf")
+PAPERS = (
+    (
+        "/otters",
+        "Otters",
+        "Otters swim in cold rivers and lakes. They eat fish, and crack shells with stones.",
+    ),
+    (
+        "/salmon",
+        "The way of the salmon",
+        "Salmon leave the sea and climb the river where they were born.",
+    ),
+)
 LATER = ("Minutes of 12 May.pdf", "Floor plan.pdf")
 
 
@@ -43,6 +56,7 @@ def main() -> int:
         touch: dict[str, Any] = {"viewport": PHONE, "has_touch": True, "is_mobile": True}
         phone = PageSession(browser, service, color_scheme="dark", storage_state=state, **touch)
         _on_a_phone(phone, service)
+        _documents(browser, Path(folder))
     large = [path.name for path in FOLDER.glob("*.png") if path.stat().st_size > MOST_BYTES]
     for name in large:
         print(f"take_screenshots: {name} has more than {MOST_BYTES} bytes", file=sys.stderr)
@@ -111,6 +125,30 @@ def _on_a_phone(phone: PageSession, service: Service) -> None:
     phone.page.locator("#board-title").evaluate("node => node.scrollIntoView()")
     phone.page.screenshot(path=FOLDER / "phone.png")
     service.client.delete(f"{gateway}/chaos")
+
+
+def _documents(browser: Browser, folder: Path) -> None:
+    with DocumentServer(folder) as server:
+        session = PageSession(browser, server, viewport=DESK, reduced_motion="reduce")
+        alive, dead = server.site(), server.site()
+        dead.default = (503, {}, b"")
+        for path, title, text in PAPERS:
+            alive.html(path, title, text)
+            server.wait(
+                server.add(url=alive.url(path, "site.example"), metadata={"topic": "rivers"})
+            )
+        for number in range(6):
+            server.add(url=dead.url(f"/page-{number + 1}.html", "site.example"))
+        session.page.goto(f"{server.url}/documents?status=active")
+        expect(session.page.locator("#rows .status", has_text="Paused")).to_have_count(6)
+        server.wait(server.add(content="Herons wait at the water.", title="Herons"))
+        session.page.goto(f"{server.url}/documents")
+        expect(session.page.locator("#pause")).to_have_text("Live")
+        session.page.set_viewport_size({"width": 1080, "height": 1100})
+        session.page.screenshot(path=FOLDER / "documents.png")
+        session.page.goto(f"{server.url}/search?q=cold+river")
+        expect(session.page.locator(".hit")).to_have_count(2)
+        _shoot(session.page, "search")
 
 
 def _shoot(page: Page, name: str, part: str | None = None) -> None:

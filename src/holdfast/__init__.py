@@ -43,7 +43,7 @@ from holdfast.time_limit import cancelled, remaining
 
 if typing.TYPE_CHECKING:
     __version__: str
-    from holdfast.bootstrap import Engine
+    from holdfast.bootstrap import BlockingEngine, Engine
     from holdfast.jobs.client.api_keys import CreatedKey, UnknownKey
     from holdfast.jobs.client.pause_control import PauseState
     from holdfast.jobs.client.periodic_control import (
@@ -60,7 +60,6 @@ if typing.TYPE_CHECKING:
     from holdfast.jobs.declare.declared_downstream import Downstream
     from holdfast.jobs.declare.retention import Retention
     from holdfast.jobs.declare.validation import PayloadTooLarge, ValidationError
-    from holdfast.jobs.engine import BlockingEngine
     from holdfast.jobs.exceptions import (
         ChildError,
         ContextError,
@@ -94,7 +93,7 @@ _LOADED_LATER = {
     "App": "holdfast.jobs.declare.app",
     "AppTables": "holdfast.jobs.declare.app_tables",
     "AttemptFinished": "holdfast.jobs.job_events",
-    "BlockingEngine": "holdfast.jobs.engine",
+    "BlockingEngine": "holdfast.bootstrap",
     "ChildError": "holdfast.jobs.exceptions",
     "ConstraintViolated": "holdfast.jobs.store_values",
     "ContextError": "holdfast.jobs.exceptions",

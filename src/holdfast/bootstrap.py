@@ -13,7 +13,7 @@ from holdfast.events import Listener
 from holdfast.jobs.client.enqueue import TransactionalEnqueue
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
-from holdfast.jobs.engine import BlockingEngine, StoreEngine
+from holdfast.jobs.engine import BlockingStoreEngine, StoreEngine
 from holdfast.jobs.store_port import BadAddress, Store, StoreUnusable
 from holdfast.outbox.blocking import BlockingInbox, BlockingOutbox
 from holdfast.outbox.client import Outbox
@@ -79,7 +79,7 @@ class Engine(StoreEngine):
         """
         return Relay(self._messages, publisher, options, inbox=self._messages, clock=self.clock)
 
-    def blocking(self) -> "BlockingStoreEngine":
+    def blocking(self) -> "BlockingEngine":
         """Return this engine for code that is not async: the same methods, which block.
 
             with engine.blocking() as engine:
@@ -87,10 +87,10 @@ class Engine(StoreEngine):
 
         It is open in a thread of its own, and any thread may call it.
         """
-        return BlockingStoreEngine(self)
+        return BlockingEngine(self)
 
 
-class BlockingStoreEngine(BlockingEngine):
+class BlockingEngine(BlockingStoreEngine):
     """An engine whose methods block, with its outbox and inbox: `Engine(...).blocking()`."""
 
     def __init__(self, engine: Engine) -> None:

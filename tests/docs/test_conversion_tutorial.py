@@ -17,9 +17,8 @@ IMAGES = sorted((PAGE.parent / "images").iterdir())
 
 def test_there_are_commands_and_pictures():
     assert len(COMMANDS) >= 6
-    assert {path.name for path in IMAGES} == set(
-        re.findall(r"\]\(images/([^)]+)\)", PAGE.read_text())
-    )
+    tutorials = "".join(page.read_text() for page in PAGE.parent.glob("*.md"))
+    assert {path.name for path in IMAGES} == set(re.findall(r"\]\(images/([^)]+)\)", tutorials))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -4,13 +4,13 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, assert_type
 
+from holdfast import BlockingEngine
 from holdfast.bootstrap import Engine
 from holdfast.jobs.client.requests import JobHandle, JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.job_handle import PendingJob
-from holdfast.jobs.engine import BlockingEngine
 from holdfast.jobs.model import Job
 from holdfast.jobs.views import Page
 from holdfast.resilience.breaker.transitions import CircuitState

@@ -17,6 +17,7 @@ from holdfast.http.plugins import (
     Sidecar,
     meta_of,
 )
+from holdfast.http.rendered import Look, RenderedJobs, RenderedRow, ShownFact, Step
 from holdfast.http.schemas import ErrorOut, JobAnswer, JobOut
 from holdfast.http.served_app import AppPages, HttpSettings, ServedApp, ServerState, state_of
 from holdfast.http.sessions import Owner
@@ -34,12 +35,17 @@ __all__ = [
     "JobFact",
     "JobFacts",
     "JobOut",
+    "Look",
     "NavItem",
     "Owner",
     "PagePart",
+    "RenderedJobs",
+    "RenderedRow",
     "ServedApp",
     "ServerState",
+    "ShownFact",
     "Sidecar",
+    "Step",
     "create_app",
     "meta_of",
     "state_of",

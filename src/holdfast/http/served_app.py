@@ -20,6 +20,7 @@ from holdfast.http.admin import AdminAccess
 from holdfast.http.api_errors import ApiError, forbidden
 from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.plugins import Download, JobFact, JobFacts, NavItem, PagePart, Sidecar
+from holdfast.http.rendered import RenderedJobs, Step
 from holdfast.http.requeue import PacedRequeue
 from holdfast.http.schemas import JobOut, MetaView
 from holdfast.http.sessions import Sessions
@@ -82,6 +83,14 @@ class AppPages(Protocol):
 
     async def sequence(self) -> int:
         """Return where the live stream begins: ask before reading what the page shows."""
+        ...
+
+    async def jobs(self, jobs: Sequence[Job]) -> RenderedJobs:
+        """Return `jobs` as the front page shows them, for the macros of `parts.html`."""
+        ...
+
+    async def steps(self, job: Job) -> list[Step]:
+        """Return the attempts of `job`, oldest first, for `timeline` of `parts.html`."""
         ...
 
 

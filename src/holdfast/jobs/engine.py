@@ -1,7 +1,7 @@
 """Enqueue jobs and run them: a client and its workers in one object.
 
 `holdfast.Engine` takes the store's URL; `StoreEngine` takes a store that is not open yet.
-`BlockingEngine` is the same for code that is not async.
+`BlockingStoreEngine` is the same for code that is not async.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ class StoreEngine(Client):
         with stopping(worker.stop) if stop_on_signals else nullcontext():
             await worker.run(until_idle=until_idle)
 
-    def blocking(self) -> "BlockingEngine":
+    def blocking(self) -> "BlockingStoreEngine":
         """Return this engine for code that is not async: the same methods, which block.
 
             with engine.blocking() as engine:
@@ -103,7 +103,7 @@ class StoreEngine(Client):
 
         It is open in a thread of its own, and any thread may call it.
         """
-        return BlockingEngine(self)
+        return BlockingStoreEngine(self)
 
     def worker(self, options: WorkerOptions | None = None) -> "Worker":
         """Return a worker that the caller runs and stops.
@@ -137,7 +137,7 @@ class StoreEngine(Client):
         return self._enqueuer.prepared(JobRequest(job, args, **options), now)
 
 
-class BlockingEngine(BlockingClient):
+class BlockingStoreEngine(BlockingClient):
     """An engine whose methods block, for scripts, Flask and Django: `Engine(...).blocking()`.
 
     Open it with `with`, or with `open` and `close`. Any thread may use it.

@@ -19,7 +19,7 @@ from holdfast.events import Listener
 from holdfast.jobs.client.blocking import mirror
 from holdfast.jobs.client.queries import JobId
 from holdfast.jobs.declare.app import App
-from holdfast.jobs.engine import BlockingEngine, StoreEngine
+from holdfast.jobs.engine import BlockingStoreEngine, StoreEngine
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.maintenance.leader import Maintenance
 from holdfast.jobs.model import Job
@@ -274,7 +274,7 @@ class VirtualEngine(StoreEngine):
         return VirtualWorker
 
 
-class BlockingVirtualEngine(BlockingEngine):
+class BlockingVirtualEngine(BlockingStoreEngine):
     """An engine on virtual time whose methods block; see `virtual_engine`."""
 
     def __init__(self, engine: VirtualEngine) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from fastapi import APIRouter, Request
 from tests.http.live_server import Order
 
-from holdfast import App, JobContext
+from holdfast import App, Downstream, JobContext
 from holdfast.http import NavItem, ServedApp
 
 PAGE = """
@@ -20,7 +20,7 @@ LIST = '<section id="board"><h1>Papers</h1><p>{{ words }}</p></section>'
 def papers_app():
     app = App("papers")
 
-    @app.job(aliases=("skim",))
+    @app.job(aliases=("skim",), downstream=Downstream("shelf"))
     async def read(ctx: JobContext, args: Order) -> int:
         return args.number
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from holdfast.errors import ErrorCode
-from holdfast.http.pages.job_rows import PAUSED_LINE, Look, held_line, row_of, without_actions
+from holdfast.http.pages.job_rows import PAUSED_LINE, held_line, row_of, without_actions
 from holdfast.http.plugins import FactFormat, JobFact, JobFacts
+from holdfast.http.rendered import Look
 from holdfast.jobs.held import HeldBy
 from holdfast.jobs.model import Job, JobError, JobStatus, LastError
 

@@ -6,7 +6,9 @@ from tests.http.pages.page_reader import Looked
 from tests.http.pages.papers_app import PapersApp
 from tests.http.pages.sample_app import SampleApp
 
-from holdfast.http import NavItem
+from holdfast.http import Look, NavItem
+from holdfast.http.pages.own_pages import OwnPages
+from holdfast.http.pages.renderer import Renderer
 
 HTMX = {"hx-request": "true", "hx-request-type": "partial"}
 
@@ -107,3 +109,27 @@ def test_an_app_without_pages_keeps_its_jobs_on_the_front_page(serve, papers):
 def test_an_item_of_the_navigation_is_a_path_below_the_front_page(path):
     with pytest.raises(ValueError, match="path"):
         NavItem("Papers", path)
+
+
+def test_an_app_shows_jobs_and_their_attempts_as_the_front_page_does(serving):
+    held = serving.run(serving.engine.enqueue("papers.read", Order()))
+    job = serving.run(serving.engine.get(held.id))
+    pages = OwnPages(Renderer(serving.state), "papers")
+
+    shown = serving.run(pages.jobs([job]))
+
+    assert (shown.rows[job.id].label, shown.rows[job.id].look) == ("Queued", Look.QUEUED)
+    assert shown.now > job.created_at - 60
+    assert serving.run(pages.jobs([])).rows == {}
+    assert serving.run(pages.steps(job)) == []
+    serving.work()
+    (step,) = serving.run(pages.steps(job))
+    assert (step.title, step.outcome) == ("Attempt 1", "Succeeded")
+
+
+def test_the_front_page_has_no_banner_for_what_only_other_pages_call(serving):
+    serving.run(serving.engine.downstreams.hold("shelf"))
+    assert look(serving, "/").all("//p[@role='alert']") == []
+
+    serving.run(serving.engine.downstreams.hold("mill"))
+    assert "Mill busy" in look(serving, "/").text("//p[@role='alert']")

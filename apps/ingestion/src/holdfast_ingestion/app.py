@@ -26,7 +26,7 @@ from holdfast import (
 )
 from holdfast.fetch import FETCH_ERRORS, Fetcher, FetchLimits
 from holdfast.files import ArtifactStore
-from holdfast.http import JobFact, JobFacts, ServedApp, ServerState, meta_of
+from holdfast.http import AppPages, JobFact, JobFacts, ServedApp, ServerState, meta_of
 from holdfast_ingestion import file_cleanup
 from holdfast_ingestion.document_routes import document_routes
 from holdfast_ingestion.embeddings.embedder import RATE, RATE_NAME, Embedder
@@ -43,6 +43,11 @@ from holdfast_ingestion.graph.repository import KnowledgeGraph
 from holdfast_ingestion.graph.routes import concept_routes
 from holdfast_ingestion.intake import Intake
 from holdfast_ingestion.job_values import DocumentArgs, Indexed
+from holdfast_ingestion.pages import FOLDER, NAVIGATION
+from holdfast_ingestion.pages.concept_pages import concept_pages
+from holdfast_ingestion.pages.document_pages import document_pages
+from holdfast_ingestion.pages.intake_form import intake_form
+from holdfast_ingestion.pages.search_page import search_page
 from holdfast_ingestion.processing import Processor, StorageError
 from holdfast_ingestion.search import CALLS_IN_SEARCHES, Search
 from holdfast_ingestion.search_routes import search_routes
@@ -87,6 +92,16 @@ class WorkerState:
     models: WorkerModels
 
 
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """What the routes and the pages of one server share."""
+
+    intake: Intake
+    search: Callable[[], Search]
+    graph: Callable[[], KnowledgeGraph]
+    concept_source: str
+
+
 class Ingestion(ServedApp):
     """Documents in, passages found: fetched, extracted and indexed by jobs.
 
@@ -96,6 +111,8 @@ class Ingestion(ServedApp):
         clock: where time comes from.
     """
 
+    navigation = NAVIGATION
+    folder = FOLDER
     job_facts = (JobFact("documentId", "Document", in_rows=False), JobFact("source", "Source"))
 
     def __init__(
@@ -119,6 +136,7 @@ class Ingestion(ServedApp):
         self._clock = clock or SystemClock()
         self._settling: list[Settling] = []
         self._embedder: Embedder | None = None
+        self._served: _Served | None = None
         self.process, self.refresh = self._declare()
         self.follow_ups = self._declare_follow_ups()
 
@@ -194,22 +212,32 @@ class Ingestion(ServedApp):
     # -- what it serves ------------------------------------------------------------------------
 
     def routes(self, state: ServerState) -> APIRouter:
-        """Return the routes below `/v3`."""
-        jobs = (self.process, self.refresh)
-        intake = Intake(self.settings, self._new_fetcher(), self.files, jobs, state)
-        models, engine = self.settings.models, state.engine
+        """Return the routes below `/v3`, and the one that the page's form posts to."""
+        jobs, engine = (self.process, self.refresh), state.engine
+        models = self.settings.models
         if models.gemini_api_key is not None:
             rate = engine.shared_rate(RATE_NAME, RATE)
             self._embedder = Embedder(models, rate, CALLS_IN_SEARCHES, self._clock)
-
-        def search() -> Search:
-            return Search(engine.database, self._embedder)
-
-        router = document_routes(intake)
-        router.include_router(search_routes(search))
-        router.include_router(
-            concept_routes(lambda: KnowledgeGraph(engine.database), source_of(models))
+        self._served = served = _Served(
+            intake=Intake(self.settings, self._new_fetcher(), self.files, jobs, state),
+            search=lambda: Search(engine.database, self._embedder),
+            graph=lambda: KnowledgeGraph(engine.database),
+            concept_source=source_of(models),
         )
+        router = document_routes(served.intake)
+        router.include_router(search_routes(served.search))
+        router.include_router(concept_routes(served.graph, served.concept_source))
+        outer = intake_form(served.intake)
+        outer.include_router(router)
+        return outer
+
+    def pages(self, pages: AppPages) -> APIRouter:
+        """Return the pages of documents, of searches and of concepts."""
+        served = self._served
+        assert served is not None  # the routes are asked for before
+        router = document_pages(pages, served.intake)
+        router.include_router(search_page(pages, served.search))
+        router.include_router(concept_pages(pages, served.graph, served.concept_source))
         return router
 
     @contextlib.asynccontextmanager

@@ -1,6 +1,5 @@
 """The routes below `/v3`: what a caller asks for, checked and handed on."""
 
-import re
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
@@ -9,9 +8,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
 
 from holdfast import ErrorCode, HoldfastError
-from holdfast.http import ApiError, Caller, CallerIdentity, ErrorOut
-from holdfast_ingestion.document_state import Document, Stage
-from holdfast_ingestion.intake import Intake, Taken
+from holdfast.http import ApiError, Caller, ErrorOut
+from holdfast_ingestion.document_state import Stage
+from holdfast_ingestion.intake import DOCUMENT_ID, Intake, Taken
 from holdfast_ingestion.repository import ListFilter
 from holdfast_ingestion.request_body import is_form, read_form, read_json
 from holdfast_ingestion.schemas import (
@@ -37,7 +36,6 @@ from holdfast_ingestion.submission import (
 M = TypeVar("M", bound=BaseModel)
 
 OrgId = Annotated[str | None, Query(alias="orgId", max_length=200)]
-_ID = re.compile(r"[0-9a-f]{32}")
 _MOST_NAMED = 5
 
 
@@ -107,7 +105,7 @@ class DocumentApi:
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> DocumentsOut:
         """List the organisation's documents, newest first."""
-        if cursor and _ID.fullmatch(cursor) is None:
+        if cursor and DOCUMENT_ID.fullmatch(cursor) is None:
             raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such cursor.")
         where = ListFilter(
             statuses=tuple(status or ()),
@@ -127,38 +125,29 @@ class DocumentApi:
 
     async def show(self, caller: Caller, document_id: str) -> DocumentOut:
         """Show a document."""
-        return DocumentOut.of(await self._document(caller, document_id))
+        return DocumentOut.of(await self._intake.find(document_id, caller))
 
     async def content(self, caller: Caller, document_id: str) -> ContentOut:
         """Show the text of a document."""
-        document = await self._document(caller, document_id)
+        document = await self._intake.find(document_id, caller)
         text = await self._intake.documents.content(caller.organisation, document.id)
         return ContentOut(id=document.id, content=text)
-
-    async def _document(self, caller: CallerIdentity, document_id: str) -> Document:
-        """Return a document of the caller's organisation; others look as if they did not exist."""
-        found = None
-        if _ID.fullmatch(document_id):
-            found = await self._intake.documents.get(caller.organisation, document_id)
-        if found is None:
-            raise ApiError(ErrorCode.FORBIDDEN, "There is no such document, or it is not yours.")
-        return found
 
     # -- changing ------------------------------------------------------------------------------
 
     async def delete(self, caller: Caller, document_id: str) -> Response:
         """Delete a document with its passages and files."""
-        await self._intake.delete(await self._document(caller, document_id), caller)
+        await self._intake.delete(await self._intake.find(document_id, caller), caller)
         return Response(status_code=204)
 
     async def retry(self, caller: Caller, document_id: str) -> Response:
         """Process a failed document again, with all of its attempts."""
-        await self._intake.retry(await self._document(caller, document_id), caller)
+        await self._intake.retry(await self._intake.find(document_id, caller), caller)
         return _answer(TakenOut(id=document_id, status=Stage.QUEUED), 202)
 
     async def refresh(self, caller: Caller, document_id: str) -> Response:
         """Fetch a document again if its site has a newer one; it stays findable meanwhile."""
-        document = await self._document(caller, document_id)
+        document = await self._intake.find(document_id, caller)
         job = await self._intake.refresh(document, caller)
         return _answer(RefreshOut(id=document.id, status=document.status, job_id=job), 202)
 

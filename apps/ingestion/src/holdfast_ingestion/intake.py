@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from holdfast_ingestion.processing import upload_name
 from holdfast_ingestion.repository import Documents, NewDocument
 from holdfast_ingestion.settings import IngestionSettings
 from holdfast_ingestion.submission import URL_TYPE, Submission
+
+DOCUMENT_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,19 @@ class Intake:
     def documents(self) -> Documents:
         """The documents in the server's database."""
         return Documents(self._engine.database)
+
+    async def find(self, document_id: str, caller: CallerIdentity) -> Document:
+        """Return a document of the caller's organisation.
+
+        Raises:
+            ApiError: there is none; those of others look as if they did not exist.
+        """
+        found = None
+        if DOCUMENT_ID.fullmatch(document_id):
+            found = await self.documents.get(caller.organisation, document_id)
+        if found is None:
+            raise ApiError(ErrorCode.FORBIDDEN, "There is no such document, or it is not yours.")
+        return found
 
     # -- adding --------------------------------------------------------------------------------
 
@@ -198,6 +214,14 @@ class Intake:
         async with self._engine.database.transaction() as tx:
             if await self.documents.requeue(tx, caller.organisation, document.id):
                 await self._enqueue(tx, self._args(document, caller), _name(document), caller)
+
+    async def retry_now(self, document: Document) -> bool:
+        """Let the next attempt of a document begin; False where its site is paused.
+
+        Raises:
+            UnknownJob, InvalidState: it does not wait for an attempt.
+        """
+        return not (await self._engine.retry_now(job_id(document.id))).held
 
     async def refresh(self, document: Document, caller: CallerIdentity) -> str:
         """Have a done document fetched again, if its site has a newer one; return the job's id.

@@ -76,6 +76,8 @@ class ListFilter:
     org_id: str | None = None
     type: str | None = None
     url: str | None = None
+    text: str | None = None
+    """A part of the title, the address or the file's name."""
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -124,6 +126,14 @@ class Documents:
         )
         return rows[0][0] if rows else None
 
+    async def excerpt(
+        self, organisation: str, document_id: str, most: int
+    ) -> tuple[str, int] | None:
+        """Return the first `most` characters of a document's text, and how many it has."""
+        values = {"organisation": organisation, "id": document_id, "most": most}
+        rows = await self.database.fetch(self.queries["excerpt"], values)
+        return (rows[0][0], rows[0][1]) if rows else None
+
     async def page(
         self, organisation: str, where: ListFilter, *, before: str | None, limit: int
     ) -> list[Document]:
@@ -135,6 +145,7 @@ class Documents:
             "org_id": where.org_id,
             "type": where.type,
             "url": where.url,
+            "text": where.text,
             "statuses": json.dumps(list(where.statuses)) if where.statuses else None,
             "wanted": json.dumps(wanted),
             "limit": limit,

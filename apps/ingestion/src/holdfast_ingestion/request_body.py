@@ -46,12 +46,32 @@ async def read_form(request: Request, most_bytes: int) -> tuple[UploadedFile, di
     Raises:
         ApiError: it is too large, too slow or no form with one file.
     """
+    file, fields = await _parsed(request, most_bytes, _FIELD_BYTES)
+    if file is None:
+        raise _unreadable("The form has no field 'file'.")
+    return file, fields
+
+
+async def read_page_form(
+    request: Request, most_bytes: int
+) -> tuple[UploadedFile | None, dict[str, str]]:
+    """Return the file of a page's form, if any, and its other fields, each as long as a document.
+
+    Raises:
+        ApiError: it is too large, too slow or no form.
+    """
+    return await _parsed(request, most_bytes, most_bytes + _ROOM)
+
+
+async def _parsed(
+    request: Request, most_bytes: int, field_bytes: int
+) -> tuple[UploadedFile | None, dict[str, str]]:
     parser = MultiPartParser(
         request.headers,
         _counted(request, most_bytes),
         max_files=1,
         max_fields=10,
-        max_part_size=_FIELD_BYTES,
+        max_part_size=field_bytes,
     )
     try:
         async with _in_time():
@@ -59,18 +79,18 @@ async def read_form(request: Request, most_bytes: int) -> tuple[UploadedFile, di
     except (MultiPartException, KeyError):
         raise _unreadable("Send a form with one field 'file' and short other fields.") from None
     try:
-        return await _file_of(form)
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        return await _file_of(form), fields
     finally:
         await form.close()
 
 
-async def _file_of(form: FormData) -> tuple[UploadedFile, dict[str, str]]:
+async def _file_of(form: FormData) -> UploadedFile | None:
     found = form.get("file")
     if not isinstance(found, UploadFile):
-        raise _unreadable("The form has no field 'file'.")
+        return None
     media_type = (found.content_type or "").partition(";")[0].strip().lower()
-    fields = {name: value for name, value in form.items() if isinstance(value, str)}
-    return UploadedFile(found.filename or "", media_type, await found.read()), fields
+    return UploadedFile(found.filename or "", media_type, await found.read())
 
 
 async def _counted(request: Request, most_bytes: int) -> AsyncGenerator[bytes, None]:

@@ -8,6 +8,7 @@ pages of its own, see `ServedApp.pages`.
 
 from fastapi import FastAPI
 
+from holdfast.http.pages.own_pages import own_page_routes
 from holdfast.http.pages.page_routes import page_routes
 from holdfast.http.pages.renderer import Renderer
 from holdfast.http.served_app import ServerState
@@ -18,6 +19,6 @@ def add_pages(app: FastAPI, state: ServerState) -> None:
     renderer = Renderer(state)
     app.state.refusal_page = renderer.refuse
     app.include_router(page_routes(renderer))
-    for routes in renderer.own_pages:
+    for routes in own_page_routes(renderer):
         app.include_router(routes, include_in_schema=False)
     app.include_router(renderer.assets.routes())

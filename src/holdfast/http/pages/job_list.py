@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from holdfast.errors import HoldfastError
-from holdfast.http.pages.job_rows import RenderedRow, is_held, row_of, shown_name
+from holdfast.http.pages.job_rows import is_held, row_of, shown_name
 from holdfast.http.pages.renderer import Renderer
+from holdfast.http.rendered import RenderedRow
 from holdfast.jobs.downstreams.record import HoldMode
 from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.views import JobFilter, Page
@@ -119,7 +120,7 @@ async def read_job_list(renderer: Renderer, owner: str, view: View) -> JobList:
         total=len(newest.jobs),
         is_all=newest.next_cursor is None,
         waiting=sum(is_held(job, now, paused=job.downstream in paused) for job in newest.jobs),
-        held=held,
+        held=[each for each in held if renderer.calls(each.name)],
         newer=View(view.status).path() if view.cursor else None,
         older=View(view.status, page.next_cursor).path() if page.next_cursor else None,
         now=now,

@@ -1,27 +1,13 @@
 """A job as a row: which shape, which words, which buttons. Nothing here does I/O."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
 from holdfast.http.pages import humanize
 from holdfast.http.plugins import FactFormat, JobFact, JobFacts
+from holdfast.http.rendered import Look, RenderedRow, ShownFact
 from holdfast.jobs.held import HeldBy
 from holdfast.jobs.model import Job, JobStatus
-
-
-class Look(StrEnum):
-    """What a row looks like: each has a shape and a colour of its own."""
-
-    QUEUED = "queued"
-    WAITING = "waiting"
-    """Between two attempts, or before a first one that is to come later."""
-    HELD = "held"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
 
 _STATUSES: Mapping[JobStatus, tuple[Look, str]] = {
     JobStatus.UPLOADED: (Look.QUEUED, "Queued"),
@@ -36,44 +22,6 @@ _STATUSES: Mapping[JobStatus, tuple[Look, str]] = {
 def word_of(status: JobStatus) -> str:
     """Return what `status` is called where an app has no word of its own."""
     return _STATUSES[status][1]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownFact:
-    """A fact of a job, as the page shows it."""
-
-    label: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class RenderedRow:
-    """One job, ready to be written down. Times are epoch seconds of the store.
-
-    Args:
-        label: its status in a word or two.
-        attempts: "Attempt 2 of 3", or nothing.
-        until: when its next attempt begins, if that is still to come.
-        until_words: what stands before the time that is left until then.
-        line: what else there is to say: why it waits, what went wrong.
-        can_expedite: its next attempt can begin now.
-    """
-
-    id: str
-    name: str
-    facts: tuple[ShownFact, ...]
-    created_at: float
-    look: Look
-    label: str
-    attempts: str
-    until: float | None
-    until_words: str
-    line: str
-    progress: float | None
-    can_download: bool
-    can_retry: bool
-    can_expedite: bool
-    can_cancel: bool
 
 
 def row_of(

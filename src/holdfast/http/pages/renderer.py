@@ -17,7 +17,7 @@ from holdfast.http.pages import humanize
 from holdfast.http.pages.assets import Assets, common_assets
 from holdfast.http.pages.job_rows import word_of
 from holdfast.http.plugins import PagePart
-from holdfast.http.served_app import ServerState
+from holdfast.http.served_app import ServedApp, ServerState
 from holdfast.jobs.model import Job, JobStatus
 
 THEME_COOKIE = "holdfast_theme"
@@ -43,7 +43,6 @@ class Renderer:
 
     Attributes:
         parts: what apps add to the front page, by app.
-        own_pages: the routes of apps with pages of their own.
         assets: the files that pages load.
     """
 
@@ -59,8 +58,6 @@ class Renderer:
         self.assets = _assets(folders)
         self._templates = _environment(folders)
         self._templates.globals |= {"asset": self.assets.url, "parts": self.parts}
-        found = (app.pages(OwnPages(self, name)) for name, app in state.apps.items())
-        self.own_pages = [routes for routes in found if routes is not None]
 
     @property
     def listed_kinds(self) -> tuple[str, ...] | None:
@@ -69,11 +66,19 @@ class Renderer:
         An app in the navigation shows its jobs on its own pages, unless it has a part of the front
         page.
         """
-        apps = self.state.apps.values()
-        listed = [app for app in apps if app.name in self.parts or not app.navigation]
-        if len(listed) == len(apps):
+        listed = self._listed_apps()
+        if len(listed) == len(self.state.apps):
             return None
         return tuple(name for app in listed for kind in app.app.kinds for name in kind.names)
+
+    def _listed_apps(self) -> list[ServedApp]:
+        apps = self.state.apps.values()
+        return [app for app in apps if app.name in self.parts or not app.navigation]
+
+    def calls(self, downstream: str) -> bool:
+        """Say whether jobs that stand on the front page call `downstream`."""
+        kinds = [kind for app in self._listed_apps() for kind in app.app.kinds]
+        return any(kind.downstream and kind.downstream.covers(downstream) for kind in kinds)
 
     def navigation(self, path: str) -> list[NavLink]:
         """Return the links that join the pages of all apps, as the page at `path` shows them."""
@@ -142,29 +147,6 @@ class Renderer:
         answer = self.answer(request, "refused.html", status, line=line, refused_with=status)
         answer.headers.update(refusal.headers)
         return saying(answer, line)
-
-
-class OwnPages:
-    """Implements `AppPages` for the app called `name`."""
-
-    def __init__(self, renderer: Renderer, name: str) -> None:
-        self._renderer = renderer
-        self._name = name
-
-    def answer(
-        self, request: Request, template: str, status: int = 200, *, part: str = "", **values: Any
-    ) -> Response:
-        """Answer with a template of the app's folder; to htmx, with the part that changes."""
-        partial = bool(part) and is_partial(request)
-        chosen = f"{self._name}/{part if partial else template}"
-        values.setdefault("here", request.url.path)
-        answer = self._renderer.answer(request, chosen, status, **values)
-        note = str(values.get("note") or "")
-        return saying(answer, note) if partial and note else answer
-
-    async def sequence(self) -> int:
-        """Return where the live stream begins."""
-        return await self._renderer.state.engine.store.last_sequence()
 
 
 def saying(answer: Response, line: str) -> Response:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from holdfast.http.rendered import Step
 from holdfast.jobs.history import Attempt, JobEvent
 from holdfast.jobs.model import AttemptOutcome, EventName
 
@@ -38,24 +39,6 @@ _BY_HAND = {
     EventName.MANUAL_RETRY: "Retried by hand",
     EventName.EXPEDITED: "Retry now requested",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One attempt, with the wait that followed it; or a manual action, which `title` names.
-
-    `at` is epoch seconds; `took` and `wait` are seconds.
-    """
-
-    look: str
-    title: str
-    at: float
-    outcome: str = ""
-    error: str = ""
-    code: str = ""
-    took: float | None = None
-    wait: float | None = None
-    traceback: str = ""
 
 
 @dataclass(frozen=True, slots=True)

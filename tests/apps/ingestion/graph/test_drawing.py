@@ -1,5 +1,6 @@
 """The picture of concepts and relations."""
 
+from itertools import combinations
 from xml.etree import ElementTree
 
 from holdfast_ingestion.graph.drawing import graph_svg, layout
@@ -56,3 +57,23 @@ def test_circles_are_apart_and_inside_the_picture():
 
 def test_an_empty_graph_is_an_empty_picture():
     assert list(parsed(graph_svg([], [])).iter(f"{SVG}circle")) == []
+
+
+def test_no_two_names_lie_over_each_other():
+    # Two groups, each with all of its relations: their members draw each other near.
+    ids = [str(number) for number in range(30)]
+    groups = [ids[:15], ids[15:]]
+    relations = [
+        ConceptRelation(one, "joins", other, 1)
+        for group in groups
+        for one, other in combinations(group, 2)
+    ]
+
+    places = layout(ids, relations).values()
+
+    near = [
+        (one, other)
+        for one, other in combinations(places, 2)
+        if abs(one[0] - other[0]) < 120 and abs(one[1] - other[1]) < 50
+    ]
+    assert near == []

@@ -4,8 +4,10 @@ The same graph gives the same picture. Colours are the page's own: text and line
 `currentColor`. Pages show a table beside it, since a picture alone is nothing to a screen reader.
 """
 
+import math
 from collections.abc import Sequence
 from html import escape
+from itertools import combinations
 
 import networkx  # type: ignore[import-untyped]  # it has none
 
@@ -20,6 +22,11 @@ _SMALLEST = 6.0
 _LARGEST = 18.0
 """Radii of the circles."""
 _LONGEST_LABEL = 24
+_NAME_WIDTH = 130.0
+_NAME_HEIGHT = 60.0
+"""Room for a circle and the name below it."""
+_ROUNDS = 200
+"""How often those that are too near each other are moved apart at most."""
 _SEED = 1
 """Where the layout begins; any number does, as long as it is always the same."""
 
@@ -58,7 +65,32 @@ def layout(ids: Sequence[str], relations: Sequence[ConceptRelation]) -> dict[str
     places = networkx.spring_layout(graph, seed=_SEED, iterations=100) if ids else {}
     columns = _spread([places[each][0] for each in ids], _MARGIN_X, _WIDTH - _MARGIN_X)
     rows = _spread([places[each][1] for each in ids], _MARGIN_Y, _HEIGHT - _MARGIN_Y)
-    return dict(zip(ids, zip(columns, rows, strict=True), strict=True))
+    spots = _apart([*zip(columns, rows, strict=True)])
+    return dict(zip(ids, spots, strict=True))
+
+
+def _apart(spots: list[Point]) -> list[Point]:
+    """Return `spots` moved until no two names lie over each other, as far as there is room."""
+    xs, ys = [x for x, _ in spots], [y for _, y in spots]
+    for _ in range(_ROUNDS):
+        moved = False
+        for one, other in combinations(range(len(spots)), 2):
+            dx, dy = xs[other] - xs[one], ys[other] - ys[one]
+            if abs(dx) >= _NAME_WIDTH or abs(dy) >= _NAME_HEIGHT:
+                continue
+            moved = True
+            # The shorter way out, half of it for each of the two.
+            if (_NAME_WIDTH - abs(dx)) / _NAME_WIDTH < (_NAME_HEIGHT - abs(dy)) / _NAME_HEIGHT:
+                step = math.copysign((_NAME_WIDTH - abs(dx)) / 2 + 1, dx)
+                xs[one], xs[other] = xs[one] - step, xs[other] + step
+            else:
+                step = math.copysign((_NAME_HEIGHT - abs(dy)) / 2 + 1, dy)
+                ys[one], ys[other] = ys[one] - step, ys[other] + step
+        xs = [min(max(x, _MARGIN_X), _WIDTH - _MARGIN_X) for x in xs]
+        ys = [min(max(y, _MARGIN_Y), _HEIGHT - _MARGIN_Y) for y in ys]
+        if not moved:
+            break
+    return [(round(x, 1), round(y, 1)) for x, y in zip(xs, ys, strict=True)]
 
 
 def _spread(values: Sequence[float], first: float, last: float) -> list[float]:

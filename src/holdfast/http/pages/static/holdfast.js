@@ -146,8 +146,10 @@ let beat = 0;
 function poll() {
   if (!htmx || paused || document.hidden) return;
   beat += 1;
-  // A stream may be dead without having ended, so even one that is open is not relied on.
-  if (connected && beat % 12) return;
+  // A stream may be dead without having ended, so even one that is open is not relied on. It has
+  // the events of this session's jobs; a board that shows those of others too is asked for as often
+  // as without a stream.
+  if (connected && beat % 12 && board()?.dataset.shared === undefined) return;
   refresh();
   // The extension reconnects a stream that was open before, but not one that never was.
   if (!connected && !live._htmx?.sse && beat % 6 === 0) htmx.process(live, true);

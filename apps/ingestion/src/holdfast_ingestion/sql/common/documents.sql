@@ -47,6 +47,10 @@ WHERE documents.organisation = :organisation AND documents.id = :id
 -- name: content
 SELECT content FROM {{documents}} WHERE organisation = :organisation AND id = :id
 
+-- name: excerpt
+SELECT substr(content, 1, :most), length(content) FROM {{documents}}
+WHERE organisation = :organisation AND id = :id AND content IS NOT NULL
+
 -- name: exists
 SELECT id FROM {{documents}} WHERE id = :id
 

@@ -18,6 +18,13 @@ WHERE documents.organisation = :organisation
     AND (CAST(:type AS text) IS NULL OR documents.type = CAST(:type AS text))
     AND (CAST(:url AS text) IS NULL OR documents.url = CAST(:url AS text))
     AND (
+        CAST(:text AS text) IS NULL
+        OR strpos(
+            lower(concat_ws(' ', documents.title, documents.url, documents.filename)),
+            lower(CAST(:text AS text))
+        ) > 0
+    )
+    AND (
         CAST(:statuses AS text) IS NULL
         OR {{status}} IN (SELECT json_array_elements_text(CAST(:statuses AS json)))
     )

@@ -17,6 +17,16 @@ WHERE documents.organisation = :organisation
     AND (:before IS NULL OR documents.id < :before)
     AND (:type IS NULL OR documents.type = :type)
     AND (:url IS NULL OR documents.url = :url)
+    AND (
+        :text IS NULL
+        OR instr(
+            lower(
+                coalesce(documents.title, '') || ' ' || coalesce(documents.url, '') || ' '
+                || coalesce(documents.filename, '')
+            ),
+            lower(:text)
+        ) > 0
+    )
     AND (:statuses IS NULL OR {{status}} IN (SELECT value FROM json_each(:statuses)))
     AND NOT EXISTS (
         SELECT 1 FROM json_each(:wanted) AS wanted
