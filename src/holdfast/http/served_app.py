@@ -5,7 +5,7 @@ default, so that it says only what is special about it.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from holdfast.http.sessions import Sessions
 from holdfast.http.stream_limit import StreamLimit
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.job_function import JobFunction
+from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.model import Job, JobStatus
 from holdfast.outbox import Outbox
@@ -202,6 +203,14 @@ class ServerState:
         """Return how the app of a job shows the `meta` of its events and attempts."""
         app = self.app_of(job)
         return dict if app is None else app.history_meta
+
+    def has_key(self, downstream: str) -> bool:
+        """Say whether the name of a downstream contains a key, made from a job's arguments."""
+        return self.engine.registry.downstream_base(downstream) != downstream
+
+    def without_keys(self, records: Iterable[DownstreamRecord]) -> list[DownstreamRecord]:
+        """Return what every session may see: a key may say what another owner does."""
+        return [record for record in records if not self.has_key(record.name)]
 
     def job_out(self, job: Job) -> JobOut:
         """Return a job as its owner sees it in JSON."""

@@ -1,6 +1,6 @@
 """Live changes of one's own jobs, as server-sent events that can be resumed.
 
-A message is `job`, with the job as it stands now, or `downstreams`, with every breaker's state. The
+A message is `job`, with the job as it stands now, or `downstreams`, with the breakers' states. The
 second comes first on a new stream and then whenever a breaker changes, or a queue or a kind is
 paused or resumed: either changes which jobs are held. The names of queues and kinds are for
 operators and are not sent.
@@ -70,7 +70,8 @@ async def messages(state: ServerState, owner: str, last_seen: int | None) -> Asy
             holds = (downstreams, await state.pauses.paused())
             if holds != shown:
                 shown = holds
-                yield _message(state, "downstreams", {"downstreams": downstreams})
+                named = [each for each in downstreams if not state.has_key(each["name"])]
+                yield _message(state, "downstreams", {"downstreams": named})
             head = await store.last_sequence()
             events = await store.changes_since(sequence, owner=owner, limit=_BATCH)
             async for message in _job_messages(state, events):

@@ -1,6 +1,7 @@
 """The store's counters as Prometheus reads them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
@@ -17,6 +18,10 @@ _STANDINGS = tuple(
     name for name in LaneOut.model_fields if name not in {"queue", "downstream", "kind"}
 )
 
+Sample = tuple[Mapping[str, str], float]
+BaseName = Callable[[str], str]
+"""Returns the declared name of a downstream, without its key."""
+
 router = APIRouter(tags=["health"])
 
 
@@ -30,23 +35,24 @@ async def metrics(request: Request) -> PlainTextResponse:
     engine = state_of(request).engine
     stats = await engine.stats()
     records, now = await engine.downstreams.list(), await engine.store.ping()
-    lines = [*_of_jobs(stats, now), *_of_downstreams(records, now)]
+    base = engine.registry.downstream_base
+    lines = [*_of_jobs(stats, now, base), *_of_downstreams(records, now, base)]
     outbox = state_of(request).outbox
     if outbox is not None:
         lines += _of_outbox(await outbox.backlog())
     return PlainTextResponse("\n".join([*lines, ""]), media_type=_TYPE)
 
 
-def _of_jobs(stats: Stats, now: float) -> Iterator[str]:
+def _of_jobs(stats: Stats, now: float, base: BaseName) -> Iterator[str]:
     yield from _family(
         "holdfast_jobs",
         "gauge",
         "Jobs, by lane and where they stand; ready and scheduled are the queued ones.",
-        (
+        _summed(
             (
                 {
                     "queue": lane.queue,
-                    "downstream": lane.downstream or "",
+                    "downstream": base(lane.downstream or ""),
                     "kind": lane.kind,
                     "status": standing,
                 },
@@ -86,14 +92,16 @@ def _of_jobs(stats: Stats, now: float) -> Iterator[str]:
     )
 
 
-def _of_downstreams(records: Iterable[DownstreamRecord], now: float) -> Iterator[str]:
+def _of_downstreams(
+    records: Iterable[DownstreamRecord], now: float, base: BaseName
+) -> Iterator[str]:
     known = list(records)
     yield from _family(
         "holdfast_downstream_state",
         "gauge",
-        "1 for the state that a downstream's breaker is in.",
-        (
-            ({"downstream": one.name, "state": state}, int(one.state_at(now) is state))
+        "Breakers in each state: 1, or all those of a downstream with keys.",
+        _summed(
+            ({"downstream": base(one.name), "state": state}, int(one.state_at(now) is state))
             for one in known
             for state in CircuitState
         ),
@@ -102,13 +110,13 @@ def _of_downstreams(records: Iterable[DownstreamRecord], now: float) -> Iterator
         "holdfast_downstream_trips_total",
         "counter",
         "How often a downstream's breaker has opened.",
-        (({"downstream": one.name}, one.trips) for one in known),
+        _summed(({"downstream": base(one.name)}, one.trips) for one in known),
     )
     yield from _family(
         "holdfast_downstream_open_seconds_total",
         "counter",
         "How long a downstream's breaker was open, until it closed last.",
-        (({"downstream": one.name}, one.open_seconds) for one in known),
+        _summed(({"downstream": base(one.name)}, one.open_seconds) for one in known),
     )
 
 
@@ -127,9 +135,18 @@ def _of_outbox(backlog: Backlog) -> Iterator[str]:
     )
 
 
-def _family(
-    name: str, kind: str, meaning: str, samples: Iterable[tuple[Mapping[str, str], float]]
-) -> Iterator[str]:
+def _summed(samples: Iterable[Sample]) -> Iterator[Sample]:
+    """Add up the samples with the same labels.
+
+    Downstreams with keys would make a series each, and show to everyone what jobs are about.
+    """
+    sums: defaultdict[tuple[tuple[str, str], ...], float] = defaultdict(float)
+    for labels, value in samples:
+        sums[tuple(labels.items())] += value
+    return ((dict(labels), value) for labels, value in sums.items())
+
+
+def _family(name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> Iterator[str]:
     yield f"# HELP {name} {meaning}"
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:

@@ -60,10 +60,11 @@ async def show_any_job(request: Request, job_id: str) -> OpsJobAnswer:
 
 @router.get("/downstreams")
 async def list_downstreams(request: Request, admin: IsAdmin) -> DownstreamsAnswer:
-    """List the downstreams and the state of their breakers."""
-    engine = state_of(request).engine
-    records, now = await engine.downstreams.list(), await engine.store.ping()
-    found = [DownstreamOut.of(record, now, whole=admin) for record in records]
+    """List the downstreams and the state of their breakers; those with a key to operators only."""
+    state = state_of(request)
+    records, now = await state.engine.downstreams.list(), await state.engine.store.ping()
+    seen = records if admin else state.without_keys(records)
+    found = [DownstreamOut.of(record, now, whole=admin) for record in seen]
     return DownstreamsAnswer(downstreams=found)
 
 

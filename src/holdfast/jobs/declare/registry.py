@@ -92,6 +92,16 @@ class Registry:
         """Return the downstreams of all kinds, by name; see `known_downstreams`."""
         return known_downstreams(self.kinds.values())
 
+    def downstream_base(self, name: str) -> str:
+        """Return the declared name behind `name`: without what `Downstream(key=)` has added.
+
+        Keys are made from the arguments of jobs, and so may say what their owners do.
+        """
+        for downstream in self.downstreams().values():
+            if downstream.key_of(name) is not None:
+                return downstream.name
+        return name
+
 
 def known_errors(apps: Iterable[App]) -> Mapping[str, ErrorInfo]:
     """Return the library's error codes and those of `apps`, by code.
