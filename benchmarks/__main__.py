@@ -18,6 +18,7 @@ SUITES = {
     "lanes": "thousands of hosts, each a downstream of its own",
     "leases": "the CPU time of extending 100 leases",
     "uploads": "uploads, compared with a bare ASGI app; the response time of a manual retry",
+    "ingestion": "documents by address, compared with a bare loop that fetches and stores them",
 }
 
 
