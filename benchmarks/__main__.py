@@ -19,6 +19,7 @@ SUITES = {
     "leases": "the CPU time of extending 100 leases",
     "outbox": "messages committed with rows and relayed to RabbitMQ, compared with raw aio-pika",
     "uploads": "uploads, compared with a bare ASGI app; the response time of a manual retry",
+    "ingestion": "documents by address, compared with a bare loop that fetches and stores them",
     "pdf_reading": "manuals read by the gateway, compared with pdftotext, pypdf and pdfminer.six",
 }
 

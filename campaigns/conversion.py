@@ -6,28 +6,21 @@ deleted.
 """
 
 import contextlib
-import os
-import queue
-import random
-import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 
 from campaigns.plan import CampaignOutcome, Plan
+from campaigns.service import SHORT_LEASES, ServiceProcess, until
 from campaigns.temporary_store import temporary_store
 
 Job = dict[str, Any]
 """A job in the JSON form of the API."""
 
-_LEASE_MS = 2000
-_START = 60.0
+_APP = "holdfast_conversion.app:create"
 _DRAIN = 180.0
 _CLEANUP = 90.0
 """Seconds until unused files must be deleted; the service looks for them once a minute."""
@@ -52,12 +45,23 @@ def run(plan: Plan) -> CampaignOutcome:
     kills = plan.pick(40, 5)
     with (
         temporary_store(plan.store, plan.folder) as target,
-        _Service(plan.folder, target.url, kills) as service,
+        ServiceProcess(_APP, plan.folder, target.url, _settings(kills)) as service,
     ):
         return _run(plan, service, kills)
 
 
-def _run(plan: Plan, service: "_Service", kills: int) -> CampaignOutcome:
+def _settings(kills: int) -> dict[str, str]:
+    return {
+        **SHORT_LEASES,
+        "ARTIFACT_TTL_MS": "10000000",
+        # A job whose worker is killed in every attempt fails when its attempts are used up.
+        "RETRY_MAX_ATTEMPTS": str(max(3, kills + 1)),
+        "RETRY_BASE_DELAY": "50",
+        "RETRY_MAX_DELAY": "200",
+    }
+
+
+def _run(plan: Plan, service: ServiceProcess, kills: int) -> CampaignOutcome:
     outcome, rng = CampaignOutcome(), plan.rng()
     uploads = _Uploads(service)
     for _ in range(kills):
@@ -69,14 +73,14 @@ def _run(plan: Plan, service: "_Service", kills: int) -> CampaignOutcome:
         with uploads.running():
             time.sleep(0.5)
     answered = uploads.answered
-    with service.client(uploads.cookie) as client:
+    with service.client(cookie=uploads.cookie) as client:
         jobs = _finished(client, answered)
         outcome.expect(jobs is not None, "not every job finished in time")
         known = jobs or _all_jobs(client)
         for job_id, text in answered.items():
             _judge(outcome, client, job_id, text, known.get(job_id))
     outcome.expect(
-        _until(lambda: _one_each(service, known), _CLEANUP),
+        until(lambda: _one_each(service, known), _CLEANUP),
         f"{len(service.files('results'))} XML files for {len(known)} jobs",
     )
     outcome.expect(service.files(".drafts") == [], "draft files remained")
@@ -116,7 +120,7 @@ def _finished(client: httpx.Client, answered: dict[str, str]) -> dict[str, Job] 
             job["status"] in unfinished for job in found.values()
         )
 
-    return found if _until(all_finished, _DRAIN) else None
+    return found if until(all_finished, _DRAIN) else None
 
 
 def _all_jobs(client: httpx.Client) -> dict[str, Job]:
@@ -130,98 +134,15 @@ def _all_jobs(client: httpx.Client) -> dict[str, Job]:
             return jobs
 
 
-def _one_each(service: "_Service", jobs: dict[str, Job]) -> bool:
+def _one_each(service: ServiceProcess, jobs: dict[str, Job]) -> bool:
     names = service.files("results")
     return sorted(name.partition(".")[0] for name in names) == sorted(jobs)
-
-
-def _until(holds: Callable[[], bool], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.5)
-    return True
-
-
-class _Service:
-    """`holdfast serve`, killed and restarted on the same folder."""
-
-    def __init__(self, folder: Path, url: str, kills: int) -> None:
-        self._folder = folder
-        self._environment = {
-            **os.environ,
-            # Find the app even if it is not installed.
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            "HOLDFAST_DATABASE_URL": url,
-            "HOLDFAST_DATA_DIR": str(folder / "data"),
-            "PORT": "0",
-            "LEASE_MS": str(_LEASE_MS),
-            "LEASE_EXTEND_MS": "400",
-            "ARTIFACT_TTL_MS": "10000000",
-            # A job whose worker is killed in every attempt fails when its attempts are used up.
-            "RETRY_MAX_ATTEMPTS": str(max(3, kills + 1)),
-            "RETRY_BASE_DELAY": "50",
-            "RETRY_MAX_DELAY": "200",
-        }
-        self.url = ""
-
-    def __enter__(self) -> "_Service":
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait(_START)
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "holdfast", "serve", "holdfast_conversion.app:create"]
-        self._process = subprocess.Popen(  # noqa: S603 - our own module
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=self._environment,
-        )
-        lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, args=(self._process, lines), daemon=True).start()
-        while not (line := lines.get(timeout=_START)).startswith("Holdfast is at "):
-            continue
-        self.url = line.split()[-1]
-
-    def _read(self, process: "subprocess.Popen[str]", lines: "queue.Queue[str]") -> None:
-        assert process.stdout is not None
-        with (
-            process.stdout as output,
-            (self._folder / "service.log").open("a", encoding="utf-8") as log,
-        ):
-            for line in output:
-                log.write(line)
-                lines.put(line)
-
-    def kill(self, rng: random.Random) -> None:
-        """Kill the server and, in half of the cases, its child processes with it."""
-        pid = self._process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        for each in [pid, *(map(int, children) if rng.random() < 0.5 else ())]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
-        self._process.wait()
-
-    def client(self, cookie: str) -> httpx.Client:
-        return httpx.Client(
-            base_url=self.url, trust_env=False, timeout=30, headers={"cookie": cookie}
-        )
-
-    def files(self, folder: str) -> list[str]:
-        found = self._folder / "data" / "files" / folder
-        return [each.name for each in found.iterdir()] if found.exists() else []
 
 
 class _Uploads:
     """Uploads from several threads, and records the answers."""
 
-    def __init__(self, service: _Service) -> None:
+    def __init__(self, service: ServiceProcess) -> None:
         self._service = service
         self._number = 0
         self._lock = threading.Lock()
@@ -247,7 +168,7 @@ class _Uploads:
                 thread.join()
 
     def _send(self, stop: threading.Event) -> None:
-        with self._service.client(self.cookie) as client:
+        with self._service.client(cookie=self.cookie) as client:
             while not stop.is_set():
                 with self._lock:
                     self._number += 1

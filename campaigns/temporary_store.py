@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from tests.support.postgres_server import PostgresServer
 
 from campaigns.checker import StoredJob
 from holdfast.bootstrap import migrate, open_store
+from holdfast.jobs.declare.app import App
 from holdfast.jobs.model import EventName, Job
 from holdfast.jobs.store_port import Store
 
@@ -32,10 +33,12 @@ class TemporaryStore:
 
 
 @contextmanager
-def temporary_store(store: str, folder: Path, *, fsync: bool = True) -> Iterator[TemporaryStore]:
+def temporary_store(
+    store: str, folder: Path, *, fsync: bool = True, apps: Iterable[App] = ()
+) -> Iterator[TemporaryStore]:
     """Create an empty, migrated store in `folder`; stop its private server at the end.
 
-    `fsync` is whether a private server flushes commits to disk.
+    `fsync` is whether a private server flushes commits to disk. The tables of `apps` are created.
 
     Raises:
         PostgresMissing: no PostgreSQL server is available.
@@ -43,13 +46,13 @@ def temporary_store(store: str, folder: Path, *, fsync: bool = True) -> Iterator
     if store == "sqlite":
         path = folder / "jobs.db"
         url = f"sqlite:///{path}"
-        asyncio.run(migrate(url))
+        asyncio.run(migrate(url, apps))
         yield TemporaryStore(url, path=path)
         return
     with PostgresServer(fsync=fsync, settings={"max_connections": "300"}) as server:
         name = server.create_database()
         try:
-            asyncio.run(migrate(server.url(name)))
+            asyncio.run(migrate(server.url(name), apps))
             yield TemporaryStore(server.url(name), server=server)
         finally:
             if not server.private:

@@ -100,7 +100,8 @@ class Documents:
             {"document": new.id, "key": key, "value": filter_text(value)}
             for key, value in new.metadata.items()
         ]
-        await tx.execute_many(self.queries["add_metadata"], rows)
+        if rows:
+            await tx.execute_many(self.queries["add_metadata"], rows)
         return True
 
     async def by_source(
@@ -192,14 +193,9 @@ class Documents:
 
     async def keep(self, document_id: str, found: Extracted, token: int, now: float) -> None:
         """Keep the text of a document that could not be indexed, unless the lease is lost."""
-        async with self.database.transaction() as tx:
-            await self._save(tx, document_id, found, token, now)
-
-    async def _save(
-        self, tx: DatabaseTransaction, document_id: str, found: Extracted, token: int, now: float
-    ) -> None:
         values = {**_content_values(found), "id": document_id, "token": token, "now": now}
-        await tx.fetch(self.queries["save_content"], values)
+        async with self.database.transaction() as tx:
+            await tx.fetch(self.queries["save_content"], values)
 
     async def finish(
         self,
@@ -217,12 +213,14 @@ class Documents:
             found: the text, unless it is stored already.
             values: token, attempts, now and processing_metadata.
         """
-        if found is not None:
-            await self._save(tx, document_id, found, values["token"], values["now"])
         row = {**values, "id": document_id, "chunks": len(chunks)}
-        if not await tx.fetch(self.queries["finish"], row):
+        query = self.queries["finish"]
+        if found is not None:
+            row |= _content_values(found)
+            query = self.queries["finish_with_content"]
+        if not await tx.fetch(query, row):
             return False
-        await self._replace_chunks(tx, document_id, chunks)
+        await self._add_chunks(tx, document_id, chunks)
         return True
 
     async def renew(
@@ -240,17 +238,17 @@ class Documents:
         row = {**_content_values(found), **values, "id": document_id, "chunks": len(chunks)}
         if not await tx.fetch(self.queries["renew"], row):
             return False
-        await self._replace_chunks(tx, document_id, chunks)
+        await tx.fetch(self.queries["delete_chunks"], {"id": document_id})
+        await self._add_chunks(tx, document_id, chunks)
         return True
 
     async def checked(self, tx: DatabaseTransaction, document_id: str, now: float) -> None:
         """Note that a refresh found nothing new."""
         await tx.fetch(self.queries["checked"], {"id": document_id, "now": now})
 
-    async def _replace_chunks(
+    async def _add_chunks(
         self, tx: DatabaseTransaction, document_id: str, chunks: Sequence[Chunk]
     ) -> None:
-        await tx.fetch(self.queries["delete_chunks"], {"id": document_id})
         rows = [
             {
                 "document": document_id,

@@ -87,10 +87,16 @@ SET status = 'queued', token = 0, attempts = 0, error_code = NULL, error = NULL,
 WHERE id = :id AND organisation = :organisation AND status <> 'done'
 RETURNING id
 
+-- fragment: new_content
+content = :content, content_hash = :content_hash, title = :title, media_type = :media_type,
+bytes = :bytes, etag = :etag, last_modified = :last_modified, checked_at = :now
+
+-- fragment: done
+status = 'done', token = :token, attempts = :attempts, chunks = :chunks, finished_at = :now,
+error_code = NULL, error = NULL, processing_metadata = :processing_metadata
+
 -- name: save_content
-UPDATE {{documents}}
-SET content = :content, content_hash = :content_hash, title = :title, media_type = :media_type,
-    bytes = :bytes, etag = :etag, last_modified = :last_modified, checked_at = :now, token = :token
+UPDATE {{documents}} SET {{new_content}}, token = :token
 WHERE id = :id AND status = 'queued' AND token <= :token
 RETURNING id
 
@@ -99,18 +105,19 @@ INSERT INTO {{chunks}} (document, position, start_offset, end_offset, text)
 VALUES (:document, :position, :start, :end, :text)
 
 -- name: finish
-UPDATE {{documents}}
-SET status = 'done', token = :token, attempts = :attempts, chunks = :chunks, finished_at = :now,
-    error_code = NULL, error = NULL, processing_metadata = :processing_metadata
+UPDATE {{documents}} SET {{done}}
+WHERE id = :id AND status = 'queued' AND token <= :token
+RETURNING id
+
+-- name: finish_with_content
+UPDATE {{documents}} SET {{new_content}}, {{done}}
 WHERE id = :id AND status = 'queued' AND token <= :token
 RETURNING id
 
 -- What a refresh found: new content, or nothing new.
 -- name: renew
 UPDATE {{documents}}
-SET content = :content, content_hash = :content_hash, title = :title, media_type = :media_type,
-    bytes = :bytes, etag = :etag, last_modified = :last_modified, checked_at = :now,
-    chunks = :chunks, processing_metadata = :processing_metadata
+SET {{new_content}}, chunks = :chunks, processing_metadata = :processing_metadata
 WHERE id = :id AND status = 'done' AND content_hash = :seen_hash
 RETURNING id
 
