@@ -18,6 +18,7 @@ SUITES = {
     "lanes": "thousands of hosts, each a downstream of its own",
     "leases": "the CPU time of extending 100 leases",
     "outbox": "messages committed with rows and relayed to RabbitMQ, compared with raw aio-pika",
+    "reliable_task": "Celery tasks with Holdfast's guarantees, compared with plain ones",
     "uploads": "uploads, compared with a bare ASGI app; the response time of a manual retry",
     "ingestion": "documents by address, compared with a bare loop that fetches and stores them",
     "pdf_reading": "manuals read by the gateway, compared with pdftotext, pypdf and pdfminer.six",

@@ -15,8 +15,9 @@ from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.engine import BlockingStoreEngine, StoreEngine
 from holdfast.jobs.store_port import BadAddress, Store, StoreUnusable
-from holdfast.outbox.blocking import BlockingInbox, BlockingOutbox
+from holdfast.outbox.blocking import BlockingHandling, BlockingInbox, BlockingOutbox
 from holdfast.outbox.client import Outbox
+from holdfast.outbox.handling import Handling, HandlingStore
 from holdfast.outbox.inbox import Inbox
 from holdfast.outbox.options import RelayOptions
 from holdfast.outbox.ports import InboxStore, OutboxStore, Publisher
@@ -43,6 +44,7 @@ class Engine(StoreEngine):
     Attributes:
         outbox: adds messages in the caller's transaction; lists, requeues and discards them.
         inbox: records handled requests in the caller's transaction.
+        handling: lets one delivery at a time handle a request.
 
     Raises:
         StoreUnusable: the URL is invalid, or its extra is not installed.
@@ -71,6 +73,7 @@ class Engine(StoreEngine):
         self._messages = store.outbox
         self.outbox = Outbox(store.outbox, clock)
         self.inbox = Inbox(store.outbox)
+        self.handling = Handling(store.outbox, clock)
 
     def relay(self, publisher: Publisher, options: RelayOptions | None = None) -> Relay:
         """Return a relay that hands the messages of the outbox to `publisher`.
@@ -91,16 +94,17 @@ class Engine(StoreEngine):
 
 
 class BlockingEngine(BlockingStoreEngine):
-    """An engine whose methods block, with its outbox and inbox: `Engine(...).blocking()`."""
+    """An engine whose methods block, with its outbox, inbox and handling of requests."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self.outbox = BlockingOutbox(engine.outbox, self._thread.run)
         self.inbox = BlockingInbox(engine.inbox, self._thread.run)
+        self.handling = BlockingHandling(engine.handling, self._thread.run)
 
 
-class MessageStore(OutboxStore, InboxStore, Protocol):
-    """Keeps messages and handled requests."""
+class MessageStore(OutboxStore, InboxStore, HandlingStore, Protocol):
+    """Keeps messages, and the requests that are handled."""
 
 
 class TransactionalStore(Store, TransactionalEnqueue, Migratable, Protocol):

@@ -52,10 +52,13 @@ REVIEWED = {
         Consumer DeadLetterQueue DeadMessage Delivery JobPublisher QueueSpec RabbitPublisher
         UnknownDeadMessage
     """,
+    "holdfast.messaging.celery": "AlreadyHandled NotConnected ReliableTask TaskEvent connect",
     "holdfast.outbox": """
-        Backlog BadMessage BlockingInbox BlockingOutbox Inbox MessageClaim MessageNotFailed
-        MessagePage MessageRefused MessageStatus MessageUnconfirmed Outbox OutboxMessage
-        Publisher PublisherMisconfigured PublisherUnavailable Relay RelayOptions UnknownMessage
+        Backlog BadMessage BlockingHandling BlockingInbox BlockingOutbox Handling Inbox MessageClaim
+        MessageDraft MessageNotFailed MessagePage MessageRefused MessageStatus MessageUnconfirmed
+        Outbox OutboxMessage
+        Publisher PublisherMisconfigured PublisherUnavailable Relay RelayOptions Release
+        RequestClaim RequestStart StartState UnknownMessage
     """,
     "holdfast.settings": "BadSetting Environment Settings unknown_names",
 }

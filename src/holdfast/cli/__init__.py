@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from holdfast.errors import HoldfastError
 
-_OWN = ("keys", "migrate", "outbox", "relay", "serve", "tour", "worker")
+_OWN = ("dlq", "keys", "migrate", "outbox", "relay", "serve", "tour", "worker")
 _PACKAGES = {"gateway": "holdfast-conversion"}
 """Commands of our own apps, and the package that brings each."""
 
@@ -65,6 +65,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     _add_worker(commands)
     _add_relay(commands)
     _add_outbox(commands)
+    _add_dlq(commands)
     serve = _add_serve(commands)
     if words[:1] == ["serve"]:
         from holdfast.cli.extensions import add_serve_options
@@ -212,6 +213,29 @@ def _add_outbox(commands: Commands) -> None:
     listed.set_defaults(command=_outbox_list)
 
 
+def _add_dlq(commands: Commands) -> None:
+    letters = commands.add_parser("dlq", help="look after a dead-letter queue of RabbitMQ")
+    asked = letters.add_subparsers(required=True, metavar="command")
+    for name, help_text in (
+        ("list", "list messages, oldest first"),
+        ("show", "print one message with its body, as JSON"),
+        ("requeue", "publish a message again, with a fresh number of attempts"),
+        ("discard", "delete a message for good"),
+    ):
+        each = asked.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
+        each.add_argument("queue", metavar="QUEUE", help="such as grading.dlq")
+        if name == "list":
+            each.add_argument("--limit", type=int, default=100, metavar="N", help="default 100")
+            each.add_argument("--json", action="store_true", help="print JSON")
+        else:
+            each.add_argument("id", metavar="ID", help="the message's id")
+        if name == "requeue":
+            each.add_argument("--to", metavar="QUEUE", help="default: where it came from")
+        if name == "discard":
+            each.add_argument("--yes", action="store_true", help="do it")
+        each.set_defaults(command=_dlq, action=name)
+
+
 def _add_serve(commands: Commands) -> argparse.ArgumentParser:
     serve = commands.add_parser(
         "serve",
@@ -304,6 +328,18 @@ def _outbox_list(asked: argparse.Namespace) -> int:
     return relay_commands.list_messages(
         asked.database, status=asked.status, limit=asked.limit, as_json=asked.json
     )
+
+
+def _dlq(asked: argparse.Namespace) -> int:
+    from holdfast.cli import dead_letter_commands as letters
+
+    if asked.action == "list":
+        return letters.list_letters(asked.queue, limit=asked.limit, as_json=asked.json)
+    if asked.action == "show":
+        return letters.show(asked.queue, asked.id)
+    if asked.action == "requeue":
+        return letters.requeue(asked.queue, asked.id, to=asked.to)
+    return letters.discard(asked.queue, asked.id, confirmed=asked.yes)
 
 
 def _serve(asked: argparse.Namespace) -> int:

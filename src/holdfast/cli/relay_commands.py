@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_workable
 from holdfast.cli.relay_setup import BROKER, make_relay
 from holdfast.cli.startup import opened
+from holdfast.cli.tables import one_line, print_rows
 from holdfast.cli.usage import UsageError
 from holdfast.cli.worker_setup import database_address, set_up_log
 from holdfast.jobs.declare.app import App
@@ -78,24 +78,17 @@ def list_messages(
     if as_json:
         print(json.dumps([_as_json(message) for message in messages], indent=2))
         return 0
-    rows = [_COLUMNS, *(_cells(message) for message in messages)]
-    if sys.stdout.isatty():
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            print("  ".join(cells).rstrip())
-    else:
-        for row in rows:
-            print("\t".join(row))
+    print_rows([_COLUMNS, *(_cells(message) for message in messages)])
     return 0
 
 
 def _as_json(message: OutboxMessage) -> dict[str, object]:
     fields = asdict(message)
     names = {name: "".join(_camel(name)) for name in fields}
-    times = {"created_at": message.created_at, "processed_at": message.processed_at}
+    times = {name: getattr(message, name) for name in ("created_at", "processed_at", "due_at")}
     shown = fields | {name: None if at is None else _moment(at) for name, at in times.items()}
     shown["payload"] = json.loads(message.payload)
+    shown["headers"] = None if message.headers is None else json.loads(message.headers)
     return {names[name]: value for name, value in shown.items()}
 
 
@@ -108,12 +101,8 @@ def _cells(message: OutboxMessage) -> tuple[str, ...]:
     values = (getattr(message, name) for name in _COLUMNS)
     named = zip(_COLUMNS, values, strict=True)
     return tuple(
-        _moment(value) if name == "created_at" else _one_line(value) for name, value in named
+        _moment(value) if name == "created_at" else one_line(value) for name, value in named
     )
-
-
-def _one_line(value: object) -> str:
-    return "" if value is None else " ".join(str(value).split())
 
 
 def _moment(at: float) -> str:

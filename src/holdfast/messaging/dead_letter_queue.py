@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.messaging.broker import Broker, QueueSpec
-from holdfast.outbox.ports import MessageRefused
+from holdfast.outbox.ports import MessageRefused, PublisherMisconfigured
 
 if TYPE_CHECKING:
     from aio_pika.abc import AbstractIncomingMessage
@@ -22,6 +22,10 @@ _ABOUT_THE_FAILURE = (
     "x-first-death-exchange", "x-first-death-queue", "x-first-death-reason", "x-delivery-count",
 )  # fmt: skip
 """Headers that a requeued message does not keep: it starts with a fresh budget."""
+
+
+ROUND = "holdfast_round"
+"""The header by which a consumer notices that a message was requeued: see `outbox.handling`."""
 
 
 class UnknownDeadMessage(HoldfastError, LookupError):
@@ -49,13 +53,17 @@ class DeadMessage:
 class DeadLetterQueue:
     """The dead letters in the queue `queue` of the RabbitMQ at `url`.
 
+    Args:
+        queue: declared where it is missing; or the name of a queue that exists.
+
     Raises:
         PublisherMisconfigured: the address cannot be one, or aio-pika is not installed.
     """
 
-    def __init__(self, url: str, queue: QueueSpec) -> None:
+    def __init__(self, url: str, queue: QueueSpec | str) -> None:
         self._url = url
-        self._queue = queue
+        self._name = queue if isinstance(queue, str) else queue.name
+        self._declared = () if isinstance(queue, str) else (queue,)
 
     async def list(self, limit: int = 100) -> tuple[DeadMessage, ...]:
         """Return up to `limit` messages, oldest first.
@@ -97,10 +105,13 @@ class DeadLetterQueue:
             if target is None:
                 raise MessageRefused(f"message {message_id} does not say which queue it is from")
             kept = {k: v for k, v in message.headers.items() if k not in _ABOUT_THE_FAILURE}
+            kept[ROUND] = int(str(kept.get(ROUND) or 0)) + 1
             copy = Message(
                 message.body,
                 message_id=message.message_id,
                 type=message.type,
+                correlation_id=message.correlation_id,
+                reply_to=message.reply_to,
                 content_type=message.content_type,
                 headers=kept,
                 delivery_mode=2,
@@ -126,15 +137,20 @@ class DeadLetterQueue:
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[Broker]:
-        broker = Broker(self._url, (self._queue,))
+        broker = Broker(self._url, self._declared)
         try:
             yield broker
         finally:
             await broker.close()
 
     async def _messages(self, broker: Broker) -> "AsyncIterator[AbstractIncomingMessage]":
+        from aio_pika.exceptions import ChannelNotFoundEntity
+
         channel = await broker.channel()
-        queue = await channel.get_queue(self._queue.name, ensure=False)
+        try:
+            queue = await channel.get_queue(self._name)
+        except ChannelNotFoundEntity:
+            raise PublisherMisconfigured(f"{broker.where} has no queue {self._name!r}") from None
         while (message := await queue.get(fail=False)) is not None:
             yield message
 
@@ -147,7 +163,7 @@ class DeadLetterQueue:
     async def _found(self, broker: Broker, message_id: str) -> "AbstractIncomingMessage":
         message = await self._find(broker, message_id)
         if message is None:
-            raise UnknownDeadMessage(f"{self._queue.name} holds no message {message_id!r}")
+            raise UnknownDeadMessage(f"{self._name} holds no message {message_id!r}")
         return message
 
 

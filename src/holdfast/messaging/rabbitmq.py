@@ -5,6 +5,7 @@ being dropped. The connection is opened when it is needed and opened anew after 
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,11 +21,16 @@ def by_message_type(message: MessageClaim) -> str:
     return message.message_type
 
 
+def _headers(message: MessageClaim) -> dict[str, Any]:
+    return {} if message.headers is None else dict(json.loads(message.headers))
+
+
 class RabbitPublisher:
     """Implements `Publisher` for RabbitMQ.
 
     The body of a message is its payload, the AMQP property `message_id` its id, `type` its type,
-    and the header `aggregate_id` what it speaks of.
+    and the header `aggregate_id` what it speaks of. Its own headers `correlation_id` and `reply_to`
+    become the AMQP properties of these names.
 
     Args:
         url: `amqp://user:password@host:5672/vhost`.
@@ -73,7 +79,7 @@ class RabbitPublisher:
             self._routing_key(message),
             message_id=message.id,
             message_type=message.message_type,
-            headers={"aggregate_id": message.aggregate_id},
+            headers={**_headers(message), "aggregate_id": message.aggregate_id},
         )
 
     async def send(
@@ -97,11 +103,14 @@ class RabbitPublisher:
         from aio_pika.exceptions import CONNECTION_EXCEPTIONS, DeliveryError
 
         channel = await self._broker.channel()
+        given = dict(headers or {})
         message = Message(
             body,
             message_id=message_id,
             type=message_type,
-            headers=dict(headers or {}),
+            correlation_id=given.pop("correlation_id", None),
+            reply_to=given.pop("reply_to", None),
+            headers=given,
             content_type=content_type,
             delivery_mode=DeliveryMode.PERSISTENT,
         )

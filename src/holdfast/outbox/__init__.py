@@ -9,12 +9,14 @@ confirmed it. They come at least once: after a lost confirm the same message, wi
 published again.
 """
 
-from holdfast.outbox.blocking import BlockingInbox, BlockingOutbox
+from holdfast.outbox.blocking import BlockingHandling, BlockingInbox, BlockingOutbox
 from holdfast.outbox.client import BadMessage, MessageNotFailed, Outbox, UnknownMessage
+from holdfast.outbox.handling import Handling, Release, RequestClaim, RequestStart, StartState
 from holdfast.outbox.inbox import Inbox
 from holdfast.outbox.model import (
     Backlog,
     MessageClaim,
+    MessageDraft,
     MessagePage,
     MessageStatus,
     OutboxMessage,
@@ -32,10 +34,13 @@ from holdfast.outbox.relay import Relay
 __all__ = [
     "Backlog",
     "BadMessage",
+    "BlockingHandling",
     "BlockingInbox",
     "BlockingOutbox",
+    "Handling",
     "Inbox",
     "MessageClaim",
+    "MessageDraft",
     "MessageNotFailed",
     "MessagePage",
     "MessageRefused",
@@ -48,5 +53,9 @@ __all__ = [
     "PublisherUnavailable",
     "Relay",
     "RelayOptions",
+    "Release",
+    "RequestClaim",
+    "RequestStart",
+    "StartState",
     "UnknownMessage",
 ]

@@ -1,10 +1,14 @@
-"""The outbox and the inbox for code that is not async, with the parameters of their methods."""
+"""The outbox, the inbox and the handling of requests for code that is not async.
+
+Each method has the parameters of its asynchronous form.
+"""
 
 import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from holdfast.outbox.client import Outbox
+from holdfast.outbox.handling import Handling
 from holdfast.outbox.inbox import Inbox
 
 P = ParamSpec("P")
@@ -55,3 +59,13 @@ class BlockingInbox(_Blocking):
     first = _blocking(Inbox.first, uses_connection=True)
     handled = _blocking(Inbox.handled)
     delete_handled = _blocking(Inbox.delete_handled)
+
+
+class BlockingHandling(_Blocking):
+    """`Handling` for code that is not async."""
+
+    begin = _blocking(Handling.begin)
+    extend = _blocking(Handling.extend)
+    finish = _blocking(Handling.finish)
+    release = _blocking(Handling.release)
+    add = _blocking(Handling.add)

@@ -6,6 +6,7 @@ async with connection.transaction():
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -25,6 +26,8 @@ from holdfast.outbox.ports import OutboxStore
 PAYLOAD_LIMIT = 1024 * 1024
 """Most bytes of JSON in one message: brokers are built for many small ones."""
 LONGEST_NAME = 200
+_LONGEST = 3650 * 86_400.0
+"""Seconds that a message may be delayed."""
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -62,7 +65,14 @@ class Outbox:
         self._clock = clock
 
     async def add(
-        self, connection: object, aggregate_id: str, message_type: str, payload: Any
+        self,
+        connection: object,
+        aggregate_id: str,
+        message_type: str,
+        payload: Any,
+        *,
+        headers: Mapping[str, Any] | None = None,
+        delay: float = 0.0,
     ) -> str:
         """Add a message to the transaction of `connection`, and return its id.
 
@@ -78,13 +88,21 @@ class Outbox:
                 the queue.
             payload: the body, which must be JSON: also a dataclass, a msgspec Struct or a Pydantic
                 model.
+            headers: sent beside the body; for RabbitMQ the AMQP headers.
+            delay: seconds after which it is published at the earliest. Until then it waits in the
+                database and holds back no other message.
 
         Raises:
-            BadMessage: a name or the payload cannot be stored.
+            BadMessage: a name, the payload, a header or the delay cannot be stored.
             TypeError: the store does not support this type of `connection`.
             ValueError: the connection has no open transaction.
         """
-        return (await self.add_many(connection, [(aggregate_id, message_type, payload)]))[0]
+        (identifier,) = new_ids(1, self._clock.wall())
+        message = new_message(
+            identifier, aggregate_id, message_type, payload, headers=headers, delay=delay
+        )
+        await self._store.add_on(connection, [message])
+        return identifier
 
     async def add_many(
         self, connection: object, messages: "list[tuple[str, str, Any]]"
@@ -92,13 +110,8 @@ class Outbox:
         """Add several messages, each as `(aggregate_id, message_type, payload)`; see `add`."""
         ids = new_ids(len(messages), self._clock.wall())
         new = [
-            NewMessage(
-                identifier,
-                checked_name("aggregate_id", aggregate_id),
-                checked_name("message_type", message_type),
-                _encoded(payload),
-            )
-            for identifier, (aggregate_id, message_type, payload) in zip(ids, messages, strict=True)
+            new_message(identifier, *message)
+            for identifier, message in zip(ids, messages, strict=True)
         ]
         if new:
             await self._store.add_on(connection, new)
@@ -151,6 +164,32 @@ class Outbox:
         if message is None:
             raise UnknownMessage(message_id)
         return message
+
+
+def new_message(
+    identifier: str,
+    aggregate_id: str,
+    message_type: str,
+    payload: Any,
+    *,
+    headers: Mapping[str, Any] | None = None,
+    delay: float = 0.0,
+) -> NewMessage:
+    """Return a message to store; see `Outbox.add`.
+
+    Raises:
+        BadMessage: it cannot be stored.
+    """
+    if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= _LONGEST:
+        raise BadMessage(f"delay must be between 0 and {_LONGEST:g} seconds, got {delay!r}")
+    return NewMessage(
+        identifier,
+        checked_name("aggregate_id", aggregate_id),
+        checked_name("message_type", message_type),
+        _encoded(payload),
+        None if headers is None else _encoded(dict(headers)),
+        float(delay),
+    )
 
 
 def checked_name(field: str, text: object) -> str:

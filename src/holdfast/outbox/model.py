@@ -5,8 +5,10 @@ A message is `pending` from the commit that holds it until the broker has confir
 makes it pending again, or discard it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class MessageStatus(StrEnum):
@@ -22,12 +24,29 @@ class MessageStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message to add; `payload` is JSON text."""
+    """A message to add.
+
+    `payload` is JSON text; `headers` that of an object, or None. It is published after `delay`
+    seconds at the earliest.
+    """
 
     id: str
     aggregate_id: str
     message_type: str
     payload: str
+    headers: str | None = None
+    delay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDraft:
+    """A message as a program writes it; see the parameters of `Outbox.add`."""
+
+    aggregate_id: str
+    message_type: str
+    payload: Any
+    headers: Mapping[str, Any] | None = None
+    delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +60,8 @@ class OutboxMessage:
         retry_count: how often publishing it has failed.
         error_message: why, the last time; None for a message that was published.
         processed_at: when it was published, or failed.
+        due_at: when it may be published at the earliest; `created_at` if it was not delayed.
+        headers: JSON text of an object, or None.
     """
 
     id: str
@@ -52,6 +73,8 @@ class OutboxMessage:
     error_message: str | None
     created_at: float
     processed_at: float | None
+    due_at: float
+    headers: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +97,7 @@ class MessageClaim:
     payload: str
     retry_count: int
     created_at: float
+    headers: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +124,7 @@ class RelayTick:
     Attributes:
         claims: in the order in which they were added.
         refused: reports under a token that is no longer valid: another relay took the message.
-        wake_in: seconds until a waiting message can be claimed; None if none waits.
+        wake_in: seconds until a waiting or delayed message can be claimed; None if none waits.
         mark: for `wait_for_messages`.
     """
 
@@ -118,8 +142,10 @@ COUNTED_AT_MOST = 10_000
 class Backlog:
     """What the outbox holds. `pending` and `failed` count up to `COUNTED_AT_MOST`.
 
+    Delayed messages that are not due yet are left out.
+
     Attributes:
-        lag: age in seconds of the oldest pending message; 0 where none is pending.
+        lag: seconds since the oldest pending message was due; 0 where none is pending.
     """
 
     pending: int

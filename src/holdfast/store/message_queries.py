@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.outbox.handling import Release, RequestClaim, RequestStart, StartState
 from holdfast.outbox.model import (
     COUNTED_AT_MOST,
     Backlog,
@@ -88,9 +89,54 @@ class MessageQueries(ABC):
     async def delete_handled(
         self, max_age: float, *, limit: int = 500, now: float | None = None
     ) -> int:
-        """Delete old records of requests."""
+        """Delete old records of requests, both of handled ones and of those that were given up."""
         given = {"max_age": float(max_age), "limit": limit}
-        return len(await self._changed_rows("inbox_delete", now, **given))
+        handled = await self._changed_rows("inbox_delete", now, **given)
+        begun = await self._changed_rows("handling_delete", now, **given)
+        return len(handled) + len(begun)
+
+    async def begin(
+        self,
+        consumer: str,
+        request_id: str,
+        round_: int,
+        lease_seconds: float,
+        *,
+        now: float | None = None,
+    ) -> RequestStart:
+        """Claim a request for a delivery."""
+        request = {"consumer": consumer, "request_id": request_id}
+        given = {**request, "round": round_, "seconds": float(lease_seconds)}
+        claimed = await self._changed_rows("handling_begin", now, **given)
+        if claimed:
+            attempt, token = claimed[0]
+            claim = RequestClaim(consumer, request_id, round_, attempt, token)
+            return RequestStart(StartState.CLAIMED, claim)
+        if await self.handled(consumer, request_id):
+            return RequestStart(StartState.HANDLED)
+        rows = await self._rows("handling_get", **request, now=self._now(now))
+        if not rows:  # ended between the two statements
+            return RequestStart(StartState.RUNNING)
+        known_round, dead, wait = rows[0]
+        if round_ < known_round or (round_ == known_round and dead):
+            return RequestStart(StartState.STALE)
+        return RequestStart(StartState.RUNNING, wait=max(0.0, wait or 0.0))
+
+
+def release_columns(claim: RequestClaim, why: Release) -> dict[str, Any]:
+    """Return what ending a delivery changes, as parameters of the statement `handling_release`.
+
+    A dead letter is of the same round: only a person raises it.
+    """
+    dead = why is Release.DEAD
+    return {
+        "consumer": claim.consumer,
+        "request_id": claim.request_id,
+        "token": claim.token,
+        "replaced": int(not dead),
+        "uncounted": int(why is Release.HOLD),
+        "dead": dead,
+    }
 
 
 def _message(row: Row) -> OutboxMessage:

@@ -24,6 +24,7 @@ class MessageOut(Model):
     retry_count: int
     error_message: str | None
     created_at: Moment
+    due_at: Moment
     processed_at: Moment | None
 
 

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 from holdfast.jobs.client.api_keys import KeyControl
 from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.dead_letters import DeadLetters
+from holdfast.jobs.client.downstream_calls import DownstreamCalls
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.engine_thread import EngineThread
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
@@ -75,6 +76,14 @@ class BlockingDownstreams(_Mirror):
     reset = mirror(DownstreamControl.reset)
     hold = mirror(DownstreamControl.hold)
     release = mirror(DownstreamControl.release)
+
+
+class BlockingCalls(_Mirror):
+    """Ask a breaker before a call outside of jobs, and report the call."""
+
+    declare = mirror(DownstreamCalls.declare)
+    admit = mirror(DownstreamCalls.admit)
+    report = mirror(DownstreamCalls.report)
 
 
 class BlockingPeriodic(_Mirror):
@@ -140,6 +149,7 @@ class BlockingClient(_Mirror):
     Attributes:
         dead_letters: list, requeue and discard dead letters.
         downstreams: list, reset, hold and release breakers.
+        calls: ask a breaker before a call outside of jobs, and report the call.
         periodic: list, pause, resume and run periodic jobs.
         queues: list, pause and resume queues.
         kinds: the declared kinds, by name; list, pause and resume kinds.
@@ -156,6 +166,7 @@ class BlockingClient(_Mirror):
         self._client = client
         self.dead_letters = BlockingDeadLetters(client.dead_letters, self._thread)
         self.downstreams = BlockingDownstreams(client.downstreams, self._thread)
+        self.calls = BlockingCalls(client.calls, self._thread)
         self.periodic = BlockingPeriodic(client.periodic, self._thread)
         self.queues = BlockingQueues(client.queues, self._thread)
         self.kinds = BlockingKinds(client.kinds, self._thread)

@@ -8,6 +8,7 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import error_code
 from holdfast.jobs.client.api_keys import KeyControl
 from holdfast.jobs.client.dead_letters import DeadLetters
+from holdfast.jobs.client.downstream_calls import DownstreamCalls
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
@@ -45,6 +46,7 @@ class Client(Queries):
     Attributes:
         dead_letters: list, requeue and discard dead letters.
         downstreams: list, reset, hold and release breakers.
+        calls: ask a breaker before a call outside of jobs, and report the call.
         queues: list, pause and resume queues.
         kinds: the declared kinds, by name; list, pause and resume kinds.
         workers: list workers, and ask one to finish.
@@ -70,6 +72,7 @@ class Client(Queries):
         )
         self.dead_letters = DeadLetters(store, self.registry, clock)
         self.downstreams = DownstreamControl(store)
+        self.calls = DownstreamCalls(store)
         self.queues = QueueControl(store, self.registry)
         self.kinds = KindControl(store, self.registry)
         self.workers = WorkerControl(store)

@@ -13,7 +13,7 @@ from holdfast.resilience.policy import BreakerPolicy
 
 _log = logging.getLogger("holdfast.downstreams")
 
-_WRITE_TRIES = 20
+WRITE_TRIES = 20
 """How often a write is tried while workers write the same record."""
 
 
@@ -86,7 +86,7 @@ class DownstreamControl:
         return await self._move(name, Cause.RELEASE)
 
     async def _move(self, name: str, cause: Cause) -> DownstreamRecord:
-        for _ in range(_WRITE_TRIES):
+        for _ in range(WRITE_TRIES):
             record = await self.get(name)
             moved = _moved(record, cause, await self._store.ping())
             if moved is record:

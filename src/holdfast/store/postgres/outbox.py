@@ -4,17 +4,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.jobs.callers_thread import in_callers_thread
+from holdfast.outbox.handling import Release, RequestClaim
 from holdfast.outbox.model import MessageClaim, MessageReport, NewMessage, RelayTick
 from holdfast.store.joining import Joined, join
-from holdfast.store.message_queries import MessageQueries
+from holdfast.store.message_queries import MessageQueries, release_columns
 from holdfast.store.postgres.connection import SQL, Database, Row
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.notify import OUTBOX, Notifier
 from holdfast.store.text import clean_or_none
 
+_MISSING = ("3F000", "42883")
+"""The SQLSTATEs of an unknown schema and of an unknown function."""
+
 
 class PostgresOutbox(MessageQueries):
-    """Implements `OutboxStore` and `InboxStore`."""
+    """Implements `OutboxStore`, `InboxStore` and `HandlingStore`."""
 
     def __init__(self, database: Database, identity: Identity, notifier: Notifier) -> None:
         self._database = database
@@ -50,17 +54,8 @@ class PostgresOutbox(MessageQueries):
             NoTransaction: it commits every statement by itself.
         """
         joined = await self._joined(connection)
-        system, database = await self._identity.own()
-        given = {
-            "ids": [message.id for message in messages],
-            "aggregates": [message.aggregate_id for message in messages],
-            "types": [message.message_type for message in messages],
-            "payloads": [message.payload for message in messages],
-            "system": system,
-            "database": database,
-            "now": now,
-        }
-        (added,) = (await joined.execute(SQL["outbox_add"], given))[0]
+        given = {**as_arrays(messages), **await self._own(), "now": now}
+        (added,) = await self._called(joined, "outbox_add", given)
         if not added:
             await self._identity.check(joined)
             # The server was replaced while the store was open, and is the caller's all the same.
@@ -71,9 +66,29 @@ class PostgresOutbox(MessageQueries):
     ) -> bool:
         """Record a request inside the caller's transaction."""
         joined = await self._joined(connection)
-        await self._identity.check(joined)
         given = {"consumer": consumer, "request_id": request_id, "now": now}
-        return bool(await joined.execute(SQL["inbox_first"], given))
+        (first,) = await self._called(joined, "inbox_first", given | await self._own())
+        if first is None:
+            await self._identity.check(joined)
+            # The server was replaced while the store was open, and is the caller's all the same.
+            return await self.first_on(connection, consumer, request_id, now=now)
+        return bool(first)
+
+    async def _own(self) -> dict[str, str]:
+        system, database = await self._identity.own()
+        return {"system": system, "database": database}
+
+    async def _called(self, joined: Joined, query: str, given: dict[str, Any]) -> Any:
+        """Return the row of a function of ours that is called on the caller's connection."""
+        try:
+            return (await joined.execute(SQL[query], given))[0]
+        except Exception as error:
+            if not _is_missing(error):
+                raise
+            raise TypeError(
+                f"connection= is one to another database than {self._database.where}, or to one "
+                "with the schema of an older release"
+            ) from error
 
     async def _joined(self, connection: object) -> Joined:
         joined = await in_callers_thread(lambda: join(connection))
@@ -108,6 +123,60 @@ class PostgresOutbox(MessageQueries):
         claims = tuple(MessageClaim(*row[2:]) for row in map(tuple, found) if row[2] is not None)
         return RelayTick(claims, refused, wake_in, mark)
 
+    async def extend(
+        self, claims: Sequence[RequestClaim], lease_seconds: float, *, now: float | None = None
+    ) -> None:
+        """Let leases last longer, in one statement."""
+        given = {
+            "consumers": [claim.consumer for claim in claims],
+            "request_ids": [claim.request_id for claim in claims],
+            "tokens": [claim.token for claim in claims],
+            "seconds": float(lease_seconds),
+        }
+        await self._changed_rows("handling_extend", now, **given)
+
+    async def finish(self, claim: RequestClaim, *, now: float | None = None) -> bool:
+        """Record a request as handled."""
+        given = {"consumer": claim.consumer, "request_id": claim.request_id}
+        return bool((await self._changed_rows("handling_finish", now, **given))[0][0])
+
+    async def release(
+        self,
+        claim: RequestClaim,
+        why: Release,
+        messages: Sequence[NewMessage],
+        *,
+        now: float | None = None,
+    ) -> bool:
+        """End a delivery and add messages."""
+        given = {**release_columns(claim, why), **as_arrays(messages)}
+        done = bool((await self._changed_rows("handling_release", now, **given))[0][0])
+        self._wake_relays()
+        return done
+
+    async def add(self, messages: Sequence[NewMessage], *, now: float | None = None) -> None:
+        """Add messages."""
+        await self._changed_rows("outbox_insert", now, **as_arrays(messages))
+        self._wake_relays()
+
     async def wait_for_messages(self, mark: int, timeout: float) -> bool:
         """Wait until there may be messages since the tick that returned `mark`."""
         return await self._notifier.wait_for_messages(mark, timeout)
+
+
+def _is_missing(error: Exception) -> bool:
+    """Say whether the schema or a function was not found, by the error of any driver."""
+    shown = (error, getattr(error, "orig", None), error.__cause__)
+    return any(getattr(each, "sqlstate", None) in _MISSING for each in shown)
+
+
+def as_arrays(messages: Sequence[NewMessage]) -> dict[str, list[Any]]:
+    """Return `messages` as the array parameters of the function `insert_messages`."""
+    return {
+        "ids": [message.id for message in messages],
+        "aggregates": [message.aggregate_id for message in messages],
+        "types": [message.message_type for message in messages],
+        "payloads": [message.payload for message in messages],
+        "headers": [message.headers for message in messages],
+        "delays": [float(message.delay) for message in messages],
+    }

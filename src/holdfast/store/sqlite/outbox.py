@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.jobs.callers_thread import in_callers_thread
+from holdfast.outbox.handling import Release, RequestClaim
 from holdfast.outbox.model import MessageClaim, MessageReport, NewMessage, RelayTick
-from holdfast.store.message_queries import MessageQueries
+from holdfast.store.message_queries import MessageQueries, release_columns
 from holdfast.store.sqlite.enqueue import join
 from holdfast.store.sqlite.read_pool import ReadPool
 from holdfast.store.sqlite.transaction import SQL, Row, Transaction, as_json
@@ -19,7 +21,7 @@ T = TypeVar("T")
 
 
 class SQLiteOutbox(MessageQueries):
-    """Implements `OutboxStore` and `InboxStore`."""
+    """Implements `OutboxStore`, `InboxStore` and `HandlingStore`."""
 
     _writer: Writer
     _reads: ReadPool
@@ -58,17 +60,14 @@ class SQLiteOutbox(MessageQueries):
             TypeError: it is not an apsw connection to this file.
             NoTransaction: it has no open transaction.
         """
-        given = [
-            (message.id, message.aggregate_id, message.message_type, message.payload)
-            for message in messages
-        ]
-        await self._on(connection, "outbox_add", {"messages": as_json(given)}, now)
+        await self._on(connection, "outbox_add", {"messages": as_parameter(messages)}, now)
 
     async def first_on(
         self, connection: object, consumer: str, request_id: str, *, now: float | None = None
     ) -> bool:
         """Record a request inside the caller's transaction."""
         given = {"consumer": consumer, "request_id": request_id}
+        await self._on(connection, "handling_end", given, now)
         return bool(await self._on(connection, "inbox_first", given, now))
 
     async def _on(
@@ -102,10 +101,69 @@ class SQLiteOutbox(MessageQueries):
 
         return await self._write(work, now)
 
+    async def extend(
+        self, claims: Sequence[RequestClaim], lease_seconds: float, *, now: float | None = None
+    ) -> None:
+        """Let leases last longer."""
+
+        def work(tx: Transaction) -> None:
+            for claim in claims:
+                given = {**_key(claim), "token": claim.token, "seconds": lease_seconds}
+                tx.change("handling_extend", {**given, "now": tx.now})
+
+        await self._write(work, now)
+
+    async def finish(self, claim: RequestClaim, *, now: float | None = None) -> bool:
+        """Record a request as handled."""
+
+        def work(tx: Transaction) -> bool:
+            tx.rows("handling_end", _key(claim))
+            return bool(tx.rows("inbox_first", {**_key(claim), "now": tx.now}))
+
+        return await self._write(work, now)
+
+    async def release(
+        self,
+        claim: RequestClaim,
+        why: Release,
+        messages: Sequence[NewMessage],
+        *,
+        now: float | None = None,
+    ) -> bool:
+        """End a delivery and add messages."""
+
+        def work(tx: Transaction) -> bool:
+            if not tx.rows("handling_release", {**release_columns(claim, why), "now": tx.now}):
+                return False
+            _add(tx, messages)
+            return True
+
+        done = await self._write(work, now)
+        self._wake_relays()
+        return done
+
+    async def add(self, messages: Sequence[NewMessage], *, now: float | None = None) -> None:
+        """Add messages."""
+        await self._write(lambda tx: _add(tx, messages), now)
+        self._wake_relays()
+
     async def wait_for_messages(self, mark: int, timeout: float) -> bool:
         """Wait until there may be messages since the tick that returned `mark`."""
         self._writer.check_open()
         return await self._writer.messages.wait(mark, timeout)
+
+
+def as_parameter(messages: Sequence[NewMessage]) -> str:
+    """Return `messages` as the parameter of the statement `outbox_add`."""
+    return as_json([astuple(message) for message in messages])
+
+
+def _add(tx: Transaction, messages: Sequence[NewMessage]) -> None:
+    tx.change("outbox_add", {"messages": as_parameter(messages), "now": tx.now})
+
+
+def _key(claim: RequestClaim) -> dict[str, str]:
+    return {"consumer": claim.consumer, "request_id": claim.request_id}
 
 
 def _report(tx: Transaction, report: MessageReport) -> int:
@@ -122,5 +180,6 @@ def _report(tx: Transaction, report: MessageReport) -> int:
 
 def _claim(tx: Transaction, limit: int, lease_seconds: float) -> tuple[MessageClaim, ...]:
     tx.change("outbox_expire_claims", {"now": tx.now})
+    tx.change("outbox_end_delays", {"now": tx.now})
     rows = tx.rows("outbox_claim", {"until": tx.now + lease_seconds, "limit": limit})
     return tuple(MessageClaim(*row) for row in sorted(rows))

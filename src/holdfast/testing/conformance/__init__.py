@@ -17,6 +17,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     enqueue_facts,
     failure_facts,
     fencing_facts,
+    handling_facts,
     held_facts,
     inbox_facts,
     invariant_facts,

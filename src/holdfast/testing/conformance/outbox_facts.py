@@ -39,11 +39,11 @@ async def in_transaction(world: World, work: Any, *, commit: bool = True) -> Any
     return answer
 
 
-async def add(world: World, *aggregates: str, commit: bool = True) -> list[str]:
+async def add(world: World, *aggregates: str, commit: bool = True, delay: float = 0.0) -> list[str]:
     """Add one message for each of `aggregates`, in one transaction, and return their ids."""
     found = new_ids(len(aggregates), world.now)
     new = [
-        NewMessage(identifier, aggregate, "order.placed", f'{{"at": {place}}}')
+        NewMessage(identifier, aggregate, "order.placed", f'{{"at": {place}}}', None, delay)
         for place, (identifier, aggregate) in enumerate(zip(found, aggregates, strict=True))
     ]
 
@@ -264,6 +264,39 @@ async def published_messages_are_deleted_when_they_are_old(world: World) -> None
     assert await outbox.delete_published(100.0, now=world.now) == 1
     assert await outbox.delete_published(100.0, now=world.now) == 0
     assert {message.id for message in (await outbox.list()).messages} == {young.id, waiting.id}
+
+
+@fact
+async def a_delayed_message_waits_for_its_time_and_holds_back_no_other(world: World) -> None:
+    outbox = messages_of(world.store)
+    (later,) = await add(world, "a", delay=60.0)
+    (now,) = await add(world, "a")
+    stored = await outbox.get(later)
+    assert (stored.status, stored.due_at) == (PENDING, world.now + 60.0)
+    world.pass_time(10.0)
+    backlog = await outbox.backlog(now=world.now)
+    assert (backlog.pending, backlog.lag) == (1, 10.0)
+    answer = await tick(world)
+    assert ids(answer) == [now]
+    answer = await tick(world, *map(report, answer.claims))
+    assert (answer.claims, answer.wake_in) == ((), 50.0)
+    world.pass_time(50.0)
+    assert ids(await tick(world)) == [later]
+    assert (await outbox.backlog(now=world.now)).lag == 0.0
+
+
+@fact
+async def a_message_keeps_its_headers(world: World) -> None:
+    (identifier,) = new_ids(1, world.now)
+    new = NewMessage(identifier, "a", "order.placed", "{}", '{"task": "grade"}')
+
+    async def work(connection: object) -> None:
+        await messages_of(world.store).add_on(connection, [new], now=world.now)
+
+    await in_transaction(world, work)
+    assert (await messages_of(world.store).get(identifier)).headers == '{"task": "grade"}'
+    (claim,) = (await tick(world)).claims
+    assert claim.headers == '{"task": "grade"}'
 
 
 @fact

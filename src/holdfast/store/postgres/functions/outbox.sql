@@ -1,13 +1,51 @@
 -- The outbox: added to in the callers' transactions, read by relays.
 
--- Add messages inside the caller's transaction and wake the relays with its commit. False, and nothing
--- is added, where this is not the database that `p_system` and `p_database` name. The settings are for
+-- Say whether this is the database that `p_system` and `p_database` name: a caller's connection may be one
+-- to another.
+CREATE OR REPLACE FUNCTION holdfast.is_database(p_system text, p_database text) RETURNS boolean
+LANGUAGE sql AS $$
+    SELECT EXISTS (
+        SELECT FROM pg_control_system() AS control, pg_database AS databases
+        WHERE databases.datname = current_database()
+            AND control.system_identifier::text = p_system AND databases.oid::text = p_database
+    )
+$$;
+
+-- Add messages and wake the relays with the commit. Each array has one entry per message; a delay is in
+-- seconds, 0 for none.
+CREATE OR REPLACE FUNCTION holdfast.insert_messages(
+    p_ids text[],
+    p_aggregates text[],
+    p_types text[],
+    p_payloads text[],
+    p_headers text[],
+    p_delays double precision[],
+    p_now double precision
+) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    t double precision := holdfast.time_of(p_now);
+BEGIN
+    INSERT INTO holdfast.outbox (
+        id, aggregate_id, message_type, payload, headers, created_at, due_at, delayed
+    )
+    SELECT id, aggregate, type, payload, headers, t, t + delay, delay > 0
+    FROM unnest(p_ids, p_aggregates, p_types, p_payloads, p_headers, p_delays) WITH ORDINALITY
+        AS given (id, aggregate, type, payload, headers, delay, place)
+    ORDER BY place;
+    PERFORM pg_notify('holdfast', 'outbox');
+END
+$$;
+
+-- Add messages inside the caller's transaction. False, and nothing is added, where this is not the database that `p_system` and `p_database` name. The settings are for
 -- a caller's connection, which has none of ours.
 CREATE OR REPLACE FUNCTION holdfast.add_messages(
     p_ids text[],
     p_aggregates text[],
     p_types text[],
     p_payloads text[],
+    p_headers text[],
+    p_delays double precision[],
     p_system text,
     p_database text,
     p_now double precision
@@ -15,18 +53,12 @@ CREATE OR REPLACE FUNCTION holdfast.add_messages(
 LANGUAGE plpgsql
 SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
-    PERFORM FROM pg_control_system() AS control, pg_database AS databases
-    WHERE databases.datname = current_database()
-        AND control.system_identifier::text = p_system AND databases.oid::text = p_database;
-    IF NOT FOUND THEN
+    IF NOT holdfast.is_database(p_system, p_database) THEN
         RETURN false;
     END IF;
-    INSERT INTO holdfast.outbox (id, aggregate_id, message_type, payload, created_at)
-    SELECT id, aggregate, type, payload, holdfast.time_of(p_now)
-    FROM unnest(p_ids, p_aggregates, p_types, p_payloads) WITH ORDINALITY
-        AS given (id, aggregate, type, payload, place)
-    ORDER BY place;
-    PERFORM pg_notify('holdfast', 'outbox');
+    PERFORM holdfast.insert_messages(
+        p_ids, p_aggregates, p_types, p_payloads, p_headers, p_delays, p_now
+    );
     RETURN true;
 END
 $$;
@@ -80,11 +112,13 @@ BEGIN
         WHERE waiting.status = 'pending' AND waiting.claimable_at <= t
         FOR UPDATE SKIP LOCKED
     );
+    UPDATE holdfast.outbox AS messages SET delayed = false
+    WHERE messages.delayed AND messages.due_at <= t;
     RETURN QUERY
     UPDATE holdfast.outbox AS messages SET claimable_at = t + p_seconds, token = messages.token + 1
     WHERE messages.id IN (
         SELECT ready.id FROM holdfast.outbox AS ready
-        WHERE ready.status = 'pending' AND ready.claimable_at IS NULL
+        WHERE ready.status = 'pending' AND ready.claimable_at IS NULL AND NOT ready.delayed
             AND ready.aggregate_id NOT IN (
                 SELECT waiting.aggregate_id FROM holdfast.outbox AS waiting
                 WHERE waiting.status = 'pending' AND waiting.claimable_at IS NOT NULL
@@ -109,7 +143,8 @@ CREATE OR REPLACE FUNCTION holdfast.relay_tick(
     p_now double precision
 ) RETURNS TABLE (
     refused integer, wake_in double precision, seq bigint, token bigint, id text, aggregate_id text,
-    message_type text, payload text, retry_count integer, created_at double precision
+    message_type text, payload text, retry_count integer, created_at double precision,
+    headers text
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -124,14 +159,19 @@ BEGIN
         FROM holdfast.claim_messages(p_limit, p_seconds, p_now) AS claimed;
     END IF;
     IF cardinality(claims) < p_limit THEN
-        SELECT min(waiting.claimable_at) - holdfast.time_of(p_now) INTO wake_in
-        FROM holdfast.outbox AS waiting
-        WHERE waiting.status = 'pending' AND waiting.claimable_at IS NOT NULL;
+        wake_in := least(
+            (
+                SELECT min(waiting.claimable_at) FROM holdfast.outbox AS waiting
+                WHERE waiting.status = 'pending' AND waiting.claimable_at IS NOT NULL
+            ),
+            (SELECT min(later.due_at) FROM holdfast.outbox AS later WHERE later.delayed)
+        ) - holdfast.time_of(p_now);
     END IF;
     RETURN QUERY
     SELECT
         relay_tick.refused, relay_tick.wake_in, claim.seq, claim.token, claim.id,
-        claim.aggregate_id, claim.message_type, claim.payload, claim.retry_count, claim.created_at
+        claim.aggregate_id, claim.message_type, claim.payload, claim.retry_count, claim.created_at,
+        claim.headers
     FROM (SELECT 1) AS always
     LEFT JOIN unnest(claims) AS claim ON true;
 END

@@ -3,19 +3,24 @@
 -- name: outbox_add
 SELECT holdfast.add_messages(
     CAST(:ids AS text[]), CAST(:aggregates AS text[]), CAST(:types AS text[]),
-    CAST(:payloads AS text[]), CAST(:system AS text), CAST(:database AS text),
-    CAST(:now AS double precision)
+    CAST(:payloads AS text[]), CAST(:headers AS text[]), CAST(:delays AS double precision[]),
+    CAST(:system AS text), CAST(:database AS text), CAST(:now AS double precision)
 );
+
+-- name: outbox_insert
+SELECT holdfast.insert_messages(:ids, :aggregates, :types, :payloads, :headers, :delays, :now);
 
 -- name: outbox_tick
 SELECT
-    refused, wake_in, seq, token, id, aggregate_id, message_type, payload, retry_count, created_at
+    refused, wake_in, seq, token, id, aggregate_id, message_type, payload, retry_count, created_at,
+    headers
 FROM holdfast.relay_tick(
     :ids, :tokens, :statuses, :errors, :delays, CAST(:limit AS integer), :seconds, :now
 );
 
 -- fragment: message_columns
-id, aggregate_id, message_type, payload, status, retry_count, error_message, created_at, processed_at
+id, aggregate_id, message_type, payload, status, retry_count, error_message, created_at, processed_at,
+due_at, headers
 
 -- name: outbox_get
 SELECT {{message_columns}} FROM holdfast.outbox WHERE id = :id;
@@ -41,7 +46,9 @@ ORDER BY id DESC LIMIT :limit;
 -- With a new number: the messages that were added after it have been published already.
 -- name: outbox_requeue
 UPDATE holdfast.outbox
-SET status = 'pending', seq = DEFAULT, retry_count = 0, processed_at = NULL
+SET
+    status = 'pending', seq = DEFAULT, retry_count = 0, processed_at = NULL,
+    due_at = holdfast.time_of(:now)
 WHERE id = :id AND status = 'failed'
 RETURNING id;
 
@@ -51,7 +58,9 @@ DELETE FROM holdfast.outbox WHERE id = :id AND status = 'failed' RETURNING id;
 -- name: outbox_backlog
 SELECT
     (SELECT count(*) FROM (
-        SELECT FROM holdfast.outbox WHERE status = 'pending' AND claimable_at IS NULL LIMIT :most
+        SELECT FROM holdfast.outbox
+        WHERE status = 'pending' AND claimable_at IS NULL AND NOT delayed
+        LIMIT :most
     ) AS ready),
     (SELECT count(*) FROM (
         SELECT FROM holdfast.outbox WHERE status = 'pending' AND claimable_at IS NOT NULL LIMIT :most
@@ -61,11 +70,11 @@ SELECT
     ) AS failed),
     holdfast.time_of(:now) - least(
         (
-            SELECT created_at FROM holdfast.outbox
-            WHERE status = 'pending' AND claimable_at IS NULL ORDER BY seq LIMIT 1
+            SELECT due_at FROM holdfast.outbox
+            WHERE status = 'pending' AND claimable_at IS NULL AND NOT delayed ORDER BY seq LIMIT 1
         ),
         (
-            SELECT min(created_at) FROM holdfast.outbox
+            SELECT min(due_at) FROM holdfast.outbox
             WHERE status = 'pending' AND claimable_at IS NOT NULL
         )
     );
@@ -82,13 +91,10 @@ WHERE id IN (
 RETURNING id;
 
 -- name: inbox_first
-INSERT INTO holdfast.inbox (consumer, request_id, handled_at)
-VALUES (
-    CAST(:consumer AS text), CAST(:request_id AS text),
-    holdfast.time_of(CAST(:now AS double precision))
-)
-ON CONFLICT (consumer, request_id) DO NOTHING
-RETURNING request_id;
+SELECT holdfast.first_request(
+    CAST(:consumer AS text), CAST(:request_id AS text), CAST(:system AS text), CAST(:database AS text),
+    CAST(:now AS double precision)
+);
 
 -- name: inbox_handled
 SELECT 1 FROM holdfast.inbox WHERE consumer = :consumer AND request_id = :request_id;

@@ -50,28 +50,34 @@ CREATE TABLE holdfast_rate_starts (
 -- The outbox and the inbox.
 
 -- Messages that were committed with their callers' rows, see OutboxMessage in outbox/model.py. The order is
--- that of `seq`. `claimable_at` is NULL for a message that can be claimed at once; otherwise it is leased to
--- a relay, or waits for its retry, until then. Every claim raises `token`.
+-- that of `seq`. `delayed` is set until `due_at`, when the message takes its place in the order; until then it
+-- holds back no other. `claimable_at` is NULL for a message that can be claimed at once; otherwise it is leased
+-- to a relay, or waits for its retry, until then. Every claim raises `token`. `headers` is a JSON object.
 CREATE TABLE holdfast_outbox (
     seq           INTEGER PRIMARY KEY,
     id            TEXT    NOT NULL UNIQUE,
     aggregate_id  TEXT    NOT NULL,
     message_type  TEXT    NOT NULL,
     payload       TEXT    NOT NULL,
+    headers       TEXT,
     status        TEXT    NOT NULL DEFAULT 'pending'
         CHECK (status = 'pending' OR status = 'published' OR status = 'failed'),
     retry_count   INTEGER NOT NULL DEFAULT 0,
     error_message TEXT,
     created_at    REAL    NOT NULL,
+    due_at        REAL    NOT NULL,
+    delayed       INTEGER NOT NULL DEFAULT 0 CHECK (delayed IN (0, 1)),
     processed_at  REAL,
     claimable_at  REAL,
     token         INTEGER NOT NULL DEFAULT 0,
     CHECK ((status = 'pending') = (processed_at IS NULL)),
     CHECK (status = 'pending' OR claimable_at IS NULL),
+    CHECK (delayed = 0 OR (status = 'pending' AND claimable_at IS NULL)),
     CHECK (status <> 'failed' OR error_message IS NOT NULL)
 ) STRICT;
 CREATE INDEX holdfast_outbox_ready ON holdfast_outbox (seq)
-WHERE status = 'pending' AND claimable_at IS NULL;
+WHERE status = 'pending' AND claimable_at IS NULL AND delayed = 0;
+CREATE INDEX holdfast_outbox_delayed ON holdfast_outbox (due_at) WHERE delayed = 1;
 CREATE INDEX holdfast_outbox_waiting ON holdfast_outbox (claimable_at)
 WHERE status = 'pending' AND claimable_at IS NOT NULL;
 CREATE INDEX holdfast_outbox_failed ON holdfast_outbox (id) WHERE status = 'failed';
@@ -85,3 +91,19 @@ CREATE TABLE holdfast_inbox (
     PRIMARY KEY (consumer, request_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX holdfast_inbox_by_age ON holdfast_inbox (handled_at);
+
+-- Requests that a consumer has begun and not finished, see RequestClaim in outbox/handling.py. `leased_until`
+-- is set while a delivery runs. `round` rises with every message that replaces the one before it.
+CREATE TABLE holdfast_handling (
+    consumer     TEXT    NOT NULL,
+    request_id   TEXT    NOT NULL,
+    round        INTEGER NOT NULL,
+    attempts     INTEGER NOT NULL,
+    token        INTEGER NOT NULL,
+    dead         INTEGER NOT NULL DEFAULT 0 CHECK (dead IN (0, 1)),
+    leased_until REAL,
+    updated_at   REAL    NOT NULL,
+    PRIMARY KEY (consumer, request_id),
+    CHECK (dead = 0 OR leased_until IS NULL)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX holdfast_handling_by_age ON holdfast_handling (updated_at);

@@ -1,8 +1,12 @@
 -- The outbox and the inbox. The first of each also runs on a caller's connection.
 
 -- name: outbox_add
-INSERT INTO holdfast_outbox (id, aggregate_id, message_type, payload, created_at)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, :now
+INSERT INTO holdfast_outbox (
+    id, aggregate_id, message_type, payload, headers, created_at, due_at, delayed
+)
+SELECT
+    value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, :now, :now + (value ->> 5),
+    (value ->> 5) > 0
 FROM json_each(:messages)
 ORDER BY key;
 
@@ -22,12 +26,15 @@ WHERE id = :id AND token = :token AND status = 'pending';
 UPDATE holdfast_outbox SET claimable_at = NULL
 WHERE status = 'pending' AND claimable_at IS NOT NULL AND claimable_at <= :now;
 
+-- name: outbox_end_delays
+UPDATE holdfast_outbox SET delayed = 0 WHERE delayed = 1 AND due_at <= :now;
+
 -- Of the aggregates of which no message is claimed or waits for a retry.
 -- name: outbox_claim
 UPDATE holdfast_outbox SET claimable_at = :until, token = token + 1
 WHERE seq IN (
     SELECT ready.seq FROM holdfast_outbox AS ready
-    WHERE ready.status = 'pending' AND ready.claimable_at IS NULL
+    WHERE ready.status = 'pending' AND ready.claimable_at IS NULL AND ready.delayed = 0
         AND ready.aggregate_id NOT IN (
             SELECT waiting.aggregate_id FROM holdfast_outbox AS waiting
             WHERE waiting.status = 'pending' AND waiting.claimable_at IS NOT NULL
@@ -35,24 +42,33 @@ WHERE seq IN (
     ORDER BY ready.seq
     LIMIT :limit
 )
-RETURNING seq, token, id, aggregate_id, message_type, payload, retry_count, created_at;
+RETURNING seq, token, id, aggregate_id, message_type, payload, retry_count, created_at, headers;
 
 -- name: outbox_next_wait
-SELECT min(claimable_at) - :now
-FROM holdfast_outbox
-WHERE status = 'pending' AND claimable_at IS NOT NULL;
+SELECT min(at) - :now
+FROM (
+    SELECT min(claimable_at) AS at FROM holdfast_outbox
+    WHERE status = 'pending' AND claimable_at IS NOT NULL
+    UNION ALL
+    SELECT min(due_at) FROM holdfast_outbox WHERE delayed = 1
+);
 
 -- Whether a claim may find anything: a claim takes the lock that all writers share.
 -- name: outbox_any_ready
 SELECT
-    EXISTS (SELECT 1 FROM holdfast_outbox WHERE status = 'pending' AND claimable_at IS NULL)
+    EXISTS (
+        SELECT 1 FROM holdfast_outbox
+        WHERE status = 'pending' AND claimable_at IS NULL AND delayed = 0
+    )
+    OR EXISTS (SELECT 1 FROM holdfast_outbox WHERE delayed = 1 AND due_at <= :now)
     OR EXISTS (
         SELECT 1 FROM holdfast_outbox
         WHERE status = 'pending' AND claimable_at IS NOT NULL AND claimable_at <= :now
     );
 
 -- fragment: message_columns
-id, aggregate_id, message_type, payload, status, retry_count, error_message, created_at, processed_at
+id, aggregate_id, message_type, payload, status, retry_count, error_message, created_at, processed_at,
+due_at, headers
 
 -- name: outbox_get
 SELECT {{message_columns}} FROM holdfast_outbox WHERE id = :id;
@@ -80,7 +96,7 @@ ORDER BY id DESC LIMIT :limit;
 UPDATE holdfast_outbox
 SET
     status = 'pending', seq = (SELECT max(seq) + 1 FROM holdfast_outbox), retry_count = 0,
-    processed_at = NULL
+    processed_at = NULL, due_at = :now
 WHERE id = :id AND status = 'failed'
 RETURNING id;
 
@@ -90,7 +106,9 @@ DELETE FROM holdfast_outbox WHERE id = :id AND status = 'failed' RETURNING id;
 -- name: outbox_backlog
 SELECT
     (SELECT count(*) FROM (
-        SELECT 1 FROM holdfast_outbox WHERE status = 'pending' AND claimable_at IS NULL LIMIT :most
+        SELECT 1 FROM holdfast_outbox
+        WHERE status = 'pending' AND claimable_at IS NULL AND delayed = 0
+        LIMIT :most
     )),
     (SELECT count(*) FROM (
         SELECT 1 FROM holdfast_outbox
@@ -98,15 +116,17 @@ SELECT
         LIMIT :most
     )),
     (SELECT count(*) FROM (SELECT 1 FROM holdfast_outbox WHERE status = 'failed' LIMIT :most)),
-    :now - (SELECT min(at) FROM (
-        SELECT * FROM (
-            SELECT created_at AS at FROM holdfast_outbox
-            WHERE status = 'pending' AND claimable_at IS NULL ORDER BY seq LIMIT 1
-        )
-        UNION ALL
-        SELECT min(created_at) FROM holdfast_outbox
-        WHERE status = 'pending' AND claimable_at IS NOT NULL
-    ));
+    max(
+        coalesce(:now - (
+            SELECT due_at FROM holdfast_outbox
+            WHERE status = 'pending' AND claimable_at IS NULL AND delayed = 0
+            ORDER BY seq LIMIT 1
+        ), 0.0),
+        coalesce(:now - (
+            SELECT min(due_at) FROM holdfast_outbox
+            WHERE status = 'pending' AND claimable_at IS NOT NULL
+        ), 0.0)
+    );
 
 -- name: outbox_delete_published
 DELETE FROM holdfast_outbox

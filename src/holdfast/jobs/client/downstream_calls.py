@@ -1,0 +1,99 @@
+"""Ask a downstream's shared breaker before a call, and report the call, outside of jobs.
+
+Jobs are admitted by their claim and reported by their worker's tick. Other code, such as a task of
+Celery, asks here: the record in the store is the same, so a breaker that jobs have opened refuses
+tasks too.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+
+from holdfast.jobs.client.downstream_control import WRITE_TRIES, DownstreamBusy
+from holdfast.jobs.downstreams.claim_permits import grant
+from holdfast.jobs.downstreams.record import (
+    Admission,
+    CallReport,
+    DownstreamRecord,
+    DownstreamSettings,
+    Verdict,
+    judge,
+)
+from holdfast.jobs.store_port import Store
+from holdfast.resilience.breaker.transitions import CircuitState, Permit
+from holdfast.resilience.policy import BreakerPolicy
+
+_log = logging.getLogger("holdfast.downstreams")
+
+
+@dataclass(frozen=True, slots=True)
+class CallAdmission:
+    """Whether a call may be made.
+
+    Attributes:
+        permit: for the report; None: the breaker refuses the call.
+        wait: seconds after which a refused call may be tried again; 0 if that is not known.
+    """
+
+    permit: Permit | None
+    wait: float = 0.0
+
+
+class DownstreamCalls:
+    """Admit and report calls to downstreams; `engine.calls`. Rates and concurrency limits are
+    those of jobs and are not applied here.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def declare(self, name: str, breaker: BreakerPolicy) -> None:
+        """Create the downstream `name`, or give it this breaker; other settings are kept."""
+        record = await self._store.downstream(name)
+        present = DownstreamSettings(name) if record is None else record.settings
+        await self._store.declare_downstreams([replace(present, breaker=breaker)])
+
+    async def admit(self, name: str) -> CallAdmission:
+        """Ask leave for one call; one to an unknown downstream is admitted.
+
+        Raises:
+            DownstreamBusy: every try to write the record lost against another write.
+        """
+        for _ in range(WRITE_TRIES):
+            record = await self._store.downstream(name)
+            if record is None or record.circuit.state is CircuitState.CLOSED:
+                return CallAdmission(Permit(0 if record is None else record.circuit.generation))
+            now = await self._store.ping()
+            granted = grant(record, 1, now)
+            permits = [p for how, p in granted.permits if how is not Admission.REFUSED]
+            if not permits:
+                return CallAdmission(None, _wait(record, now))
+            if await self._store.write_downstream(granted.record) is not None:
+                return CallAdmission(permits[0])
+        raise DownstreamBusy(name)
+
+    async def report(
+        self, name: str, permit: Permit, verdict: Verdict, code: str | None = None
+    ) -> None:
+        """Count a call; `code` is the error's code if it failed.
+
+        Raises:
+            DownstreamBusy: every try to write the record lost against another write.
+        """
+        report = CallReport(name, permit, verdict, code)
+        for _ in range(WRITE_TRIES):
+            record = await self._store.downstream(name)
+            if record is None:
+                return
+            judged = judge(record, [report], await self._store.ping())
+            if judged is record:
+                return
+            if await self._store.write_downstream(judged) is not None:
+                if judged.circuit.state is not record.circuit.state:
+                    _log.warning("downstream %s: the breaker is %s", name, judged.circuit.state)
+                return
+        raise DownstreamBusy(name)
+
+
+def _wait(record: DownstreamRecord, now: float) -> float:
+    until = record.circuit.open_until
+    return 0.0 if until is None else max(0.0, until - now)

@@ -1,0 +1,264 @@
+"""One delivery of a task: claimed → admitted → ran → settled.
+
+Nothing is acknowledged before what became of it is in the database: the result with the inbox, the
+next attempt or the dead letter in the outbox. A worker that dies before that leaves the message to
+the broker; one that dies after it leaves a message that is known to be stale.
+"""
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, NoReturn, TypeVar
+
+from celery.exceptions import Ignore, Reject, Retry
+
+from holdfast.errors import Category, CircuitOpenError, ErrorCode, Permanent
+from holdfast.jobs.downstreams.record import Verdict
+from holdfast.jobs.error_text import one_line
+from holdfast.messaging.celery.process_engine import ProcessEngine
+from holdfast.messaging.celery.task_messages import (
+    dead_letter,
+    ensure_queue,
+    next_message,
+    queue_of,
+)
+from holdfast.messaging.celery.task_outcome import TaskEvent, TaskFailure, examine
+from holdfast.messaging.dead_letter_queue import ROUND
+from holdfast.outbox.client import BadMessage, checked_name
+from holdfast.outbox.handling import Release, RequestClaim, RequestStart, StartState
+from holdfast.resilience.backoff import Exponential
+from holdfast.resilience.breaker.transitions import Permit
+from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
+from holdfast.resilience.service import RetryService
+
+_log = logging.getLogger("holdfast.celery")
+T = TypeVar("T")
+
+WORKER_LOST = "WORKER_LOST"
+"""The code of a task that died with its worker in every attempt."""
+_STORE = RetryPolicy(max_attempts=7, backoff=Exponential(base=0.2, multiplier=2, cap=8))
+"""For the statements of a delivery: about half a minute, then the message goes back."""
+_SERVICE = RetryService()
+_RNG = Random()
+_BEFORE_REQUEUE = 2.0
+"""Seconds before a message goes back to the broker, which delivers it again at once."""
+_SHORTEST_WAIT = 0.5
+
+
+class TaskDelivery:
+    """One delivery of `task`, which is a `ReliableTask`.
+
+    Attributes:
+        request_id: names the request; the same in every delivery of it.
+        aggregate_id: what it speaks of.
+        completed: its effect and the request were recorded by the task's own transaction.
+    """
+
+    def __init__(
+        self, task: Any, process: ProcessEngine, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        self._task = task
+        self._process = process
+        self._args = args
+        self._kwargs = kwargs
+        self._round = int((task.request.headers or {}).get(ROUND) or 0)
+        self.completed = False
+        self._problem: Permanent | None = None
+        self.request_id = self.aggregate_id = str(task.request.id)
+        try:
+            given = inspect.signature(task.run).bind(*args, **kwargs)
+            given.apply_defaults()
+            self.request_id = self._named(given.arguments, task.request_id_argument)
+            self.aggregate_id = self._named(given.arguments, task.aggregate_argument)
+        except (TypeError, BadMessage) as error:
+            self._problem = Permanent(ErrorCode.VALIDATION_ERROR, str(error))
+
+    def _named(self, arguments: Mapping[str, Any], name: str | None) -> str:
+        if name is None:
+            return self.request_id
+        if name not in arguments:
+            raise TypeError(f"the task has no argument {name!r}")
+        return checked_name(name, str(arguments[name]))
+
+    # -- the pipeline --------------------------------------------------------------------------
+
+    def run(self) -> Any:
+        """Run the task if it may run, and settle what became of it."""
+        claim = self._claim()
+        if claim.attempt > self._task.policy.max_attempts:
+            lost = Permanent(WORKER_LOST, "the worker died in every attempt")
+            self._bury(claim, examine(self._task.policy, lost, self._task.name), claim.attempt - 1)
+        if self._problem is not None:
+            self._bury(claim, examine(self._task.policy, self._problem, self._task.name))
+        permit = self._admit(claim)
+        with self._process.leased(claim, self._task.lease_seconds):
+            try:
+                value = self._task.run(*self._args, **self._kwargs)
+            except Ignore:
+                self._finish(claim, permit)
+                raise
+            except BaseException as error:
+                self._failed(claim, permit, error)
+            self._finish(claim, permit)
+        return value
+
+    def _claim(self) -> RequestClaim:
+        """Return the claim on the request, or end a delivery that must not run."""
+        start: RequestStart = self._stored(
+            lambda: self._process.get().handling.begin(
+                self._task.name,
+                self.request_id,
+                round_=self._round,
+                lease_seconds=self._task.lease_seconds,
+            )
+        )
+        if start.claim is not None:
+            return start.claim
+        if start.state is StartState.RUNNING:
+            # It may be the redelivery of a message whose worker has just died.
+            delay = max(_SHORTEST_WAIT, start.wait)
+            copy = self._copy(self._round, self._task.request.retries, delay)
+            self._stored(lambda: self._process.get().handling.add([copy]))
+        _log.info("%s: request %s is %s", self._task.name, self.request_id, start.state)
+        raise Ignore(f"request {self.request_id} is {start.state}")
+
+    def _admit(self, claim: RequestClaim) -> Permit | None:
+        """Return the breaker's permit, None without a breaker; or put the task off."""
+        name = self._task.downstream
+        if name is None:
+            return None
+        calls = self._process.get().calls
+        breaker = self._task.policy.breaker or BreakerPolicy()
+        self._stored(lambda: self._process.once(name, lambda: calls.declare(name, breaker)))
+        admission = self._stored(lambda: calls.admit(name))
+        if admission.permit is not None:
+            return admission.permit
+        # Spread, so that those who wait do not all come back at the same moment.
+        delay = max(_SHORTEST_WAIT, admission.wait) + _RNG.random() * breaker.open_for / 3
+        error = CircuitOpenError(name)
+        copy = self._copy(claim.round + 1, self._task.request.retries, delay)
+        event = self._event(Release.HOLD, examine(self._task.policy, error, self._task.name), claim)
+        self._release(claim, Release.HOLD, copy, event)
+        raise Retry(exc=error, when=delay)
+
+    def _finish(self, claim: RequestClaim, permit: Permit | None) -> None:
+        if not self.completed:
+            self._stored(lambda: self._process.get().handling.finish(claim))
+        self._report(permit, Verdict.SUCCESS)
+
+    def _failed(self, claim: RequestClaim, permit: Permit | None, error: BaseException) -> NoReturn:
+        failure = examine(self._task.policy, error, self._task.name)
+        self._report(permit, failure.verdict, failure.code)
+        if self.completed:
+            # Its effect is committed; what failed afterwards must not repeat it.
+            _log.error("%s failed after its transaction: %s", self._task.name, failure.message)
+            raise error
+        last = claim.attempt >= self._task.policy.max_attempts
+        if failure.category is Category.PERMANENT or last:
+            self._bury(claim, failure)
+        delay = failure.delay(self._task.policy, claim.attempt, _RNG)
+        copy = self._copy(claim.round + 1, claim.attempt, delay)
+        self._release(claim, Release.RETRY, copy, self._event(Release.RETRY, failure, claim))
+        if not isinstance(error, Exception):
+            raise error  # the process was asked to end
+        raise Retry(exc=failure.cause, when=delay)
+
+    def _bury(
+        self, claim: RequestClaim, failure: TaskFailure, attempts: int | None = None
+    ) -> NoReturn:
+        """Send the task to the dead letters, and fail."""
+        made = claim.attempt if attempts is None else attempts
+        queue = self._task.dead_letter_queue or f"{queue_of(self._task)}.dlq"
+        about = {
+            "requestId": self.request_id,
+            "submissionId": self.aggregate_id,
+            "failureReason": failure.code,
+            "attemptsMade": made,
+            "lastError": failure.message,
+            "timestamp": datetime.fromtimestamp(self._process.clock.wall(), UTC).isoformat(),
+        }
+        letter = dead_letter(
+            self._task,
+            aggregate_id=self.aggregate_id,
+            queue=queue,
+            round_=claim.round,
+            about=about,
+        )
+        self._declare(queue)
+        self._release(
+            claim, Release.DEAD, letter, self._event(Release.DEAD, failure, claim, attempts=made)
+        )
+        _log.error(
+            "%s: request %s goes to %s after %d attempts: %s",
+            self._task.name, self.request_id, queue, made, failure.message,
+        )  # fmt: skip
+        raise failure.cause
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _copy(self, round_: int, retries: int, delay: float) -> Any:
+        return next_message(
+            self._task,
+            aggregate_id=self.aggregate_id,
+            round_=round_,
+            retries=retries,
+            delay=delay,
+        )
+
+    def _event(
+        self, why: Release, failure: TaskFailure, claim: RequestClaim, attempts: int | None = None
+    ) -> TaskEvent:
+        return TaskEvent(
+            why,
+            failure.code,
+            failure.message,
+            claim.attempt if attempts is None else attempts,
+            self.request_id,
+            self.aggregate_id,
+        )
+
+    def _release(self, claim: RequestClaim, why: Release, message: Any, event: TaskEvent) -> None:
+        """End the claim and add `message`, with those that the task itself sends for `event`."""
+        messages = [message, *self._task.messages_for(event)]
+        done = self._stored(lambda: self._process.get().handling.release(claim, why, messages))
+        if not done:
+            _log.warning(
+                "%s: another delivery has taken over request %s", self._task.name, self.request_id
+            )
+            raise Ignore(f"another delivery has taken over request {self.request_id}")
+
+    def _report(self, permit: Permit | None, verdict: Verdict, code: str | None = None) -> None:
+        name = self._task.downstream
+        if name is None or permit is None:
+            return
+        try:
+            self._process.get().calls.report(name, permit, verdict, code)
+        except Exception as error:
+            # The call's own outcome must not suffer from it.
+            _log.warning("a call to %s was not counted: %s", name, error)
+
+    def _declare(self, queue: str) -> None:
+        try:
+            self._process.once(f"queue {queue}", lambda: ensure_queue(self._task.app, queue))
+        except Exception as error:
+            # The letter waits in the outbox until there is such a queue.
+            _log.warning("the queue %s was not declared: %s", queue, one_line(error))
+
+    def _stored(self, work: Callable[[], T]) -> T:
+        """Return what `work` returns; a store that does not answer is asked again for a while.
+
+        Raises:
+            Reject: it does not answer: the message goes back to the broker. Or the message cannot
+                be stored, and goes to the queue's own dead-letter exchange.
+        """
+        result = _SERVICE.execute_sync(work, _STORE, "holdfast-store")
+        if result.ok:
+            return result.unwrap()
+        error = result.error
+        _log.error("%s: the store was not written: %s", self._task.name, error)
+        if isinstance(error, BadMessage):
+            raise Reject(error, requeue=False) from error
+        self._process.clock.sleep(_BEFORE_REQUEUE)
+        raise Reject(error, requeue=True) from error

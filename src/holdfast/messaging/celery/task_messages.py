@@ -1,0 +1,105 @@
+"""Celery messages as messages of the outbox: the next attempt of a task, and its dead letter."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from celery import Celery
+from kombu.entity import Queue
+from kombu.utils.json import dumps
+from kombu.utils.uuid import uuid
+
+from holdfast.messaging.dead_letter_queue import ROUND
+from holdfast.outbox.model import MessageDraft
+
+_DEFAULT = ""
+"""The exchange that leads to the queue that the routing key names."""
+
+
+def queue_of(task: Any) -> str:
+    """Return the name of the queue that the running delivery of `task` came from."""
+    info = task.request.delivery_info or {}
+    exchange, key = info.get("exchange") or _DEFAULT, info.get("routing_key") or ""
+    if exchange == _DEFAULT and key:
+        return str(key)
+    queues = task.app.amqp.queues.values()
+    found = (q.name for q in queues if (q.exchange.name, q.routing_key) == (exchange, key))
+    return next(found, None) or default_queue_of(task)
+
+
+def default_queue_of(task: Any) -> str:
+    """Return the name of the queue that `task` is sent to by its options and the app's routes."""
+    if getattr(task, "queue", None):
+        return str(task.queue)
+    return str(task.app.amqp.router.route({}, task.name)["queue"].name)
+
+
+def new_call(
+    task: Any, args: Sequence[Any], kwargs: Mapping[str, Any], task_id: str | None
+) -> tuple[str, msgspec.Raw, dict[str, Any]]:
+    """Return the id, the body and the headers of a message that calls `task`."""
+    identifier = task_id or uuid()
+    message = task.app.amqp.as_task_v2(
+        identifier, task.name, tuple(args), dict(kwargs), ignore_result=bool(task.ignore_result),
+        time_limit=task.time_limit, soft_time_limit=task.soft_time_limit,
+    )  # fmt: skip
+    return identifier, _encoded(message.body), _headers(message, {})
+
+
+def next_message(
+    task: Any, *, aggregate_id: str, round_: int, retries: int, delay: float = 0.0
+) -> MessageDraft:
+    """Return a copy of the message that the running delivery of `task` came with.
+
+    Args:
+        retries: what `self.request.retries` is to be when it comes.
+        delay: seconds after which it is published.
+    """
+    body, headers = _running_message(task, retries)
+    headers[ROUND] = round_
+    return MessageDraft(aggregate_id, queue_of(task), body, headers, delay)
+
+
+def dead_letter(
+    task: Any, *, aggregate_id: str, queue: str, round_: int, about: Mapping[str, Any]
+) -> MessageDraft:
+    """Return the dead letter for the running delivery of `task`: its body as it is, and `about`."""
+    body, headers = _running_message(task, 0)
+    headers |= {**about, "originalQueue": queue_of(task), ROUND: round_}
+    return MessageDraft(aggregate_id, queue, body, headers)
+
+
+def ensure_queue(app: Celery, name: str) -> None:
+    """Declare a durable queue unless there is one of this name, of any kind.
+
+    Raises:
+        Exception: the broker does not answer, or refuses.
+    """
+    with app.connection_for_write() as connection:
+        queue: Any = Queue
+        try:
+            queue(name, channel=connection.channel()).queue_declare(passive=True)
+        except connection.channel_errors:
+            queue(name, channel=connection.channel(), durable=True).queue_declare()
+
+
+def _running_message(task: Any, retries: int) -> tuple[msgspec.Raw, dict[str, Any]]:
+    request = task.request
+    options = request.as_execution_options()
+    custom = options.pop("headers") or {}
+    message = task.app.amqp.as_task_v2(
+        options.pop("task_id"), task.name, request.args, request.kwargs,
+        callbacks=options.pop("link"), errbacks=options.pop("link_error"),
+        ignore_result=bool(request.ignore_result), **{**options, "retries": retries},
+    )  # fmt: skip
+    return _encoded(message.body), _headers(message, custom)
+
+
+def _encoded(body: Any) -> msgspec.Raw:
+    # By Celery's own encoder, which also knows dates, UUIDs and signatures.
+    return msgspec.Raw(str(dumps(body)).encode())  # type: ignore[no-untyped-call]  # of kombu
+
+
+def _headers(message: Any, custom: Mapping[str, Any]) -> dict[str, Any]:
+    properties = {name: value for name, value in message.properties.items() if value}
+    return {**custom, **message.headers, **properties}

@@ -1,0 +1,127 @@
+"""The shared breaker for calls outside of jobs."""
+
+import asyncio
+
+import pytest
+
+from holdfast import BreakerPolicy, Engine
+from holdfast.jobs.client.downstream_control import DownstreamBusy
+from holdfast.jobs.downstreams.record import Verdict
+from holdfast.resilience.breaker.transitions import CircuitState, Permit
+from holdfast.testing import VirtualClock
+
+RULE = BreakerPolicy(
+    consecutive_failures=None, failure_rate=0.5, window_calls=20, open_for=30, trial_calls=3
+)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a scenario with an engine and its clock."""
+
+    def run(scenario):
+        async def main():
+            clock = VirtualClock()
+            async with Engine(f"sqlite:///{tmp_path}/work.db", clock=clock) as engine:
+                await engine.calls.declare("llm", RULE)
+                await scenario(engine, clock)
+
+        asyncio.run(main())
+
+    return run
+
+
+async def call(engine, verdict):
+    """Make a call that ends as `verdict`; False if it was refused."""
+    admission = await engine.calls.admit("llm")
+    if admission.permit is None:
+        return False
+    await engine.calls.report("llm", admission.permit, verdict, "GW_5XX")
+    return True
+
+
+async def open_breaker(engine):
+    for number in range(20):
+        assert await call(engine, Verdict.SUCCESS if number < 9 else Verdict.FAILURE)
+
+
+def test_the_breaker_opens_above_half_of_twenty_and_closes_after_three_trials(run):
+    async def scenario(engine, clock):
+        for number in range(20):
+            assert await call(engine, Verdict.SUCCESS if number % 2 else Verdict.FAILURE)
+        assert await engine.downstreams.state("llm") is CircuitState.CLOSED
+        assert await call(engine, Verdict.FAILURE)  # a failure leaves the window, one comes
+        assert await call(engine, Verdict.FAILURE)  # a success leaves it: 11 of 20
+        assert await engine.downstreams.state("llm") is CircuitState.OPEN
+        admission = await engine.calls.admit("llm")
+        assert (admission.permit, admission.wait) == (None, 30.0)
+        clock.advance(30)
+        trials = [await engine.calls.admit("llm") for _ in range(4)]
+        assert [trial.permit is not None for trial in trials] == [True, True, True, False]
+        for trial in trials[:3]:
+            await engine.calls.report("llm", trial.permit, Verdict.SUCCESS)
+        assert await engine.downstreams.state("llm") is CircuitState.CLOSED
+        assert await call(engine, Verdict.SUCCESS)
+
+    run(scenario)
+
+
+def test_a_call_that_says_nothing_of_the_downstream_is_not_counted(run):
+    async def scenario(engine, clock):
+        before = await engine.downstreams.get("llm")
+        for _ in range(30):
+            assert await call(engine, Verdict.NEITHER)
+        assert await engine.downstreams.get("llm") == before
+
+    run(scenario)
+
+
+def test_a_held_downstream_refuses_calls_without_a_time(run):
+    async def scenario(engine, clock):
+        await engine.downstreams.hold("llm")
+        admission = await engine.calls.admit("llm")
+        assert (admission.permit, admission.wait) == (None, 0.0)
+
+    run(scenario)
+
+
+def test_an_unknown_downstream_admits_and_counts_nothing(run):
+    async def scenario(engine, clock):
+        admission = await engine.calls.admit("unknown")
+        assert admission.permit == Permit(0)
+        await engine.calls.report("unknown", admission.permit, Verdict.FAILURE)
+
+    run(scenario)
+
+
+def test_declaring_a_known_downstream_changes_its_breaker_only(run):
+    async def scenario(engine, clock):
+        before = await engine.downstreams.get("llm")
+        await engine.calls.declare("llm", BreakerPolicy(consecutive_failures=2))
+        after = await engine.downstreams.get("llm")
+        assert after.settings.breaker.consecutive_failures == 2
+        assert after.settings.mode == before.settings.mode
+
+    run(scenario)
+
+
+def test_a_record_that_others_write_all_the_time_is_given_up(run, monkeypatch):
+    async def scenario(engine, clock):
+        await open_breaker(engine)
+        clock.advance(30)
+
+        async def lose(record, *, now=None):
+            return None
+
+        monkeypatch.setattr(engine.store, "write_downstream", lose)
+        with pytest.raises(DownstreamBusy):
+            await engine.calls.admit("llm")
+        generation = (await engine.downstreams.get("llm")).circuit.generation
+        await engine.calls.report("llm", Permit(generation - 1), Verdict.FAILURE)
+        monkeypatch.undo()
+        trial = await engine.calls.admit("llm")
+        monkeypatch.setattr(engine.store, "write_downstream", lose)
+        with pytest.raises(DownstreamBusy):
+            await engine.calls.report("llm", trial.permit, Verdict.SUCCESS)
+
+    run(scenario)

@@ -1,0 +1,254 @@
+"""One delivery of a task in this process: what is in the store when the broker gets its answer."""
+
+import json
+
+import apsw
+import pytest
+from celery import Celery
+from celery.exceptions import Ignore, Reject, Retry
+from kombu.entity import Exchange, Queue
+
+from holdfast import BreakerPolicy, Engine, Exponential, Permanent, RetryPolicy
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.jobs.store_values import StoreUnavailable
+from holdfast.messaging.celery import AlreadyHandled, ReliableTask, connect, delivery
+from holdfast.outbox import MessageDraft, RequestClaim, StartState
+from holdfast.testing import VirtualClock
+
+POLICY = RetryPolicy(
+    max_attempts=2,
+    backoff=Exponential(base=30, jitter=0),
+    breaker=BreakerPolicy(consecutive_failures=1, open_for=60),
+)
+
+
+class Shop:
+    """A Celery app with one task, `body`, whose deliveries a test makes itself."""
+
+    def __init__(self, folder):
+        self.path = folder / "work.db"
+        self.app = Celery("shop", set_as_current=False, broker="memory://")
+        self.app.conf.task_queues = [Queue("orders", Exchange("shop"), routing_key="order.new")]
+        self.process = connect(self.app, lambda: Engine(f"sqlite:///{self.path}"))
+        self.body = lambda task: "done"
+        shop = self
+
+        @self.app.task(
+            base=ReliableTask, bind=True, name="send", policy=POLICY, request_id_argument="order"
+        )
+        def send(task, order):
+            return shop.body(task)
+
+        self.task = send
+
+    def deliver(self, order="o1", round_=0, kwargs=None, **request):
+        """Deliver a message of the task as a worker does."""
+        given = {"order": order} if kwargs is None else kwargs
+        info = {"exchange": "shop", "routing_key": "order.new"}
+        self.task.push_request(
+            id="t1", args=[], kwargs=given, called_directly=False, is_eager=False, retries=0,
+            headers={"holdfast_round": round_, "trace": "x"}, delivery_info=info, **request,
+        )  # fmt: skip
+        try:
+            return self.task(**given)
+        finally:
+            self.task.pop_request()
+
+    def messages(self):
+        """The messages of the outbox, oldest first, each as (queue, headers, seconds of delay)."""
+        found = reversed(self.process.get().outbox.list().messages)
+        return [
+            (each.message_type, json.loads(each.headers or "{}"), each.due_at - each.created_at)
+            for each in found
+        ]
+
+    def raising(self, error):
+        """Let the task raise `error` from now on."""
+
+        def body(task):
+            raise error
+
+        self.body = body
+
+
+@pytest.fixture
+def shop(tmp_path):
+    shop = Shop(tmp_path)
+    yield shop
+    shop.process.close()
+    shop.app.close()
+
+
+def test_a_request_that_was_handled_is_ignored(shop):
+    assert shop.deliver() == "done"
+    with pytest.raises(Ignore, match="o1 is handled"):
+        shop.deliver()
+    assert shop.messages() == []
+
+
+def test_a_task_that_ignores_its_request_has_handled_it(shop):
+    shop.raising(Ignore())
+    with pytest.raises(Ignore):
+        shop.deliver()
+    assert shop.process.get().inbox.handled("o1", consumer="send")
+
+
+def test_a_failure_leaves_a_message_of_the_next_round_and_then_a_dead_letter(shop):
+    shop.raising(ConnectionError("reset"))
+    with pytest.raises(Retry):
+        shop.deliver()
+    ((queue, headers, delay),) = shop.messages()
+    assert (queue, delay, headers["task"], headers["trace"]) == ("orders", 30.0, "send", "x")
+    assert (headers["holdfast_round"], headers["retries"]) == (1, 1)
+    with pytest.raises(Ignore, match="o1 is stale"):
+        shop.deliver()
+    with pytest.raises(ConnectionError):
+        shop.deliver(round_=1)
+    _, (queue, headers, delay) = shop.messages()
+    assert (queue, headers["originalQueue"], delay) == ("orders.dlq", "orders", 0.0)
+    assert (headers["attemptsMade"], headers["requestId"]) == (2, "o1")
+    assert (headers["lastError"], headers["holdfast_round"]) == ("ConnectionError: reset", 1)
+
+
+def test_a_duplicate_of_a_running_request_comes_back_after_its_lease(shop):
+    shop.process.get().handling.begin("send", "o1", lease_seconds=20)
+    with pytest.raises(Ignore, match="o1 is running"):
+        shop.deliver()
+    ((queue, headers, delay),) = shop.messages()
+    assert (queue, headers["holdfast_round"]) == ("orders", 0)
+    assert 10 < delay <= 20
+
+
+def test_a_request_that_took_down_every_worker_is_not_run_again(shop):
+    handling = shop.process.get().handling
+    for _ in range(POLICY.max_attempts):
+        assert handling.begin("send", "o1", lease_seconds=0).state is StartState.CLAIMED
+    shop.raising(AssertionError("it must not run"))
+    with pytest.raises(Permanent, match="died in every attempt"):
+        shop.deliver()
+    ((_, headers, _),) = shop.messages()
+    assert (headers["failureReason"], headers["attemptsMade"]) == ("WORKER_LOST", 2)
+
+
+@pytest.mark.parametrize("kwargs", [{"other": 1}, {"order": "x" * 300}, {}])
+def test_arguments_that_do_not_fit_are_a_dead_letter_at_once(shop, kwargs):
+    with pytest.raises(Permanent):
+        shop.deliver(kwargs=kwargs)
+    ((queue, headers, _),) = shop.messages()
+    assert (queue, headers["failureReason"]) == ("orders.dlq", "VALIDATION_ERROR")
+
+
+def test_a_name_that_the_task_lacks_is_a_dead_letter(shop):
+    shop.task.aggregate_argument = "customer"
+    with pytest.raises(Permanent, match="no argument 'customer'"):
+        shop.deliver()
+
+
+def test_a_process_that_is_asked_to_end_leaves_its_next_attempt(shop):
+    shop.raising(SystemExit(3))
+    with pytest.raises(SystemExit):
+        shop.deliver()
+    assert [queue for queue, _, _ in shop.messages()] == ["orders"]
+
+
+def test_a_delivery_that_was_taken_over_leaves_nothing(shop):
+    def body(task):
+        shop.process.get().handling.extend([claims[0]], -1)
+        shop.process.get().handling.begin("send", "o1")
+        raise ConnectionError("reset")
+
+    claims = []
+    begin = shop.process.get().handling.begin
+
+    def noting(*args, **kwargs):
+        answer = begin(*args, **kwargs)
+        claims.append(answer.claim)
+        return answer
+
+    shop.process.get().handling.begin = noting
+    shop.body = body
+    with pytest.raises(Ignore, match="taken over"):
+        shop.deliver()
+    assert shop.messages() == []
+
+
+def test_an_open_breaker_puts_the_task_off_and_counts_no_attempt(shop):
+    shop.task.downstream = "bank"
+    shop.task.messages_for = lambda event: [MessageDraft("a", "answers", {"code": event.code})]
+    shop.raising(ConnectionError("reset"))
+    with pytest.raises(Retry):
+        shop.deliver("o1")
+    with pytest.raises(Retry, match="circuit is open"):
+        shop.deliver("o2")
+    found = shop.messages()
+    assert sorted(queue for queue, _, _ in found) == ["answers", "answers", "orders", "orders"]
+    (delay,) = [delay for _, headers, delay in found if headers.get("retries") == 0]
+    assert 50 < delay <= 80
+    claim = shop.process.get().handling.begin("send", "o2", round_=1).claim
+    assert claim.attempt == 1
+
+
+def test_a_call_that_cannot_be_counted_does_not_fail_the_task(shop, caplog):
+    def broken(*_):
+        raise StoreUnavailable("gone")
+
+    shop.task.downstream = "bank"
+    shop.process.get().calls.report = broken
+    assert shop.deliver() == "done"
+    assert "a call to bank was not counted: gone" in caplog.text
+
+
+def test_a_failure_after_the_tasks_own_commit_is_not_retried(shop):
+    def body(task):
+        connection = apsw.Connection(str(shop.path))
+        with connection:
+            task.complete_in(connection)
+        connection.close()
+        raise ConnectionError("reset")
+
+    shop.body = body
+    with pytest.raises(ConnectionError):
+        shop.deliver()
+    assert shop.messages() == []
+
+
+def test_a_request_that_another_delivery_has_handled_rolls_the_transaction_back(shop):
+    shop.process.get()
+    connection = apsw.Connection(str(shop.path))
+
+    def body(task):
+        shop.process.get().handling.finish(RequestClaim("send", "o1", 0, 1, 1))
+        with connection:
+            connection.execute("CREATE TABLE effects (n)")
+            task.complete_in(connection)
+
+    shop.body = body
+    with pytest.raises(AlreadyHandled):
+        shop.deliver("o1")
+    tables = connection.execute("SELECT name FROM sqlite_schema WHERE name = 'effects'").fetchall()
+    connection.close()
+    assert tables == []
+
+
+def test_a_store_that_does_not_answer_sends_the_message_back(shop, monkeypatch):
+    def broken(*_, **__):
+        raise StoreUnavailable("gone")
+
+    clock = VirtualClock()
+    monkeypatch.setattr(delivery, "_SERVICE", delivery.RetryService(clock=clock))
+    shop.process.clock = clock
+    shop.process.get().handling.begin = broken
+    before = clock.monotonic()
+    with pytest.raises(Reject) as caught:
+        shop.deliver()
+    assert caught.value.requeue
+    assert clock.monotonic() - before > 10
+    shop.process.clock = SYSTEM_CLOCK
+
+
+def test_a_message_that_is_too_large_for_the_outbox_goes_to_the_queues_own_dead_letters(shop):
+    shop.raising(ConnectionError("reset"))
+    shop.task.request_id_argument = None
+    with pytest.raises(Reject) as caught:
+        shop.deliver("x" * 2_000_000)
+    assert not caught.value.requeue

@@ -1,0 +1,94 @@
+"""One engine per process, and the leases of what runs in it."""
+
+import os
+import threading
+
+from tests.support.waiting import until_sync
+
+from holdfast import Engine
+from holdfast.messaging.celery import process_engine
+from holdfast.messaging.celery.process_engine import ProcessEngine
+from holdfast.outbox import StartState
+
+
+def test_the_engine_is_opened_once_and_closed_with_the_process(tmp_path):
+    made = []
+
+    def make():
+        made.append(Engine(f"sqlite:///{tmp_path}/work.db"))
+        return made[-1]
+
+    process = ProcessEngine(make)
+    threads = [threading.Thread(target=process.get) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    process_engine._close_all()
+    process.close()
+    process.get()
+    assert len(made) == 2
+    process.close()
+
+
+def test_a_forked_process_opens_an_engine_of_its_own(postgres_url):
+    process = ProcessEngine(lambda: Engine(postgres_url))
+    before = process.get()
+    before.handling.begin("grading", "r1")
+    child = os.fork()
+    if child == 0:
+        try:
+            answer = process.get().handling.begin("grading", "r1").state
+            os._exit(0 if process.get() is not before and answer is StartState.RUNNING else 1)
+        finally:
+            os._exit(2)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert process.get() is before
+    process.close()
+
+
+def test_the_lease_of_a_running_task_is_extended(tmp_path):
+    process = ProcessEngine(lambda: Engine(f"sqlite:///{tmp_path}/work.db"))
+    handling = process.get().handling
+    claim = handling.begin("grading", "r1", lease_seconds=0.3).claim
+    with process.leased(claim, 0.3):
+        first = handling.begin("grading", "r1").wait
+        until_sync(lambda: handling.begin("grading", "r1").wait > first)
+    until_sync(lambda: handling.begin("grading", "r1").state is StartState.CLAIMED)
+    process.close()
+
+
+def test_leases_that_cannot_be_extended_are_logged_and_tried_again(tmp_path, caplog):
+    broken = threading.Event()
+
+    def make():
+        if broken.is_set():
+            raise OSError("the disk is gone")
+        return Engine(f"sqlite:///{tmp_path}/work.db")
+
+    process = ProcessEngine(make)
+    claim = process.get().handling.begin("grading", "r1", lease_seconds=30).claim
+    process.close()
+    broken.set()
+    with process.leased(claim, 0.1):
+        until_sync(lambda: "were not extended: the disk is gone" in caplog.text)
+        broken.clear()
+        until_sync(lambda: process._engine is not None)
+    process.close()
+
+
+def test_work_that_is_needed_once_is_repeated_only_after_a_failure():
+    process = ProcessEngine(lambda: None)
+    done = []
+
+    def fail():
+        raise OSError("not now")
+
+    try:
+        process.once("queue", fail)
+    except OSError:
+        process.once("queue", lambda: done.append(1))
+    process.once("queue", lambda: done.append(2))
+    assert done == [1]
