@@ -116,7 +116,12 @@ def service_rate(address: str, count: int, server: PostgresServer | None = None)
     if server is not None and name is not None:
         url = server.url(name)
     asyncio.run(migrate(url, [create({}).app]))
-    settings = {"FETCH_ALLOW_PRIVATE": "1", "INGESTION_CONCURRENCY": str(IN_FLIGHT)}
+    # The bare loop extracts no concepts either.
+    settings = {
+        "FETCH_ALLOW_PRIVATE": "1",
+        "INGESTION_CONCURRENCY": str(IN_FLIGHT),
+        "INGESTION_CONCEPTS": "0",
+    }
     try:
         app = "holdfast_ingestion.app:create"
         with ServiceProcess(app, folder, url, settings) as service, service.client() as client:

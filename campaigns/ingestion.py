@@ -27,7 +27,8 @@ Document = dict[str, Any]
 """A document in the JSON form of the API."""
 
 _APP = "holdfast_ingestion.app:create"
-_SETTINGS = {**SHORT_LEASES, "FETCH_ALLOW_PRIVATE": "1"}
+# Concepts are taken 15 s after a document is done, and are not judged here.
+_SETTINGS = {**SHORT_LEASES, "FETCH_ALLOW_PRIVATE": "1", "INGESTION_CONCEPTS": "0"}
 _THREADS = 3
 _SETTLE = 300.0
 _CLEANUP = 30.0
