@@ -20,6 +20,7 @@ class Listed(NamedTuple):
 
 _JOB = r"holdfast\.worker job \S+"
 _POISON = rf"{_JOB} \(mail\.unreadable\)"
+_RESCUED = r"holdfast\.maintenance job \S+ \(\S+\)"
 _ATTEMPT = r"attempt \d+ of \d+"
 _DEAD = rf"after {_ATTEMPT} \(\w+\)"
 
@@ -41,7 +42,7 @@ WORKER = (
     Listed(r"holdfast\.maintenance \d+ jobs lost their workers: .* 0 cancelled", "rescue"),
     Listed(r"holdfast\.store \S+ at \S+ is reached through a connection pooler, .*", "pooler"),
     Listed(
-        r"holdfast\.maintenance job \S+ failed an attempt: LEASE_LOST: .*; it is queued again",
+        rf"{_RESCUED} failed {_ATTEMPT}: LEASE_LOST: .*; it is queued again",
         "rescue",
     ),
     # All workers of an app were dead for longer than a round of the search.
@@ -50,7 +51,8 @@ WORKER = (
     Listed(rf"{_POISON} is a dead letter {_DEAD}: UNKNOWN: .*\n(?s:.*)", "poison"),
     Listed(rf"{_JOB} \(shop\.fetch\) is a dead letter {_DEAD}: GW_4XX: .*\n(?s:.*)", "poison"),
     Listed(
-        r"holdfast\.maintenance job \S+ is a dead letter \(lease_lost\): LEASE_LOST: .*", "poison"
+        rf"{_RESCUED} is a dead letter after {_ATTEMPT} \(lease_lost\): LEASE_LOST: .*",
+        "poison",
     ),
     Listed(
         rf"{_JOB} \(shop\.fetch\) failed {_ATTEMPT}: GW_UNAVAILABLE: .* closed the connection; .*",
