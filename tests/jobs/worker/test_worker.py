@@ -438,8 +438,9 @@ def test_a_deadline_cuts_the_attempt_and_its_late_result_is_kept(tmp_path):
 
     async def go():
         async with rig(tmp_path, app) as it:
-            await it.enqueue(slow, "s", deadline_at=await it.store.ping() + 0.2)
             async with it.running():
+                # Long enough that a worker which runs already has surely begun the attempt.
+                await it.enqueue(slow, "s", deadline_at=await it.store.ping() + 2)
                 await it.until("s", "failed")
                 job = await it.store.get("s")
                 assert (job.error.code, job.dead_letter) == ("TIMEOUT", "deadline")
