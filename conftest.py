@@ -23,7 +23,9 @@ pytest_collect_file = Sybil(
 ).pytest()
 
 BROWSER = "tests/browser/"
-MANY_PROCESSES = ("tests/acceptance/", BROWSER, "tests/campaigns/", "tests/faults/")
+MANY_PROCESSES = (
+    "tests/acceptance/", BROWSER, "tests/campaigns/", "tests/faults/", "tests/messaging/celery/",
+)  # fmt: skip
 """Whose tests start many processes, and wait for them about as long as they compute."""
 
 
