@@ -39,7 +39,7 @@ class CallerIdentity:
     """Who sends a request.
 
     Args:
-        owner: whose jobs it sees and creates.
+        owner: whose jobs it sees and creates; keys of two organisations never have the same.
         organisation: whose data it sees and changes; apps keep those of others apart.
     """
 
@@ -92,7 +92,7 @@ class KeyMiddleware:
             return
         # Not the session that was read from the cookie: that one would be given a cookie.
         scope["state"]["session"] = Session(
-            found.owner, known=True, organisation=found.organisation
+            found.job_owner, known=True, organisation=found.organisation
         )
 
 
