@@ -1,7 +1,8 @@
 """Who sends a request: the owner and the organisation, by an API key or by the session.
 
-A key comes as `Authorization: Bearer hf_…` or as `X-API-Key`. A wrong or revoked one is refused
-whatever is asked for, with 401: a program with a mistaken key must not become a visitor instead.
+A key comes as `Authorization: Bearer hf_…` or as `X-API-Key`. A wrong or revoked one, and every
+other bearer token but the operators', is refused whatever is asked for, with 401: a program with a
+mistaken key must not become a visitor instead.
 """
 
 import ipaddress
@@ -17,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.http.api_errors import ApiError, as_api_error
 from holdfast.http.sessions import Session, session_of
-from holdfast.jobs.client.api_keys import PREFIX, RESERVED, KeyControl
+from holdfast.jobs.client.api_keys import RESERVED, KeyControl
 
 LOCAL = "local"
 """The organisation of whoever uses the server from its own machine, without a key."""
@@ -74,8 +75,7 @@ class KeyMiddleware:
     def _secret(self, headers: Headers) -> str | None:
         kind, _, token = headers.get("authorization", "").partition(" ")
         token = token.strip()
-        is_key = kind.lower() == "bearer" and token.startswith(PREFIX)
-        if is_key and not self._is_other_token(token):
+        if kind.lower() == "bearer" and not self._is_other_token(token):
             return token
         return headers.get("x-api-key")
 
