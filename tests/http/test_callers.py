@@ -220,6 +220,14 @@ def test_requests_from_the_same_machine_belong_to_one_organisation(serving):
     assert serving.client.get("/api/who").json()["owner"] == serving.owner()
 
 
+def test_without_local_access_requests_from_the_same_machine_belong_to_their_sessions(serve):
+    serving = serve(served=AskingApp(demo_app()), local_access=False)
+
+    owner = serving.owner()
+
+    assert organisation(serving.client) == f"session:{owner}"
+
+
 @pytest.mark.parametrize("header", PROXIES_ADD)
 def test_a_request_through_a_proxy_belongs_to_its_session(serving, header):
     owner = serving.owner()

@@ -101,15 +101,16 @@ def caller_of(request: Request) -> CallerIdentity:
     session = session_of(request)
     if session.organisation is not None:
         return CallerIdentity(session.owner, session.organisation)
-    organisation = LOCAL if is_local(request) else f"{RESERVED}{session.owner}"
-    return CallerIdentity(session.owner, organisation)
+    if request.app.state.local_access and is_local(request):
+        return CallerIdentity(session.owner, LOCAL)
+    return CallerIdentity(session.owner, f"{RESERVED}{session.owner}")
 
 
 Caller = Annotated[CallerIdentity, Depends(caller_of)]
 """A route's parameter: who sends the request, with `.owner` and `.organisation`.
 
-Without a key, requests from the server's own machine belong to the organisation "local", and every
-other session to one of its own.
+Without a key, requests from the server's own machine belong to the organisation "local", unless
+`HttpSettings.local_access` is off, and every other session to one of its own.
 """
 
 
