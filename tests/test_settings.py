@@ -123,7 +123,16 @@ def test_the_format_of_the_log_and_the_tracebacks_are_chosen_by_name():
     assert (loaded.log_format, loaded.tracebacks) == ("json", "shop.privacy:redact")
 
 
-@pytest.mark.parametrize("name, wrong", [("LOG_FORMAT", "xml"), ("TRACEBACKS", "maybe")])
+def test_local_access_is_on_unless_it_is_switched_off():
+    assert Settings().local_access
+    assert Settings.load(Environment({"HOLDFAST_LOCAL_ACCESS": "on"})).local_access
+    assert not Settings.load(Environment({"HOLDFAST_LOCAL_ACCESS": "off"})).local_access
+    assert unknown_names({"HOLDFAST_LOCAL_ACCESS": "off"}) == []
+
+
+@pytest.mark.parametrize(
+    "name, wrong", [("LOG_FORMAT", "xml"), ("TRACEBACKS", "maybe"), ("LOCAL_ACCESS", "0")]
+)
 def test_a_bad_choice_is_named(name, wrong):
     with pytest.raises(BadSetting, match=f"HOLDFAST_{name} must be .*got '{wrong}'"):
         Settings.load(Environment({f"HOLDFAST_{name}": wrong}))

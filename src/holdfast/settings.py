@@ -19,6 +19,7 @@ KNOWN = (
     "HOLDFAST_ADMIN_TOKEN",
     "HOLDFAST_DATABASE_URL",
     "HOLDFAST_DATA_DIR",
+    "HOLDFAST_LOCAL_ACCESS",
     "HOLDFAST_LOG_FORMAT",
     "HOLDFAST_SECRET_KEY",
     "HOLDFAST_TRACEBACKS",
@@ -122,6 +123,7 @@ class Settings:
         shutdown_seconds: how long a worker that was asked to stop lets its attempts go on.
         log_format: `text` or `json`.
         tracebacks: `on`, `off`, or the function that redacts them, as `mypackage.privacy:redact`.
+        local_access: requests from the server's own machine belong to one organisation.
     """
 
     data_dir: Path = Path(".holdfast")
@@ -135,6 +137,7 @@ class Settings:
     shutdown_seconds: float = 30.0
     log_format: str = "text"
     tracebacks: str = "on"
+    local_access: bool = True
 
     @classmethod
     def load(cls, environment: Environment) -> "Settings":
@@ -162,6 +165,7 @@ class Settings:
             shutdown_seconds=environment.seconds("WORKER_SHUTDOWN_MS", cls().shutdown_seconds),
             log_format=environment.choice("HOLDFAST_LOG_FORMAT", "text", ("text", "json")),
             tracebacks=_tracebacks(environment),
+            local_access=environment.choice("HOLDFAST_LOCAL_ACCESS", "on", ("on", "off")) == "on",
         )
 
 

@@ -34,7 +34,7 @@ MODULE = """
     from fastapi import APIRouter, Request
 
     from holdfast import App, JobContext
-    from holdfast.http import ServedApp, Sidecar
+    from holdfast.http import Caller, ServedApp, Sidecar
 
     app = App("letters")
 
@@ -59,6 +59,10 @@ MODULE = """
                     size += len(piece)
                     Path("taking").touch()
                 return size
+
+            @router.get("/api/who")
+            async def who(caller: Caller) -> str:
+                return caller.organisation
 
             @router.get("/api/stuck")
             async def stuck() -> None:
@@ -356,6 +360,14 @@ def test_a_start_ends_when_it_is_asked_to_while_a_sidecar_is_not_ready(folder, n
 def test_a_server_without_a_worker_is_ready(folder):
     with Running("--no-worker") as server:
         assert server.client.get("/readyz").status_code == 200
+        server.interrupt()
+        assert server.ended()[0] == 0
+
+
+@pytest.mark.parametrize("choice, beginning", [("on", "local"), ("off", "session:")])
+def test_local_access_is_a_setting(folder, choice, beginning):
+    with Running("--no-worker", HOLDFAST_LOCAL_ACCESS=choice) as server:
+        assert server.client.get("/api/who").json().startswith(beginning)
         server.interrupt()
         assert server.ended()[0] == 0
 

@@ -2,7 +2,7 @@
 
 import pytest
 from fastapi import APIRouter, Request
-from tests.http.live_server import TOKEN, demo_app
+from tests.http.live_server import Order, demo_app, next_message
 
 from holdfast.http import Caller, ServedApp
 from holdfast.http.callers import is_local
@@ -57,24 +57,73 @@ def organisation(client, **headers):
 def test_a_key_stands_for_its_owner_and_organisation_and_gets_no_cookie(serving, key, form):
     answer = serving.client.get("/api/who", headers=form(key.secret))
 
-    assert answer.json() == {"owner": "ann", "organisation": "acme"}
+    assert answer.json() == {"owner": key.key.job_owner, "organisation": "acme"}
     assert "set-cookie" not in answer.headers
 
 
 def test_a_key_comes_before_the_session_of_the_same_request(serving, key):
     own = serving.owner()
 
-    assert serving.client.get("/api/who", headers=bearer(key.secret)).json()["owner"] == "ann"
+    with_key = serving.client.get("/api/who", headers=bearer(key.secret)).json()
+    assert with_key["owner"] == key.key.job_owner
     assert serving.client.get("/api/who").json()["owner"] == own
 
 
 def test_the_common_routes_take_the_keys_owner_too(serving, key):
-    job = serving.enqueue(owner="ann")
+    job = serving.enqueue(owner=key.key.job_owner)
     client = serving.browser(**bearer(key.secret))
 
     assert [each["id"] for each in client.get("/api/jobs").json()["jobs"]] == [job]
     assert client.post(f"/api/jobs/{job}/cancel").json()["job"]["status"] == "cancelled"
     assert error_of(serving.client.get(f"/api/jobs/{job}")) == (403, "FORBIDDEN")
+
+
+@pytest.fixture
+def rivals(serving):
+    """Clients with keys of two organisations, whose owners have the same name."""
+    keys = [
+        serving.run(serving.engine.keys.create(owner="ci", organisation=name, name="ci"))
+        for name in ("acme", "rival")
+    ]
+    return [serving.browser(**bearer(each.secret)) for each in keys]
+
+
+def owner(client):
+    return client.get("/api/who").json()["owner"]
+
+
+def test_owners_of_the_same_name_in_two_organisations_do_not_share_jobs(serving, rivals):
+    acme, rival = rivals
+    queued = serving.enqueue(owner=owner(acme))
+    failed = serving.enqueue(Order(fails="GW_4XX"), owner=owner(acme))
+
+    assert rival.get("/api/jobs").json()["jobs"] == []
+    assert error_of(rival.get(f"/api/jobs/{queued}")) == (403, "FORBIDDEN")
+    assert error_of(rival.post(f"/api/jobs/{queued}/cancel")) == (403, "FORBIDDEN")
+    serving.work()
+    assert error_of(rival.post(f"/api/jobs/{failed}/retry")) == (403, "FORBIDDEN")
+    jobs = acme.get("/api/jobs").json()["jobs"]
+    assert {each["id"]: each["status"] for each in jobs} == {queued: "complete", failed: "failed"}
+    assert acme.post(f"/api/jobs/{failed}/retry").json()["job"]["status"] == "queued"
+
+
+def test_owners_of_the_same_name_in_two_organisations_do_not_share_events(serving, rivals):
+    acme, rival = rivals
+    with rival.stream("GET", "/api/events") as answer:
+        lines = answer.iter_lines()
+        next_message(lines)
+        serving.enqueue(owner=owner(acme))
+        own = serving.enqueue(owner=owner(rival))
+
+        assert next_message(lines)[2]["jobId"] == own
+
+
+def test_a_key_whose_owner_is_called_like_a_session_does_not_see_its_jobs(serving):
+    serving.enqueue()
+    names = {**ANN, "owner": serving.owner()}
+    key = serving.run(serving.engine.keys.create(**names))
+
+    assert serving.browser(**bearer(key.secret)).get("/api/jobs").json()["jobs"] == []
 
 
 @pytest.mark.parametrize("path", ["/api/who", "/api/jobs", "/", "/healthz"])
@@ -85,6 +134,8 @@ def test_the_common_routes_take_the_keys_owner_too(serving, key):
         bearer("hf_" + "x" * 43),
         bearer("hf_" + "x" * 5000),
         {"authorization": "bearer  hf_"},
+        bearer("a_token_of_another_service"),
+        {"authorization": "Bearer"},
         {"x-api-key": "anything"},
         {"x-api-key": ""},
     ],
@@ -118,10 +169,10 @@ def test_a_refused_key_in_a_browser_is_a_page(serving):
 def test_the_admin_token_is_no_key_even_if_it_looks_like_one(serve):
     serving = serve(admin_token="hf_of_an_operator")
 
-    answer = serving.client.get("/api/dead-letters", headers=bearer("hf_of_an_operator"))
+    operator = serving.browser(**bearer("hf_of_an_operator"))
 
-    assert answer.status_code == 200
-    assert serving.client.get("/api/jobs", headers=bearer(TOKEN)).status_code == 200
+    assert operator.get("/api/dead-letters").status_code == 200
+    assert operator.get("/api/jobs").status_code == 200
 
 
 def test_a_write_with_a_key_may_come_from_anywhere_and_one_without_may_not(serving, key):
@@ -167,6 +218,14 @@ def test_a_key_cannot_be_checked_without_the_database(serving, key, monkeypatch)
 def test_requests_from_the_same_machine_belong_to_one_organisation(serving):
     assert organisation(serving.client) == organisation(serving.browser()) == "local"
     assert serving.client.get("/api/who").json()["owner"] == serving.owner()
+
+
+def test_without_local_access_requests_from_the_same_machine_belong_to_their_sessions(serve):
+    serving = serve(served=AskingApp(demo_app()), local_access=False)
+
+    owner = serving.owner()
+
+    assert organisation(serving.client) == f"session:{owner}"
 
 
 @pytest.mark.parametrize("header", PROXIES_ADD)

@@ -5,9 +5,11 @@ import json
 import socket
 
 import pytest
+from fastapi import APIRouter
 from starlette.datastructures import Headers
-from tests.http.live_server import SOON, TOKEN
+from tests.http.live_server import SOON, TOKEN, demo_app
 
+from holdfast.http import Owner, ServedApp
 from holdfast.http.security import Allowance, BodyLimits, SecurityMiddleware, is_from_here
 from holdfast.testing import VirtualClock
 
@@ -22,6 +24,27 @@ def test_every_answer_carries_the_headers(serving, path):
     policy = headers["content-security-policy"]
     assert "script-src 'self'" in policy
     assert "unsafe" not in policy
+
+
+class ThingsApp(ServedApp):
+    """An app with routes that do not say how long an answer may be kept."""
+
+    def routes(self, state):
+        router = APIRouter()
+
+        @router.get("/api/things")
+        @router.get("/v3/things")
+        async def things(owner: Owner) -> str:
+            return f"what only {owner} may see"
+
+        return router
+
+
+@pytest.mark.parametrize("path", ["/api/things", "/v3/things", "/healthz", "/v3/nothing"])
+def test_no_cache_keeps_an_answer_that_does_not_allow_it(serve, path):
+    serving = serve(served=ThingsApp(demo_app()))
+
+    assert serving.client.get(path).headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize(

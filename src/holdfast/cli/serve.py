@@ -170,6 +170,7 @@ class _Service:
         return HttpSettings(
             secret_key=self._settings.secret_key or kept_secret(folder / "secret.key"),
             admin_token=self._settings.admin_token or kept_secret(folder / "admin.token"),
+            local_access=self._settings.local_access,
         )
 
     def _announce(self, state: ServerState) -> None:

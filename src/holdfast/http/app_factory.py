@@ -74,6 +74,7 @@ def create_app(
     )
     app.state.server = state
     app.state.admin = state.admin
+    app.state.local_access = settings.local_access
     app.state.errors = engine.registry.errors
     app.state.refusal_page = None
     add_error_handlers(app)

@@ -1,7 +1,8 @@
 """Who sends a request: the owner and the organisation, by an API key or by the session.
 
-A key comes as `Authorization: Bearer hf_…` or as `X-API-Key`. A wrong or revoked one is refused
-whatever is asked for, with 401: a program with a mistaken key must not become a visitor instead.
+A key comes as `Authorization: Bearer hf_…` or as `X-API-Key`. A wrong or revoked one, and every
+other bearer token but the operators', is refused whatever is asked for, with 401: a program with a
+mistaken key must not become a visitor instead.
 """
 
 import ipaddress
@@ -17,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.http.api_errors import ApiError, as_api_error
 from holdfast.http.sessions import Session, session_of
-from holdfast.jobs.client.api_keys import PREFIX, RESERVED, KeyControl
+from holdfast.jobs.client.api_keys import RESERVED, KeyControl
 
 LOCAL = "local"
 """The organisation of whoever uses the server from its own machine, without a key."""
@@ -39,7 +40,7 @@ class CallerIdentity:
     """Who sends a request.
 
     Args:
-        owner: whose jobs it sees and creates.
+        owner: whose jobs it sees and creates; keys of two organisations never have the same.
         organisation: whose data it sees and changes; apps keep those of others apart.
     """
 
@@ -74,8 +75,7 @@ class KeyMiddleware:
     def _secret(self, headers: Headers) -> str | None:
         kind, _, token = headers.get("authorization", "").partition(" ")
         token = token.strip()
-        is_key = kind.lower() == "bearer" and token.startswith(PREFIX)
-        if is_key and not self._is_other_token(token):
+        if kind.lower() == "bearer" and not self._is_other_token(token):
             return token
         return headers.get("x-api-key")
 
@@ -92,7 +92,7 @@ class KeyMiddleware:
             return
         # Not the session that was read from the cookie: that one would be given a cookie.
         scope["state"]["session"] = Session(
-            found.owner, known=True, organisation=found.organisation
+            found.job_owner, known=True, organisation=found.organisation
         )
 
 
@@ -101,15 +101,16 @@ def caller_of(request: Request) -> CallerIdentity:
     session = session_of(request)
     if session.organisation is not None:
         return CallerIdentity(session.owner, session.organisation)
-    organisation = LOCAL if is_local(request) else f"{RESERVED}{session.owner}"
-    return CallerIdentity(session.owner, organisation)
+    if request.app.state.local_access and is_local(request):
+        return CallerIdentity(session.owner, LOCAL)
+    return CallerIdentity(session.owner, f"{RESERVED}{session.owner}")
 
 
 Caller = Annotated[CallerIdentity, Depends(caller_of)]
 """A route's parameter: who sends the request, with `.owner` and `.organisation`.
 
-Without a key, requests from the server's own machine belong to the organisation "local", and every
-other session to one of its own.
+Without a key, requests from the server's own machine belong to the organisation "local", unless
+`HttpSettings.local_access` is off, and every other session to one of its own.
 """
 
 

@@ -19,6 +19,7 @@ from holdfast.http.callers import REFUSAL
 from holdfast.http.sessions import Session
 
 HEADERS = {
+    "cache-control": "no-store",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "same-origin",
@@ -97,8 +98,6 @@ class SecurityMiddleware:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-                if scope["path"].startswith("/api/"):
-                    headers.setdefault("cache-control", "no-store")
                 if body is not None:
                     body.answered = True
             await send(message)

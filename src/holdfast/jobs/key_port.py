@@ -12,7 +12,7 @@ class ApiKey:
         id: its name for `revoke`.
         hint: the beginning of the secret, to tell keys apart.
         name: what people call it.
-        owner: whose jobs a request with this key sees and creates.
+        owner: who uses it; owners of the same name in two organisations have nothing in common.
         organisation: to which the owner belongs; apps keep the data of organisations apart.
         created_at: epoch seconds.
         revoked_at: since when it opens nothing, in epoch seconds; None if it is valid.
@@ -25,6 +25,15 @@ class ApiKey:
     organisation: str
     created_at: float
     revoked_at: float | None = None
+
+    @property
+    def job_owner(self) -> str:
+        """The owner of the jobs that a request with this key sees and creates.
+
+        Another organisation or owner makes another text: the length says where the first ends. No
+        session has such an owner, for none has a colon.
+        """
+        return f"key:{len(self.organisation)}:{self.organisation}:{self.owner}"
 
 
 class KeyStore(Protocol):

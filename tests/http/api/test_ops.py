@@ -29,7 +29,6 @@ def test_everyone_sees_the_state_and_only_operators_see_more(serving):
 def test_a_caller_who_is_not_an_operator_is_refused(serving, method, path):
     strangers = (
         serving.client,
-        serving.browser(authorization="Bearer wrong"),
         serving.browser(authorization="Basic x"),
         serving.browser(cookie="holdfast_admin=admin.1.x"),
     )
@@ -37,6 +36,8 @@ def test_a_caller_who_is_not_an_operator_is_refused(serving, method, path):
         json = {} if path.endswith("retry") and method == "POST" else None
         answer = client.request(method, path, json=json)
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN")
+    wrong = serving.browser(authorization="Bearer wrong").request(method, path)
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "UNAUTHENTICATED")
 
 
 def test_a_downstream_is_held_released_and_reset_by_hand(serving):

@@ -81,6 +81,35 @@ def test_wrong_names_are_refused(play, wrong, line):
     play(scenario)
 
 
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        (("acme", "ci"), ("rival", "ci")),
+        (("a", "b:c"), ("a:b", "c")),
+        (("a", "1:b:c"), ("a:1:b", "c")),
+    ],
+)
+def test_jobs_have_different_owners_where_the_organisation_or_the_owner_differs(play, one, other):
+    async def scenario(engine):
+        owners = {
+            (
+                await engine.keys.create(organisation=organisation, owner=owner, name="x")
+            ).key.job_owner
+            for organisation, owner in (one, other)
+        }
+        assert len(owners) == 2
+
+    play(scenario)
+
+
+def test_the_longest_names_make_an_owner_that_jobs_can_have(play):
+    async def scenario(engine):
+        created = await engine.keys.create(organisation='"' * 200, owner="\\" * 200, name="x")
+        assert len(created.key.job_owner) <= 500
+
+    play(scenario)
+
+
 def test_an_unknown_key_cannot_be_revoked(play):
     async def scenario(engine):
         with pytest.raises(UnknownKey, match="no API key 'nobody'"):

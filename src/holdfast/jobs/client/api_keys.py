@@ -57,7 +57,8 @@ class KeyControl:
         """Create a key; its secret is in the answer and is stored nowhere.
 
         Args:
-            owner: whose jobs its requests see and create; several keys may have the same.
+            owner: whose jobs its requests see and create, within the organisation; several keys
+                may have the same.
             organisation: to which the owner belongs.
             name: what people call it, such as "laptop of Ann".
 
