@@ -425,3 +425,19 @@ def test_an_upload_whose_file_is_gone_fails_for_good(sqlite_url, tmp_path):
         assert (document["failedCode"], document["attemptsMade"]) == ("EXPIRED", 1)
 
     with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_a_batch_reports_a_document_that_cannot_be_retried_as_it_is(database_url, tmp_path):
+    async def scenario(world):
+        cancelled = await world.add(content="Cancelled.")
+        await world.engine.cancel(f"doc-{cancelled}")
+
+        batch = {"documents": [{"content": "Cancelled."}, {"content": "New."}]}
+        answer = await world.client.post("/v3/documents/batch", json=batch)
+
+        assert answer.status_code == 202, answer.text
+        first, second = answer.json()["documents"]
+        assert (first["id"], first["status"]) == (cancelled, "failed")
+        assert second["status"] == "queued"
+
+    with_world(database_url, tmp_path, scenario)

@@ -106,9 +106,23 @@ class Intake:
             if not outcome.created:
                 await asyncio.to_thread(self._files.delete, upload_name(document.id))
         for failed_before in again.values():
-            with contextlib.suppress(InvalidState):  # another caller has retried it just now
-                await self.retry(failed_before, caller)
+            if not await self._retried(failed_before, caller):
+                now = await self.documents.get(caller.organisation, failed_before.id)
+                as_it_is = Taken(failed_before.id, now.status if now else Stage.FAILED, False)
+                taken = [as_it_is if each.id == as_it_is.id else each for each in taken]
         return taken
+
+    async def _retried(self, document: Document, caller: CallerIdentity) -> bool:
+        """Retry a document; False where that is refused, which must not hide what was added."""
+        try:
+            await self.retry(document, caller)
+        except (InvalidState, UnknownJob):  # retried by another caller, or deleted, just now
+            return False
+        except ApiError as error:
+            if error.code != ErrorCode.INVALID_STATE:
+                raise
+            return False
+        return True
 
     async def _add_one(
         self,
