@@ -90,18 +90,22 @@ class Intake:
             ApiError: a file could not be stored.
         """
         new = [self._new(submission, caller) for submission in submissions]
-        taken: list[Taken] = []
+        outcomes: dict[int, Taken] = {}
         again: dict[str, Document] = {}
         with contextlib.ExitStack() as drafts:
             for document, submission in zip(new, submissions, strict=True):
                 if submission.file is not None:
                     drafts.enter_context(await self._store(document.id, submission.file))
             async with self._engine.database.transaction() as tx:
-                for document, submission in zip(new, submissions, strict=True):
-                    outcome, failed = await self._add_one(tx, document, submission, caller)
-                    taken.append(outcome)
+                # In one order, so that two batches cannot wait for each other.
+                for place in sorted(range(len(new)), key=lambda place: new[place].source_key):
+                    outcome, failed = await self._add_one(
+                        tx, new[place], submissions[place], caller
+                    )
+                    outcomes[place] = outcome
                     if failed is not None:
                         again[failed.id] = failed
+        taken = [outcomes[place] for place in range(len(new))]
         for outcome, document in zip(taken, new, strict=True):
             if not outcome.created:
                 await asyncio.to_thread(self._files.delete, upload_name(document.id))
@@ -132,13 +136,20 @@ class Intake:
         caller: CallerIdentity,
     ) -> tuple[Taken, Document | None]:
         """Add a document and its job; also return the one to be retried in its place, if any."""
-        if await self.documents.add(tx, new, self._state.clock.wall()):
+        twin = None
+        added = await self.documents.add(tx, new, self._state.clock.wall())
+        if not added:
+            twin = await self.documents.by_source(tx, caller.organisation, new.source_key)
+        if not added and twin is None:  # deleted in between
+            added = await self.documents.add(tx, new, self._state.clock.wall())
+        if added:
             organisation = submission.about.org_id or caller.organisation
             args = DocumentArgs(new.id, organisation, submission.host)
             await self._enqueue(tx, args, submission.name, caller)
             return Taken(new.id, Stage.QUEUED, True), None
-        twin = await self.documents.by_source(tx, caller.organisation, new.source_key)
-        assert twin is not None
+        if twin is None:
+            line = "The same document is being added and deleted; please try again."
+            raise ApiError(ErrorCode.INVALID_STATE, line)
         if twin.status is Stage.FAILED:
             return Taken(twin.id, Stage.QUEUED, False, is_retried=True), twin
         return Taken(twin.id, twin.status, False), None
