@@ -9,6 +9,7 @@ from tests.apps.ingestion.world import World
 from tests.support.waiting import until
 
 from holdfast_ingestion import request_body
+from holdfast_ingestion.repository import Documents
 
 MEBIBYTE = 1024 * 1024
 
@@ -423,5 +424,45 @@ def test_an_upload_whose_file_is_gone_fails_for_good(sqlite_url, tmp_path):
         async with world.working():
             document = await world.finished(document_id)
         assert (document["failedCode"], document["attemptsMade"]) == ("EXPIRED", 1)
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_a_batch_reports_a_document_that_cannot_be_retried_as_it_is(database_url, tmp_path):
+    async def scenario(world):
+        cancelled = await world.add(content="Cancelled.")
+        await world.engine.cancel(f"doc-{cancelled}")
+
+        batch = {"documents": [{"content": "Cancelled."}, {"content": "New."}]}
+        answer = await world.client.post("/v3/documents/batch", json=batch)
+
+        assert answer.status_code == 202, answer.text
+        first, second = answer.json()["documents"]
+        assert (first["id"], first["status"]) == (cancelled, "failed")
+        assert second["status"] == "queued"
+
+    with_world(database_url, tmp_path, scenario)
+
+
+def test_documents_are_added_in_one_order_and_again_where_a_twin_was_deleted(
+    sqlite_url, tmp_path, monkeypatch
+):
+    add, keys = Documents.add, []
+
+    async def in_the_way_at_first(self, tx, new, now):
+        keys.append(new.source_key)
+        return len(keys) > 1 and await add(self, tx, new, now)
+
+    monkeypatch.setattr(Documents, "add", in_the_way_at_first)
+
+    async def scenario(world):
+        batch = {"documents": [{"content": f"Number {number}."} for number in range(6)]}
+        answer = await world.client.post("/v3/documents/batch", json=batch)
+        assert answer.status_code == 202, answer.text
+        assert len(keys) == 7
+        assert keys == sorted(keys)
+        for number, each in enumerate(answer.json()["documents"]):
+            content = await world.client.get(f"/v3/documents/{each['id']}/content")
+            assert content.json()["content"] == f"Number {number}."
 
     with_world(sqlite_url, tmp_path, scenario)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 
 import pytest
 from tests.apps.ingestion.sites import site, swallowing_port
@@ -442,5 +443,21 @@ def test_documents_of_other_sites_finish_as_if_the_failing_one_were_not_there(sq
             assert states[f"host:127.0.0.1:{web.port}"] == "CLOSED"
             waiting = await world.client.get("/v3/documents?status=queued&limit=200")
             assert len(waiting.json()["documents"]) >= 6  # held, not failed
+
+    asyncio.run(scenario())
+
+
+def test_a_site_that_asks_for_a_year_is_asked_again_after_an_hour(sqlite_url, tmp_path):
+    async def scenario():
+        async with World(sqlite_url, tmp_path) as world, site() as web, world.working():
+            web.answers["/"] = (503, {"retry-after": "31536000"}, b"")
+            job_id = f"doc-{await world.add(url=web.url('/'))}"
+
+            async def waits():
+                job = await world.engine.get(job_id)
+                return job.retry_after is not None and job
+
+            job = await until(waits)
+            assert job.retry_after - time.time() <= 3600.0
 
     asyncio.run(scenario())

@@ -100,3 +100,8 @@ def test_a_query_of_ten_kilobytes_is_refused():
 def test_marks_become_places():
     assert marked_places("a \x02fox\x03 and \x02dog\x03") == ((2, 5), (10, 13))
     assert marked_places("nothing") == ()
+
+
+def test_a_score_says_nothing_but_the_rank(database_url, tmp_path):
+    (hits,) = found(database_url, tmp_path, ["quick brown fox"])
+    assert [hit.score for hit in hits] == [1 / 61, 1 / 62]

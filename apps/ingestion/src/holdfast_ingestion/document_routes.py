@@ -1,5 +1,6 @@
 """The routes below `/v3`: what a caller asks for, checked and handed on."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
@@ -60,7 +61,8 @@ class DocumentApi:
             )
             submission = by_file(file, fields.get("type"), about, most)
         else:
-            submission = self._submission(_model(DocumentIn, await read_json(request, most)))
+            asked = _model(DocumentIn, await read_json(request, most))
+            submission = await asyncio.to_thread(self._submission, asked)
         (taken,) = await self._intake.add([submission], caller)
         return _answer(TakenOut(**_taken(taken)), 202 if _is_begun(taken) else 200)
 
@@ -70,7 +72,7 @@ class DocumentApi:
         submissions = []
         for number, document in enumerate(_model(BatchIn, body).documents, start=1):
             try:
-                submissions.append(self._submission(document))
+                submissions.append(await asyncio.to_thread(self._submission, document))
             except HoldfastError as error:
                 raise _in_batch(number, error, request) from None
         taken = await self._intake.add(submissions, caller)

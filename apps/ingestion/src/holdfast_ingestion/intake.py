@@ -90,25 +90,43 @@ class Intake:
             ApiError: a file could not be stored.
         """
         new = [self._new(submission, caller) for submission in submissions]
-        taken: list[Taken] = []
+        outcomes: dict[int, Taken] = {}
         again: dict[str, Document] = {}
         with contextlib.ExitStack() as drafts:
             for document, submission in zip(new, submissions, strict=True):
                 if submission.file is not None:
                     drafts.enter_context(await self._store(document.id, submission.file))
             async with self._engine.database.transaction() as tx:
-                for document, submission in zip(new, submissions, strict=True):
-                    outcome, failed = await self._add_one(tx, document, submission, caller)
-                    taken.append(outcome)
+                # In one order, so that two batches cannot wait for each other.
+                for place in sorted(range(len(new)), key=lambda place: new[place].source_key):
+                    outcome, failed = await self._add_one(
+                        tx, new[place], submissions[place], caller
+                    )
+                    outcomes[place] = outcome
                     if failed is not None:
                         again[failed.id] = failed
+        taken = [outcomes[place] for place in range(len(new))]
         for outcome, document in zip(taken, new, strict=True):
             if not outcome.created:
                 await asyncio.to_thread(self._files.delete, upload_name(document.id))
         for failed_before in again.values():
-            with contextlib.suppress(InvalidState):  # another caller has retried it just now
-                await self.retry(failed_before, caller)
+            if not await self._retried(failed_before, caller):
+                now = await self.documents.get(caller.organisation, failed_before.id)
+                as_it_is = Taken(failed_before.id, now.status if now else Stage.FAILED, False)
+                taken = [as_it_is if each.id == as_it_is.id else each for each in taken]
         return taken
+
+    async def _retried(self, document: Document, caller: CallerIdentity) -> bool:
+        """Retry a document; False where that is refused, which must not hide what was added."""
+        try:
+            await self.retry(document, caller)
+        except (InvalidState, UnknownJob):  # retried by another caller, or deleted, just now
+            return False
+        except ApiError as error:
+            if error.code != ErrorCode.INVALID_STATE:
+                raise
+            return False
+        return True
 
     async def _add_one(
         self,
@@ -118,13 +136,20 @@ class Intake:
         caller: CallerIdentity,
     ) -> tuple[Taken, Document | None]:
         """Add a document and its job; also return the one to be retried in its place, if any."""
-        if await self.documents.add(tx, new, self._state.clock.wall()):
+        twin = None
+        added = await self.documents.add(tx, new, self._state.clock.wall())
+        if not added:
+            twin = await self.documents.by_source(tx, caller.organisation, new.source_key)
+        if not added and twin is None:  # deleted in between
+            added = await self.documents.add(tx, new, self._state.clock.wall())
+        if added:
             organisation = submission.about.org_id or caller.organisation
             args = DocumentArgs(new.id, organisation, submission.host)
             await self._enqueue(tx, args, submission.name, caller)
             return Taken(new.id, Stage.QUEUED, True), None
-        twin = await self.documents.by_source(tx, caller.organisation, new.source_key)
-        assert twin is not None
+        if twin is None:
+            line = "The same document is being added and deleted; please try again."
+            raise ApiError(ErrorCode.INVALID_STATE, line)
         if twin.status is Stage.FAILED:
             return Taken(twin.id, Stage.QUEUED, False, is_retried=True), twin
         return Taken(twin.id, twin.status, False), None

@@ -23,7 +23,7 @@ from holdfast import (
     Permanent,
     StoreError,
 )
-from holdfast.fetch import Fetched, Fetcher
+from holdfast.fetch import Fetched, Fetcher, FetchError
 from holdfast.files import ArtifactStore
 from holdfast_ingestion.chunking import Chunk, split
 from holdfast_ingestion.document_state import Stage
@@ -37,6 +37,8 @@ from holdfast_ingestion.repository import Documents, Extracted, WorkItem
 _log = logging.getLogger("holdfast.ingestion")
 _PROGRESS = {Stage.FETCHING: 0.1, Stage.EXTRACTING: 0.4, Stage.INDEXING: 0.7}
 _SKIPPED = Indexed("skipped")
+_LONGEST_WAIT = 3600.0
+"""Seconds that a site can ask to wait; else a document could stay queued for a year."""
 _SHORT = 10_000
 """Characters; a text below that is cut in a tenth of a millisecond."""
 
@@ -90,7 +92,7 @@ class Processor:
         if item is None or item.status != "done" or item.url is None:
             return _SKIPPED
         _report(ctx, Stage.FETCHING)
-        fetched = await self.fetcher.get(item.url, etag=item.etag, last_modified=item.last_modified)
+        fetched = await self._fetch(item.url, item.etag, item.last_modified)
         same = fetched.not_modified or _hash(fetched.body) == item.content_hash
         found = None if same else await self._extracted(ctx, fetched)
         chunks = [] if found is None else await _chunks(found.text)
@@ -114,7 +116,7 @@ class Processor:
     async def _read(self, ctx: JobContext, document_id: str, item: WorkItem) -> Extracted:
         if item.url is not None:
             _report(ctx, Stage.FETCHING)
-            return await self._extracted(ctx, await self.fetcher.get(item.url))
+            return await self._extracted(ctx, await self._fetch(item.url))
         _report(ctx, Stage.EXTRACTING)
         data = await asyncio.to_thread(self._upload, document_id)
         text = await self.extractor.extract(data, Format(item.type), None)
@@ -125,6 +127,16 @@ class Processor:
             bytes=len(data),
             content_hash=_hash(data),
         )
+
+    async def _fetch(
+        self, url: str, etag: str | None = None, last_modified: str | None = None
+    ) -> Fetched:
+        try:
+            return await self.fetcher.get(url, etag=etag, last_modified=last_modified)
+        except FetchError as error:
+            if error.retry_after is not None:
+                error.retry_after = min(error.retry_after, _LONGEST_WAIT)
+            raise
 
     async def _extracted(self, ctx: JobContext, fetched: Fetched) -> Extracted:
         """Return the text of what was fetched.

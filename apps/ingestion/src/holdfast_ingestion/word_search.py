@@ -12,6 +12,7 @@ from typing import Any
 from holdfast import Database, Permanent
 from holdfast_ingestion.error_codes import EMPTY_SEARCH, SEARCH_TOO_LONG
 from holdfast_ingestion.queries import load_queries
+from holdfast_ingestion.ranking import DAMPING
 
 MOST_CHARACTERS = 1000
 """Longest query."""
@@ -107,7 +108,8 @@ async def search_words(database: Database, scope: Scope, query: str, limit: int)
     rows = await database.fetch(load_queries(database.dialect)["search"], values)
     best: dict[str, Hit] = {}
     for row in rows:
-        hit = _hit(row)
+        # From the rank alone: bm25 weighs a word by how rare it is in all organisations.
+        hit = _hit(row, 1 / (DAMPING + len(best) + 1))
         best.setdefault(hit.document_id, hit)
     return list(best.values())[:limit]
 
@@ -125,8 +127,8 @@ def _parameters(words: list[str], dialect: str) -> dict[str, str]:
     return {"query": " OR ".join(parts)}
 
 
-def _hit(row: tuple[Any, ...]) -> Hit:
-    *head, marked, score = row
+def _hit(row: tuple[Any, ...], score: float) -> Hit:
+    *head, marked = row
     return Hit(*(*head, marked_places(marked), score))
 
 

@@ -1,5 +1,7 @@
 """What can come of a text, whatever an extractor says."""
 
+from time import process_time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,3 +48,10 @@ def test_all_is_within_bounds(given_names, relations):
         assert {each.subject, each.object} <= set(ids)
         assert each.subject != each.object
         assert 0 < len(each.label) <= MOST_LABEL
+
+
+def test_names_of_any_length_cost_no_more_than_reading_them():
+    long = "a" + "." * 200_000 + "a"
+    begin = process_time()
+    assert bounded(["a", "b"], [(long, "is", "b")] * 2).relations == ()
+    assert process_time() - begin < 10.0

@@ -12,7 +12,7 @@ _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff
 _BLANKS = re.compile(r"[^\S\n]+")
 _LINE_ENDS = re.compile(r" ?\n ?")
 _GAPS = re.compile(r"\n{3,}")
-_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.{1,300}?)\s*#*\s*$", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}#{1,6} +(\S.{0,299})", re.MULTILINE)
 _LONGEST_TITLE = 300
 
 
@@ -60,4 +60,4 @@ def one_line(text: str | None) -> str | None:
 def markdown_title(text: str) -> str | None:
     """Return the first heading of a Markdown text."""
     found = _HEADING.search(text)
-    return None if found is None else one_line(found[1])
+    return None if found is None else one_line(found[1].rstrip(" #"))

@@ -53,9 +53,12 @@ def bounded(names: Iterable[str], relations: Iterable[tuple[str, str, str]]) -> 
             mentions.setdefault(key, Mention(concept_id(key), key, name))
     found: dict[Relation, None] = {}
     for subject, label, target in relations:
-        ends = [mentions.get(normalised(end)) for end in (subject, target)]
+        if len(found) == MOST_RELATIONS:
+            break
+        # Cleaned first: what is too long to be a name is too long to be normalised.
+        ends = [mentions.get(normalised(cleaned(end) or "")) for end in (subject, target)]
         words = cleaned(label, MOST_LABEL)
-        if None in ends or ends[0] == ends[1] or words is None or len(found) == MOST_RELATIONS:
+        if None in ends or ends[0] == ends[1] or words is None:
             continue
         assert ends[0] is not None
         assert ends[1] is not None

@@ -1,5 +1,7 @@
 """The form of the documents' page: addresses, a text or a file, sent without a script."""
 
+import asyncio
+
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
@@ -29,7 +31,8 @@ def intake_form(intake: Intake) -> APIRouter:
         """Take in what the form has."""
         most = intake.settings.max_bytes
         file, fields = await read_page_form(request, most)
-        submissions = submissions_of(intake, file, fields, request)
+        # In a thread: to tidy a long text takes a while.
+        submissions = await asyncio.to_thread(submissions_of, intake, file, fields, request)
         taken = await intake.add(submissions, caller)
         new = [each for each in taken if each.created or each.is_retried]
         note = "there" if not new else "added" if len(new) == len(taken) else "some-added"

@@ -95,9 +95,15 @@ bytes = :bytes, etag = :etag, last_modified = :last_modified, checked_at = :now
 status = 'done', token = :token, attempts = :attempts, chunks = :chunks, finished_at = :now,
 error_code = NULL, error = NULL, processing_metadata = :processing_metadata
 
+-- The failure of an attempt may be settled after a retry has begun: the retry has a larger token.
+-- fragment: its_turn
+((status = 'queued' AND token <= :token) OR (status = 'failed' AND token < :token))
+
 -- name: save_content
-UPDATE {{documents}} SET {{new_content}}, token = :token
-WHERE id = :id AND status = 'queued' AND token <= :token
+UPDATE {{documents}}
+SET {{new_content}}, token = :token, status = 'queued', error_code = NULL, error = NULL,
+    finished_at = NULL
+WHERE id = :id AND {{its_turn}}
 RETURNING id
 
 -- name: add_chunk
@@ -106,12 +112,12 @@ VALUES (:document, :position, :start, :end, :text)
 
 -- name: finish
 UPDATE {{documents}} SET {{done}}
-WHERE id = :id AND status = 'queued' AND token <= :token
+WHERE id = :id AND {{its_turn}}
 RETURNING id
 
 -- name: finish_with_content
 UPDATE {{documents}} SET {{new_content}}, {{done}}
-WHERE id = :id AND status = 'queued' AND token <= :token
+WHERE id = :id AND {{its_turn}}
 RETURNING id
 
 -- What a refresh found: new content, or nothing new.

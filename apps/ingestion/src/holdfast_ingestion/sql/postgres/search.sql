@@ -73,8 +73,7 @@ SELECT
     ts_headline(
         'ingestion.words', ingestion.separated(best.text), asked.some,
         'HighlightAll=true, StartSel=' || chr(2) || ', StopSel=' || chr(3)
-    ),
-    CAST(best.score AS double precision)
+    )
 FROM (SELECT DISTINCT ON (document) * FROM best ORDER BY document, score DESC, id) AS best
 CROSS JOIN asked
 JOIN {{documents}} AS documents ON documents.id = best.document

@@ -45,11 +45,11 @@ LIMIT :limit
 SELECT
     documents.id, documents.title, documents.url, documents.filename, documents.type, chunks.id,
     chunks.position, chunks.start_offset, chunks.end_offset,
-    chunks.text, highlight(ingestion_words, 0, char(2), char(3)), -bm25(ingestion_words) AS score
+    chunks.text, highlight(ingestion_words, 0, char(2), char(3))
 FROM ingestion_words
 JOIN {{chunks}} AS chunks ON chunks.id = ingestion_words.rowid
 JOIN {{documents}} AS documents ON documents.id = chunks.document
 WHERE ingestion_words MATCH :query AND documents.organisation = :organisation
     AND (:org_id IS NULL OR documents.org_id = :org_id)
-ORDER BY score DESC, chunks.id
+ORDER BY bm25(ingestion_words), chunks.id
 LIMIT :limit
