@@ -212,6 +212,25 @@ def test_a_failure_after_the_tasks_own_commit_is_not_retried(shop):
     assert shop.messages() == []
 
 
+@pytest.mark.parametrize("error", [ConnectionError("the commit failed"), None])
+def test_a_transaction_that_was_rolled_back_after_completing_is_tried_again(shop, error):
+    def body(task):
+        connection = apsw.Connection(str(shop.path))
+        connection.execute("BEGIN")
+        task.complete_in(connection)
+        connection.execute("ROLLBACK")
+        connection.close()
+        if error is not None:
+            raise error
+
+    shop.body = body
+    with pytest.raises(Retry):
+        shop.deliver()
+    assert [queue for queue, _, _ in shop.messages()] == ["orders"]
+    shop.body = lambda task: "done"
+    assert shop.deliver(round_=1) == "done"
+
+
 def test_a_request_that_another_delivery_has_handled_rolls_the_transaction_back(shop):
     shop.process.get()
     connection = apsw.Connection(str(shop.path))

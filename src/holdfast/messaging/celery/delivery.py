@@ -53,7 +53,7 @@ class TaskDelivery:
     Attributes:
         request_id: names the request; the same in every delivery of it.
         aggregate_id: what it speaks of.
-        completed: its effect and the request were recorded by the task's own transaction.
+        completed: the task's own transaction has recorded the request; it may yet be rolled back.
     """
 
     def __init__(
@@ -144,15 +144,18 @@ class TaskDelivery:
         raise Retry(exc=error, when=delay)
 
     def _finish(self, claim: RequestClaim, permit: Permit | None) -> None:
+        self._report(permit, Verdict.SUCCESS)
         if not self.completed:
             self._stored(lambda: self._process.get().handling.finish(claim))
-        self._report(permit, Verdict.SUCCESS)
+        elif not self._is_committed():
+            error = RuntimeError("the task's own transaction was not committed")
+            self._failed(claim, None, Retry(exc=error))
 
     def _failed(self, claim: RequestClaim, permit: Permit | None, error: BaseException) -> NoReturn:
         failure = examine(self._task.policy, error, self._task.name)
         self._report(permit, failure.verdict, failure.code)
-        if self.completed:
-            # Its effect is committed; what failed afterwards must not repeat it.
+        if self.completed and self._is_committed():
+            # What failed afterwards must not repeat its effect.
             _log.error("%s failed after its transaction: %s", self._task.name, failure.message)
             raise error
         last = claim.attempt >= self._task.policy.max_attempts
@@ -197,6 +200,12 @@ class TaskDelivery:
         raise failure.cause
 
     # -- parts ---------------------------------------------------------------------------------
+
+    def _is_committed(self) -> bool:
+        """Say whether the task's own transaction, which recorded the request, has committed."""
+        return self._stored(
+            lambda: self._process.get().inbox.handled(self.request_id, consumer=self._task.name)
+        )
 
     def _copy(self, round_: int, retries: int, delay: float) -> Any:
         return next_message(
