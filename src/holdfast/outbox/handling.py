@@ -157,7 +157,8 @@ class Handling:
     ) -> bool:
         """End a delivery without a result and add `messages`, in one transaction.
 
-        False, and nothing is added, if the lease has expired and another delivery has taken over.
+        False, and nothing is added, if the claim was lost: its lease has expired and another
+        delivery has taken over, or a crash of the database server has forgotten it.
 
         Raises:
             BadMessage: a message cannot be stored.

@@ -167,9 +167,26 @@ def test_a_delivery_that_was_taken_over_leaves_nothing(shop):
 
     shop.process.get().handling.begin = noting
     shop.body = body
-    with pytest.raises(Ignore, match="taken over"):
+    with pytest.raises(Reject) as caught:
         shop.deliver()
+    assert caught.value.requeue
     assert shop.messages() == []
+    with pytest.raises(Ignore, match="o1 is running"):
+        shop.deliver()
+
+
+def test_a_request_that_the_store_has_forgotten_is_delivered_again(shop):
+    def body(task):
+        with apsw.Connection(str(shop.path)) as connection:
+            connection.execute("DELETE FROM holdfast_handling")
+        raise ConnectionError("reset")
+
+    shop.body = body
+    with pytest.raises(Reject) as caught:
+        shop.deliver()
+    assert caught.value.requeue
+    shop.body = lambda task: "done"
+    assert shop.deliver() == "done"
 
 
 def test_an_open_breaker_puts_the_task_off_and_counts_no_attempt(shop):

@@ -233,10 +233,11 @@ class TaskDelivery:
         messages = [message, *self._task.messages_for(event)]
         done = self._stored(lambda: self._process.get().handling.release(claim, why, messages))
         if not done:
-            _log.warning(
-                "%s: another delivery has taken over request %s", self._task.name, self.request_id
-            )
-            raise Ignore(f"another delivery has taken over request {self.request_id}")
+            # Another delivery has taken over; or a database server that was killed has forgotten
+            # the claim, and this message is the only one. The store judges when it comes again.
+            reason = f"the claim on request {self.request_id} was lost"
+            _log.warning("%s: %s", self._task.name, reason)
+            raise Reject(reason, requeue=True)
 
     def _report(self, permit: Permit | None, verdict: Verdict, code: str | None = None) -> None:
         name = self._task.downstream
