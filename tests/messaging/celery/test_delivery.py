@@ -5,7 +5,7 @@ import json
 import apsw
 import pytest
 from celery import Celery
-from celery.exceptions import Ignore, Reject, Retry
+from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 from kombu.entity import Exchange, Queue
 
 from holdfast import BreakerPolicy, Engine, Exponential, Permanent, RetryPolicy
@@ -41,12 +41,12 @@ class Shop:
 
         self.task = send
 
-    def deliver(self, order="o1", round_=0, kwargs=None, **request):
+    def deliver(self, order="o1", round_=0, kwargs=None, task_id="t1", **request):
         """Deliver a message of the task as a worker does."""
         given = {"order": order} if kwargs is None else kwargs
         info = {"exchange": "shop", "routing_key": "order.new"}
         self.task.push_request(
-            id="t1", args=[], kwargs=given, called_directly=False, is_eager=False, retries=0,
+            id=task_id, args=[], kwargs=given, called_directly=False, is_eager=False, retries=0,
             headers={"holdfast_round": round_, "trace": "x"}, delivery_info=info, **request,
         )  # fmt: skip
         try:
@@ -77,6 +77,15 @@ def shop(tmp_path):
     yield shop
     shop.process.close()
     shop.app.close()
+
+
+@pytest.fixture
+def quick(shop):
+    """The clock that the deliveries wait by before a message goes back."""
+    clock = VirtualClock()
+    shop.process.clock = clock
+    yield clock
+    shop.process.clock = SYSTEM_CLOCK
 
 
 def test_a_request_that_was_handled_is_ignored(shop):
@@ -266,20 +275,49 @@ def test_a_request_that_another_delivery_has_handled_rolls_the_transaction_back(
     assert tables == []
 
 
-def test_a_store_that_does_not_answer_sends_the_message_back(shop, monkeypatch):
+def test_a_store_that_does_not_answer_sends_the_message_back(shop, quick, monkeypatch):
     def broken(*_, **__):
         raise StoreUnavailable("gone")
 
-    clock = VirtualClock()
-    monkeypatch.setattr(delivery, "_SERVICE", delivery.RetryService(clock=clock))
-    shop.process.clock = clock
+    monkeypatch.setattr(delivery, "_SERVICE", delivery.RetryService(clock=quick))
     shop.process.get().handling.begin = broken
-    before = clock.monotonic()
+    before = quick.monotonic()
     with pytest.raises(Reject) as caught:
         shop.deliver()
     assert caught.value.requeue
-    assert clock.monotonic() - before > 10
-    shop.process.clock = SYSTEM_CLOCK
+    assert quick.monotonic() - before > 10
+
+
+def test_a_hook_that_fails_does_not_lose_the_request(shop, caplog):
+    def hook(event):
+        raise KeyError("no such course")
+
+    shop.task.messages_for = hook
+    shop.raising(ConnectionError("reset"))
+    with pytest.raises(Retry):
+        shop.deliver()
+    assert [queue for queue, _, _ in shop.messages()] == ["orders"]
+    assert "no such course" in caplog.text
+
+
+def test_a_delivery_that_is_not_settled_goes_back_whatever_was_raised(shop, quick, monkeypatch):
+    def interrupted(*_):
+        raise SoftTimeLimitExceeded
+
+    monkeypatch.setattr(delivery, "examine", interrupted)
+    shop.raising(ConnectionError("reset"))
+    with pytest.raises(Reject) as caught:
+        shop.deliver()
+    assert caught.value.requeue
+    assert quick.monotonic() > 0
+
+
+@pytest.mark.parametrize("round_", ["first", -1, 2**31, [1]])
+def test_a_round_that_cannot_be_one_is_a_dead_letter(shop, round_):
+    with pytest.raises(Permanent, match="holdfast_round"):
+        shop.deliver(round_=round_)
+    ((queue, headers, _),) = shop.messages()
+    assert (queue, headers["failureReason"]) == ("orders.dlq", "VALIDATION_ERROR")
 
 
 def test_a_message_that_is_too_large_for_the_outbox_goes_to_the_queues_own_dead_letters(shop):

@@ -28,6 +28,7 @@ from holdfast.messaging.celery.task_outcome import TaskEvent, TaskFailure, exami
 from holdfast.messaging.dead_letter_queue import ROUND
 from holdfast.outbox.client import BadMessage, checked_name
 from holdfast.outbox.handling import Release, RequestClaim, RequestStart, StartState
+from holdfast.outbox.model import MessageDraft
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.breaker.transitions import Permit
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
@@ -45,6 +46,8 @@ _RNG = Random()
 _BEFORE_REQUEUE = 2.0
 """Seconds before a message goes back to the broker, which delivers it again at once."""
 _SHORTEST_WAIT = 0.5
+_MOST_ROUNDS = 2**31 - 1
+"""What the store's column holds; a round rises by one at a time."""
 
 
 class TaskDelivery:
@@ -63,11 +66,13 @@ class TaskDelivery:
         self._process = process
         self._args = args
         self._kwargs = kwargs
-        self._round = int((task.request.headers or {}).get(ROUND) or 0)
+        self._round = 0
+        self._settled = False
         self.completed = False
         self._problem: Permanent | None = None
         self.request_id = self.aggregate_id = str(task.request.id)
         try:
+            self._round = _round_of(task)
             given = inspect.signature(task.run).bind(*args, **kwargs)
             given.apply_defaults()
             self.request_id = self._named(given.arguments, task.request_id_argument)
@@ -85,7 +90,22 @@ class TaskDelivery:
     # -- the pipeline --------------------------------------------------------------------------
 
     def run(self) -> Any:
-        """Run the task if it may run, and settle what became of it."""
+        """Run the task if it may run, and settle what became of it.
+
+        Raises:
+            Reject: what became of it is not in the store: the message goes back to the broker.
+        """
+        try:
+            return self._handle()
+        except Reject:
+            raise
+        except Exception as error:
+            if self._settled:
+                raise
+            # Celery acknowledges whatever else is raised, such as a time limit that strikes now.
+            raise self._sent_back(error) from error
+
+    def _handle(self) -> Any:
         claim = self._claim()
         if claim.attempt > self._task.policy.max_attempts:
             lost = Permanent(WORKER_LOST, "the worker died in every attempt")
@@ -121,6 +141,7 @@ class TaskDelivery:
             delay = max(_SHORTEST_WAIT, start.wait)
             copy = self._copy(self._round, self._task.request.retries, delay)
             self._stored(lambda: self._process.get().handling.add([copy]))
+        self._settled = True
         _log.info("%s: request %s is %s", self._task.name, self.request_id, start.state)
         raise Ignore(f"request {self.request_id} is {start.state}")
 
@@ -150,12 +171,14 @@ class TaskDelivery:
         elif not self._is_committed():
             error = RuntimeError("the task's own transaction was not committed")
             self._failed(claim, None, Retry(exc=error))
+        self._settled = True
 
     def _failed(self, claim: RequestClaim, permit: Permit | None, error: BaseException) -> NoReturn:
         failure = examine(self._task.policy, error, self._task.name)
         self._report(permit, failure.verdict, failure.code)
         if self.completed and self._is_committed():
             # What failed afterwards must not repeat its effect.
+            self._settled = True
             _log.error("%s failed after its transaction: %s", self._task.name, failure.message)
             raise error
         last = claim.attempt >= self._task.policy.max_attempts
@@ -230,7 +253,7 @@ class TaskDelivery:
 
     def _release(self, claim: RequestClaim, why: Release, message: Any, event: TaskEvent) -> None:
         """End the claim and add `message`, with those that the task itself sends for `event`."""
-        messages = [message, *self._task.messages_for(event)]
+        messages = [message, *self._messages_for(event)]
         done = self._stored(lambda: self._process.get().handling.release(claim, why, messages))
         if not done:
             # Another delivery has taken over; or a database server that was killed has forgotten
@@ -238,6 +261,15 @@ class TaskDelivery:
             reason = f"the claim on request {self.request_id} was lost"
             _log.warning("%s: %s", self._task.name, reason)
             raise Reject(reason, requeue=True)
+        self._settled = True
+
+    def _messages_for(self, event: TaskEvent) -> list[MessageDraft]:
+        """Return the messages of the task's own hook; none where it fails."""
+        try:
+            return list(self._task.messages_for(event))
+        except Exception as error:
+            _log.exception("%s: messages_for failed: %s", self._task.name, one_line(error))
+            return []
 
     def _report(self, permit: Permit | None, verdict: Verdict, code: str | None = None) -> None:
         name = self._task.downstream
@@ -267,8 +299,29 @@ class TaskDelivery:
         if result.ok:
             return result.unwrap()
         error = result.error
-        _log.error("%s: the store was not written: %s", self._task.name, error)
+        assert error is not None
         if isinstance(error, BadMessage):
-            raise Reject(error, requeue=False) from error
+            _log.error("%s: the store was not written: %s", self._task.name, error)
+            raise Reject(one_line(error), requeue=False) from error
+        raise self._sent_back(error) from error
+
+    def _sent_back(self, error: BaseException) -> Reject:
+        """Wait, and return what sends the message back to the broker."""
+        # As text: an exception that cannot be pickled would not reach the worker's main process,
+        # which then acknowledges the message.
+        reason = one_line(error)
+        _log.error("%s: request %s goes back: %s", self._task.name, self.request_id, reason)
         self._process.clock.sleep(_BEFORE_REQUEUE)
-        raise Reject(error, requeue=True) from error
+        return Reject(reason, requeue=True)
+
+
+def _round_of(task: Any) -> int:
+    """Return the round of the message that the running delivery of `task` came with.
+
+    Raises:
+        BadMessage: its header is not a round.
+    """
+    found = (task.request.headers or {}).get(ROUND) or 0
+    if not isinstance(found, int) or not 0 <= found < _MOST_ROUNDS:
+        raise BadMessage(f"{ROUND} must be a number from 0, got {found!r}")
+    return found
