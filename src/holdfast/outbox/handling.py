@@ -21,7 +21,7 @@ from typing import Protocol
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.ids import new_ids
-from holdfast.outbox.client import checked_name, new_message
+from holdfast.outbox.client import checked_name, drafted_message
 from holdfast.outbox.model import MessageDraft, NewMessage
 
 
@@ -176,13 +176,6 @@ class Handling:
     def _new(self, messages: Sequence[MessageDraft]) -> list[NewMessage]:
         ids = new_ids(len(messages), self._clock.wall())
         return [
-            new_message(
-                identifier,
-                draft.aggregate_id,
-                draft.message_type,
-                draft.payload,
-                headers=draft.headers,
-                delay=draft.delay,
-            )
+            drafted_message(identifier, draft)
             for identifier, draft in zip(ids, messages, strict=True)
         ]

@@ -13,6 +13,7 @@ from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.store_values import StoreUnavailable
 from holdfast.messaging.celery import AlreadyHandled, ReliableTask, connect, delivery
 from holdfast.outbox import MessageDraft, RequestClaim, StartState
+from holdfast.outbox.client import LONGEST_DELAY
 from holdfast.testing import VirtualClock
 
 POLICY = RetryPolicy(
@@ -20,6 +21,10 @@ POLICY = RetryPolicy(
     backoff=Exponential(base=30, jitter=0),
     breaker=BreakerPolicy(consecutive_failures=1, open_for=60),
 )
+
+
+LARGE = "x" * 2_000_000
+"""More than the outbox takes."""
 
 
 class Shop:
@@ -320,9 +325,66 @@ def test_a_round_that_cannot_be_one_is_a_dead_letter(shop, round_):
     assert (queue, headers["failureReason"]) == ("orders.dlq", "VALIDATION_ERROR")
 
 
-def test_a_message_that_is_too_large_for_the_outbox_goes_to_the_queues_own_dead_letters(shop):
+def test_a_delay_past_the_longest_is_the_longest(shop):
+    def body(task):
+        task.retry(countdown=1e9)
+
+    shop.body = body
+    with pytest.raises(Retry):
+        shop.deliver()
+    ((queue, _, delay),) = shop.messages()
+    assert (queue, delay) == ("orders", LONGEST_DELAY)
+
+
+def test_a_message_of_the_hook_that_cannot_be_stored_is_left_out(shop, caplog):
+    drafts = [MessageDraft("", "answers", {}), None, MessageDraft("a", "answers", {})]
+    shop.task.messages_for = lambda event: drafts
     shop.raising(ConnectionError("reset"))
+    with pytest.raises(Retry):
+        shop.deliver()
+    assert sorted(queue for queue, _, _ in shop.messages()) == ["answers", "orders"]
+    assert "aggregate_id must be a text" in caplog.text
+
+
+def test_a_task_id_that_cannot_be_stored_is_a_dead_letter_of_its_own(shop):
     shop.task.request_id_argument = None
-    with pytest.raises(Reject) as caught:
-        shop.deliver("x" * 2_000_000)
-    assert not caught.value.requeue
+    for task_id in ["x" * 201 + "1", "x" * 201 + "2"]:
+        with pytest.raises(Permanent, match="task id"):
+            shop.deliver(task_id=task_id)
+    assert [(queue, headers["id"][-1]) for queue, headers, _ in shop.messages()] == [
+        ("orders.dlq", "1"),
+        ("orders.dlq", "2"),
+    ]
+
+
+def test_a_message_that_is_too_large_for_the_outbox_is_published_to_the_dead_letters(shop):
+    shop.task.request_id_argument = None
+    shop.raising(ConnectionError("reset"))
+    with pytest.raises(ConnectionError):
+        shop.deliver(LARGE)
+    assert shop.messages() == []
+    with shop.app.connection_for_read() as connection:
+        letter = connection.SimpleQueue("orders.dlq").get(timeout=10)
+        letter.ack()
+    assert letter.payload[1] == {"order": LARGE}
+    assert (letter.headers["lastError"], letter.headers["attemptsMade"]) == (
+        "ConnectionError: reset",
+        1,
+    )
+    with pytest.raises(Ignore, match="t1 is stale"):
+        shop.deliver(LARGE)
+
+
+def test_a_message_that_is_too_large_goes_back_where_the_broker_takes_no_letter(
+    shop, quick, monkeypatch
+):
+    def away(*_):
+        raise ConnectionError("the broker is away")
+
+    monkeypatch.setattr(delivery, "publish_now", away)
+    shop.task.request_id_argument = None
+    shop.raising(ConnectionError("reset"))
+    for _ in range(2):  # the second one finds the first one's claim
+        with pytest.raises(Reject) as caught:
+            shop.deliver(LARGE)
+        assert caught.value.requeue

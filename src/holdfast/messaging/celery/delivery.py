@@ -9,6 +9,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from random import Random
 from typing import Any, NoReturn, TypeVar
 
@@ -22,11 +23,12 @@ from holdfast.messaging.celery.task_messages import (
     dead_letter,
     ensure_queue,
     next_message,
+    publish_now,
     queue_of,
 )
 from holdfast.messaging.celery.task_outcome import TaskEvent, TaskFailure, examine
 from holdfast.messaging.dead_letter_queue import ROUND
-from holdfast.outbox.client import BadMessage, checked_name
+from holdfast.outbox.client import LONGEST_DELAY, BadMessage, checked_name, drafted_message
 from holdfast.outbox.handling import Release, RequestClaim, RequestStart, StartState
 from holdfast.outbox.model import MessageDraft
 from holdfast.resilience.backoff import Exponential
@@ -71,6 +73,12 @@ class TaskDelivery:
         self.completed = False
         self._problem: Permanent | None = None
         self.request_id = self.aggregate_id = str(task.request.id)
+        try:
+            checked_name("the task id", self.request_id)
+        except BadMessage as error:
+            self._problem = Permanent(ErrorCode.VALIDATION_ERROR, str(error))
+            self.request_id = self.aggregate_id = _shortened(self.request_id)
+            return
         try:
             self._round = _round_of(task)
             given = inspect.signature(task.run).bind(*args, **kwargs)
@@ -159,9 +167,11 @@ class TaskDelivery:
         # Spread, so that those who wait do not all come back at the same moment.
         delay = max(_SHORTEST_WAIT, admission.wait) + _RNG.random() * breaker.open_for / 3
         error = CircuitOpenError(name)
+        failure = examine(self._task.policy, error, self._task.name)
         copy = self._copy(claim.round + 1, self._task.request.retries, delay)
-        event = self._event(Release.HOLD, examine(self._task.policy, error, self._task.name), claim)
-        self._release(claim, Release.HOLD, copy, event)
+        if not self._is_storable(copy):
+            self._bury(claim, failure)
+        self._release(claim, Release.HOLD, [copy], self._event(Release.HOLD, failure, claim))
         raise Retry(exc=error, when=delay)
 
     def _finish(self, claim: RequestClaim, permit: Permit | None) -> None:
@@ -186,7 +196,9 @@ class TaskDelivery:
             self._bury(claim, failure)
         delay = failure.delay(self._task.policy, claim.attempt, _RNG)
         copy = self._copy(claim.round + 1, claim.attempt, delay)
-        self._release(claim, Release.RETRY, copy, self._event(Release.RETRY, failure, claim))
+        if not self._is_storable(copy):
+            self._bury(claim, failure)
+        self._release(claim, Release.RETRY, [copy], self._event(Release.RETRY, failure, claim))
         if not isinstance(error, Exception):
             raise error  # the process was asked to end
         raise Retry(exc=failure.cause, when=delay)
@@ -213,8 +225,13 @@ class TaskDelivery:
             about=about,
         )
         self._declare(queue)
+        letters = [letter]
+        if not self._is_storable(letter):
+            # First of all: after a crash it is published twice, never lost.
+            publish_now(self._task.app, letter)
+            letters = []
         self._release(
-            claim, Release.DEAD, letter, self._event(Release.DEAD, failure, claim, attempts=made)
+            claim, Release.DEAD, letters, self._event(Release.DEAD, failure, claim, attempts=made)
         )
         _log.error(
             "%s: request %s goes to %s after %d attempts: %s",
@@ -236,7 +253,7 @@ class TaskDelivery:
             aggregate_id=self.aggregate_id,
             round_=round_,
             retries=retries,
-            delay=delay,
+            delay=min(delay, LONGEST_DELAY),
         )
 
     def _event(
@@ -251,9 +268,11 @@ class TaskDelivery:
             self.aggregate_id,
         )
 
-    def _release(self, claim: RequestClaim, why: Release, message: Any, event: TaskEvent) -> None:
-        """End the claim and add `message`, with those that the task itself sends for `event`."""
-        messages = [message, *self._messages_for(event)]
+    def _release(
+        self, claim: RequestClaim, why: Release, own: list[MessageDraft], event: TaskEvent
+    ) -> None:
+        """End the claim and add `own`, with the messages that the task itself sends for `event`."""
+        messages = [*own, *self._messages_for(event)]
         done = self._stored(lambda: self._process.get().handling.release(claim, why, messages))
         if not done:
             # Another delivery has taken over; or a database server that was killed has forgotten
@@ -264,12 +283,23 @@ class TaskDelivery:
         self._settled = True
 
     def _messages_for(self, event: TaskEvent) -> list[MessageDraft]:
-        """Return the messages of the task's own hook; none where it fails."""
+        """Return the messages of the task's own hook that can be stored; none where it fails."""
         try:
-            return list(self._task.messages_for(event))
+            return [draft for draft in self._task.messages_for(event) if self._is_storable(draft)]
         except Exception as error:
             _log.exception("%s: messages_for failed: %s", self._task.name, one_line(error))
             return []
+
+    def _is_storable(self, draft: MessageDraft) -> bool:
+        try:
+            drafted_message("", draft)
+        except Exception as error:
+            _log.error(
+                "%s: request %s: a message cannot be stored: %s",
+                self._task.name, self.request_id, one_line(error),
+            )  # fmt: skip
+            return False
+        return True
 
     def _report(self, permit: Permit | None, verdict: Verdict, code: str | None = None) -> None:
         name = self._task.downstream
@@ -292,17 +322,14 @@ class TaskDelivery:
         """Return what `work` returns; a store that does not answer is asked again for a while.
 
         Raises:
-            Reject: it does not answer: the message goes back to the broker. Or the message cannot
-                be stored, and goes to the queue's own dead-letter exchange.
+            Reject: it does not answer, or cannot keep what it is given: the message goes back to
+                the broker.
         """
         result = _SERVICE.execute_sync(work, _STORE, "holdfast-store")
         if result.ok:
             return result.unwrap()
         error = result.error
         assert error is not None
-        if isinstance(error, BadMessage):
-            _log.error("%s: the store was not written: %s", self._task.name, error)
-            raise Reject(one_line(error), requeue=False) from error
         raise self._sent_back(error) from error
 
     def _sent_back(self, error: BaseException) -> Reject:
@@ -325,3 +352,8 @@ def _round_of(task: Any) -> int:
     if not isinstance(found, int) or not 0 <= found < _MOST_ROUNDS:
         raise BadMessage(f"{ROUND} must be a number from 0, got {found!r}")
     return found
+
+
+def _shortened(task_id: str) -> str:
+    """Return a name for a task id that cannot be stored; another one for each."""
+    return sha256(task_id.encode(errors="surrogatepass")).hexdigest()
