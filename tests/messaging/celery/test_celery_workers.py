@@ -98,6 +98,7 @@ def test_a_message_that_is_too_large_for_the_outbox_goes_to_the_dead_letters(fle
         1,
     )
     assert json.loads(letter.body)[0] == ["large", plan]
+    wait_for(lambda: "request large goes to" in fleet.log())  # the claim is released, too
     asyncio.run(fleet.dead_letters().discard(letter.message_id))
 
 

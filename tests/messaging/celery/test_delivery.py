@@ -1,96 +1,18 @@
 """One delivery of a task in this process: what is in the store when the broker gets its answer."""
 
-import json
-
 import apsw
 import pytest
-from celery import Celery
 from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
-from kombu.entity import Exchange, Queue
+from tests.support.celery_shop import POLICY
 
-from holdfast import BreakerPolicy, Engine, Exponential, Permanent, RetryPolicy
-from holdfast.clock import SYSTEM_CLOCK
+from holdfast import Permanent
 from holdfast.jobs.store_values import StoreUnavailable
-from holdfast.messaging.celery import AlreadyHandled, ReliableTask, connect, delivery
+from holdfast.messaging.celery import AlreadyHandled, delivery
 from holdfast.outbox import MessageDraft, RequestClaim, StartState
 from holdfast.outbox.client import LONGEST_DELAY
-from holdfast.testing import VirtualClock
-
-POLICY = RetryPolicy(
-    max_attempts=2,
-    backoff=Exponential(base=30, jitter=0),
-    breaker=BreakerPolicy(consecutive_failures=1, open_for=60),
-)
-
 
 LARGE = "x" * 2_000_000
 """More than the outbox takes."""
-
-
-class Shop:
-    """A Celery app with one task, `body`, whose deliveries a test makes itself."""
-
-    def __init__(self, folder):
-        self.path = folder / "work.db"
-        self.app = Celery("shop", set_as_current=False, broker="memory://")
-        self.app.conf.task_queues = [Queue("orders", Exchange("shop"), routing_key="order.new")]
-        self.process = connect(self.app, lambda: Engine(f"sqlite:///{self.path}"))
-        self.body = lambda task: "done"
-        shop = self
-
-        @self.app.task(
-            base=ReliableTask, bind=True, name="send", policy=POLICY, request_id_argument="order"
-        )
-        def send(task, order):
-            return shop.body(task)
-
-        self.task = send
-
-    def deliver(self, order="o1", round_=0, kwargs=None, task_id="t1", **request):
-        """Deliver a message of the task as a worker does."""
-        given = {"order": order} if kwargs is None else kwargs
-        info = {"exchange": "shop", "routing_key": "order.new"}
-        self.task.push_request(
-            id=task_id, args=[], kwargs=given, called_directly=False, is_eager=False, retries=0,
-            headers={"holdfast_round": round_, "trace": "x"}, delivery_info=info, **request,
-        )  # fmt: skip
-        try:
-            return self.task(**given)
-        finally:
-            self.task.pop_request()
-
-    def messages(self):
-        """The messages of the outbox, oldest first, each as (queue, headers, seconds of delay)."""
-        found = reversed(self.process.get().outbox.list().messages)
-        return [
-            (each.message_type, json.loads(each.headers or "{}"), each.due_at - each.created_at)
-            for each in found
-        ]
-
-    def raising(self, error):
-        """Let the task raise `error` from now on."""
-
-        def body(task):
-            raise error
-
-        self.body = body
-
-
-@pytest.fixture
-def shop(tmp_path):
-    shop = Shop(tmp_path)
-    yield shop
-    shop.process.close()
-    shop.app.close()
-
-
-@pytest.fixture
-def quick(shop):
-    """The clock that the deliveries wait by before a message goes back."""
-    clock = VirtualClock()
-    shop.process.clock = clock
-    yield clock
-    shop.process.clock = SYSTEM_CLOCK
 
 
 def test_a_request_that_was_handled_is_ignored(shop):
@@ -217,6 +139,19 @@ def test_an_open_breaker_puts_the_task_off_and_counts_no_attempt(shop):
     assert 50 < delay <= 80
     claim = shop.process.get().handling.begin("send", "o2", round_=1).claim
     assert claim.attempt == 1
+
+
+def test_the_lease_is_extended_while_the_breaker_is_asked(shop):
+    def admit(name):
+        leased.append(dict(shop.process._leases._running))
+        return ask(name)
+
+    leased = []
+    shop.task.downstream = "bank"
+    calls = shop.process.get().calls
+    ask, calls.admit = calls.admit, admit
+    assert shop.deliver() == "done"
+    assert [claim.request_id for claim in leased[0]] == ["o1"]
 
 
 def test_a_call_that_cannot_be_counted_does_not_fail_the_task(shop, caplog):

@@ -115,13 +115,15 @@ class TaskDelivery:
 
     def _handle(self) -> Any:
         claim = self._claim()
-        if claim.attempt > self._task.policy.max_attempts:
-            lost = Permanent(WORKER_LOST, "the worker died in every attempt")
-            self._bury(claim, examine(self._task.policy, lost, self._task.name), claim.attempt - 1)
-        if self._problem is not None:
-            self._bury(claim, examine(self._task.policy, self._problem, self._task.name))
-        permit = self._admit(claim)
+        policy, name = self._task.policy, self._task.name
+        # From here on, since the store may be waited for longer than the lease lasts.
         with self._process.leased(claim, self._task.lease_seconds):
+            if claim.attempt > policy.max_attempts:
+                lost = Permanent(WORKER_LOST, "the worker died in every attempt")
+                self._bury(claim, examine(policy, lost, name), claim.attempt - 1)
+            if self._problem is not None:
+                self._bury(claim, examine(policy, self._problem, name))
+            permit = self._admit(claim)
             try:
                 value = self._task.run(*self._args, **self._kwargs)
             except Ignore:
@@ -315,7 +317,8 @@ class TaskDelivery:
         try:
             self._process.once(f"queue {queue}", lambda: ensure_queue(self._task.app, queue))
         except Exception as error:
-            # The letter waits in the outbox until there is such a queue.
+            # A relay tries to publish the letter for a while, which declares no queue; after that
+            # it is one of the failed messages of the outbox, for a person to requeue.
             _log.warning("the queue %s was not declared: %s", queue, one_line(error))
 
     def _stored(self, work: Callable[[], T]) -> T:
