@@ -159,20 +159,21 @@ def test_a_message_that_cannot_be_dead_lettered_comes_again(rabbitmq_server, que
     asyncio.run(scenario())
 
 
-def test_each_loss_of_a_connection_that_was_in_use_is_the_first_failure(
+def test_each_loss_of_a_queue_that_was_consumed_is_the_first_failure(
     rabbitmq_server, queue_name, caplog
 ):
     async def scenario():
         async def handle(delivery):
             pass
 
-        async with SilentProxy(rabbitmq_server.url()).serving() as proxy:
-            consumer = Consumer(proxy.url, QueueSpec(queue_name), handle)
-            async with consuming(consumer):
-                for _ in range(2):
-                    proxy.cut()
-                    await until(lambda: not consumer.consuming.is_set())
-                    await until(consumer.consuming.is_set)
+        consumer = Consumer(rabbitmq_server.url(), QueueSpec(queue_name), handle)
+        connection = await aio_pika.connect(rabbitmq_server.url())
+        async with connection, consuming(consumer):
+            channel = await connection.channel()
+            for _ in range(2):
+                await channel.queue_delete(queue_name)
+                await until(lambda: not consumer.consuming.is_set())
+                await until(consumer.consuming.is_set)
 
     asyncio.run(scenario())
     assert caplog.text.count(f"{queue_name} is not consumed") == 2
