@@ -290,6 +290,13 @@ def test_a_task_id_that_cannot_be_stored_is_a_dead_letter_of_its_own(shop):
         ("orders.dlq", "1"),
         ("orders.dlq", "2"),
     ]
+    with pytest.raises(Permanent, match="task id"):  # a person has requeued it
+        shop.deliver(task_id="x" * 201 + "1", round_=1)
+    assert len(shop.messages()) == 3
+
+
+def test_a_long_task_id_does_not_matter_where_an_argument_names_the_request(shop):
+    assert shop.deliver(task_id="x" * 201) == "done"
 
 
 def test_a_message_that_is_too_large_for_the_outbox_is_published_to_the_dead_letters(shop):

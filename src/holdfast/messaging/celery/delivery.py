@@ -72,15 +72,12 @@ class TaskDelivery:
         self._settled = False
         self.completed = False
         self._problem: Permanent | None = None
-        self.request_id = self.aggregate_id = str(task.request.id)
-        try:
-            checked_name("the task id", self.request_id)
-        except BadMessage as error:
-            self._problem = Permanent(ErrorCode.VALIDATION_ERROR, str(error))
-            self.request_id = self.aggregate_id = _shortened(self.request_id)
-            return
+        task_id = str(task.request.id)
+        self.request_id = self.aggregate_id = _storable(task_id)
         try:
             self._round = _round_of(task)
+            if task.request_id_argument is None:
+                checked_name("the task id", task_id)
             given = inspect.signature(task.run).bind(*args, **kwargs)
             given.apply_defaults()
             self.request_id = self._named(given.arguments, task.request_id_argument)
@@ -357,6 +354,9 @@ def _round_of(task: Any) -> int:
     return found
 
 
-def _shortened(task_id: str) -> str:
-    """Return a name for a task id that cannot be stored; another one for each."""
-    return sha256(task_id.encode(errors="surrogatepass")).hexdigest()
+def _storable(task_id: str) -> str:
+    """Return `task_id`, or a name of its own for one that cannot be stored."""
+    try:
+        return checked_name("the task id", task_id)
+    except BadMessage:
+        return sha256(task_id.encode(errors="surrogatepass")).hexdigest()
