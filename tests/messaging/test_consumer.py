@@ -134,6 +134,51 @@ def test_a_message_that_is_handled_while_the_connection_is_lost_comes_again(
     asyncio.run(scenario())
 
 
+def test_a_message_that_cannot_be_dead_lettered_comes_again(rabbitmq_server, queue_name):
+    async def scenario():
+        seen = []
+        dead = QueueSpec(f"{queue_name}.dlq")
+
+        async def handle(delivery):
+            seen.append(delivery.redelivered)
+            raise Permanent("BAD_SCHEMA", "no skill")
+
+        consumer = Consumer(
+            rabbitmq_server.url(), QueueSpec(queue_name), handle, dead_letters=dead, prefetch=1
+        )
+        letters = DeadLetterQueue(rabbitmq_server.url(), dead)
+        connection = await aio_pika.connect(rabbitmq_server.url())
+        async with connection, consuming(consumer):
+            await (await connection.channel()).queue_delete(dead.name)
+            await send(rabbitmq_server, queue_name, "a")
+            await until(lambda: len(seen) == 2)
+            (letter,) = await until(letters.list)
+        assert seen[:2] == [False, True]
+        assert letter.message_id == "a"
+
+    asyncio.run(scenario())
+
+
+def test_each_loss_of_a_queue_that_was_consumed_is_the_first_failure(
+    rabbitmq_server, queue_name, caplog
+):
+    async def scenario():
+        async def handle(delivery):
+            pass
+
+        consumer = Consumer(rabbitmq_server.url(), QueueSpec(queue_name), handle)
+        connection = await aio_pika.connect(rabbitmq_server.url())
+        async with connection, consuming(consumer):
+            channel = await connection.channel()
+            for _ in range(2):
+                await channel.queue_delete(queue_name)
+                await until(lambda: not consumer.consuming.is_set())
+                await until(consumer.consuming.is_set)
+
+    asyncio.run(scenario())
+    assert caplog.text.count(f"{queue_name} is not consumed") == 2
+
+
 def test_a_consumer_whose_queue_is_deleted_declares_it_and_goes_on(rabbitmq_server, queue_name):
     async def scenario():
         seen = []

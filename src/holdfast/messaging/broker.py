@@ -1,8 +1,8 @@
 """One connection to RabbitMQ: opened when it is needed, and opened anew after it has closed.
 
 aio-pika's own reconnecting connection is not used: it has been seen to hang, and it cannot say
-which messages were lost with the old connection. Here everything is made anew, and whoever waits
-for a confirm on the old connection gets an error.
+which messages were lost with the old connection. Here everything is made anew, and a publisher that
+waits for a confirm on the old connection gets an error.
 """
 
 import asyncio

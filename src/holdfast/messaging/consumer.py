@@ -5,6 +5,7 @@ its request id in the inbox, in the transaction of its effect, to handle it once
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,10 @@ _log = logging.getLogger("holdfast.messaging")
 _RECONNECT = Exponential(base=0.2, multiplier=2, cap=10.0, jitter=0.0)
 _PATIENT = RetryPolicy(max_attempts=8, backoff=Exponential(base=0.5, multiplier=2, cap=30.0))
 _LONGEST_ERROR = 500
+_PUBLISHING = 30.0
+"""Seconds that the broker may take to confirm a dead letter."""
+_BEFORE_REQUEUE = 1.0
+"""Seconds before a message goes back to the broker, which delivers it again at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ class Consumer:
 
     A message is acknowledged once `handle` returns. Where it raises, it is called again as `policy`
     says, while the message stays unacknowledged; after a permanent error, or the last attempt, the
-    message goes to `dead_letters` with headers that say why, and is acknowledged after that.
+    message goes to `dead_letters` with headers that say why, and is acknowledged after that. Where
+    the broker does not take the dead letter, the message goes back to its queue.
 
     Args:
         url: `amqp://user:password@host:5672/vhost`.
@@ -89,6 +95,7 @@ class Consumer:
         self._clock = clock
         self._service = RetryService(clock=clock)
         self._stopping = asyncio.Event()
+        self._failures = 0
         self._running: set[asyncio.Task[None]] = set()
         self.consuming = asyncio.Event()
         """Set while the broker delivers."""
@@ -99,17 +106,15 @@ class Consumer:
 
     async def run(self) -> None:
         """Consume until `stop` is called; a broker that does not answer is waited for."""
-        failures = 0
         try:
             while not self._stopping.is_set():
                 try:
                     await self._consume()
-                    failures = 0
                 except PublisherUnavailable as error:
-                    failures += 1
-                    if failures == 1:
+                    self._failures += 1
+                    if self._failures == 1:
                         _log.warning("%s is not consumed: %s", self._queue.name, error)
-                    await self._wait(self._clock.sleep_async(_RECONNECT.nominal(failures)))
+                    await self._wait(self._clock.sleep_async(_RECONNECT.nominal(self._failures)))
             while self._running:
                 await asyncio.wait(self._running)
         finally:
@@ -131,6 +136,7 @@ class Consumer:
             tag = await queue.consume(self._received)
         except Exception as error:
             raise self._broker.explained(error) from error
+        self._failures = 0
         self.consuming.set()
         try:
             await self._wait(lost.wait())
@@ -163,8 +169,11 @@ class Consumer:
             else:
                 await self._dead_letter(message, result)
         except Exception as error:
-            # The connection is gone: the broker delivers the message again.
-            _log.info("message %s will come again: %s", message.message_id, error)
+            _log.warning("message %s will come again: %s", message.message_id, error)
+            await self._wait(self._clock.sleep_async(_BEFORE_REQUEUE))
+            # Where the connection is gone, the broker delivers the message again by itself.
+            with contextlib.suppress(Exception):
+                await message.nack(requeue=True)
 
     async def _dead_letter(
         self, message: "AbstractIncomingMessage", result: RetryResult[object]
@@ -198,7 +207,9 @@ class Consumer:
             delivery_mode=2,
         )
         channel = await self._broker.channel()
-        await channel.default_exchange.publish(letter, self._dead_letters.name, mandatory=True)
+        await channel.default_exchange.publish(
+            letter, self._dead_letters.name, mandatory=True, timeout=_PUBLISHING
+        )
         await message.ack()
 
     async def _wait(self, waiting: Any) -> None:

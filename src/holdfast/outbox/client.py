@@ -16,6 +16,7 @@ from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.ids import new_ids
 from holdfast.outbox.model import (
     Backlog,
+    MessageDraft,
     MessagePage,
     MessageStatus,
     NewMessage,
@@ -26,7 +27,7 @@ from holdfast.outbox.ports import OutboxStore
 PAYLOAD_LIMIT = 1024 * 1024
 """Most bytes of JSON in one message: brokers are built for many small ones."""
 LONGEST_NAME = 200
-_LONGEST = 3650 * 86_400.0
+LONGEST_DELAY = 3650 * 86_400.0
 """Seconds that a message may be delayed."""
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -180,8 +181,12 @@ def new_message(
     Raises:
         BadMessage: it cannot be stored.
     """
-    if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= _LONGEST:
-        raise BadMessage(f"delay must be between 0 and {_LONGEST:g} seconds, got {delay!r}")
+    if (
+        isinstance(delay, bool)
+        or not isinstance(delay, int | float)
+        or not 0 <= delay <= LONGEST_DELAY
+    ):
+        raise BadMessage(f"delay must be between 0 and {LONGEST_DELAY:g} seconds, got {delay!r}")
     return NewMessage(
         identifier,
         checked_name("aggregate_id", aggregate_id),
@@ -189,6 +194,22 @@ def new_message(
         _encoded(payload),
         None if headers is None else _encoded(dict(headers)),
         float(delay),
+    )
+
+
+def drafted_message(identifier: str, draft: MessageDraft) -> NewMessage:
+    """Return a message to store, as `draft` says.
+
+    Raises:
+        BadMessage: it cannot be stored.
+    """
+    return new_message(
+        identifier,
+        draft.aggregate_id,
+        draft.message_type,
+        draft.payload,
+        headers=draft.headers,
+        delay=draft.delay,
     )
 
 

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.ids import new_ids
-from holdfast.outbox.client import checked_name, new_message
+from holdfast.outbox.client import checked_name, drafted_message
 from holdfast.outbox.model import MessageDraft, NewMessage
 
 
@@ -157,7 +157,8 @@ class Handling:
     ) -> bool:
         """End a delivery without a result and add `messages`, in one transaction.
 
-        False, and nothing is added, if the lease has expired and another delivery has taken over.
+        False, and nothing is added, if the claim was lost: its lease has expired and another
+        delivery has taken over, or a crash of the database server has forgotten it.
 
         Raises:
             BadMessage: a message cannot be stored.
@@ -175,13 +176,6 @@ class Handling:
     def _new(self, messages: Sequence[MessageDraft]) -> list[NewMessage]:
         ids = new_ids(len(messages), self._clock.wall())
         return [
-            new_message(
-                identifier,
-                draft.aggregate_id,
-                draft.message_type,
-                draft.payload,
-                headers=draft.headers,
-                delay=draft.delay,
-            )
+            drafted_message(identifier, draft)
             for identifier, draft in zip(ids, messages, strict=True)
         ]

@@ -1,9 +1,13 @@
-"""A fleet of Celery workers on each store, with classic and with quorum queues."""
+"""A shop in the process of a test, and a fleet of Celery workers on each store."""
 
 import secrets
 
 import pytest
+from tests.support.celery_shop import Shop
 from tests.support.celery_worker import Fleet
+
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.testing import VirtualClock
 
 
 @pytest.fixture(scope="module", params=["sqlite-classic", "postgres-quorum"])
@@ -26,3 +30,20 @@ def fleet(request, rabbitmq_server, tmp_path_factory):
         found.close()
         if server is not None:
             server.drop_database(name)
+
+
+@pytest.fixture
+def shop(tmp_path):
+    shop = Shop(tmp_path)
+    yield shop
+    shop.process.close()
+    shop.app.close()
+
+
+@pytest.fixture
+def quick(shop):
+    """The clock that the deliveries wait by before a message goes back."""
+    clock = VirtualClock()
+    shop.process.clock = clock
+    yield clock
+    shop.process.clock = SYSTEM_CLOCK

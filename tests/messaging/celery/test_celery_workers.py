@@ -89,6 +89,19 @@ def test_arguments_that_do_not_fit_go_to_the_dead_letters_at_once(fleet):
     assert fleet.calls("misfit") == []
 
 
+def test_a_message_that_is_too_large_for_the_outbox_goes_to_the_dead_letters(fleet):
+    plan = ["permanent", "x" * 2_000_000]
+    fleet.send("work", "large", plan)
+    letter = letter_of(fleet, "large")
+    assert (letter.headers["failureReason"], letter.headers["attemptsMade"]) == (
+        "AUDIO_UNREADABLE",
+        1,
+    )
+    assert json.loads(letter.body)[0] == ["large", plan]
+    wait_for(lambda: "request large goes to" in fleet.log())  # the claim is released, too
+    asyncio.run(fleet.dead_letters().discard(letter.message_id))
+
+
 def test_a_message_that_kills_its_worker_goes_to_the_dead_letters_once(fleet):
     fleet.send("work", "poison", ["kill"])
     letter = letter_of(fleet, "poison")

@@ -1,82 +1,18 @@
 """One delivery of a task in this process: what is in the store when the broker gets its answer."""
 
-import json
-
 import apsw
 import pytest
-from celery import Celery
-from celery.exceptions import Ignore, Reject, Retry
-from kombu.entity import Exchange, Queue
+from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
+from tests.support.celery_shop import POLICY
 
-from holdfast import BreakerPolicy, Engine, Exponential, Permanent, RetryPolicy
-from holdfast.clock import SYSTEM_CLOCK
+from holdfast import Permanent
 from holdfast.jobs.store_values import StoreUnavailable
-from holdfast.messaging.celery import AlreadyHandled, ReliableTask, connect, delivery
+from holdfast.messaging.celery import AlreadyHandled, delivery
 from holdfast.outbox import MessageDraft, RequestClaim, StartState
-from holdfast.testing import VirtualClock
+from holdfast.outbox.client import LONGEST_DELAY
 
-POLICY = RetryPolicy(
-    max_attempts=2,
-    backoff=Exponential(base=30, jitter=0),
-    breaker=BreakerPolicy(consecutive_failures=1, open_for=60),
-)
-
-
-class Shop:
-    """A Celery app with one task, `body`, whose deliveries a test makes itself."""
-
-    def __init__(self, folder):
-        self.path = folder / "work.db"
-        self.app = Celery("shop", set_as_current=False, broker="memory://")
-        self.app.conf.task_queues = [Queue("orders", Exchange("shop"), routing_key="order.new")]
-        self.process = connect(self.app, lambda: Engine(f"sqlite:///{self.path}"))
-        self.body = lambda task: "done"
-        shop = self
-
-        @self.app.task(
-            base=ReliableTask, bind=True, name="send", policy=POLICY, request_id_argument="order"
-        )
-        def send(task, order):
-            return shop.body(task)
-
-        self.task = send
-
-    def deliver(self, order="o1", round_=0, kwargs=None, **request):
-        """Deliver a message of the task as a worker does."""
-        given = {"order": order} if kwargs is None else kwargs
-        info = {"exchange": "shop", "routing_key": "order.new"}
-        self.task.push_request(
-            id="t1", args=[], kwargs=given, called_directly=False, is_eager=False, retries=0,
-            headers={"holdfast_round": round_, "trace": "x"}, delivery_info=info, **request,
-        )  # fmt: skip
-        try:
-            return self.task(**given)
-        finally:
-            self.task.pop_request()
-
-    def messages(self):
-        """The messages of the outbox, oldest first, each as (queue, headers, seconds of delay)."""
-        found = reversed(self.process.get().outbox.list().messages)
-        return [
-            (each.message_type, json.loads(each.headers or "{}"), each.due_at - each.created_at)
-            for each in found
-        ]
-
-    def raising(self, error):
-        """Let the task raise `error` from now on."""
-
-        def body(task):
-            raise error
-
-        self.body = body
-
-
-@pytest.fixture
-def shop(tmp_path):
-    shop = Shop(tmp_path)
-    yield shop
-    shop.process.close()
-    shop.app.close()
+LARGE = "x" * 2_000_000
+"""More than the outbox takes."""
 
 
 def test_a_request_that_was_handled_is_ignored(shop):
@@ -167,9 +103,26 @@ def test_a_delivery_that_was_taken_over_leaves_nothing(shop):
 
     shop.process.get().handling.begin = noting
     shop.body = body
-    with pytest.raises(Ignore, match="taken over"):
+    with pytest.raises(Reject) as caught:
         shop.deliver()
+    assert caught.value.requeue
     assert shop.messages() == []
+    with pytest.raises(Ignore, match="o1 is running"):
+        shop.deliver()
+
+
+def test_a_request_that_the_store_has_forgotten_is_delivered_again(shop):
+    def body(task):
+        with apsw.Connection(str(shop.path)) as connection:
+            connection.execute("DELETE FROM holdfast_handling")
+        raise ConnectionError("reset")
+
+    shop.body = body
+    with pytest.raises(Reject) as caught:
+        shop.deliver()
+    assert caught.value.requeue
+    shop.body = lambda task: "done"
+    assert shop.deliver() == "done"
 
 
 def test_an_open_breaker_puts_the_task_off_and_counts_no_attempt(shop):
@@ -186,6 +139,19 @@ def test_an_open_breaker_puts_the_task_off_and_counts_no_attempt(shop):
     assert 50 < delay <= 80
     claim = shop.process.get().handling.begin("send", "o2", round_=1).claim
     assert claim.attempt == 1
+
+
+def test_the_lease_is_extended_while_the_breaker_is_asked(shop):
+    def admit(name):
+        leased.append(dict(shop.process._leases._running))
+        return ask(name)
+
+    leased = []
+    shop.task.downstream = "bank"
+    calls = shop.process.get().calls
+    ask, calls.admit = calls.admit, admit
+    assert shop.deliver() == "done"
+    assert [claim.request_id for claim in leased[0]] == ["o1"]
 
 
 def test_a_call_that_cannot_be_counted_does_not_fail_the_task(shop, caplog):
@@ -212,6 +178,25 @@ def test_a_failure_after_the_tasks_own_commit_is_not_retried(shop):
     assert shop.messages() == []
 
 
+@pytest.mark.parametrize("error", [ConnectionError("the commit failed"), None])
+def test_a_transaction_that_was_rolled_back_after_completing_is_tried_again(shop, error):
+    def body(task):
+        connection = apsw.Connection(str(shop.path))
+        connection.execute("BEGIN")
+        task.complete_in(connection)
+        connection.execute("ROLLBACK")
+        connection.close()
+        if error is not None:
+            raise error
+
+    shop.body = body
+    with pytest.raises(Retry):
+        shop.deliver()
+    assert [queue for queue, _, _ in shop.messages()] == ["orders"]
+    shop.body = lambda task: "done"
+    assert shop.deliver(round_=1) == "done"
+
+
 def test_a_request_that_another_delivery_has_handled_rolls_the_transaction_back(shop):
     shop.process.get()
     connection = apsw.Connection(str(shop.path))
@@ -230,25 +215,118 @@ def test_a_request_that_another_delivery_has_handled_rolls_the_transaction_back(
     assert tables == []
 
 
-def test_a_store_that_does_not_answer_sends_the_message_back(shop, monkeypatch):
+def test_a_store_that_does_not_answer_sends_the_message_back(shop, quick, monkeypatch):
     def broken(*_, **__):
         raise StoreUnavailable("gone")
 
-    clock = VirtualClock()
-    monkeypatch.setattr(delivery, "_SERVICE", delivery.RetryService(clock=clock))
-    shop.process.clock = clock
+    monkeypatch.setattr(delivery, "_SERVICE", delivery.RetryService(clock=quick))
     shop.process.get().handling.begin = broken
-    before = clock.monotonic()
+    before = quick.monotonic()
     with pytest.raises(Reject) as caught:
         shop.deliver()
     assert caught.value.requeue
-    assert clock.monotonic() - before > 10
-    shop.process.clock = SYSTEM_CLOCK
+    assert quick.monotonic() - before > 10
 
 
-def test_a_message_that_is_too_large_for_the_outbox_goes_to_the_queues_own_dead_letters(shop):
+def test_a_hook_that_fails_does_not_lose_the_request(shop, caplog):
+    def hook(event):
+        raise KeyError("no such course")
+
+    shop.task.messages_for = hook
     shop.raising(ConnectionError("reset"))
-    shop.task.request_id_argument = None
+    with pytest.raises(Retry):
+        shop.deliver()
+    assert [queue for queue, _, _ in shop.messages()] == ["orders"]
+    assert "no such course" in caplog.text
+
+
+def test_a_delivery_that_is_not_settled_goes_back_whatever_was_raised(shop, quick, monkeypatch):
+    def interrupted(*_):
+        raise SoftTimeLimitExceeded
+
+    monkeypatch.setattr(delivery, "examine", interrupted)
+    shop.raising(ConnectionError("reset"))
     with pytest.raises(Reject) as caught:
-        shop.deliver("x" * 2_000_000)
-    assert not caught.value.requeue
+        shop.deliver()
+    assert caught.value.requeue
+    assert quick.monotonic() > 0
+
+
+@pytest.mark.parametrize("round_", ["first", -1, 2**31, [1]])
+def test_a_round_that_cannot_be_one_is_a_dead_letter(shop, round_):
+    with pytest.raises(Permanent, match="holdfast_round"):
+        shop.deliver(round_=round_)
+    ((queue, headers, _),) = shop.messages()
+    assert (queue, headers["failureReason"]) == ("orders.dlq", "VALIDATION_ERROR")
+
+
+def test_a_delay_past_the_longest_is_the_longest(shop):
+    def body(task):
+        task.retry(countdown=1e9)
+
+    shop.body = body
+    with pytest.raises(Retry):
+        shop.deliver()
+    ((queue, _, delay),) = shop.messages()
+    assert (queue, delay) == ("orders", LONGEST_DELAY)
+
+
+def test_a_message_of_the_hook_that_cannot_be_stored_is_left_out(shop, caplog):
+    drafts = [MessageDraft("", "answers", {}), None, MessageDraft("a", "answers", {})]
+    shop.task.messages_for = lambda event: drafts
+    shop.raising(ConnectionError("reset"))
+    with pytest.raises(Retry):
+        shop.deliver()
+    assert sorted(queue for queue, _, _ in shop.messages()) == ["answers", "orders"]
+    assert "aggregate_id must be a text" in caplog.text
+
+
+def test_a_task_id_that_cannot_be_stored_is_a_dead_letter_of_its_own(shop):
+    shop.task.request_id_argument = None
+    for task_id in ["x" * 201 + "1", "x" * 201 + "2"]:
+        with pytest.raises(Permanent, match="task id"):
+            shop.deliver(task_id=task_id)
+    assert [(queue, headers["id"][-1]) for queue, headers, _ in shop.messages()] == [
+        ("orders.dlq", "1"),
+        ("orders.dlq", "2"),
+    ]
+    with pytest.raises(Permanent, match="task id"):  # a person has requeued it
+        shop.deliver(task_id="x" * 201 + "1", round_=1)
+    assert len(shop.messages()) == 3
+
+
+def test_a_long_task_id_does_not_matter_where_an_argument_names_the_request(shop):
+    assert shop.deliver(task_id="x" * 201) == "done"
+
+
+def test_a_message_that_is_too_large_for_the_outbox_is_published_to_the_dead_letters(shop):
+    shop.task.request_id_argument = None
+    shop.raising(ConnectionError("reset"))
+    with pytest.raises(ConnectionError):
+        shop.deliver(LARGE)
+    assert shop.messages() == []
+    with shop.app.connection_for_read() as connection:
+        letter = connection.SimpleQueue("orders.dlq").get(timeout=10)
+        letter.ack()
+    assert letter.payload[1] == {"order": LARGE}
+    assert (letter.headers["lastError"], letter.headers["attemptsMade"]) == (
+        "ConnectionError: reset",
+        1,
+    )
+    with pytest.raises(Ignore, match="t1 is stale"):
+        shop.deliver(LARGE)
+
+
+def test_a_message_that_is_too_large_goes_back_where_the_broker_takes_no_letter(
+    shop, quick, monkeypatch
+):
+    def away(*_):
+        raise ConnectionError("the broker is away")
+
+    monkeypatch.setattr(delivery, "publish_now", away)
+    shop.task.request_id_argument = None
+    shop.raising(ConnectionError("reset"))
+    for _ in range(2):  # the second one finds the first one's claim
+        with pytest.raises(Reject) as caught:
+            shop.deliver(LARGE)
+        assert caught.value.requeue

@@ -9,6 +9,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from random import Random
 from typing import Any, NoReturn, TypeVar
 
@@ -22,12 +23,14 @@ from holdfast.messaging.celery.task_messages import (
     dead_letter,
     ensure_queue,
     next_message,
+    publish_now,
     queue_of,
 )
 from holdfast.messaging.celery.task_outcome import TaskEvent, TaskFailure, examine
 from holdfast.messaging.dead_letter_queue import ROUND
-from holdfast.outbox.client import BadMessage, checked_name
+from holdfast.outbox.client import LONGEST_DELAY, BadMessage, checked_name, drafted_message
 from holdfast.outbox.handling import Release, RequestClaim, RequestStart, StartState
+from holdfast.outbox.model import MessageDraft
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.breaker.transitions import Permit
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
@@ -45,6 +48,8 @@ _RNG = Random()
 _BEFORE_REQUEUE = 2.0
 """Seconds before a message goes back to the broker, which delivers it again at once."""
 _SHORTEST_WAIT = 0.5
+_MOST_ROUNDS = 2**31 - 1
+"""What the store's column holds; a round rises by one at a time."""
 
 
 class TaskDelivery:
@@ -53,7 +58,7 @@ class TaskDelivery:
     Attributes:
         request_id: names the request; the same in every delivery of it.
         aggregate_id: what it speaks of.
-        completed: its effect and the request were recorded by the task's own transaction.
+        completed: the task's own transaction has recorded the request; it may yet be rolled back.
     """
 
     def __init__(
@@ -63,11 +68,16 @@ class TaskDelivery:
         self._process = process
         self._args = args
         self._kwargs = kwargs
-        self._round = int((task.request.headers or {}).get(ROUND) or 0)
+        self._round = 0
+        self._settled = False
         self.completed = False
         self._problem: Permanent | None = None
-        self.request_id = self.aggregate_id = str(task.request.id)
+        task_id = str(task.request.id)
+        self.request_id = self.aggregate_id = _storable(task_id)
         try:
+            self._round = _round_of(task)
+            if task.request_id_argument is None:
+                checked_name("the task id", task_id)
             given = inspect.signature(task.run).bind(*args, **kwargs)
             given.apply_defaults()
             self.request_id = self._named(given.arguments, task.request_id_argument)
@@ -85,15 +95,32 @@ class TaskDelivery:
     # -- the pipeline --------------------------------------------------------------------------
 
     def run(self) -> Any:
-        """Run the task if it may run, and settle what became of it."""
+        """Run the task if it may run, and settle what became of it.
+
+        Raises:
+            Reject: what became of it is not in the store: the message goes back to the broker.
+        """
+        try:
+            return self._handle()
+        except Reject:
+            raise
+        except Exception as error:
+            if self._settled:
+                raise
+            # Celery acknowledges whatever else is raised, such as a time limit that strikes now.
+            raise self._sent_back(error) from error
+
+    def _handle(self) -> Any:
         claim = self._claim()
-        if claim.attempt > self._task.policy.max_attempts:
-            lost = Permanent(WORKER_LOST, "the worker died in every attempt")
-            self._bury(claim, examine(self._task.policy, lost, self._task.name), claim.attempt - 1)
-        if self._problem is not None:
-            self._bury(claim, examine(self._task.policy, self._problem, self._task.name))
-        permit = self._admit(claim)
+        policy, name = self._task.policy, self._task.name
+        # From here on, since the store may be waited for longer than the lease lasts.
         with self._process.leased(claim, self._task.lease_seconds):
+            if claim.attempt > policy.max_attempts:
+                lost = Permanent(WORKER_LOST, "the worker died in every attempt")
+                self._bury(claim, examine(policy, lost, name), claim.attempt - 1)
+            if self._problem is not None:
+                self._bury(claim, examine(policy, self._problem, name))
+            permit = self._admit(claim)
             try:
                 value = self._task.run(*self._args, **self._kwargs)
             except Ignore:
@@ -121,6 +148,7 @@ class TaskDelivery:
             delay = max(_SHORTEST_WAIT, start.wait)
             copy = self._copy(self._round, self._task.request.retries, delay)
             self._stored(lambda: self._process.get().handling.add([copy]))
+        self._settled = True
         _log.info("%s: request %s is %s", self._task.name, self.request_id, start.state)
         raise Ignore(f"request {self.request_id} is {start.state}")
 
@@ -138,21 +166,28 @@ class TaskDelivery:
         # Spread, so that those who wait do not all come back at the same moment.
         delay = max(_SHORTEST_WAIT, admission.wait) + _RNG.random() * breaker.open_for / 3
         error = CircuitOpenError(name)
+        failure = examine(self._task.policy, error, self._task.name)
         copy = self._copy(claim.round + 1, self._task.request.retries, delay)
-        event = self._event(Release.HOLD, examine(self._task.policy, error, self._task.name), claim)
-        self._release(claim, Release.HOLD, copy, event)
+        if not self._is_storable(copy):
+            self._bury(claim, failure)
+        self._release(claim, Release.HOLD, [copy], self._event(Release.HOLD, failure, claim))
         raise Retry(exc=error, when=delay)
 
     def _finish(self, claim: RequestClaim, permit: Permit | None) -> None:
+        self._report(permit, Verdict.SUCCESS)
         if not self.completed:
             self._stored(lambda: self._process.get().handling.finish(claim))
-        self._report(permit, Verdict.SUCCESS)
+        elif not self._is_committed():
+            error = RuntimeError("the task's own transaction was not committed")
+            self._failed(claim, None, Retry(exc=error))
+        self._settled = True
 
     def _failed(self, claim: RequestClaim, permit: Permit | None, error: BaseException) -> NoReturn:
         failure = examine(self._task.policy, error, self._task.name)
         self._report(permit, failure.verdict, failure.code)
-        if self.completed:
-            # Its effect is committed; what failed afterwards must not repeat it.
+        if self.completed and self._is_committed():
+            # What failed afterwards must not repeat its effect.
+            self._settled = True
             _log.error("%s failed after its transaction: %s", self._task.name, failure.message)
             raise error
         last = claim.attempt >= self._task.policy.max_attempts
@@ -160,7 +195,9 @@ class TaskDelivery:
             self._bury(claim, failure)
         delay = failure.delay(self._task.policy, claim.attempt, _RNG)
         copy = self._copy(claim.round + 1, claim.attempt, delay)
-        self._release(claim, Release.RETRY, copy, self._event(Release.RETRY, failure, claim))
+        if not self._is_storable(copy):
+            self._bury(claim, failure)
+        self._release(claim, Release.RETRY, [copy], self._event(Release.RETRY, failure, claim))
         if not isinstance(error, Exception):
             raise error  # the process was asked to end
         raise Retry(exc=failure.cause, when=delay)
@@ -187,8 +224,13 @@ class TaskDelivery:
             about=about,
         )
         self._declare(queue)
+        letters = [letter]
+        if not self._is_storable(letter):
+            # First of all: after a crash it is published twice, never lost.
+            publish_now(self._task.app, letter)
+            letters = []
         self._release(
-            claim, Release.DEAD, letter, self._event(Release.DEAD, failure, claim, attempts=made)
+            claim, Release.DEAD, letters, self._event(Release.DEAD, failure, claim, attempts=made)
         )
         _log.error(
             "%s: request %s goes to %s after %d attempts: %s",
@@ -198,13 +240,19 @@ class TaskDelivery:
 
     # -- parts ---------------------------------------------------------------------------------
 
+    def _is_committed(self) -> bool:
+        """Say whether the task's own transaction, which recorded the request, has committed."""
+        return self._stored(
+            lambda: self._process.get().inbox.handled(self.request_id, consumer=self._task.name)
+        )
+
     def _copy(self, round_: int, retries: int, delay: float) -> Any:
         return next_message(
             self._task,
             aggregate_id=self.aggregate_id,
             round_=round_,
             retries=retries,
-            delay=delay,
+            delay=min(delay, LONGEST_DELAY),
         )
 
     def _event(
@@ -219,15 +267,38 @@ class TaskDelivery:
             self.aggregate_id,
         )
 
-    def _release(self, claim: RequestClaim, why: Release, message: Any, event: TaskEvent) -> None:
-        """End the claim and add `message`, with those that the task itself sends for `event`."""
-        messages = [message, *self._task.messages_for(event)]
+    def _release(
+        self, claim: RequestClaim, why: Release, own: list[MessageDraft], event: TaskEvent
+    ) -> None:
+        """End the claim and add `own`, with the messages that the task itself sends for `event`."""
+        messages = [*own, *self._messages_for(event)]
         done = self._stored(lambda: self._process.get().handling.release(claim, why, messages))
         if not done:
-            _log.warning(
-                "%s: another delivery has taken over request %s", self._task.name, self.request_id
-            )
-            raise Ignore(f"another delivery has taken over request {self.request_id}")
+            # Another delivery has taken over; or a database server that was killed has forgotten
+            # the claim, and this message is the only one. The store judges when it comes again.
+            reason = f"the claim on request {self.request_id} was lost"
+            _log.warning("%s: %s", self._task.name, reason)
+            raise Reject(reason, requeue=True)
+        self._settled = True
+
+    def _messages_for(self, event: TaskEvent) -> list[MessageDraft]:
+        """Return the messages of the task's own hook that can be stored; none where it fails."""
+        try:
+            return [draft for draft in self._task.messages_for(event) if self._is_storable(draft)]
+        except Exception as error:
+            _log.exception("%s: messages_for failed: %s", self._task.name, one_line(error))
+            return []
+
+    def _is_storable(self, draft: MessageDraft) -> bool:
+        try:
+            drafted_message("", draft)
+        except Exception as error:
+            _log.error(
+                "%s: request %s: a message cannot be stored: %s",
+                self._task.name, self.request_id, one_line(error),
+            )  # fmt: skip
+            return False
+        return True
 
     def _report(self, permit: Permit | None, verdict: Verdict, code: str | None = None) -> None:
         name = self._task.downstream
@@ -243,22 +314,49 @@ class TaskDelivery:
         try:
             self._process.once(f"queue {queue}", lambda: ensure_queue(self._task.app, queue))
         except Exception as error:
-            # The letter waits in the outbox until there is such a queue.
+            # A relay tries to publish the letter for a while, which declares no queue; after that
+            # it is one of the failed messages of the outbox, for a person to requeue.
             _log.warning("the queue %s was not declared: %s", queue, one_line(error))
 
     def _stored(self, work: Callable[[], T]) -> T:
         """Return what `work` returns; a store that does not answer is asked again for a while.
 
         Raises:
-            Reject: it does not answer: the message goes back to the broker. Or the message cannot
-                be stored, and goes to the queue's own dead-letter exchange.
+            Reject: it does not answer, or cannot keep what it is given: the message goes back to
+                the broker.
         """
         result = _SERVICE.execute_sync(work, _STORE, "holdfast-store")
         if result.ok:
             return result.unwrap()
         error = result.error
-        _log.error("%s: the store was not written: %s", self._task.name, error)
-        if isinstance(error, BadMessage):
-            raise Reject(error, requeue=False) from error
+        assert error is not None
+        raise self._sent_back(error) from error
+
+    def _sent_back(self, error: BaseException) -> Reject:
+        """Wait, and return what sends the message back to the broker."""
+        # As text: an exception that cannot be pickled would not reach the worker's main process,
+        # which then acknowledges the message.
+        reason = one_line(error)
+        _log.error("%s: request %s goes back: %s", self._task.name, self.request_id, reason)
         self._process.clock.sleep(_BEFORE_REQUEUE)
-        raise Reject(error, requeue=True) from error
+        return Reject(reason, requeue=True)
+
+
+def _round_of(task: Any) -> int:
+    """Return the round of the message that the running delivery of `task` came with.
+
+    Raises:
+        BadMessage: its header is not a round.
+    """
+    found = (task.request.headers or {}).get(ROUND) or 0
+    if not isinstance(found, int) or not 0 <= found < _MOST_ROUNDS:
+        raise BadMessage(f"{ROUND} must be a number from 0, got {found!r}")
+    return found
+
+
+def _storable(task_id: str) -> str:
+    """Return `task_id`, or a name of its own for one that cannot be stored."""
+    try:
+        return checked_name("the task id", task_id)
+    except BadMessage:
+        return sha256(task_id.encode(errors="surrogatepass")).hexdigest()

@@ -94,7 +94,8 @@ class ReliableTask(Task):  # type: ignore[misc]  # Celery has no types
                 self.complete_in(connection)
 
         Both are committed together or not at all. To be called once, in the task's last
-        transaction: a failure after its commit is not retried.
+        transaction: a failure after its commit is not retried. Where it is not committed by the
+        end of the task, the task has failed and is tried again.
 
         Args:
             connection: of the types that `Engine.enqueue` takes as `connection=`, from a driver

@@ -12,6 +12,8 @@ from kombu.utils.uuid import uuid
 from holdfast.messaging.dead_letter_queue import ROUND
 from holdfast.outbox.model import MessageDraft
 
+_PUBLISHING = 30.0
+"""Seconds that the broker may take to confirm a large message."""
 _DEFAULT = ""
 """The exchange that leads to the queue that the routing key names."""
 
@@ -81,6 +83,30 @@ def ensure_queue(app: Celery, name: str) -> None:
             queue(name, channel=connection.channel()).queue_declare(passive=True)
         except connection.channel_errors:
             queue(name, channel=connection.channel(), durable=True).queue_declare()
+
+
+def publish_now(app: Celery, letter: MessageDraft) -> None:
+    """Publish `letter`, which the outbox cannot take, and return once the broker confirmed it.
+
+    Raises:
+        Exception: the broker does not answer, or refuses, or has no such queue.
+    """
+    headers = dict(letter.headers or {})
+    properties = {name: headers.pop(name, None) for name in ("correlation_id", "reply_to")}
+    confirmed = {"confirm_publish": True}
+    with app.connection_for_write(transport_options=confirmed) as connection:
+        connection.Producer().publish(
+            bytes(letter.payload),
+            routing_key=letter.message_type,
+            headers=headers,
+            content_type="application/json",
+            content_encoding="utf-8",
+            mandatory=True,
+            timeout=_PUBLISHING,
+            delivery_mode="persistent",
+            message_id=uuid(),
+            **{name: value for name, value in properties.items() if value},
+        )
 
 
 def _running_message(task: Any, retries: int) -> tuple[msgspec.Raw, dict[str, Any]]:
