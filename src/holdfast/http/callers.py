@@ -21,7 +21,7 @@ from holdfast.http.sessions import Session, session_of
 from holdfast.jobs.client.api_keys import RESERVED, KeyControl
 
 LOCAL = "local"
-"""The organisation of whoever uses the server from its own machine, without a key."""
+"""The organisation of requests from the server's own machine that have no key."""
 
 REFUSAL = "key_refusal"
 """Where the state of a request says why its key is refused."""

@@ -26,7 +26,7 @@ from holdfast.store.postgres.handler_connections import HandlerConnections
 _log = logging.getLogger("holdfast.store")
 
 Committed = Callable[[Sequence[NewJob]], Awaitable[None]]
-"""Is told of jobs that were enqueued in a transaction, after its commit."""
+"""Called with jobs that were enqueued in a transaction, after its commit."""
 
 
 class PostgresStatements:
