@@ -34,9 +34,11 @@ async def consuming(consumer):
 
 async def send(server, queue, *ids):
     publisher = RabbitPublisher(server.url())
-    for identifier in ids:
-        await publisher.send(json.dumps(identifier).encode(), queue, message_id=identifier)
-    await publisher.close()
+    try:
+        for identifier in ids:
+            await publisher.send(json.dumps(identifier).encode(), queue, message_id=identifier)
+    finally:
+        await publisher.close()
 
 
 @pytest.mark.parametrize("kind", ["quorum", "classic"])
