@@ -10,11 +10,11 @@ import heapq
 import math
 from collections.abc import Iterable, Sequence
 
-import numpy
-
 DIMENSIONS = 768
 """Numbers of a stored embedding."""
-_STORED = numpy.dtype("<f4")
+_STORED = "<f4"
+"""numpy's name for little-endian numbers of 32 bits. It is imported where it is used, since every
+start would be slower."""
 
 Vector = list[float]
 """`DIMENSIONS` numbers, of length 1."""
@@ -37,11 +37,15 @@ def as_vector(embedding: Sequence[float]) -> Vector:
 
 def to_bytes(vector: Vector) -> bytes:
     """Return a vector as SQLite stores it."""
+    import numpy
+
     return numpy.asarray(vector, _STORED).tobytes()
 
 
 def most_similar(asked: Vector, rows: Sequence[tuple[int, bytes]], limit: int) -> list[Similar]:
     """Return the chunks of `rows`, ids and stored vectors, that are nearest to `asked`."""
+    import numpy
+
     stored = numpy.frombuffer(b"".join(vector for _, vector in rows), _STORED)
     similarities = stored.reshape(len(rows), DIMENSIONS) @ numpy.asarray(asked, _STORED)
     best = numpy.argsort(-similarities, kind="stable")[:limit]

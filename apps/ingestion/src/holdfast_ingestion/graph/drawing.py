@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from html import escape
 from itertools import combinations
 
-import networkx  # type: ignore[import-untyped]  # it has none
-
 from holdfast_ingestion.graph.repository import Concept, ConceptRelation
 
 _WIDTH = 960
@@ -59,6 +57,9 @@ def graph_svg(
 
 def layout(ids: Sequence[str], relations: Sequence[ConceptRelation]) -> dict[str, Point]:
     """Return the place of each concept in the picture: related ones are near each other."""
+    # Here, since it takes a third of the time in which a server starts.
+    import networkx  # type: ignore[import-untyped]  # it has none
+
     graph = networkx.Graph()
     graph.add_nodes_from(ids)
     graph.add_edges_from((each.subject, each.object) for each in relations)
