@@ -43,6 +43,12 @@ def test_data_survives_stop_restart_and_kill(server):
     assert server.execute("SELECT n FROM t ORDER BY n", name) == [(0,), (1,)]
 
 
+def test_a_server_is_of_the_version_of_the_programs_that_were_chosen(server):
+    programs = find_binaries()
+    said = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True)
+    assert server.execute("SHOW server_version")[0][0] in said.stdout
+
+
 def test_databases_are_copied_and_dropped(server):
     template = server.create_database()
     server.execute("CREATE TABLE t (n int)", template)
