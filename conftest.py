@@ -27,17 +27,19 @@ MANY_PROCESSES = (
     "tests/acceptance/", BROWSER, "tests/campaigns/", "tests/faults/", "tests/messaging/celery/",
 )  # fmt: skip
 """Whose tests start many processes, and wait for them about as long as they compute."""
+UNMEASURED = (*MANY_PROCESSES, "tests/docs/", "tests/apps/conversion/test_serve.py",
+              "tests/apps/ingestion/test_serve.py")  # fmt: skip
+"""Whose processes run at their own speed: coverage would nearly double the time of each start."""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _unmeasured_processes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let processes that the tests of `MANY_PROCESSES` start run at their own speed.
+    """Do not measure processes that the tests of `UNMEASURED` start.
 
-    Coverage would nearly double the time in which each of them starts. The tests of `cli/`,
-    `children/` and the apps start the same programs and are measured.
+    Those of `cli/`, `children/` and of the apps' parts start the same programs and are measured.
     """
     with pytest.MonkeyPatch.context() as patch:
-        if request.node.nodeid.startswith(MANY_PROCESSES):
+        if request.node.nodeid.startswith(UNMEASURED):
             patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
         yield
 

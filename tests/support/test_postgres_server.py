@@ -45,7 +45,9 @@ def test_data_survives_stop_restart_and_kill(server):
 
 def test_a_server_is_of_the_version_of_the_programs_that_were_chosen(server):
     programs = find_binaries()
-    said = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True)
+    said = subprocess.run(
+        [programs / "postgres", "--version"], capture_output=True, check=True, text=True
+    )
     assert server.execute("SHOW server_version")[0][0] in said.stdout
 
 
