@@ -60,9 +60,13 @@ class BatchPublisher:
         # The lease must outlast the start of the last message and the wait for its confirm.
         self._seconds = options.lease_seconds / 3
 
-    async def publish(self, batch: Batch) -> None:
-        """Publish what can be published; `batch` then says what became of each message."""
-        until = self._clock.monotonic() + self._seconds
+    async def publish(self, batch: Batch, claimed_at: float) -> None:
+        """Publish what can be published; `batch` then says what became of each message.
+
+        Args:
+            claimed_at: when the leases began at the earliest, in seconds of the monotonic clock.
+        """
+        until = claimed_at + self._seconds
         groups = list(batch.by_aggregate.values())
         if len(groups) == 1:
             await self._publish_in_order(batch, groups[0], until)
