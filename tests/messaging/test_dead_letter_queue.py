@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from kombu import Connection
+from kombu.connection import Connection
 
 from holdfast.messaging import (
     DeadLetterQueue,

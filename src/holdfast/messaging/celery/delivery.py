@@ -158,8 +158,9 @@ class TaskDelivery:
         calls = self._process.get().calls
         breaker = self._task.policy.breaker or BreakerPolicy()
         self._stored(lambda: self._process.once(name, lambda: calls.declare(name, breaker)))
-        admission = self._stored(lambda: calls.admit(name))
+        admission = self._stored(lambda: calls.admit(name, self._task.lease_seconds))
         if admission.permit is not None:
+            self._process.keep_trial(claim, name, admission.permit)
             return admission.permit
         # Spread, so that those who wait do not all come back at the same moment.
         delay = (
