@@ -97,12 +97,15 @@ def test_a_message_that_a_full_queue_rejects_is_refused(rabbitmq_server, queue_n
 def test_after_a_confirm_that_does_not_come_another_channel_is_used(
     rabbitmq_server, queue_name, monkeypatch
 ):
+    async def silence(*_, timeout, **__):
+        async with asyncio.timeout(timeout):
+            await asyncio.sleep(60)
+
     async def scenario():
         publisher = RabbitPublisher(rabbitmq_server.url(), [QueueSpec(queue_name)], timeout=0.05)
         channels = [await publisher._broker.channel()]
         for number in range(3):
             with monkeypatch.context() as patch:
-                silence = lambda *_, **__: asyncio.sleep(60)  # noqa: E731 - one line says it
                 patch.setattr(aio_pika.exchange.Exchange, "publish", silence)
                 with pytest.raises(MessageUnconfirmed, match=r"did not confirm within 0\.05 s"):
                     await publisher.send(b"{}", queue_name, message_id="a")

@@ -159,13 +159,12 @@ class RabbitPublisher:
 
         channel = await broker.channel()
         try:
-            async with asyncio.timeout(self._timeout):
-                exchange = (
-                    await channel.get_exchange(self._exchange, ensure=False)
-                    if self._exchange
-                    else channel.default_exchange
-                )
-                await exchange.publish(message, routing_key, mandatory=True)
+            exchange = (
+                await channel.get_exchange(self._exchange, ensure=False)
+                if self._exchange
+                else channel.default_exchange
+            )
+            await exchange.publish(message, routing_key, mandatory=True, timeout=self._timeout)
         except DeliveryError as error:
             raise MessageRefused(self._refusal(error, routing_key)) from None
         except TimeoutError:
