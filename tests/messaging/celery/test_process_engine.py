@@ -5,7 +5,7 @@ import threading
 
 from tests.support.waiting import until_sync
 
-from holdfast import Engine
+from holdfast import BreakerPolicy, Engine
 from holdfast.messaging.celery import process_engine
 from holdfast.messaging.celery.process_engine import ProcessEngine
 from holdfast.outbox import StartState
@@ -49,6 +49,22 @@ def test_a_forked_process_opens_an_engine_of_its_own(postgres_url):
     process.close()
 
 
+def test_the_children_of_a_worker_spread_their_delays_differently():
+    process = ProcessEngine(lambda: None)
+    drawn = set()
+    for _ in range(3):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writer, str(process.rng.random()).encode())
+            os._exit(0)
+        os.close(writer)
+        os.waitpid(child, 0)
+        with os.fdopen(reader) as answer:
+            drawn.add(answer.read())
+    assert len(drawn) == 3
+
+
 def test_the_lease_of_a_running_task_is_extended(tmp_path):
     process = ProcessEngine(lambda: Engine(f"sqlite:///{tmp_path}/work.db"))
     handling = process.get().handling
@@ -57,6 +73,27 @@ def test_the_lease_of_a_running_task_is_extended(tmp_path):
         first = handling.begin("grading", "r1").wait
         until_sync(lambda: handling.begin("grading", "r1").wait > first)
     until_sync(lambda: handling.begin("grading", "r1").state is StartState.CLAIMED)
+    process.close()
+
+
+def test_the_trial_of_a_running_task_is_extended(tmp_path):
+    process = ProcessEngine(lambda: Engine(f"sqlite:///{tmp_path}/work.db"))
+    engine = process.get()
+    engine.calls.declare("bank", BreakerPolicy(open_for=0.1, trial_calls=1))
+    engine.downstreams.hold("bank")
+    engine.downstreams.release("bank")
+    claim = engine.handling.begin("grading", "r1", lease_seconds=0.3).claim
+    with process.leased(claim, 0.3):
+        permit = engine.calls.admit("bank", 0.3).permit
+        process.keep_trial(claim, "bank", permit)
+
+        def expires_at():
+            return engine.downstreams.get("bank").circuit.trials[0].expires_at
+
+        first = expires_at()
+        until_sync(lambda: expires_at() > first + 0.3)
+        assert engine.calls.admit("bank").permit is None
+    until_sync(lambda: engine.calls.admit("bank").permit is not None)
     process.close()
 
 
