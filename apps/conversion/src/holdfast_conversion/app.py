@@ -54,6 +54,8 @@ from holdfast_conversion.upload_service import UploadService
 _PIECE = 256 * 1024
 _MOST_XML = 512 * 1024 * 1024
 """Bytes of XML that are taken from a gateway for one file."""
+_WALL_SHARE = 11 / 12
+"""Of the time that the gateway has, what the built-in one may take to read a file."""
 _FILE_SECONDS = 30.0
 """What reading and storing files may add to the time that the gateway has."""
 _PROBE_SECONDS = 10.0
@@ -104,6 +106,10 @@ class Conversion(ServedApp):
             # A full or broken disk of ours says nothing of the gateway.
             breaker=replace(policy.breaker, exclude=(StorageError,)),
             mode=self.settings.circuit_mode,
+            # A job waits for a place in the queue, where that costs no attempt and no time of its
+            # call, and no owner takes all places.
+            concurrency=self.settings.gateway_concurrency,
+            spare=1,
             probe=self.gateway.check,
             probe_every=min(_PROBE_SECONDS, policy.breaker.open_for / 6),
         )
@@ -201,7 +207,11 @@ class Conversion(ServedApp):
         """Return the built-in gateway, unless another one is named."""
         if self.settings.gateway_url is not None:
             return ()
-        arguments = ["--any-port"]
+        settings = self.settings
+        arguments = ["--any-port", "--children", str(settings.gateway_concurrency)]
+        arguments += ["--cpu-seconds", f"{settings.file_cpu_seconds:.0f}"]
+        # A slow file is refused as such before its call times out as the gateway's failure.
+        arguments += ["--wall-seconds", f"{settings.gateway_timeout * _WALL_SHARE:g}"]
         if self.settings.gateway_chaos:
             arguments.append("--chaos")
         gateway = Sidecar(

@@ -60,7 +60,7 @@ class ReaderPool:
 
     def __init__(self, size: int, limits: ReaderLimits, clock: Clock) -> None:
         self._limits = limits
-        self.pool = ChildPool(_spec(limits), clock, size=size, wait_seconds=limits.wall_seconds)
+        self.pool = ChildPool(_spec(limits), clock, size=size, wait_seconds=limits.wait_seconds)
         self.given = 0
         """How many files have been given to a child so far."""
 
@@ -74,7 +74,7 @@ class ReaderPool:
     async def convert(self, source: int, mapping: Mapping, target: int) -> None:
         """Convert the file behind the descriptor `source` into the one behind `target`.
 
-        Wait for a child, and then for it, as long as a conversion may take.
+        The child is free again when this task is cancelled: another one replaces it.
 
         Raises:
             Rejection: there is no XML; the reason says why.
