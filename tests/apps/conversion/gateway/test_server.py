@@ -259,10 +259,9 @@ def test_a_conversion_whose_caller_left_frees_its_child(start_gateway, lines):
     with asking(one, body, *lines):
         (child,) = one.children()
     left = time.monotonic()
+    # Far less than the file takes; on a quiet machine it is a few hundredths of a second.
     while child in one.children():
-        assert time.monotonic() < left + 20
-    gone = time.monotonic()
-    assert gone - left < 1
+        assert time.monotonic() < left + 5
     # A key that was still in use would be refused with another file.
     assert one.convert(HELLO, Idempotency_Key="gone").status_code == 200
     assert one.health()["requests"] == 0

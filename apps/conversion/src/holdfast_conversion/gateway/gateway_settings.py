@@ -11,9 +11,14 @@ SPARE_CHILDREN = 3
 a cookie at its address, one to the other sessions there, one to other addresses."""
 
 
+def processors() -> int:
+    """Return how many files this machine converts at once without slowing each other down."""
+    return max(2, os.cpu_count() or 1)
+
+
 def default_children() -> int:
     """Return how many files a gateway on this machine converts at once."""
-    return max(2, os.cpu_count() or 1) + SPARE_CHILDREN
+    return processors() + SPARE_CHILDREN
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class ReaderLimits:
     memory_bytes: int = 1024 * MEBIBYTE
     cpu_seconds: int = 90
     wall_seconds: float = 110.0
-    wait_seconds: float = 10.0
+    wait_seconds: float = 20.0
     files: int = 200
     caps: Caps = field(default_factory=Caps)
 
