@@ -34,7 +34,7 @@ class World:
     def __init__(self, tmp_path, url, **changes):
         settings = ConversionSettings(files=tmp_path / "files", gateway_url=url)
         retry = replace(settings.retry, backoff=Exponential(base=0.01, jitter=0))
-        self.service = Conversion(replace(settings, retry=retry, **changes))
+        self.service = Conversion(replace(settings, **{"retry": retry} | changes))
         self.service.files.prepare()
         self.url = f"sqlite:///{tmp_path / 'work.db'}"
 
