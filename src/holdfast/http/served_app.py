@@ -50,6 +50,7 @@ class HttpSettings:
         body_bytes: the largest body of a route that is not streamed.
         body_seconds: in which such a body must have arrived.
         ready: asked by `/readyz`; each returns None, or a line that says what is missing.
+        worker_elsewhere: jobs are run by workers of other processes: `/readyz` asks for one.
         local_access: requests from the server's own machine belong to the organisation "local";
             False behind a proxy on that machine which does not say that it passes requests on.
     """
@@ -65,6 +66,7 @@ class HttpSettings:
     body_seconds: float = 30.0
     ready: tuple[Callable[[], str | None], ...] = ()
     local_access: bool = True
+    worker_elsewhere: bool = False
 
 
 class AppPages(Protocol):
