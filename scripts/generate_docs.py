@@ -80,7 +80,8 @@ def _breaker(policy: RetryPolicy) -> str:
             if breaker.window_seconds is None
             else f"the last {breaker.window_seconds:g} s"
         )
-        rules.append(f"over {breaker.failure_rate:.0%} of {window}")
+        bound = "over" if breaker.rate_rule == "above" else "at least"
+        rules.append(f"{bound} {breaker.failure_rate:.0%} of {window}")
     return f"{' or '.join(rules)} | {breaker.open_for:g} s | {breaker.trial_calls}"
 
 

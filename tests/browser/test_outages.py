@@ -37,7 +37,7 @@ def test_a_retry_has_a_countdown_and_can_be_started_now(open_session, chaos):
 
     session.expect_status("wobbly.pdf", "Waiting to retry")
     expect(row).to_contain_text(re.compile(r"Attempt 1 of 3 · next retry in \d+ s"))
-    expect(row).to_contain_text("The service ran into a problem of its own.")
+    expect(row).to_contain_text("Converter service is having an issue. We’ll retry shortly.")
     first = seconds_left(row)
     expect(row.locator(".countdown")).not_to_have_text(f"{first} s")
     assert seconds_left(row) < first

@@ -26,7 +26,7 @@ def test_a_failed_job_is_retried_by_its_button(session, chaos):
     session.upload("unlucky.pdf")
     session.expect_status("unlucky.pdf", "Failed")
     expect(session.row("unlucky.pdf")).to_contain_text("Attempt 3 of 3")
-    expect(session.row("unlucky.pdf")).to_contain_text("The service ran into a problem of its own.")
+    expect(session.row("unlucky.pdf")).to_contain_text("Converter service is having an issue.")
     chaos()
 
     session.button("unlucky.pdf", "Retry").click()

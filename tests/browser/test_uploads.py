@@ -71,9 +71,7 @@ def test_a_file_that_is_not_a_pdf_shows_the_reason(session):
     session.upload(("notes.txt", b"hello"), "good.pdf", ("empty.pdf", b""))
 
     session.expect_status("notes.txt", "Failed")
-    expect(session.row("notes.txt")).to_contain_text(
-        "This is not a PDF; only PDF files can be converted."
-    )
+    expect(session.row("notes.txt")).to_contain_text("Only PDF files are supported.")
     expect(session.row("empty.pdf")).to_contain_text("The file is empty.")
     session.expect_status("good.pdf", "Ready")
     expect(session.row("notes.txt").get_by_role("button")).to_have_count(0)
@@ -93,7 +91,7 @@ def test_a_file_that_is_too_large_is_not_sent(session):
     session.upload(("large.pdf", pdf("large", LIMIT + 1)))
 
     row = session.upload_row("large.pdf")
-    expect(row).to_contain_text("This file is larger than 1.91 MB, the limit.")
+    expect(row).to_contain_text("File exceeds 1.91 MB limit.")
     expect(row.locator(".status")).to_have_text("Not uploaded")
     expect(row.get_by_role("button", name="Try again")).to_be_hidden()
     row.get_by_role("button", name="Dismiss").click()

@@ -103,6 +103,20 @@ def test_a_request_waits_for_a_child_and_not_for_ever():
     asyncio.run(go())
 
 
+def test_children_beyond_those_kept_ready_are_started_when_needed():
+    async def go():
+        async with opened(size=2, ready=1) as pool:
+            assert len(pool.pids()) == 1
+            asked = [pool.call({"sleep": 0.2}, text) for _ in range(3)]
+            assert await asyncio.gather(*asked) == ["lives"] * 3
+            assert len(pool.pids()) == 2
+            for child in pool.pids():
+                os.kill(child, signal.SIGKILL)
+            assert await pool.call({"echo": "x"}, text) == "plain x"
+
+    asyncio.run(go())
+
+
 def test_without_a_bound_each_request_has_a_child_and_idle_ones_are_ended():
     async def go():
         async with opened(idle_seconds=0.1) as pool:

@@ -357,9 +357,16 @@ def test_a_start_ends_when_it_is_asked_to_while_a_sidecar_is_not_ready(folder, n
 # -- its parts -------------------------------------------------------------------------------------
 
 
-def test_a_server_without_a_worker_is_ready(folder):
+def test_a_server_without_a_worker_is_ready_while_one_runs_elsewhere(folder):
     with Running("--no-worker") as server:
-        assert server.client.get("/readyz").status_code == 200
+        answer = server.client.get("/readyz")
+        assert (answer.status_code, answer.json()["missing"]) == (503, ["no worker runs"])
+        with subprocess.Popen(**command("worker", "letters_served:served")) as worker:
+            while server.client.get("/readyz").status_code != 200:
+                assert worker.poll() is None
+            worker.send_signal(signal.SIGTERM)
+            worker.wait(SOON)
+        assert server.client.get("/readyz").status_code == 503
         server.interrupt()
         assert server.ended()[0] == 0
 

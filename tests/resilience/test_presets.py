@@ -41,6 +41,11 @@ def test_gemini_may_be_called_100_times_a_minute_and_1000_times_a_day():
     assert presets.GEMINI_API.rate == RateLimit(per_minute=100, per_day=1000)
 
 
+def test_the_gateways_breaker_opens_where_half_of_the_calls_fail():
+    assert presets.GATEWAY.breaker.rate_passed(20, 10)
+    assert not presets.GATEWAY.breaker.rate_passed(20, 9)
+
+
 def test_the_gateway_waits_5_15_45_seconds_within_a_fifth():
     assert _nominal(presets.GATEWAY, 3) == [5, 15, 45]
     lowest = [presets.GATEWAY.backoff.delay(n, FixedRandom(0.0)) for n in (1, 2, 3)]

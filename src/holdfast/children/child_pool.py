@@ -32,8 +32,10 @@ class ChildPool:
     Args:
         spec: what the children serve.
         clock: where time comes from.
-        size: so many children are kept started, and a request waits for one that is free; `open`
-            starts them. None starts one for each request that finds none idle.
+        size: most children at once; a request waits for one that is free. None starts one for each
+            request that finds none idle.
+        ready: how many of `size` are kept started, by `open` at first; None is all of them. The
+            others are started when they are needed.
         wait_seconds: how long a request waits.
         idle_seconds: how long a child is kept without a request; None is for ever.
     """
@@ -44,12 +46,14 @@ class ChildPool:
         clock: Clock,
         *,
         size: int | None = None,
+        ready: int | None = None,
         wait_seconds: float | None = None,
         idle_seconds: float | None = None,
     ) -> None:
         self._spec = spec
         self._clock = clock
         self._size = size
+        self._ready = (size or 0) if ready is None else ready
         self._wait_seconds = wait_seconds
         self._idle_seconds = idle_seconds
         self._idle: list[tuple[ChildProcess, float]] = []
@@ -67,7 +71,7 @@ class ChildPool:
             ChildFailed: one of them could not be started.
         """
         # No start is cancelled for another's failure: it may be just ending its own child.
-        starts = (self._start_idle() for _ in range(self._size or 0))
+        starts = (self._start_idle() for _ in range(self._ready))
         for failure in await asyncio.gather(*starts, return_exceptions=True):
             if failure is not None:
                 await self.close()
@@ -199,7 +203,7 @@ class ChildPool:
         await child.close()
         self._all.discard(child)
         self._changed.set()
-        while not self._closed and self._missing > 0:
+        while not self._closed and len(self._all) + self._starting < self._ready:
             try:
                 await self._start_idle()
             except (ChildFailed, OSError) as error:

@@ -171,6 +171,7 @@ class _Service:
             secret_key=self._settings.secret_key or kept_secret(folder / "secret.key"),
             admin_token=self._settings.admin_token or kept_secret(folder / "admin.token"),
             local_access=self._settings.local_access,
+            worker_elsewhere=not self._wants_worker,
         )
 
     def _announce(self, state: ServerState) -> None:

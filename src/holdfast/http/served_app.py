@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request, Response
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.admin import AdminAccess
-from holdfast.http.api_errors import ApiError, forbidden
+from holdfast.http.api_errors import ApiError
 from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.plugins import Download, JobFact, JobFacts, NavItem, PagePart, Sidecar
 from holdfast.http.rendered import RenderedJobs, Step
@@ -50,6 +50,7 @@ class HttpSettings:
         body_bytes: the largest body of a route that is not streamed.
         body_seconds: in which such a body must have arrived.
         ready: asked by `/readyz`; each returns None, or a line that says what is missing.
+        worker_elsewhere: jobs are run by workers of other processes: `/readyz` asks for one.
         local_access: requests from the server's own machine belong to the organisation "local";
             False behind a proxy on that machine which does not say that it passes requests on.
     """
@@ -65,6 +66,7 @@ class HttpSettings:
     body_seconds: float = 30.0
     ready: tuple[Callable[[], str | None], ...] = ()
     local_access: bool = True
+    worker_elsewhere: bool = False
 
 
 class AppPages(Protocol):
@@ -107,6 +109,9 @@ class ServedApp:
 
     job_facts: Sequence[JobFact] = ()
     """The facts that its jobs have; `facts` returns their values."""
+
+    lines: Mapping[str, str] = MappingProxyType({})
+    """What its users are told in place of the library's lines, by error code."""
 
     navigation: Sequence[NavItem] = ()
     """The pages of its own that the navigation of all pages leads to.
@@ -156,7 +161,10 @@ class ServedApp:
         return ()
 
     def facts(self, job: Job, now: float) -> JobFacts:
-        """Return what is known of `job` at `now`, in epoch seconds; without I/O: it is a row's."""
+        """Return what is known of `job` at `now`, in epoch seconds.
+
+        It is called for every row: at most ask whether a file is there.
+        """
         del now
         return JobFacts(can_retry=job.status is JobStatus.FAILED)
 
@@ -215,6 +223,12 @@ class ServerState:
         """Return what every session may see: a key may say what another owner does."""
         return [record for record in records if not self.has_key(record.name)]
 
+    def refusal(self, code: str, job: Job | None = None) -> ApiError:
+        """Return the error `code` in the words of the job's app; without a job, of any app."""
+        apps = self.apps.values() if job is None else [self.app_of(job)]
+        lines = (app.lines[code] for app in apps if app is not None and code in app.lines)
+        return ApiError(code, next(lines, ""))
+
     def job_out(self, job: Job) -> JobOut:
         """Return a job as its owner sees it in JSON."""
         return JobOut.of(job, self.facts(job))
@@ -227,7 +241,7 @@ class ServerState:
         """
         job = await self.any_job(job_id)
         if job.owner is None or job.owner != owner:
-            raise forbidden()
+            raise self.refusal(ErrorCode.FORBIDDEN)
         return job
 
     async def any_job(self, job_id: str) -> Job:
@@ -237,10 +251,10 @@ class ServerState:
             ApiError: there is none.
         """
         if not 0 < len(job_id) <= _LONGEST_ID or "\0" in job_id:
-            raise forbidden()
+            raise self.refusal(ErrorCode.FORBIDDEN)
         job = await self.engine.get(job_id)
         if job is None:
-            raise forbidden()
+            raise self.refusal(ErrorCode.FORBIDDEN)
         return job
 
 

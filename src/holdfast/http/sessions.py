@@ -7,6 +7,7 @@ had no session, so that health checks and static files create none.
 import base64
 import hashlib
 import hmac
+import ipaddress
 import secrets
 from dataclasses import dataclass
 from typing import Annotated
@@ -23,6 +24,10 @@ _LIFETIME = 400 * 86_400
 """Seconds that a session lasts: the most that browsers keep a cookie for."""
 _RENEW_AFTER = 30 * 86_400
 _LONGEST_COOKIE = 300
+_NETWORK_LETTERS = 12
+_IPV6_PREFIX = 64
+"""Bits of an IPv6 address that a provider assigns; a client chooses the others."""
+_READS = frozenset({"GET", "HEAD"})
 
 
 class Signer:
@@ -79,6 +84,18 @@ class Sessions:
                     return Session(owner, known=True, stale=age > _RENEW_AFTER)
         return Session(secrets.token_urlsafe(18), known=False)
 
+    def new_owner(self, address: str, *, reads: bool) -> str:
+        """Return the name of a new session's owner: `address/page/…`, or `address/post/…`.
+
+        A client that keeps no cookie is a new owner with every upload. By the levels of their
+        names, those of one address share the places of a downstream as one owner does, see
+        `Downstream.spare`; sessions that began with a page (`reads`) have places beside them. What
+        stands for the address, or for the /64 network of IPv6, cannot be turned back into it.
+        """
+        network = self._signer.sign(f"network {_network(address)}").rpartition(".")[2]
+        first = "page" if reads else "post"
+        return f"{network[:_NETWORK_LETTERS]}/{first}/{secrets.token_urlsafe(18)}"
+
     def cookie(self, owner: str) -> str:
         """Return the value of the cookie that names `owner`."""
         return self._signer.sign(f"{owner}.{int(self._clock.wall())}")
@@ -107,6 +124,10 @@ class SessionMiddleware:
             await self._app(scope, receive, send)
             return
         session = self._sessions.read(HTTPConnection(scope).cookies.get(COOKIE))
+        if not session.known:
+            address = (scope.get("client") or ("", 0))[0]
+            reads = scope["method"] in _READS
+            session.owner = self._sessions.new_owner(address, reads=reads)
         scope.setdefault("state", {})["session"] = session
 
         async def send_with_cookie(message: Message) -> None:
@@ -117,6 +138,19 @@ class SessionMiddleware:
             await send(message)
 
         await self._app(scope, receive, send_with_cookie)
+
+
+def _network(address: str) -> str:
+    """Return what one client can choose its addresses from: an IPv6 network, or its address."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, _IPV6_PREFIX), strict=False))
+    return str(parsed)
 
 
 def session_of(request: Request) -> Session:

@@ -102,7 +102,7 @@ class FleetStore(Protocol):
     async def workers(self) -> tuple[WorkerRecord, ...]:
         """Return the workers that are alive or have jobs, by id.
 
-        Behind a connection pooler a worker is known only while it has jobs.
+        Behind a connection pooler a worker is known only while it has jobs, or leads maintenance.
         """
         ...
 

@@ -36,10 +36,16 @@ GATEWAY = RetryPolicy(
     backoff=Exponential(base=5, multiplier=3, cap=60, jitter=0.2),
     attempt_timeout=120,
     breaker=BreakerPolicy(
-        consecutive_failures=5, failure_rate=0.5, window_seconds=120, open_for=60, trial_calls=3
+        consecutive_failures=5,
+        failure_rate=0.5,
+        rate_rule="at_least",
+        window_seconds=120,
+        open_for=60,
+        trial_calls=3,
     ),
 )
-"""The converter gateway: 5, 15, 45 s between attempts; opens by streak or by rate over 2 min."""
+"""The converter gateway: 5, 15, 45 s between attempts; opens at 5 failures in a row, or where half
+of the calls of 2 min fail."""
 
 DOCUMENTS = RetryPolicy(
     max_attempts=3,

@@ -11,6 +11,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from tests.apps.conversion.service import Service, pdf
 
+from holdfast_conversion.error_codes import line_of
+
 LIMIT = 300_000
 
 
@@ -116,6 +118,7 @@ def test_two_sessions_at_once_have_two_jobs_and_neither_reaches_the_others(servi
         ):  # fmt: skip
             answer = two.request(method, f"/api/jobs/{job_id}{path}")
             assert code_of(answer) == (403, "FORBIDDEN")
+            assert answer.json()["error"]["message"] == line_of("FORBIDDEN")
     assert service.job(first, one) == before
     assert [job["id"] for job in two.get("/api/jobs").json()["jobs"]] == [second]
 
@@ -171,13 +174,17 @@ def test_a_file_that_the_gateway_refuses_fails_at_once(service, client):
     job = service.wait(job_id, client=client)
 
     assert (job["status"], job["error"]["code"], job["attemptCount"]) == ("failed", "GW_4XX", 1)
-    assert "This PDF is damaged" in job["error"]["message"]
+    assert job["error"]["message"] == f"{line_of('GW_4XX')} This PDF is damaged and cannot be read."
     assert (job["canRetry"], job["isDeadLetter"]) == (True, True)
     events = client.get(f"/api/jobs/{job_id}/events").json()["events"]
     assert events[-1]["meta"]["gateway_http_status"] == 400
     retried = client.post(f"/api/jobs/{job_id}/retry")
     assert retried.status_code == 200
     assert retried.json()["job"]["manualRetryCount"] == 1
+    service.wait(job_id, client=client)
+    (service.folder / "data" / "files" / "uploads" / f"{job_id}.pdf").unlink()
+    assert service.job(job_id, client)["canRetry"] is False
+    assert code_of(client.post(f"/api/jobs/{job_id}/retry")) == (404, "FILE_NOT_FOUND")
 
 
 @pytest.mark.parametrize(
@@ -404,7 +411,10 @@ def test_a_deleted_result_is_expired_and_a_new_upload_makes_another(service, cli
     service.wait(job_id, client=client)
     (service.folder / "data" / "files" / "results" / f"{job_id}.1.xml").unlink()
 
-    assert code_of(client.get(f"/api/jobs/{job_id}/download")) == (404, "EXPIRED")
+    assert service.job(job_id, client)["canDownload"] is False
+    gone = client.get(f"/api/jobs/{job_id}/download")
+    assert code_of(gone) == (404, "EXPIRED")
+    assert gone.json()["error"]["message"] == line_of("EXPIRED")
     again = service.upload(content, client=client)
     assert again.status_code == 201
     second = again.json()["job"]["id"]

@@ -23,12 +23,16 @@ def refused(url):
 
 
 @pytest.mark.parametrize("answer", [401, 403, 404, 405])
-def test_an_answer_that_is_not_about_the_file_has_advice(answer):
+def test_an_answer_that_is_not_about_the_file_has_advice_for_operators_in_the_log(answer, caplog):
     with ScriptedDownstream() as gateway:
         gateway.script(status(answer, json={"error": {"code": "X", "message": "No such thing."}}))
 
         error = refused(gateway.url)
 
     assert error.code is ErrorCode.GW_4XX
-    line = f"No converter answers at its address (HTTP {answer}); check GATEWAY_URL."
-    assert str(error) == line
+    assert str(error) == (
+        "There is no converter at present. Please tell the operator of this service."
+    )
+    assert caplog.messages == [
+        f"HTTP {answer}: no converter answers at its address; check GATEWAY_URL"
+    ]

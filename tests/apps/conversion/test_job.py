@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import hashlib
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,7 @@ from holdfast import Engine, ErrorCode, Exponential, JobStatus, Permanent, Worke
 from holdfast.files import Draft
 from holdfast.testing.downstream import ScriptedDownstream, close_early, hang, ok, reset, status
 from holdfast_conversion.app import Conversion
+from holdfast_conversion.error_codes import line_of
 from holdfast_conversion.file_names import pdf_name, xml_name
 from holdfast_conversion.job_values import ConvertArgs, Converted
 from holdfast_conversion.service_settings import ConversionSettings
@@ -34,7 +36,7 @@ class World:
     def __init__(self, tmp_path, url, **changes):
         settings = ConversionSettings(files=tmp_path / "files", gateway_url=url)
         retry = replace(settings.retry, backoff=Exponential(base=0.01, jitter=0))
-        self.service = Conversion(replace(settings, retry=retry, **changes))
+        self.service = Conversion(replace(settings, **{"retry": retry} | changes))
         self.service.files.prepare()
         self.url = f"sqlite:///{tmp_path / 'work.db'}"
 
@@ -117,7 +119,9 @@ def test_a_refusal_is_final_and_has_the_gateways_reason(world, gateway, refused)
     job, attempts = world.convert()
 
     assert (job.status, job.error.code) == (JobStatus.FAILED, ErrorCode.GW_4XX)
-    assert job.error.message == "The converter refused this file: No such thing."
+    assert (
+        job.error.message == "Couldn’t convert this file with the selected mapping. No such thing."
+    )
     assert len(attempts) == 1
 
 
@@ -129,7 +133,7 @@ def test_a_reason_that_is_not_fit_to_show_is_not_shown(world, gateway, body):
 
     job, _ = world.convert()
 
-    assert job.error.message == "The converter could not work with this file."
+    assert job.error.message == "Couldn’t convert this file with the selected mapping."
 
 
 @pytest.mark.parametrize(
@@ -167,7 +171,7 @@ def test_a_refused_connection_is_unavailable(tmp_path):
     job, attempts = world.convert()
 
     assert codes(attempts) == [ErrorCode.GW_UNAVAILABLE] * 3
-    assert job.error.message == "The service cannot be reached at the moment."
+    assert job.error.message == "Converter service is having an issue."
 
 
 def test_an_attempt_that_takes_too_long_is_a_gateway_timeout(tmp_path, gateway):
@@ -399,3 +403,25 @@ def test_a_retry_without_the_pdf_is_refused(world, gateway):
         return refused.value
 
     assert world.run(scenario).code == "FILE_NOT_FOUND"
+
+
+# -- what the history keeps of each call -----------------------------------------------------------
+
+
+def test_the_status_of_every_answer_is_kept_also_of_the_one_that_succeeds(world, gateway):
+    gateway.script(status(503), status(429), GOOD)
+
+    job, attempts = world.convert()
+
+    assert job.status is JobStatus.COMPLETE
+    assert [json.loads(each.meta)["http_status"] for each in attempts] == [503, 429, 200]
+
+
+def test_only_an_error_that_is_tried_again_promises_that(world, gateway):
+    gateway.script(status(500))
+
+    job, attempts = world.convert()
+
+    lines = [each.error.message for each in attempts]
+    assert lines[0] == lines[1] == line_of(ErrorCode.GW_5XX)
+    assert lines[2] == job.error.message == "Converter service is having an issue."

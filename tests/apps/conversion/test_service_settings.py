@@ -5,15 +5,19 @@ from pathlib import Path
 import pytest
 
 from holdfast import presets
-from holdfast.settings import BadSetting
+from holdfast.settings import BadSetting, Settings
 from holdfast_conversion.app import create
+from holdfast_conversion.gateway.gateway_settings import default_children
 from holdfast_conversion.service_settings import ConversionSettings
 
 
 def test_without_settings_the_preset_holds():
     settings = ConversionSettings.load({})
 
-    assert settings == ConversionSettings(files=Path(".holdfast/files"))
+    at_once = min(default_children(), Settings().concurrency)
+    assert settings == ConversionSettings(
+        files=Path(".holdfast/files"), gateway_concurrency=at_once
+    )
     assert settings.retry == presets.GATEWAY
 
 
@@ -55,8 +59,11 @@ def test_every_setting_is_read_and_milliseconds_become_seconds():
         ("CIRCUIT_MODE", "maybe"),
         ("GATEWAY_URL", "gopher://x"),
         ("GATEWAY_TIMEOUT", "soon"),
+        ("GATEWAY_CONCURRENCY", "0"),
+        ("GATEWAY_FILE_CPU_MS", "999"),
         ("RETRY_MULTIPLIER", "0.5"),
         ("CIRCUIT_FAILURE_RATE", "2"),
+        ("CIRCUIT_FAILURE_RATE", "0"),
         ("RETRY_MAX_ATTEMPTS", "0"),
         ("MAX_UPLOAD_BYTES", "-1"),
     ],
@@ -67,10 +74,16 @@ def test_a_bad_value_is_named(name, value):
 
 
 def test_the_built_in_gateway_runs_beside_the_service_unless_another_is_named(tmp_path):
-    (sidecar,) = create({"HOLDFAST_DATA_DIR": str(tmp_path), "GATEWAY_CHAOS": "1"}).sidecars()
+    settings = {
+        "HOLDFAST_DATA_DIR": str(tmp_path), "GATEWAY_CHAOS": "1", "GATEWAY_CONCURRENCY": "6",
+        "GATEWAY_FILE_CPU_MS": "40000", "GATEWAY_TIMEOUT": "60000",
+    }  # fmt: skip
+    (sidecar,) = create(settings).sidecars()
 
     assert sidecar.module == "holdfast_conversion.gateway"
-    assert sidecar.arguments == ("--any-port", "--chaos")
+    assert " ".join(sidecar.arguments) == (
+        "--any-port --children 6 --cpu-seconds 40 --wall-seconds 55 --chaos"
+    )
     assert create({"GATEWAY_URL": "http://g:1"}).sidecars() == ()
 
 

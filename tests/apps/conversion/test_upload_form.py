@@ -124,7 +124,7 @@ def test_an_upload_that_trickles_times_out(store):
 @pytest.mark.parametrize(
     "number, line",
     [
-        (errno.EIO, "The file could not be read or stored."),
+        (errno.EIO, "Temporary storage issue. We’ll retry."),
         (errno.ENOSPC, "There is no room left to store files."),
     ],
 )
@@ -148,7 +148,7 @@ def test_the_limit_is_shown_in_a_readable_unit(store):
 
     error = refused(store, form_of(PDF), limits=limits)
 
-    assert str(error) == "This file is larger than 50 MB, the limit."
+    assert str(error) == "File exceeds 50 MB limit."
     assert (shown_size(2048), shown_size(10)) == ("2 kB", "10 bytes")
 
 

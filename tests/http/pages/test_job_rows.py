@@ -9,7 +9,7 @@ from holdfast.http.pages.job_rows import PAUSED_LINE, held_line, row_of, without
 from holdfast.http.plugins import FactFormat, JobFact, JobFacts
 from holdfast.http.rendered import Look
 from holdfast.jobs.held import HeldBy
-from holdfast.jobs.model import Job, JobError, JobStatus, LastError
+from holdfast.jobs.model import DeadLetterReason, Job, JobError, JobStatus, LastError
 
 NOW = 1_700_000_000.0
 JOB = Job(
@@ -157,3 +157,22 @@ def test_a_row_shows_the_facts_of_its_app_in_order():
     shown = row_of(JOB, facts, NOW, words={}, declared=declared).facts
 
     assert [(fact.label, fact.text) for fact in shown] == [("Pages", "3"), ("Size", "1.5 kB")]
+
+
+@pytest.mark.parametrize("reason", [DeadLetterReason.PERMANENT, DeadLetterReason.REFUSED])
+def test_a_failure_with_attempts_left_says_that_it_is_not_retried(reason):
+    failed = {"status": JobStatus.FAILED, "error": JobError("BAD", "It is bad.")}
+    refused = row(**failed, dead_letter=reason, attempt_count=1)
+
+    assert (refused.attempts, refused.line) == ("", "Not retried: It is bad.")
+
+
+@pytest.mark.parametrize(
+    "reason, count",
+    [(DeadLetterReason.ATTEMPTS_EXHAUSTED, 2), (DeadLetterReason.PERMANENT, 3)],
+)
+def test_a_failure_after_retries_says_how_many_attempts_there_were(reason, count):
+    failed = {"status": JobStatus.FAILED, "error": JobError("BAD", "It is bad.")}
+    tried = row(**failed, dead_letter=reason, attempt_count=count)
+
+    assert (tried.attempts, tried.line) == (f"Attempt {count} of 3", "It is bad.")

@@ -229,6 +229,15 @@ def test_a_status_of_the_downstream_is_kept_with_the_attempt():
     assert report.report.verdict is Verdict.FAILURE
 
 
+def test_a_status_that_the_handler_noted_is_kept_also_of_a_success():
+    async def called(ctx):
+        ctx.http_status = 200
+
+    bench = Bench()
+    report = bench.execute(bench.run(called))
+    assert (report.outcome, report.meta) == (Completed(), '{"http_status": 200}')
+
+
 def test_a_run_that_was_stopped_before_it_started_is_released():
     bench = Bench()
     run = bench.run(fine, **PERMIT)

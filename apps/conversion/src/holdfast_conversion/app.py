@@ -34,7 +34,7 @@ from holdfast.http import (
     meta_of,
 )
 from holdfast_conversion import file_cleanup
-from holdfast_conversion.error_codes import DECLARED, file_not_found
+from holdfast_conversion.error_codes import DECLARED, LINES, file_not_found, line_of
 from holdfast_conversion.file_names import (
     StorageError,
     has_expired,
@@ -44,7 +44,7 @@ from holdfast_conversion.file_names import (
     xml_name,
 )
 from holdfast_conversion.gateway.gateway_settings import GatewaySettings
-from holdfast_conversion.gateway_client import GatewayClient, not_xml
+from holdfast_conversion.gateway_client import GatewayClient, GatewayError, not_xml
 from holdfast_conversion.job_values import ConvertArgs, Converted
 from holdfast_conversion.pages import conversion_page
 from holdfast_conversion.service_settings import ConversionSettings
@@ -54,6 +54,8 @@ from holdfast_conversion.upload_service import UploadService
 _PIECE = 256 * 1024
 _MOST_XML = 512 * 1024 * 1024
 """Bytes of XML that are taken from a gateway for one file."""
+_WALL_SHARE = 11 / 12
+"""Of the time that the gateway has, what the built-in one may take to read a file."""
 _FILE_SECONDS = 30.0
 """What reading and storing files may add to the time that the gateway has."""
 _PROBE_SECONDS = 10.0
@@ -61,7 +63,6 @@ _PROBE_SECONDS = 10.0
 often."""
 _RETRIED_ONCE = (ErrorCode.IO_ERROR, ErrorCode.UNKNOWN)
 """A disk that fails twice needs a person, and so does an error that is not understood."""
-_EXPIRED = "The result has been removed; upload the file again."
 _LISTED_FOR = 7 * 86_400.0
 """Seconds that finished jobs are listed, or as long as their files are kept where that is more."""
 
@@ -78,6 +79,7 @@ def create(environment: Mapping[str, str]) -> "Conversion":
 class Conversion(ServedApp):
     """PDF in, XML out, whatever the gateway does."""
 
+    lines = LINES
     job_facts = (
         JobFact("filename", "File name", in_rows=False),
         JobFact("mapping", "Mapping"),
@@ -104,6 +106,10 @@ class Conversion(ServedApp):
             # A full or broken disk of ours says nothing of the gateway.
             breaker=replace(policy.breaker, exclude=(StorageError,)),
             mode=self.settings.circuit_mode,
+            # A job waits for a place in the queue, where that costs no attempt and no time of its
+            # call, and no owner takes all places.
+            concurrency=self.settings.gateway_concurrency,
+            spare=1,
             probe=self.gateway.check,
             probe_every=min(_PROBE_SECONDS, policy.breaker.open_for / 6),
         )
@@ -141,15 +147,34 @@ class Conversion(ServedApp):
         return convert
 
     async def _convert(self, ctx: JobContext, args: ConvertArgs) -> Converted:
+        """Convert, and promise no further attempt where there is none."""
+        try:
+            return await self._call(ctx, args)
+        except GatewayError as error:
+            if ctx.attempt < ctx.max_attempts:
+                raise
+            raise GatewayError(ErrorCode(error.code), is_retried=False) from error
+        except StorageError as error:
+            if ctx.attempt == 1 < ctx.max_attempts:
+                raise
+            raise StorageError(line_of(ErrorCode.IO_ERROR, is_retried=False)) from error
+
+    async def _call(self, ctx: JobContext, args: ConvertArgs) -> Converted:
         with storing():
             try:
                 source = await asyncio.to_thread(self.files.open, args.source)
             except FileNotFoundError:
                 raise file_not_found() from None
+
+        def answered(status: int) -> None:
+            ctx.http_status = status
+
         with source:
             async with (
                 aclosing(_read(source)) as pdf,
-                self.gateway.convert(pdf, args.bytes, args.mapping, ctx.idempotency_key) as xml,
+                self.gateway.convert(
+                    pdf, args.bytes, args.mapping, ctx.idempotency_key, answered
+                ) as xml,
             ):
                 return await self._keep(ctx, xml)
 
@@ -201,7 +226,11 @@ class Conversion(ServedApp):
         """Return the built-in gateway, unless another one is named."""
         if self.settings.gateway_url is not None:
             return ()
-        arguments = ["--any-port"]
+        settings = self.settings
+        arguments = ["--any-port", "--children", str(settings.gateway_concurrency)]
+        arguments += ["--cpu-seconds", f"{settings.file_cpu_seconds:.0f}"]
+        # A slow file is refused as such before its call times out as the gateway's failure.
+        arguments += ["--wall-seconds", f"{settings.gateway_timeout * _WALL_SHARE:g}"]
         if self.settings.gateway_chaos:
             arguments.append("--chaos")
         gateway = Sidecar(
@@ -217,13 +246,13 @@ class Conversion(ServedApp):
         """Return what the rows of the page show."""
         meta = meta_of(job)
         there = not has_expired(job, now, self.settings.artifact_ttl)
-        complete = job.status is JobStatus.COMPLETE
+        complete, failed = job.status is JobStatus.COMPLETE, job.status is JobStatus.FAILED
         return JobFacts(
             title=meta.get("filename"),
             values={fact.key: meta.get(fact.key) for fact in self.job_facts},
-            note=_EXPIRED if complete and not there else "",
-            can_download=complete and there,
-            can_retry=job.status is JobStatus.FAILED and bool(meta.get("stored")) and there,
+            note=line_of(ErrorCode.EXPIRED) if complete and not there else "",
+            can_download=complete and there and self._has(result_name(job.result)),
+            can_retry=failed and there and self._has(pdf_name(job.id)),
         )
 
     def history_meta(self, meta: dict[str, Any]) -> dict[str, Any]:
@@ -244,6 +273,9 @@ class Conversion(ServedApp):
         stem = str(meta_of(job).get("filename") or "document.pdf")
         stem = stem[:-4] if stem.lower().endswith(".pdf") else stem
         return Download(file, size, f"{stem}.xml", "application/xml")
+
+    def _has(self, name: str | None) -> bool:
+        return name is not None and self.files.find(name) is not None
 
     def _is_over(self, job: Job) -> bool:
         return has_expired(job, self._clock.wall(), self.settings.artifact_ttl)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast import ErrorCode, HoldfastError, Job, Permanent
+from holdfast_conversion.error_codes import line_of
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -32,7 +33,7 @@ def storing() -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise Permanent(ErrorCode.IO_ERROR, "There is no room left to store files.") from error
-        raise StorageError("The file could not be read or stored.") from error
+        raise StorageError(line_of(ErrorCode.IO_ERROR)) from error
 
 
 def pdf_name(job_id: str) -> str:

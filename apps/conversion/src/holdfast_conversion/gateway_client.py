@@ -3,8 +3,9 @@
 import asyncio
 import functools
 import json
+import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,8 +19,9 @@ from holdfast import (
     SystemClock,
     retry_after,
 )
-from holdfast.errors import ERRORS
+from holdfast_conversion.error_codes import line_of
 
+_log = logging.getLogger(__name__)
 _CONNECT_SECONDS = 5.0
 _LONGEST_REASON = 200
 _MOST_REASON_BYTES = 4096
@@ -28,14 +30,17 @@ _LONGEST_WAIT = 3600.0
 for a mistake; one call an hour burdens no gateway."""
 _WRONG_ADDRESS = frozenset({401, 403, 404, 405})
 """Statuses that are not about the file: the address is not a converter, or refuses us."""
+_NO_CONVERTER = "There is no converter at present. Please tell the operator of this service."
 _XML_TYPES = frozenset({"application/xml", "text/xml"})
 
 
 class GatewayError(HoldfastError):
     """The gateway did not convert a file, and may do so next time, `retry_after` seconds later."""
 
-    def __init__(self, code: ErrorCode, retry_after: float | None = None) -> None:
-        super().__init__(ERRORS[code].message)
+    def __init__(
+        self, code: ErrorCode, retry_after: float | None = None, *, is_retried: bool = True
+    ) -> None:
+        super().__init__(line_of(code, is_retried=is_retried))
         self.code = code
         self.retry_after = retry_after
 
@@ -59,11 +64,16 @@ class GatewayClient:
 
     @asynccontextmanager
     async def convert(
-        self, pdf: AsyncIterator[bytes], size: int, mapping: str, key: str
+        self,
+        pdf: AsyncIterator[bytes],
+        size: int,
+        mapping: str,
+        key: str,
+        answered: Callable[[int], None] = lambda _: None,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Send a PDF of `size` bytes, and yield the pieces of its XML while the block runs.
 
-        The whole block counts as the call: its timeout covers it.
+        The whole block counts as the call: its timeout covers it. `answered` gets the HTTP status.
 
         Raises:
             Permanent: `GW_4XX`; the gateway cannot work with this file.
@@ -85,6 +95,7 @@ class GatewayClient:
                     headers=headers,
                 )
                 answer = await client.send(request, stream=True)
+                answered(answer.status_code)
                 try:
                     await _check(answer, self._clock)
                     yield answer.aiter_bytes()
@@ -127,17 +138,15 @@ async def _check(answer: httpx.Response, clock: Clock) -> None:
     if status == 429:
         raise GatewayError(ErrorCode.RATE_LIMITED, wait) from cause
     if status in _WRONG_ADDRESS:
-        line = f"No converter answers at its address (HTTP {status}); check GATEWAY_URL."
-        raise Permanent(ErrorCode.GW_4XX, line) from cause
+        _log.error("HTTP %d: no converter answers at its address; check GATEWAY_URL", status)
+        raise Permanent(ErrorCode.GW_4XX, _NO_CONVERTER) from cause
     if 400 <= status < 500:
         raise Permanent(ErrorCode.GW_4XX, _refusal(await _reason(answer))) from cause
     raise GatewayError(ErrorCode.GW_5XX, wait) from cause
 
 
 def _refusal(reason: str) -> str:
-    if not reason:
-        return "The converter could not work with this file."
-    return f"The converter refused this file: {reason}"
+    return f"{line_of(ErrorCode.GW_4XX)} {reason}".rstrip()
 
 
 async def _reason(answer: httpx.Response) -> str:

@@ -1,12 +1,12 @@
 """How the conversion service is set up, from the environment. Times are seconds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast import BreakerPolicy, Exponential, RetryPolicy, presets
 from holdfast.settings import Environment, Settings
-from holdfast_conversion.gateway.gateway_settings import MEBIBYTE
+from holdfast_conversion.gateway.gateway_settings import MEBIBYTE, default_children
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,9 @@ class ConversionSettings:
         files: the folder for uploads and results.
         gateway_url: the converter; None starts the built-in one.
         gateway_timeout: how long it may take for one file.
+        gateway_concurrency: how many conversions it is sent at once. The built-in one has as many
+            children. Each session leaves `SPARE_CHILDREN` of them to others.
+        file_cpu_seconds: computing time that the built-in one has for one file.
         gateway_chaos: whether the built-in one misbehaves on command.
         max_upload_bytes: the largest file that is taken in.
         stall_seconds: how long an upload may send nothing.
@@ -29,6 +32,8 @@ class ConversionSettings:
     files: Path
     gateway_url: str | None = None
     gateway_timeout: float = 120.0
+    gateway_concurrency: int = field(default_factory=default_children)
+    file_cpu_seconds: float = 90.0
     gateway_chaos: bool = False
     max_upload_bytes: int = 50 * MEBIBYTE
     stall_seconds: float = 20.0
@@ -45,12 +50,19 @@ class ConversionSettings:
             BadSetting: a value cannot be used.
         """
         read = Environment(values)
-        defaults = cls(files=Settings.load(read).data_dir / "files")
+        service = Settings.load(read)
+        defaults = cls(files=service.data_dir / "files")
+        # Where there are fewer slots, one owner could hold them all.
+        at_once = min(defaults.gateway_concurrency, service.concurrency)
         timeout = read.seconds("GATEWAY_TIMEOUT", defaults.gateway_timeout, at_least_ms=100)
         return replace(
             defaults,
             gateway_url=read.address("GATEWAY_URL"),
             gateway_timeout=timeout,
+            gateway_concurrency=read.whole("GATEWAY_CONCURRENCY", at_once, at_most=1000),
+            file_cpu_seconds=read.seconds(
+                "GATEWAY_FILE_CPU_MS", defaults.file_cpu_seconds, at_least_ms=1000
+            ),
             gateway_chaos=read.choice("GATEWAY_CHAOS", "0", ("0", "1")) == "1",
             max_upload_bytes=read.whole("MAX_UPLOAD_BYTES", defaults.max_upload_bytes),
             artifact_ttl=read.seconds("ARTIFACT_TTL_MS", defaults.artifact_ttl),
@@ -89,7 +101,7 @@ def _breaker(read: Environment, preset: BreakerPolicy) -> BreakerPolicy:
             "CIRCUIT_THRESHOLD", preset.consecutive_failures, at_most=1_000_000
         ),
         failure_rate=read.number(
-            "CIRCUIT_FAILURE_RATE", preset.failure_rate, at_least=0, at_most=1
+            "CIRCUIT_FAILURE_RATE", preset.failure_rate, at_least=0.01, at_most=1
         ),
         window_seconds=read.seconds("CIRCUIT_WINDOW_MS", preset.window_seconds),
         open_for=read.seconds("CIRCUIT_TIMEOUT", preset.open_for),

@@ -301,4 +301,4 @@ def shown_size(size: int) -> str:
 
 def too_large_line(most_bytes: int) -> str:
     """Return the line for a file that is larger than `most_bytes`."""
-    return f"This file is larger than {shown_size(most_bytes)}, the limit."
+    return f"File exceeds {shown_size(most_bytes)} limit."

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from holdfast import Engine, ErrorCode, Job, JobStatus, Permanent
 from holdfast.files import ArtifactStore, Draft
 from holdfast.http import Owner, ServerState
+from holdfast_conversion.error_codes import line_of
 from holdfast_conversion.file_names import (
     StorageError,
     has_expired,
@@ -110,7 +111,10 @@ class UploadService:
         try:
             with storing():
                 return await asyncio.to_thread(work, *args, **kwargs)
-        except (StorageError, Permanent) as error:
+        except StorageError as error:
+            line = line_of(ErrorCode.IO_ERROR, is_retried=False)
+            raise UploadRefused(ErrorCode.IO_ERROR, line, recorded=True) from error
+        except Permanent as error:
             raise UploadRefused(ErrorCode.IO_ERROR, str(error), recorded=True) from error
 
     # -- the job -------------------------------------------------------------------------------

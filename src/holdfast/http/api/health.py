@@ -5,7 +5,7 @@ import asyncio
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from holdfast.http.served_app import state_of
+from holdfast.http.served_app import ServerState, state_of
 from holdfast.jobs.store_port import StoreError
 
 _PATIENCE = 2.0
@@ -46,7 +46,15 @@ async def ready(request: Request) -> JSONResponse:
     try:
         async with asyncio.timeout(_PATIENCE):
             await state.engine.store.ping()
+            if state.settings.worker_elsewhere and not await _a_worker_claims(state):
+                missing.append("no worker runs")
     except (StoreError, TimeoutError):
         missing.append("the database does not answer")
     status = "ok" if not missing else "not ready"
     return JSONResponse({"status": status, "missing": missing}, 503 if missing else 200)
+
+
+async def _a_worker_claims(state: ServerState) -> bool:
+    """Say whether a worker of any process is alive and was not asked to finish."""
+    workers = await state.engine.workers.list()
+    return any(worker.finish_requested_at is None for worker in workers)

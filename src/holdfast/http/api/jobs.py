@@ -115,14 +115,14 @@ async def download(request: Request, owner: Owner, job_id: str) -> Response:
     state = state_of(request)
     job = await state.own_job(job_id, owner)
     if not job.status.finished:
-        raise ApiError(ErrorCode.NOT_READY)
+        raise state.refusal(ErrorCode.NOT_READY, job)
     if job.status is not JobStatus.COMPLETE:
         line = "There is no result: the job has not been completed."
         raise ApiError(ErrorCode.NOT_READY, line)
     app = state.app_of(job)
     found = None if app is None else await asyncio.to_thread(app.download, job)
     if found is None:
-        raise ApiError(ErrorCode.EXPIRED)
+        raise state.refusal(ErrorCode.EXPIRED, job)
     if request.method == "HEAD":
         found.file.close()
         return Response(media_type=found.media_type, headers=_headers(found))

@@ -7,7 +7,7 @@ from holdfast.http.pages import humanize
 from holdfast.http.plugins import FactFormat, JobFact, JobFacts
 from holdfast.http.rendered import Look, RenderedRow, ShownFact
 from holdfast.jobs.held import HeldBy
-from holdfast.jobs.model import Job, JobStatus
+from holdfast.jobs.model import DeadLetterReason, Job, JobStatus
 
 _STATUSES: Mapping[JobStatus, tuple[Look, str]] = {
     JobStatus.UPLOADED: (Look.QUEUED, "Queued"),
@@ -131,9 +131,15 @@ def _label(job: Job, look: Look, words: Mapping[JobStatus, str]) -> str:
 def _attempts(job: Job, look: Look) -> str:
     # A first attempt that runs, and one that was enough, need no number.
     unremarkable = look is Look.DONE or (look is Look.RUNNING and job.attempt_count < 2)
-    if unremarkable or not job.attempt_count or look is Look.CANCELLED:
+    if unremarkable or not job.attempt_count or look is Look.CANCELLED or _was_refused(job):
         return ""
     return f"Attempt {job.attempt_count} of {job.max_attempts}"
+
+
+def _was_refused(job: Job) -> bool:
+    """Say whether the job failed with attempts left, because another could not help."""
+    final = job.dead_letter in {DeadLetterReason.PERMANENT, DeadLetterReason.REFUSED}
+    return final and 0 < job.attempt_count < job.max_attempts
 
 
 def _line(job: Job, facts: JobFacts, look: Look) -> str:
@@ -142,7 +148,7 @@ def _line(job: Job, facts: JobFacts, look: Look) -> str:
     if look is Look.HELD and job.downstream is not None:
         return held_line(job.downstream)
     if job.error is not None:
-        return job.error.message
+        return f"Not retried: {job.error.message}" if _was_refused(job) else job.error.message
     if look is Look.DONE and facts.note:
         return facts.note
     if look in {Look.WAITING, Look.QUEUED} and job.attempt_count:

@@ -91,11 +91,13 @@ class JobContext:
         job_id: the job's id.
         kind: the name of its kind.
         attempt: the attempt's number, from 1.
+        http_status: what a called service answered with, if the handler sets it: the history of the
+            job keeps it, also of calls that succeed. Not kept of a handler with `isolation`.
     """
 
     __slots__ = (
         "_claim", "_clock", "_ends_at", "_has_ended", "_logger", "_note", "_noted", "_periodic",
-        "_port", "_reason", "_scope", "_share", "attempt", "job_id", "kind",
+        "_port", "_reason", "_scope", "_share", "attempt", "http_status", "job_id", "kind",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, kind: JobKind, port: ContextPort, clock: Clock) -> None:
@@ -103,6 +105,7 @@ class JobContext:
         self.job_id = claim.lease.job_id
         self.kind = kind.name
         self.attempt = claim.attempt
+        self.http_status: int | None = None
         self._claim = claim
         self._logger: JobLogger | None = None
         self._clock = clock

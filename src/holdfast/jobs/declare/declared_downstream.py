@@ -35,6 +35,10 @@ class Downstream:
             no attempt, `"fail_fast"` fails them at once with the code of the last failure.
         concurrency: most jobs that run at once in the whole fleet. By default that of the kind's
             retry policy, or unlimited.
+        spare: how many of these one owner leaves to others, so that none holds them all: with
+            `concurrency=5, spare=1` at most four. Slashes in an owner's name make levels, and each
+            level leaves as many: all owners of `office` four, `office/ann` three. Every owner
+            may run one job, and jobs without an owner are not limited.
         rate: limit on job starts in the whole fleet. By default that of the kind's retry policy,
             or unlimited.
         ramp_seconds: seconds after closing during which the number of running jobs grows
@@ -57,6 +61,7 @@ class Downstream:
     key: Callable[[Any], str] | None = None
     probe: Callable[..., object] | None = None
     probe_every: float = 10.0
+    spare: int = 0
 
     def __post_init__(self) -> None:
         _check_name("name", self.name)
@@ -68,6 +73,7 @@ class Downstream:
             modes = " or ".join(repr(str(mode)) for mode in HoldMode)
             raise ValueError(f"mode must be {modes}, got {self.mode!r}") from None
         checks.whole("concurrency", self.concurrency, at_least=1, optional=True)
+        checks.whole("spare", self.spare, at_least=0)
         checks.instance("rate", self.rate, RateLimit, optional=True)
         checks.number("ramp_seconds", self.ramp_seconds, at_least=0)
         checks.function("key", self.key, optional=True)
@@ -122,6 +128,7 @@ class Downstream:
             concurrency=self.concurrency,
             rate=self.rate,
             ramp_seconds=self.ramp_seconds,
+            spare=self.spare if self.concurrency is not None else 0,
         )
 
 

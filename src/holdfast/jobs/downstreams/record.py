@@ -99,6 +99,8 @@ class DownstreamSettings:
             worker that makes the verdict needs it.
         mode: what happens to jobs while it is open.
         concurrency: most jobs that run at once in the whole fleet; None is unlimited.
+        spare: how many of these one owner leaves to others, see `holdfast.jobs.owner_places`;
+            0 without `concurrency`.
         rate: limit on job starts in the whole fleet; None is unlimited.
         ramp_seconds: seconds after closing during which the number of running jobs is limited: to
             twice `trial_calls` at first, doubling eight times; 0 sets no such limit.
@@ -110,6 +112,7 @@ class DownstreamSettings:
     concurrency: int | None = None
     rate: RateLimit | None = None
     ramp_seconds: float = 30.0
+    spare: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ def dump_settings(settings: DownstreamSettings) -> str:
             "rate_rule": "above" if breaker is None else breaker.rate_rule,
             "mode": settings.mode,
             "concurrency": settings.concurrency,
+            "spare": settings.spare,
             **_rate_fields(rate),
             "ramp_seconds": settings.ramp_seconds,
         }
@@ -111,6 +112,7 @@ def load_settings(name: str, text: str) -> DownstreamSettings:
         concurrency=data["concurrency"],
         rate=_rate(data),
         ramp_seconds=data["ramp_seconds"],
+        spare=data.get("spare", 0),  # not written by the release before this one
     )
 
 

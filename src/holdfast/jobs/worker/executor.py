@@ -389,8 +389,11 @@ def _report(
             code,
             _trial_retry(run, conclusion, ended_at),
         )
-    if diagnosis is not None and diagnosis.status is not None:
-        meta = json.dumps({"http_status": diagnosis.status})
+    http_status = run.context.http_status
+    if http_status is None and diagnosis is not None:
+        http_status = diagnosis.status
+    if http_status is not None:
+        meta = json.dumps({"http_status": http_status})
     outcome, duration = conclusion.outcome, ended_at - run.started_at
     if jobs and isinstance(outcome, Completed):
         return Finished(claim.lease, outcome, duration, call, meta, jobs=tuple(jobs))

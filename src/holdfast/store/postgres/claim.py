@@ -22,6 +22,7 @@ from holdfast.store.postgres.connection import Connection, Row, rows
 from holdfast.store.postgres.downstream_records import Reports
 from holdfast.store.postgres.lanes import Lane
 from holdfast.store.postgres.limits import Limits
+from holdfast.store.postgres.owner_plan import Subqueue, plan_by_owner
 
 _WINDOW_GROWTH = 4
 """How many times as many lanes each step looks at: many full downstreams take few statements."""
@@ -76,15 +77,6 @@ class _Share(NamedTuple):
     family: int
     most: int
     generation: int | None
-
-
-class _Subqueue(NamedTuple):
-    """How many jobs to take of one lane, priority and owner; of the lane where these are None."""
-
-    lane: int
-    priority: int | None
-    owner: str | None
-    quota: int
 
 
 @dataclass(slots=True)
@@ -273,21 +265,23 @@ class CheckedClaim:
         kinds = {kind: most for kind, most in request.kinds.items() if most is not None}
         await limits.count(names, kinds if limited else {}, request.aliases)
 
-    async def _plan(self, limits: Limits, shares: Sequence[_Share], skips: int) -> list[_Subqueue]:
+    async def _plan(self, limits: Limits, shares: Sequence[_Share], skips: int) -> list[Subqueue]:
         """Choose jobs of the lanes in `shares`, within the limits of their kinds.
 
         With `skips`, take any jobs of that lane of each family, the first one for 1.
         """
-        found: list[_Subqueue] = []
+        by_owner = [share for share in shares if limits.places(share.lane.downstream)]
+        found = [] if skips else await self._planned_by_owner(limits, by_owner)
+        shares = [share for share in shares if share not in by_owner]
         if skips:
             families: Counter[int] = Counter()
             for share in shares:
                 families[share.family] += 1
                 if families[share.family] == skips:
-                    found.append(_Subqueue(share.lane.id, None, None, share.most))
+                    found.append(Subqueue(share.lane.id, None, None, share.most))
         elif shares:
-            found = await self._planned(shares)
-        kinds = {share.lane.id: share.lane.kind for share in shares}
+            found += await self._planned(shares)
+        kinds = {share.lane.id: share.lane.kind for share in [*by_owner, *shares]}
         rooms: dict[str, int | None] = {}
         subqueues = []
         for subqueue in found:
@@ -300,7 +294,21 @@ class CheckedClaim:
                 subqueues.append(subqueue._replace(quota=quota))
         return subqueues
 
-    async def _planned(self, shares: Sequence[_Share]) -> list[_Subqueue]:
+    async def _planned_by_owner(self, limits: Limits, shares: Sequence[_Share]) -> list[Subqueue]:
+        """Choose jobs of families whose owners share the places of the downstream."""
+        families: defaultdict[int, list[_Share]] = defaultdict(list)
+        for share in shares:
+            families[share.family].append(share)
+        found: list[Subqueue] = []
+        for family in families.values():
+            lanes = [share.lane.id for share in family]
+            (turn, *_), most = self.memory.turns(lanes), family[0].most
+            places = limits.places(family[0].lane.downstream)
+            assert places is not None
+            found += await plan_by_owner(self.connection, lanes, most, turn, places)
+        return found
+
+    async def _planned(self, shares: Sequence[_Share]) -> list[Subqueue]:
         turns = self.memory.turns(share.lane.id for share in shares)
         found = await rows(
             self.connection,
@@ -312,10 +320,10 @@ class CheckedClaim:
             used=[turn.used if turn else None for turn in turns],
         )
         # A kind with little room gives its jobs of the highest priority.
-        return [_Subqueue(*row) for row in sorted(found, key=lambda row: -row["priority"])]
+        return [Subqueue(*row) for row in sorted(found, key=lambda row: -row["priority"])]
 
     async def _take(
-        self, subqueues: Sequence[_Subqueue], shares: Sequence[_Share], request: ClaimRequest
+        self, subqueues: Sequence[Subqueue], shares: Sequence[_Share], request: ClaimRequest
     ) -> Row:
         lanes, priorities, owners, quotas = zip(*subqueues, strict=True)
         (line,) = await rows(

@@ -15,6 +15,7 @@ from holdfast.jobs.downstreams.claim_permits import (
     rate_widths,
 )
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord, judge
+from holdfast.jobs.owner_places import OwnerPlaces
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.store.postgres import downstream_records
 from holdfast.store.postgres.connection import Connection, rows
@@ -43,6 +44,7 @@ class Limits:
         self._spent: defaultdict[str, list[RateSpent]] = defaultdict(list)
         self._new_spent: Counter[tuple[str, float, int]] = Counter()
         self._trials: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        self._places: dict[str, OwnerPlaces] = {}
         self._kinds: dict[str, int] = {}
         self._kinds_locked = False
         self._aliases: Mapping[str, str] = {}
@@ -101,6 +103,7 @@ class Limits:
             for name, *spent in await rows(self._connection, "claim_rate_spent", downstreams=rated):
                 self._spent[name].append(RateSpent(*spent))
         await self._read_trials(names)
+        await self._read_owners(names)
 
     async def _read_trials(self, names: Iterable[str]) -> None:
         circuits = {name: self._records[name].circuit for name in names}
@@ -118,6 +121,22 @@ class Limits:
             )
             for name, trial, expires_at in found:
                 self._trials[name][trial] = expires_at
+
+    async def _read_owners(self, names: Iterable[str]) -> None:
+        shared = {name: self._records[name].settings for name in names}
+        shared = {name: settings for name, settings in shared.items() if settings.spare}
+        if not shared:
+            return
+        running: defaultdict[str, list[str]] = defaultdict(list)
+        found = await rows(self._connection, "claim_running_owners", downstreams=list(shared))
+        for name, owner in found:
+            running[name].append(owner)
+        for name, settings in shared.items():
+            self._places[name] = OwnerPlaces.of(settings, running[name])
+
+    def places(self, name: str) -> OwnerPlaces | None:
+        """Return who holds the places of a downstream; None where its owners leave none spare."""
+        return self._places.get(name)
 
     def room(self, name: str, wanted: int) -> tuple[int, int | None]:
         """Return how many of `wanted` jobs may start, and the generation of their permits."""

@@ -84,16 +84,17 @@ def heads_of(
     if len(heads) >= wanted:
         level = heads[wanted - 1][1][PRIORITY]
         if len(sources) > 1:
-            heads.sort(key=_order)
+            heads.sort(key=in_order)
             level = heads[wanted - 1][1][PRIORITY]
         if _several_wait(tx, heads, level, wanted, turn):
             return _shared(tx, heads, [source for source, _ in sources], level, wanted, turn)
     elif len(sources) > 1:
-        heads.sort(key=_order)
+        heads.sort(key=in_order)
     return heads
 
 
-def _order(head: Candidate) -> tuple[int, float, int]:
+def in_order(head: Candidate) -> tuple[int, float, int]:
+    """Return what jobs of one owner are sorted by."""
     _, job = head
     return -job[PRIORITY], job[READY_AT], job[SEQ]
 
@@ -112,10 +113,10 @@ def _several_wait(
     if wanted <= TURN and (turn is None or (turn.owner == first and turn.used + wanted <= TURN)):
         return False
     lanes = list({source.id for source, _ in waiting})
-    return _next_owner(tx, lanes, level, first + "\x01") is not None
+    return next_owner(tx, lanes, level, first + "\x01") is not None
 
 
-def _next_owner(tx: Transaction, lanes: Sequence[int], level: int, start: str) -> str | None:
+def next_owner(tx: Transaction, lanes: Sequence[int], level: int, start: str) -> str | None:
     """Return the first owner from `start` on with ready jobs of the priority `level`."""
     found = [
         tx.value("claim_next_owner", {"lane": lane, "priority": level, "start": start})
@@ -134,10 +135,10 @@ def _owners(
         begins = turn.owner + "\x01" if turn.used >= TURN else turn.owner
     owners: list[str] = []
     for start, end in ((begins, None), ("", begins)):
-        owner = _next_owner(tx, lanes, level, start) if end != "" else None
+        owner = next_owner(tx, lanes, level, start) if end != "" else None
         while owner is not None and len(owners) < most and (end is None or owner < end):
             owners.append(owner)
-            owner = _next_owner(tx, lanes, level, owner + "\x01")
+            owner = next_owner(tx, lanes, level, owner + "\x01")
     return owners
 
 
@@ -165,7 +166,7 @@ def _shared(
             )
             found += [(source, job) for job in rows]
         if len(sources) > 1:
-            found.sort(key=_order)
+            found.sort(key=in_order)
         for source, job in found[:most]:
             source.read[level, owner] += 1
             chosen.append((source, job))

@@ -14,6 +14,7 @@ from holdfast.jobs.downstreams.claim_permits import (
 )
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord
 from holdfast.jobs.model import Claim, Lease
+from holdfast.jobs.owner_places import OwnerPlaces
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.store.sqlite import downstream_records
@@ -29,6 +30,7 @@ from holdfast.store.sqlite.candidates import (
     LaneKind,
     heads_of,
 )
+from holdfast.store.sqlite.owner_candidates import heads_within
 from holdfast.store.sqlite.transaction import Transaction, as_json, as_numbers
 
 _PROMOTED_AT_ONCE = 1000
@@ -55,6 +57,7 @@ class ClaimBatch:
     _records: dict[str, DownstreamRecord | None] = field(default_factory=dict)
     _rooms: dict[str, int] = field(default_factory=dict)
     _kind_rooms: dict[str, int] = field(default_factory=dict)
+    _places: dict[str, OwnerPlaces | None] = field(default_factory=dict)
     _contested: bool = False
 
     def run(self) -> tuple[Claim, ...]:
@@ -172,7 +175,23 @@ class ClaimBatch:
         """Return the candidates of a lane in its order."""
         sources = [(source, min(wanted, self._kind_room(source.kind))) for source in lane]
         turn = self.turns.get((lane[0].queue, lane[0].downstream))
+        places = self._owner_places(lane[0].downstream)
+        if places is not None:
+            return heads_within(
+                self.tx, [source for source, most in sources if most > 0], wanted, turn, places
+            )
         return heads_of(self.tx, [source for source in sources if source[1] > 0], wanted, turn)
+
+    def _owner_places(self, downstream: str) -> OwnerPlaces | None:
+        """Return who holds the places of `downstream`; None where its owners leave none spare."""
+        if downstream not in self._places:
+            record = self._records.get(downstream)
+            places = None
+            if record is not None and record.settings.spare:
+                running = self.tx.rows("claim_running_owners", {"downstream": downstream})
+                places = OwnerPlaces.of(record.settings, (owner for (owner,) in running))
+            self._places[downstream] = places
+        return self._places[downstream]
 
     def _note_turns(self, taken: Sequence[Candidate]) -> None:
         owners: dict[tuple[str, str], Counter[str]] = {}

@@ -93,3 +93,43 @@ async def owners_take_turns_within_the_limit_of_a_downstream(world: World) -> No
     assert len(running) == TURN
     await _add(world, 5, "bob", downstream="gateway")
     assert _owners(await _replace_one_by_one(world, running, 6)) == ["bob"] * 5 + ["ann"]
+
+
+@fact
+async def an_owner_leaves_spare_places_to_others(world: World) -> None:
+    """Also while no other waits; who arrives then starts at once."""
+    await world.declare(concurrency=4, spare=1)
+    await _add(world, 20, "ann", downstream="gateway")
+    running = list(await world.claim(10))
+    assert _owners(ids(running)) == ["ann"] * 3
+    assert await world.claim(10) == ()
+    await _add(world, 20, "bob", downstream="gateway")
+    running += await world.claim(10)
+    assert _owners(ids(running)) == ["ann"] * 3 + ["bob"]
+    started = await _replace_one_by_one(world, running, 8)
+    assert set(_owners(started)) == {"ann", "bob"}
+    assert max(Counter(claim.owner for claim in running).values()) <= 3
+
+
+@fact
+async def each_level_of_an_owners_name_leaves_spare_places(world: World) -> None:
+    """All owners of one office leave a place to others, and each of them one more."""
+    await world.declare(concurrency=4, spare=1)
+    await _add(world, 9, "office/ann", downstream="gateway")
+    assert len(await world.claim(9)) == 2
+    await _add(world, 9, "office/bob", downstream="gateway")
+    assert _owners(ids(await world.claim(9))) == ["office/bob"]
+    await _add(world, 9, "office-2", downstream="gateway")
+    await _add(world, 9, "zoe", downstream="gateway")
+    assert len(await world.claim(9)) == 1
+    assert await world.claim(9) == ()
+
+
+@fact
+async def owners_at_their_limit_let_lower_priorities_and_other_kinds_start(world: World) -> None:
+    """And jobs without an owner are not limited."""
+    await world.declare(concurrency=4, spare=2)
+    await _add(world, 9, "ann", downstream="gateway", priority=5)
+    await _add(world, 1, "bob", downstream="gateway", kind="other")
+    await _add(world, 9, None, downstream="gateway", priority=-1)
+    assert Counter(_owners(ids(await world.claim(9)))) == {"ann": 2, "bob": 1, "nobody": 1}

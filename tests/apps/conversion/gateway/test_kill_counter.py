@@ -35,7 +35,7 @@ def test_a_finished_conversion_resets_the_count(between):
     assert end(killings, "a", Reason.KILLED) is Reason.KILLED
 
 
-@pytest.mark.parametrize("between", [Reason.BUSY, Reason.STOPPED, Reason.SLOW])
+@pytest.mark.parametrize("between", [Reason.BUSY, Reason.STOPPED])
 def test_one_that_never_came_to_its_end_does_not(between):
     killings = KillCounter()
     for each in (Reason.KILLED, Reason.KILLED, between):
@@ -66,6 +66,7 @@ def test_no_more_files_are_remembered_than_there_is_room_for():
         (Reason.KILLED_AGAIN, False),
         (Reason.BODY_SLOW, False),
         (Reason.BUSY, False),
+        (Reason.SLOW, False),
     ],
 )
 def test_only_failures_caused_by_the_file_are_cached(reason, kept):

@@ -50,7 +50,9 @@ def test_a_bad_size_stops_the_start_with_a_line_that_names_it(value):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [("--port", "70000"), ("--children", "0")])
+@pytest.mark.parametrize(
+    "words", [("--port", "70000"), ("--children", "0"), ("--wall-seconds", "nan")]
+)
 def test_a_bad_option_stops_the_start(words):
     done = run(*words)
     assert done.returncode == 2

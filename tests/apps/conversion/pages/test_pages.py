@@ -61,7 +61,7 @@ def test_the_limits_are_those_of_the_settings(tmp_path):
     )
 
     assert page.values["most"] == "3 MB"
-    assert page.values["too_large"] == "This file is larger than 3 MB, the limit."
+    assert page.values["too_large"] == "File exceeds 3 MB limit."
     assert page.values["kept"] == "2 hours"
 
 

@@ -61,13 +61,13 @@ def test_the_same_file_again_is_reported_as_existing(serving):
 @pytest.mark.parametrize(
     "content, fields, note, line",
     [
-        (b"no pdf", {}, "This is not a PDF", "This is not a PDF; only PDF files can be converted."),
-        (b"", {}, "This is not a PDF", "The file is empty."),
+        (b"no pdf", {}, "Only PDF files are supported.", "Only PDF files are supported."),
+        (b"", {}, "Only PDF files are supported.", "The file is empty."),
         (
             b"%PDF-1.7 " + b"x" * LIMIT,
             {},
             "larger than the limit",
-            "This file is larger than 97.7 kB, the limit.",
+            "File exceeds 97.7 kB limit.",
         ),
         (
             pdf("x"),
@@ -149,7 +149,7 @@ def test_a_script_gets_the_outcome_of_its_sample(serving, monkeypatch):
     answer = serving.client.post("/sample", headers=json)
     assert (answer.status_code, answer.json()) == (
         500,
-        {"error": {"code": "IO_ERROR", "message": "The file could not be read or stored."}},
+        {"error": {"code": "IO_ERROR", "message": "Temporary storage issue."}},
     )
 
 

@@ -65,7 +65,7 @@ def test_a_refused_sample_shows_the_reason(page, monkeypatch):
 
     ask_for_a_sample(page)
 
-    expect_toast(page, "The file could not be read or stored.")
+    expect_toast(page, "Temporary storage issue.")
 
 
 def test_a_sample_beyond_the_limit_shows_a_message_and_the_first_has_its_row(page):

@@ -15,6 +15,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from dataclasses import replace
 
 from holdfast import Clock, SystemClock
 from holdfast.settings import BadSetting, Environment
@@ -23,6 +24,7 @@ from holdfast_conversion.gateway.gateway_settings import GatewaySettings
 
 EXIT_USAGE = 2
 EXIT_FAILED = 1
+_MOST = 100_000
 _SHUTDOWN_SECONDS = 5
 _IDLE_SECONDS = 30
 """Longer than clients keep an idle connection, so that none is closed as it is used again."""
@@ -82,6 +84,7 @@ def serve(settings: GatewaySettings, clock: Clock | None = None) -> int:
 
 def _settings(words: list[str]) -> GatewaySettings:
     defaults = GatewaySettings()
+    limits = defaults.limits
     parser = argparse.ArgumentParser("holdfast gateway", description="Convert PDFs to XML.")
     parser.add_argument("--host", default=defaults.host)
     parser.add_argument("--port", type=int, default=defaults.port, help="0 takes a free one")
@@ -91,13 +94,21 @@ def _settings(words: list[str]) -> GatewaySettings:
     parser.add_argument(
         "--children", type=int, default=defaults.children, help="files converted at once"
     )
+    parser.add_argument(
+        "--cpu-seconds", type=int, default=limits.cpu_seconds, help="computing time for one file"
+    )
+    parser.add_argument(
+        "--wall-seconds", type=float, default=limits.wall_seconds, help="elapsed time for one file"
+    )
     parser.add_argument("--chaos", action="store_true", help="allow faults on command at /chaos")
     parser.add_argument("--verbose", action="store_true", help="log every refusal")
     options = parser.parse_args(words)
     if not 0 <= options.port <= 65535:
         raise BadSetting(f"--port must be from 0 to 65535, not {options.port}")
-    if options.children < 1:
-        raise BadSetting(f"--children must be above 0, not {options.children}")
+    for name in ("children", "cpu_seconds", "wall_seconds"):
+        if not 0 < getattr(options, name) < _MOST:
+            option, value = name.replace("_", "-"), getattr(options, name)
+            raise BadSetting(f"--{option} must be above 0 and below {_MOST}, not {value}")
     logging.basicConfig(
         level=logging.INFO if options.verbose else logging.WARNING,
         format="gateway: %(message)s",
@@ -111,6 +122,7 @@ def _settings(words: list[str]) -> GatewaySettings:
         children=options.children,
         max_upload_bytes=size,
         chaos=options.chaos,
+        limits=replace(limits, cpu_seconds=options.cpu_seconds, wall_seconds=options.wall_seconds),
     )
 
 

@@ -1,11 +1,15 @@
-"""Answer a client that may still be sending, then close the connection."""
+"""Clients that disconnect: stop what they asked for, and answer one that may still be sending."""
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from fastapi.responses import Response
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
+
+T = TypeVar("T")
 
 _LINGER_SECONDS = 1.0
 _LINGER_BYTES = 4 * 1024 * 1024
@@ -39,6 +43,30 @@ class DisconnectingResponse(Response):
                 async with asyncio.timeout(_LINGER_SECONDS):
                     await _discard(receive)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return what `work` gives; cancel it when the client disconnects. The body has been read.
+
+    Raises:
+        ClientDisconnect: the client is gone.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _discard(receive: Receive) -> None:

@@ -22,13 +22,15 @@ class _Entry:
     fingerprint: str
     task: "asyncio.Task[ScratchFile]"
     expires: float
+    callers: int = 0
 
 
 class IdempotencyCache:
     """Run conversions, one for each key, and keep the results for `keep_seconds`.
 
-    A conversion belongs to its key and not to a connection: if the caller disconnects before the
-    answer, its next request finds the result.
+    A conversion belongs to its key and not to a connection: requests with the same key wait for the
+    same one. When the last of them is gone it is stopped; its child has others to serve. A
+    result that a caller did not stay for is found by its next request.
     """
 
     def __init__(self, keep_seconds: float, clock: Clock) -> None:
@@ -44,7 +46,7 @@ class IdempotencyCache:
             Rejection: the work was refused, or the key belongs to another fingerprint.
         """
         if key is None:
-            return await asyncio.shield(self._start(work))
+            return await self._start(work)
         self._forget_old()
         entry = self._entries.get(key)
         if entry is None:
@@ -53,7 +55,14 @@ class IdempotencyCache:
             entry.task.add_done_callback(lambda task: self._settle(key, task))
         elif entry.fingerprint != fingerprint:
             raise Rejection(Reason.KEY_REUSED)
-        return await asyncio.shield(entry.task)
+        entry.callers += 1
+        try:
+            return await asyncio.shield(entry.task)
+        finally:
+            entry.callers -= 1
+            if not entry.callers and not entry.task.done():
+                del self._entries[key]
+                entry.task.cancel()
 
     async def close(self) -> None:
         """Stop what still runs."""
@@ -78,9 +87,11 @@ class IdempotencyCache:
         """Keep a result, or a rejection that would be the same again; forget other failures."""
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         kept = error is None or (isinstance(error, Rejection) and error.is_kept)
+        if key not in self._entries or self._entries[key].task is not task:
+            return
         if not kept:
-            self._entries.pop(key, None)
-        elif key in self._entries:
+            del self._entries[key]
+        else:
             self._entries[key].expires = self._clock.monotonic() + self._keep
             self._entries.move_to_end(key)
             self._make_room()

@@ -25,7 +25,7 @@ from holdfast.children import (
     NoChildFree,
 )
 from holdfast_conversion.gateway.formats import Mapping
-from holdfast_conversion.gateway.gateway_settings import ReaderLimits
+from holdfast_conversion.gateway.gateway_settings import ReaderLimits, processors
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 _START_SECONDS = 60.0
@@ -56,11 +56,17 @@ _DEATHS = {
 
 
 class ReaderPool:
-    """Keep `size` children ready that read PDFs. Use it as an async context manager."""
+    """Read PDFs in up to `size` children. Use it as an async context manager."""
 
     def __init__(self, size: int, limits: ReaderLimits, clock: Clock) -> None:
         self._limits = limits
-        self.pool = ChildPool(_spec(limits), clock, size=size, wait_seconds=limits.wall_seconds)
+        self.pool = ChildPool(
+            _spec(limits),
+            clock,
+            size=size,
+            ready=min(size, processors()),
+            wait_seconds=limits.wait_seconds,
+        )
         self.given = 0
         """How many files have been given to a child so far."""
 
@@ -74,7 +80,7 @@ class ReaderPool:
     async def convert(self, source: int, mapping: Mapping, target: int) -> None:
         """Convert the file behind the descriptor `source` into the one behind `target`.
 
-        Wait for a child, and then for it, as long as a conversion may take.
+        The child is free again when this task is cancelled: another one replaces it.
 
         Raises:
             Rejection: there is no XML; the reason says why.

@@ -62,8 +62,8 @@ class Reason(Enum):
         Code.VALIDATION_ERROR,
         "This Idempotency-Key was used with another file or mapping.",
     )
-    BUSY = 503, Code.GW_UNAVAILABLE, "The converter is busy; please try again."
-    SLOW = 503, Code.GW_TIMEOUT, "The conversion took too long; please try again."
+    SLOW = 400, Code.TIMEOUT, "This PDF cannot be read within the time allowed for one file."
+    BUSY = 429, Code.RATE_LIMITED, "The converter is busy; please try again."
     STOPPED = 503, Code.GW_UNAVAILABLE, "The conversion was stopped; try again."  # noqa: PIE796 - numbered below
     STORAGE = 500, Code.IO_ERROR, "The converter could not store the file."
 
@@ -81,10 +81,10 @@ class Reason(Enum):
     @property
     def is_final(self) -> bool:
         """Whether the same request would fail the same way."""
-        return self.status < 500 and self.status != 408
+        return self.status < 500 and self.status not in (408, 429)
 
 
-_BY_CHANCE = frozenset({Reason.CRASHED, Reason.KILLED_AGAIN})
+_BY_CHANCE = frozenset({Reason.CRASHED, Reason.KILLED_AGAIN, Reason.SLOW})
 """Reasons that need not be the file's fault: the next request converts again."""
 
 

@@ -12,12 +12,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from holdfast import Clock, ErrorCode
 from holdfast_conversion.error_codes import ALL_ERRORS
 from holdfast_conversion.gateway import request_body
 from holdfast_conversion.gateway.chaos import BadFault, Chaos, Mode, is_local, parse
-from holdfast_conversion.gateway.disconnect import DisconnectingResponse
+from holdfast_conversion.gateway.disconnect import DisconnectingResponse, unless_gone
 from holdfast_conversion.gateway.fault_injection import FaultInjector
 from holdfast_conversion.gateway.formats import Mapping
 from holdfast_conversion.gateway.gateway_settings import GatewaySettings
@@ -32,6 +33,7 @@ _log = logging.getLogger(__name__)
 _PDF_TYPES = frozenset({"application/pdf", "application/x-pdf", "application/octet-stream"})
 _XML_RANGES = frozenset({"*/*", "application/*", "application/xml", "text/xml", "text/*"})
 _RETRY_AFTER = "2"
+_LATER = frozenset({429, 503})
 _LONGEST_KEY = 255
 _LONGEST_COMMAND = 4096
 
@@ -61,7 +63,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
         "description": "The XML.",
         "content": {"application/xml": {"schema": {"type": "string"}}},
     },
-    **dict.fromkeys((400, 406, 408, 413, 415, 422, 500, 503), _REFUSED),
+    **dict.fromkeys((400, 406, 408, 413, 415, 422, 429, 500, 503), _REFUSED),
 }
 
 
@@ -116,7 +118,7 @@ class Gateway:
                     await self.readers.convert(body.file.fd, wanted, target.fd)
                 return target
 
-            return await self.cache.result(key, fingerprint, work)
+            return await unless_gone(request, self.cache.result(key, fingerprint, work))
 
 
 def create_app(
@@ -158,7 +160,10 @@ async def _convert(
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Convert the PDF in the body."""
-    result = await request.app.state.gateway.convert(request, mapping, idempotency_key)
+    try:
+        result = await request.app.state.gateway.convert(request, mapping, idempotency_key)
+    except ClientDisconnect:
+        return Response(status_code=400)  # no answer reaches the client
     return StreamingResponse(
         _pieces(result),
         media_type="application/xml",
@@ -250,7 +255,7 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, Rejection)
     reason = error.reason
     _log.info("%s %s: %s", request.method, request.url.path, error)
-    headers = {"retry-after": _RETRY_AFTER} if reason.status == 503 else {}
+    headers = {"retry-after": _RETRY_AFTER} if reason.status in _LATER else {}
     body = _body(reason.code, reason.message)
     return DisconnectingResponse(reason.status, body, headers, request)
 

@@ -139,6 +139,12 @@ LANGUAGE sql VOLATILE AS $$
         SELECT jobs.worker_id, count(*) FROM holdfast.jobs
         WHERE jobs.worker_id IS NOT NULL
         GROUP BY jobs.worker_id
+        UNION ALL
+        -- Behind a pooler a worker has no row, but one of them leads.
+        SELECT leaders.holder, 0
+        FROM holdfast.leaders
+        WHERE leaders.expires_at > holdfast.time_of(NULL)
+            AND NOT EXISTS (SELECT FROM holdfast.workers WHERE workers.id = leaders.holder)
     ) AS found (id, running)
     LEFT JOIN holdfast.finish_requests ON finish_requests.worker_id = found.id
     GROUP BY found.id

@@ -34,6 +34,45 @@ JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.worker_id IS NOT NULL
 WHERE lanes.downstream = ANY (CAST(:downstreams AS text[]))
 GROUP BY lanes.downstream;
 
+-- name: claim_running_owners
+SELECT lanes.downstream, jobs.owner
+FROM holdfast.lanes
+JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.worker_id IS NOT NULL
+WHERE lanes.downstream = ANY (CAST(:downstreams AS text[])) AND jobs.owner IS NOT NULL;
+
+-- name: claim_level_below
+SELECT first.priority
+FROM unnest(CAST(:lanes AS integer[])) AS given (lane)
+CROSS JOIN LATERAL (
+    SELECT jobs.priority
+    FROM holdfast.jobs
+    WHERE jobs.ready AND jobs.lane = given.lane AND jobs.priority < CAST(:level AS integer)
+    ORDER BY jobs.priority DESC
+    LIMIT 1
+) AS first
+ORDER BY first.priority DESC
+LIMIT 1;
+
+-- name: claim_next_owner
+SELECT holdfast.next_owner(:lanes, :priority, :start);
+
+-- The lane with the first job of an owner.
+-- name: claim_lane_of_owner
+SELECT given.lane
+FROM unnest(CAST(:lanes AS integer[])) AS given (lane)
+CROSS JOIN LATERAL (
+    SELECT jobs.ready_at, jobs.seq
+    FROM holdfast.jobs
+    WHERE jobs.ready
+        AND jobs.lane = given.lane
+        AND jobs.priority = CAST(:priority AS smallint)
+        AND coalesce(jobs.owner, '') COLLATE "C" = :owner
+    ORDER BY jobs.ready_at, jobs.seq
+    LIMIT 1
+) AS first
+ORDER BY first.ready_at, first.seq
+LIMIT 1;
+
 -- name: claim_trial_leases
 SELECT lanes.downstream, jobs.permit_trial, jobs.lease_expires_at
 FROM unnest(CAST(:downstreams AS text[]), CAST(:generations AS bigint[]))

@@ -75,6 +75,19 @@ WHERE jobs.lane = :lane
 ORDER BY jobs.ready_at, jobs.seq
 LIMIT :limit OFFSET :offset;
 
+-- name: claim_level_below
+SELECT jobs.priority
+FROM holdfast_jobs AS jobs
+WHERE jobs.lane = :lane AND jobs.ready = 1 AND jobs.priority < :level
+ORDER BY jobs.priority DESC
+LIMIT 1;
+
+-- name: claim_running_owners
+SELECT jobs.owner
+FROM holdfast_jobs AS jobs
+CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
+WHERE jobs.lease_expires_at IS NOT NULL AND lanes.downstream = :downstream AND jobs.owner IS NOT NULL;
+
 -- name: claim_next_owner
 SELECT coalesce(jobs.owner, '')
 FROM holdfast_jobs AS jobs
