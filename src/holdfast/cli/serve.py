@@ -171,6 +171,8 @@ class _Service:
             secret_key=self._settings.secret_key or kept_secret(folder / "secret.key"),
             admin_token=self._settings.admin_token or kept_secret(folder / "admin.token"),
             local_access=self._settings.local_access,
+            secure_cookies=self._settings.secure_cookies,
+            trusted_proxies=self._settings.trusted_proxies,
         )
 
     def _announce(self, state: ServerState) -> None:

@@ -14,6 +14,7 @@ from holdfast.http.callers import KeyMiddleware
 from holdfast.http.job_facts import describe_facts
 from holdfast.http.pages import add_pages
 from holdfast.http.pause_watch import PauseWatch
+from holdfast.http.proxies import TrustedProxies
 from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.security import Allowance, BodyLimits, SecurityMiddleware
 from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
@@ -42,15 +43,15 @@ def create_app(
         ValueError: a fact of an app has the name of a field that every job has.
     """
     served = [each if isinstance(each, ServedApp) else ServedApp(each) for each in apps]
-    secure = settings.secure_cookies
     state = ServerState(
         engine=engine,
         apps={each.name: each for each in served},
         settings=settings,
-        sessions=Sessions(settings.secret_key, engine.clock, secure=secure),
-        admin=AdminAccess(settings.secret_key, settings.admin_token, engine.clock, secure=secure),
+        sessions=Sessions(settings.secret_key, engine.clock),
+        admin=AdminAccess(settings.secret_key, settings.admin_token, engine.clock),
         streams=StreamLimit(settings.streams_at_once),
         pauses=PauseWatch(engine),
+        proxies=TrustedProxies(settings.trusted_proxies),
         outbox=outbox,
     )
 
@@ -100,7 +101,12 @@ def create_app(
         ),
     )
     app.add_middleware(KeyMiddleware, keys=engine.keys, is_other_token=state.admin.is_token)
-    app.add_middleware(SessionMiddleware, sessions=state.sessions)
+    app.add_middleware(
+        SessionMiddleware,
+        sessions=state.sessions,
+        proxies=state.proxies,
+        secure=settings.secure_cookies,
+    )
     return app
 
 

@@ -20,6 +20,7 @@ from holdfast.http.admin import AdminAccess
 from holdfast.http.api_errors import ApiError, forbidden
 from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.plugins import Download, JobFact, JobFacts, NavItem, PagePart, Sidecar
+from holdfast.http.proxies import TrustedProxies
 from holdfast.http.rendered import RenderedJobs, Step
 from holdfast.http.requeue import PacedRequeue
 from holdfast.http.schemas import JobOut, MetaView
@@ -42,7 +43,7 @@ class HttpSettings:
     Args:
         secret_key: signs the cookies.
         admin_token: opens the ops routes.
-        secure_cookies: cookies travel over https only.
+        secure_cookies: whether cookies travel over https only; None: those that are set over https.
         writes_at_once: writes that a session may make in a burst.
         writes_per_second: how many a second after that.
         streams_at_once: live streams that a session may have open.
@@ -52,11 +53,13 @@ class HttpSettings:
         ready: asked by `/readyz`; each returns None, or a line that says what is missing.
         local_access: requests from the server's own machine belong to the organisation "local";
             False behind a proxy on that machine which does not say that it passes requests on.
+        trusted_proxies: addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto`
+            are believed; None is the server's own machine.
     """
 
     secret_key: str
     admin_token: str
-    secure_cookies: bool = False
+    secure_cookies: bool | None = None
     writes_at_once: int = 600
     writes_per_second: float = 10.0
     streams_at_once: int = 20
@@ -65,6 +68,7 @@ class HttpSettings:
     body_seconds: float = 30.0
     ready: tuple[Callable[[], str | None], ...] = ()
     local_access: bool = True
+    trusted_proxies: tuple[str, ...] | None = None
 
 
 class AppPages(Protocol):
@@ -181,6 +185,7 @@ class ServerState:
     admin: AdminAccess
     streams: StreamLimit
     pauses: PauseWatch
+    proxies: TrustedProxies
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is about to stop: streams end, and no more of a body is waited for."""
     outbox: Outbox | None = None

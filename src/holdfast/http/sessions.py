@@ -8,6 +8,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -17,8 +18,11 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.clock import Clock
+from holdfast.http.cookies import CookieName, set_cookie
+from holdfast.http.proxies import TrustedProxies
 
-COOKIE = "holdfast_session"
+_OLD_NAME = "holdfast_session"
+"""The cookie's name before it had the key's fingerprint. It is read, and not set any more."""
 _LIFETIME = 400 * 86_400
 """Seconds that a session lasts: the most that browsers keep a cookie for."""
 _RENEW_AFTER = 30 * 86_400
@@ -63,10 +67,23 @@ class Session:
 class Sessions:
     """Read and write session cookies."""
 
-    def __init__(self, secret_key: str, clock: Clock, *, secure: bool) -> None:
+    def __init__(self, secret_key: str, clock: Clock) -> None:
+        self.name = CookieName("session", secret_key)
         self._signer = Signer(secret_key, "session")
         self._clock = clock
-        self._secure = secure
+
+    def find(self, cookies: Mapping[str, str], *, secure: bool) -> Session:
+        """Return the session that one of `cookies` names, or a new one.
+
+        One that came under another name than the one for `secure` is stale, so that it is set anew.
+        """
+        wanted = self.name.over(https=secure)
+        for name in (wanted, self.name.plain, _OLD_NAME):
+            session = self.read(cookies.get(name))
+            if session.known:
+                session.stale = session.stale or name != wanted
+                return session
+        return self.read(None)
 
     def read(self, cookie: str | None) -> Session:
         """Return the session that `cookie` names, or a new one."""
@@ -83,37 +100,47 @@ class Sessions:
         """Return the value of the cookie that names `owner`."""
         return self._signer.sign(f"{owner}.{int(self._clock.wall())}")
 
-    def header(self, owner: str) -> str:
+    def header(self, owner: str, *, secure: bool) -> str:
         """Return the header that sets the cookie."""
-        return set_cookie(COOKIE, self.cookie(owner), _LIFETIME, secure=self._secure)
-
-
-def set_cookie(name: str, value: str, max_age: int, *, secure: bool) -> str:
-    """Return a Set-Cookie header; `max_age` is seconds."""
-    ending = "; Secure" if secure else ""
-    return f"{name}={value}; Max-Age={max_age}; Path=/; HttpOnly; SameSite=Lax{ending}"
+        name = self.name.over(https=secure)
+        return set_cookie(name, self.cookie(owner), _LIFETIME, secure=secure)
 
 
 class SessionMiddleware:
-    """Give each request its session, and each answer its cookie where one is due."""
+    """Give each request its session, and each answer its cookie where one is due.
 
-    def __init__(self, app: ASGIApp, sessions: Sessions) -> None:
+    Args:
+        app: what answers.
+        sessions: reads and writes the cookies.
+        proxies: finds out whether a request came over https.
+        secure: whether cookies are for https alone; None decides by the request.
+    """
+
+    def __init__(
+        self, app: ASGIApp, sessions: Sessions, proxies: TrustedProxies, *, secure: bool | None
+    ) -> None:
         self._app = app
         self._sessions = sessions
+        self._proxies = proxies
+        self._secure = secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        session = self._sessions.read(HTTPConnection(scope).cookies.get(COOKIE))
-        scope.setdefault("state", {})["session"] = session
+        connection = HTTPConnection(scope)
+        secure = self._secure
+        if secure is None:
+            secure = self._proxies.is_https(connection)
+        session = self._sessions.find(connection.cookies, secure=secure)
+        scope.setdefault("state", {}).update(session=session, secure_cookies=secure)
 
         async def send_with_cookie(message: Message) -> None:
             due = session.used and (session.stale or not session.known)
             if message["type"] == "http.response.start" and due:
                 headers = MutableHeaders(scope=message)
-                headers.append("set-cookie", self._sessions.header(session.owner))
+                headers.append("set-cookie", self._sessions.header(session.owner, secure=secure))
             await send(message)
 
         await self._app(scope, receive, send_with_cookie)
