@@ -16,10 +16,11 @@ from holdfast.http.pages import add_pages
 from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.proxies import TrustedProxies
 from holdfast.http.schemas import ERROR_ANSWERS
-from holdfast.http.security import Allowance, BodyLimits, SecurityMiddleware
+from holdfast.http.security import BodyLimits, SecurityMiddleware
 from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
 from holdfast.http.sessions import SessionMiddleware, Sessions
 from holdfast.http.stream_limit import StreamLimit
+from holdfast.http.write_limit import WriteLimit
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.engine import StoreEngine
 from holdfast.outbox import Outbox
@@ -49,7 +50,9 @@ def create_app(
         settings=settings,
         sessions=Sessions(settings.secret_key, engine.clock),
         admin=AdminAccess(settings.secret_key, settings.admin_token, engine.clock),
-        streams=StreamLimit(settings.streams_at_once),
+        streams=StreamLimit(
+            settings.streams_at_once, settings.streams_at_once * settings.sessions_per_address
+        ),
         pauses=PauseWatch(engine),
         proxies=TrustedProxies(settings.trusted_proxies),
         outbox=outbox,
@@ -87,11 +90,16 @@ def create_app(
     streamed = _include_apps(app, served, state)
     add_pages(app, state)
     describe_facts(app, [fact for each in served for fact in each.job_facts])
-    allowance = Allowance(settings.writes_at_once, settings.writes_per_second, engine.clock)
     # The last one added is the first to see a request: the session is known to the others.
     app.add_middleware(
         SecurityMiddleware,
-        allowance=allowance,
+        writes=WriteLimit(
+            settings.writes_at_once,
+            settings.writes_per_second,
+            settings.sessions_per_address,
+            engine.clock,
+        ),
+        proxies=state.proxies,
         limits=BodyLimits(
             settings.body_bytes,
             settings.body_seconds,

@@ -47,6 +47,8 @@ class HttpSettings:
         writes_at_once: writes that a session may make in a burst.
         writes_per_second: how many a second after that.
         streams_at_once: live streams that a session may have open.
+        sessions_per_address: an address may write and stream as much as so many sessions, so that
+            a client gains little by a new session for each request.
         stream_beat: between two keep-alive comments on a stream.
         body_bytes: the largest body of a route that is not streamed.
         body_seconds: in which such a body must have arrived.
@@ -63,6 +65,7 @@ class HttpSettings:
     writes_at_once: int = 600
     writes_per_second: float = 10.0
     streams_at_once: int = 20
+    sessions_per_address: int = 20
     stream_beat: float = 15.0
     body_bytes: int = 1024 * 1024
     body_seconds: float = 30.0
