@@ -51,20 +51,24 @@ def confine() -> bool:
     if platform.system() != "Linux":
         return False
     libc = ctypes.CDLL(None, use_errno=True)
-    has_none = _drop_capabilities(libc)
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        return False
-    return has_none and _set_filter(libc)
+    # Each of them is worth having without the others, but a filter needs the second.
+    steps = (_drop_capabilities(libc), _refuse_new_rights(libc), _set_filter(libc))
+    return all(steps)
 
 
 def _drop_capabilities(libc: ctypes.CDLL) -> bool:
-    """Give up what root may do; no program that is started can have it either."""
+    """Give up what root may do."""
     for number in range(_CAPABILITIES):
         # Only root may do this, and only root needs to.
         if libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) != 0 and ctypes.get_errno() != errno.EPERM:
             break
     header = ctypes.create_string_buffer(struct.pack("=Ii", _CAPABILITY_VERSION, 0))
     return bool(libc.capset(header, _NO_CAPABILITIES) == 0)
+
+
+def _refuse_new_rights(libc: ctypes.CDLL) -> bool:
+    """Let no program that is started have more rights than this process."""
+    return bool(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
 
 
 def _set_filter(libc: ctypes.CDLL) -> bool:
