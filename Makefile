@@ -63,7 +63,7 @@ test-postgres18: $(POSTGRES18) ## The tests of the PostgreSQL store and the shor
 	@$(PY) -m tests.support.postgres18 $(PY) -m campaigns --short --store postgres \
 		--results $(VENV)/postgres18.json \
 		kill stop store held brownout clock periodic model transaction production conversion \
-		ingestion
+		ingestion abuse
 
 fmt: $(READY) ## Format, and mend what lint can mend by itself
 	$(PY) -m ruff check --fix-only .

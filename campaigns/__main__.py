@@ -26,6 +26,7 @@ CAMPAIGNS = {
     "model": "random operations on the store and on a model in memory, compared",
     "production": "two apps on one server: kills, restarts, failover, poolers, poison, all at once",
     "conversion": "SIGKILL for the whole conversion service during uploads and conversions",
+    "abuse": "hostile PDFs, gateways and clients: no 5xx, bounded memory, others are served",
     "ingestion": "SIGKILL for the whole ingestion service while documents are taken in and indexed",
     "planted": "known bugs, inserted one by one: the suite or a campaign must detect each",
 }

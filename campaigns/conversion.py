@@ -150,8 +150,8 @@ class _Uploads:
         """The text of each PDF, by the id of its job."""
         self.unanswered = 0
         with httpx.Client(base_url=service.url, trust_env=False) as client:
-            client.get("/api/jobs").raise_for_status()
-            self.cookie = f"holdfast_session={client.cookies['holdfast_session']}"
+            answer = client.get("/api/jobs").raise_for_status()
+            self.cookie = answer.headers["set-cookie"].partition(";")[0]
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

@@ -102,6 +102,11 @@ class ServiceProcess:
                 os.kill(each, signal.SIGKILL)
         self._process.wait()
 
+    @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        return self._process.pid
+
     def client(self, **headers: str) -> httpx.Client:
         """Return a client of the service as it runs now; a restart changes the address."""
         return httpx.Client(

@@ -45,6 +45,8 @@ def test_a_short_lease_has_a_shorter_extension_interval():
         ("LEASE_EXTEND_MS", "200000"),
         ("HOLDFAST_SECRET_KEY", "short"),
         ("HOLDFAST_ADMIN_TOKEN", "short"),
+        ("HOLDFAST_SECURE_COOKIES", "yes"),
+        ("HOLDFAST_TRUSTED_PROXIES", "10.0.0.0/8, nginx"),
     ],
 )
 def test_a_bad_value_is_named_in_one_line(name, value):
@@ -54,6 +56,21 @@ def test_a_bad_value_is_named_in_one_line(name, value):
     line = str(refused.value)
     assert line.startswith(name)
     assert "\n" not in line
+
+
+@pytest.mark.parametrize("text, secure", [("auto", None), ("on", True), ("off", False)])
+def test_secure_cookies_are_chosen_or_left_to_the_request(text, secure):
+    assert Settings.load(Environment({"HOLDFAST_SECURE_COOKIES": text})).secure_cookies is secure
+
+
+@pytest.mark.parametrize(
+    "text, proxies",
+    [("off", ()), ("10.0.0.7", ("10.0.0.7",)), ("::1, 10.0.0.0/8", ("::1", "10.0.0.0/8"))],
+)
+def test_trusted_proxies_are_addresses_and_networks(text, proxies):
+    read = Settings.load(Environment({"HOLDFAST_TRUSTED_PROXIES": text}))
+
+    assert read.trusted_proxies == proxies
 
 
 def test_a_secret_is_not_repeated():

@@ -5,8 +5,9 @@ milliseconds, also where the name does not end in `_MS`; code gets seconds.
 """
 
 import difflib
+import ipaddress
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,11 +23,14 @@ KNOWN = (
     "HOLDFAST_LOCAL_ACCESS",
     "HOLDFAST_LOG_FORMAT",
     "HOLDFAST_SECRET_KEY",
+    "HOLDFAST_SECURE_COOKIES",
     "HOLDFAST_TRACEBACKS",
+    "HOLDFAST_TRUSTED_PROXIES",
 )
 """Every setting whose name begins with `HOLDFAST_`."""
 
 _SHORTEST_SECRET = 16
+_SECURE = {"auto": None, "on": True, "off": False}
 
 
 class BadSetting(HoldfastError, ValueError):
@@ -86,7 +90,7 @@ class Environment:
             return default
         return self.whole(name, 0, at_least=at_least_ms, at_most=10**12) / 1000
 
-    def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
+    def choice(self, name: str, default: str, choices: Collection[str]) -> str:
         """Return one of `choices`."""
         text = self.text(name, default)
         assert text is not None
@@ -106,6 +110,25 @@ class Environment:
             raise BadSetting(f"{name} must be an address like http://127.0.0.1:8100")
         return text.rstrip("/")
 
+    def networks(self, name: str) -> tuple[str, ...] | None:
+        """Return IP addresses and networks, separated by commas: none for `off`, None if not set.
+
+        A network is written like 10.0.0.0/8.
+        """
+        text = self.text(name)
+        if text is None:
+            return None
+        parts = () if text == "off" else tuple(part.strip() for part in text.split(","))
+        for part in parts:
+            try:
+                ipaddress.ip_network(part)
+            except ValueError:
+                raise BadSetting(
+                    f"{name} must be off, or addresses and networks like 10.0.0.7,172.16.0.0/12, "
+                    f"got {part!r}"
+                ) from None
+        return parts
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -124,6 +147,8 @@ class Settings:
         log_format: `text` or `json`.
         tracebacks: `on`, `off`, or the function that redacts them, as `mypackage.privacy:redact`.
         local_access: requests from the server's own machine belong to one organisation.
+        secure_cookies: whether cookies travel over https only; None: those that are set over https.
+        trusted_proxies: addresses and networks of proxies; None is the server's own machine.
     """
 
     data_dir: Path = Path(".holdfast")
@@ -138,6 +163,8 @@ class Settings:
     log_format: str = "text"
     tracebacks: str = "on"
     local_access: bool = True
+    secure_cookies: bool | None = None
+    trusted_proxies: tuple[str, ...] | None = None
 
     @classmethod
     def load(cls, environment: Environment) -> "Settings":
@@ -166,6 +193,8 @@ class Settings:
             log_format=environment.choice("HOLDFAST_LOG_FORMAT", "text", ("text", "json")),
             tracebacks=_tracebacks(environment),
             local_access=environment.choice("HOLDFAST_LOCAL_ACCESS", "on", ("on", "off")) == "on",
+            secure_cookies=_SECURE[environment.choice("HOLDFAST_SECURE_COOKIES", "auto", _SECURE)],
+            trusted_proxies=environment.networks("HOLDFAST_TRUSTED_PROXIES"),
         )
 
 

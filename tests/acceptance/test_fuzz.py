@@ -13,6 +13,7 @@ import pytest
 from tests.acceptance.deployment import GOOD
 from tests.apps.conversion.gateway_process import environment
 from tests.apps.conversion.service import TOKEN, Service, pdf
+from tests.support.cookies import session_cookie
 from tests.support.log_records import unexpected_tracebacks
 
 from holdfast.testing.downstream import ScriptedDownstream, status
@@ -42,7 +43,7 @@ def service(new_database, tmp_path_factory):
 def test_no_request_gets_a_5xx_or_an_answer_outside_the_schema(service, tmp_path, operator):
     client = service.browser()
     ids = some_jobs(service, client)
-    headers = [f"Cookie: holdfast_session={client.cookies['holdfast_session']}"]
+    headers = [f"Cookie: {'='.join(session_cookie(client))}"]
     headers += [f"Authorization: Bearer {TOKEN}"] if operator else []
     # Other callers get the same refusal on most of these routes, so fewer examples are enough.
     examples = EXAMPLES if operator else max(1, EXAMPLES // 3)

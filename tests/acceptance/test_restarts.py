@@ -12,6 +12,7 @@ from campaigns import conversion
 from campaigns.plan import STORES, Plan
 from tests.acceptance.deployment import GOOD, XML
 from tests.apps.conversion.service import Service, pdf
+from tests.support.cookies import session_cookie
 from tests.support.log_records import unexpected_tracebacks
 from tests.support.processes import children_of, is_alive
 
@@ -34,7 +35,7 @@ def jobs_of(client):
 
 def session_of(service):
     service.client.get("/api/jobs")
-    return f"holdfast_session={service.client.cookies['holdfast_session']}"
+    return "=".join(session_cookie(service.client))
 
 
 # -- stopped ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 from tests.browser.page_session import DESKTOP, PHONE, pdf
+from tests.support.cookies import session_cookie
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +29,8 @@ def rows_in_every_state(service):
     service.wait(cancelled, client=client)
     running = upload("running.pdf", pdf("running"))
     service.wait(running, "processing", client=client)
-    cookie = client.cookies["holdfast_session"]
-    yield {"name": "holdfast_session", "value": cookie, "url": service.url}, ids
+    name, value = session_cookie(client)
+    yield {"name": name, "value": value, "url": service.url}, ids
     client.post(f"/api/jobs/{running}/cancel")
     service.wait(running, client=client)
     service.client.delete(f"{service.gateway}/chaos")

@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import platform
 import signal
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -119,6 +121,56 @@ def test_a_confined_child_opens_no_file_and_sees_no_secret(monkeypatch):
         assert await child.call({"open": __file__}) == (FrameKind.ANSWER, "PermissionError")
 
     use(scenario, replace(SPEC, confine=True))
+
+
+def status_of(pid):
+    lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+    return dict(line.split(":\t", 1) for line in lines)
+
+
+def test_a_confined_child_has_no_capabilities_even_of_root():
+    async def scenario(child):
+        status = status_of(child.pid)
+        for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            assert int(status[name], 16) == 0, name
+        if os.geteuid() == 0:
+            assert int(status["CapBnd"], 16) == 0
+        assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+
+    use(scenario, replace(SPEC, confine=True))
+
+
+# open_by_handle_at, add_key, memfd_create, inotify_init1, mq_open, shmget: the list of what is
+# refused had none of them.
+@pytest.mark.parametrize(
+    "number, arguments",
+    {
+        "x86_64": [(304, (0, "x" * 64, 0)), (248, ("user", "a", "b", 1, -3)), (319, ("a", 0)),
+                   (294, (0,)), (240, ("/a", 66, 384, 0)), (29, (0, 4096, 512))],
+        "aarch64": [(265, (0, "x" * 64, 0)), (217, ("user", "a", "b", 1, -3)), (279, ("a", 0)),
+                    (26, (0,)), (180, ("/a", 66, 384, 0)), (194, (0, 4096, 512))],
+    }[platform.machine()],
+)  # fmt: skip
+def test_a_confined_child_makes_no_system_call_that_is_not_allowed(number, arguments):
+    async def scenario(child):
+        answer = await child.call({"system call": [number, *arguments]})
+        assert answer == (FrameKind.ANSWER, "EPERM")
+
+    use(scenario, replace(SPEC, confine=True))
+
+
+def test_a_start_without_the_filter_says_so_once_and_goes_on(caplog):
+    process_module._warn_of_no_filter.cache_clear()
+
+    async def scenario(child):
+        assert not child.confined
+        assert await child.call({"echo": "x"}) == (FrameKind.ANSWER, "without a filter x")
+
+    for _ in range(2):
+        use(scenario, replace(SPEC, options="without a filter", confine=True))
+    assert [record.message for record in caplog.records] == [
+        "child processes have resource limits only: this system refuses the filter of system calls"
+    ]
 
 
 def test_a_child_that_is_not_confined_has_its_parents_environment(monkeypatch):

@@ -17,6 +17,7 @@ import apsw
 import httpx
 import pytest
 from tests.apps.conversion.gateway_process import environment
+from tests.support.cookies import session_cookie
 from tests.support.postgres import obtain
 
 from holdfast import Engine
@@ -172,7 +173,7 @@ class Running:
     def start_waiting(self):
         """Start a job of the client that does not end by itself."""
         self.client.get("/api/jobs")
-        owner = self.client.cookies["holdfast_session"].split(".")[0]
+        owner = session_cookie(self.client)[1].split(".")[0]
 
         async def enqueue():
             url = "sqlite:///data/holdfast.db"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import httpx
 import uvicorn
+from tests.support.cookies import session_cookie
 
 from holdfast.bootstrap import Engine
 from holdfast.clock import SYSTEM_CLOCK
@@ -66,7 +67,7 @@ class Serving:
             self._loop = asyncio.get_running_loop()
             config = uvicorn.Config(
                 self.asgi, port=0, lifespan="on", log_level="warning", http="h11", ws="none",
-                timeout_graceful_shutdown=3,
+                timeout_graceful_shutdown=3, proxy_headers=False,
             )  # fmt: skip
             self._server = uvicorn.Server(config)
             async with self.engine:
@@ -108,7 +109,7 @@ class Serving:
         """Return the owner of a client's cookie; the client gets a cookie if it has none."""
         client = client or self.client
         client.get("/api/jobs")
-        return client.cookies["holdfast_session"].split(".")[0]
+        return session_cookie(client)[1].split(".")[0]
 
     def enqueue(self, order=None, client=None, **options):
         """Enqueue a job of the client."""

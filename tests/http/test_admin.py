@@ -38,25 +38,26 @@ class Asking:
         self.headers, self.cookies = headers or {}, cookies or {}
 
 
-def cookie_of(access):
-    value = access.header().split(";")[0].partition("=")[2]
-    return Asking(cookies={"holdfast_admin": value})
+def cookie_of(access, secure=False):
+    name, _, value = access.header(secure=secure).split(";")[0].partition("=")
+    return Asking(cookies={name: value})
 
 
 def test_the_cookie_ends_after_half_a_day_and_with_the_token():
     clock = VirtualClock()
-    access = AdminAccess(SECRET, TOKEN, clock, secure=False)
+    access = AdminAccess(SECRET, TOKEN, clock)
     asking = cookie_of(access)
 
     assert access.allows(asking)
-    assert not AdminAccess(SECRET, "another token", clock, secure=False).allows(asking)
-    assert not AdminAccess("another key", TOKEN, clock, secure=False).allows(asking)
+    assert access.allows(cookie_of(access, secure=True))
+    assert not AdminAccess(SECRET, "another token", clock).allows(asking)
+    assert not AdminAccess("another key", TOKEN, clock).allows(asking)
     clock.sleep(12 * 3600)
     assert not access.allows(asking)
 
 
 def test_old_links_are_forgotten():
-    access = AdminAccess(SECRET, TOKEN, VirtualClock(), secure=False)
+    access = AdminAccess(SECRET, TOKEN, VirtualClock())
     first = access.new_link().partition("=")[2]
     last = [access.new_link() for _ in range(100)][-1].partition("=")[2]
 

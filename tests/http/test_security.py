@@ -10,7 +10,9 @@ from starlette.datastructures import Headers
 from tests.http.live_server import SOON, TOKEN, demo_app
 
 from holdfast.http import Owner, ServedApp
-from holdfast.http.security import Allowance, BodyLimits, SecurityMiddleware, is_from_here
+from holdfast.http.proxies import TrustedProxies
+from holdfast.http.security import BodyLimits, SecurityMiddleware, is_from_here
+from holdfast.http.write_limit import WriteLimit
 from holdfast.testing import VirtualClock
 
 
@@ -90,32 +92,26 @@ def test_too_many_writes_get_a_retry_after(serve):
     assert serving.client.get("/api/jobs").status_code == 200
 
 
+def test_new_sessions_for_each_write_share_what_their_address_is_allowed(serve):
+    serving = serve(writes_at_once=2, writes_per_second=0.01, sessions_per_address=2)
+
+    def write(client):
+        serving.owner(client)
+        return client.post("/api/jobs/x/cancel").status_code
+
+    assert [write(serving.browser()) for _ in range(6)] == [403] * 4 + [429] * 2
+    elsewhere = serving.browser(**{"x-forwarded-for": "192.0.2.7"})
+    assert write(elsewhere) == 403
+    created = serving.run(serving.engine.keys.create(owner="a", organisation="b", name="c"))
+    with_key = serving.browser(**{"x-api-key": created.secret})
+    assert with_key.post("/api/jobs/x/cancel").status_code == 403
+
+
 def test_strangers_without_cookies_share_the_allowance_of_their_address(serve):
     serving = serve(writes_at_once=2, writes_per_second=0.01)
     answers = [serving.browser().post("/api/jobs/x/cancel") for _ in range(3)]
 
     assert [answer.status_code for answer in answers] == [403, 403, 429]
-
-
-def test_an_allowance_fills_again_and_never_above_its_size():
-    clock = VirtualClock()
-    allowance = Allowance(2, 1.0, clock)
-
-    assert [allowance.take("a") for _ in range(3)] == [0, 0, 1.0]
-    clock.sleep(0.25)
-    assert allowance.take("a") == 0.75
-    clock.sleep(100)
-    assert [allowance.take("a") for _ in range(3)] == [0, 0, 1.0]
-    assert allowance.take("b") == 0
-
-
-def test_allowances_of_many_keys_do_not_pile_up():
-    allowance = Allowance(1, 1.0, VirtualClock())
-    for number in range(10_500):
-        allowance.take(str(number))
-
-    assert allowance.take("10499") > 0
-    assert allowance.take("0") == 0
 
 
 def test_a_large_body_is_refused_even_if_it_declares_another_length(serve):
@@ -177,7 +173,7 @@ def through_the_middleware(app, receive, send, *, stopping, clock=None):
     limits = BodyLimits(100, SOON, frozenset(), stopping, clock)
     headers = [(b"content-length", b"5")]
     scope = {"type": "http", "path": "/", "method": "GET", "headers": headers}
-    middleware = SecurityMiddleware(app, Allowance(1, 1.0, clock), limits)
+    middleware = SecurityMiddleware(app, WriteLimit(1, 1.0, 1, clock), limits, TrustedProxies())
     asyncio.run(middleware(scope, receive, send))
 
 

@@ -1,11 +1,13 @@
 """Request handlers for child processes in tests; a child imports this module."""
 
+import ctypes  # Python has no functions for these system calls
+import errno
 import os
 import socket
 import time
 from pathlib import Path
 
-from holdfast.children import answer_requests
+from holdfast.children import answer_requests, confinement
 
 
 def load(options):
@@ -14,6 +16,8 @@ def load(options):
         raise ValueError("as asked")
     if options == "exit":
         os._exit(3)
+    if options == "without a filter":
+        confinement.confine = lambda: False
 
     def serve(connection, limits):
         answer_requests(
@@ -37,6 +41,8 @@ def answer(name, connection, request, files):
         return str(os.environ.get(value))
     if what == "open":
         return opened(value)
+    if what == "system call":
+        return system_call(*value)
     misbehave(what, value, connection)
     return "lives"
 
@@ -47,6 +53,14 @@ def opened(path):
     except OSError as error:
         return type(error).__name__
     return "opened"
+
+
+def system_call(number, *arguments):
+    """Make a system call that Python has no function for; return the name of its error."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffers = [each.encode() if isinstance(each, str) else each for each in arguments]
+    done = libc.syscall(number, *buffers) >= 0
+    return "done" if done else errno.errorcode[ctypes.get_errno()]
 
 
 def misbehave(what, value, connection):

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import functools
+import logging
 import os
 import signal
 import socket
@@ -14,6 +16,7 @@ from typing import Any
 from holdfast.children.child_limits import ChildLimits
 from holdfast.children.frames import BrokenFrame, FrameKind, pack, read_frame
 
+_log = logging.getLogger("holdfast.children")
 _END_SECONDS = 5.0
 """Seconds that a child whose socket is closed may take to end by itself, on a busy machine too."""
 
@@ -28,7 +31,8 @@ class ChildSpec:
         options: handed to `load`; anything that JSON can say.
         limits: what it may use.
         confine: it may open no file, make no socket and start no process or thread once it is set
-            up. It also gets neither the environment nor the standard streams of its parent.
+            up, and has no capabilities. It also gets neither the environment nor the standard
+            streams of its parent.
         start_seconds: how long it may take to be set up.
     """
 
@@ -219,6 +223,8 @@ class ChildProcess:
         if kind is not FrameKind.READY:
             raise ChildFailed(f"the child process could not start: {said.get('message', '')}")
         self.confined = said.get("confined") is True
+        if spec.confine and not self.confined:
+            _warn_of_no_filter()
 
     async def _hand_over(self, frame: bytes, files: Sequence[int]) -> None:
         try:
@@ -265,6 +271,13 @@ class ChildProcess:
         }
         number = signal.Signals(-status)
         return ChildDied(deaths.get(number, Death.SIGNAL), number.name)
+
+
+@functools.cache  # once: every child of this machine is in the same position
+def _warn_of_no_filter() -> None:
+    _log.warning(
+        "child processes have resource limits only: this system refuses the filter of system calls"
+    )
 
 
 async def _spawn(descriptor: int, spec: ChildSpec) -> asyncio.subprocess.Process:

@@ -172,6 +172,8 @@ class _Service:
             admin_token=self._settings.admin_token or kept_secret(folder / "admin.token"),
             local_access=self._settings.local_access,
             worker_elsewhere=not self._wants_worker,
+            secure_cookies=self._settings.secure_cookies,
+            trusted_proxies=self._settings.trusted_proxies,
         )
 
     def _announce(self, state: ServerState) -> None:

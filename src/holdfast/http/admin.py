@@ -15,10 +15,10 @@ from fastapi.responses import RedirectResponse
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError, forbidden
+from holdfast.http.cookies import CookieName, set_cookie
 from holdfast.http.schemas import ERROR_ANSWERS
-from holdfast.http.sessions import Signer, set_cookie
+from holdfast.http.sessions import Signer
 
-COOKIE = "holdfast_admin"
 ENTER = "/admin/enter"
 _LIFETIME = 12 * 3600
 """Seconds that the cookie opens anything."""
@@ -29,12 +29,12 @@ _NO_LINK = "This link was used already, or is another server's. Each start print
 class AdminAccess:
     """Decide which requests may operate."""
 
-    def __init__(self, secret_key: str, admin_token: str, clock: Clock, *, secure: bool) -> None:
+    def __init__(self, secret_key: str, admin_token: str, clock: Clock) -> None:
+        self.name = CookieName("admin", secret_key)
         self._token = admin_token
         # Another token ends all sessions that the old one had opened.
         self._signer = Signer(f"{secret_key}\0{admin_token}", "admin")
         self._clock = clock
-        self._secure = secure
         self._links: dict[bytes, None] = {}
 
     def new_link(self) -> str:
@@ -55,7 +55,9 @@ class AdminAccess:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             return self.is_token(token.strip())
-        text = self._signer.verify(request.cookies.get(COOKIE, "")[:300])
+        cookies, name = request.cookies, self.name
+        cookie = cookies.get(name.secure) or cookies.get(name.plain) or ""
+        text = self._signer.verify(cookie[:300])
         issued = (text or "").removeprefix("admin.")
         if not (issued.isascii() and issued.isdigit()):
             return False
@@ -65,10 +67,10 @@ class AdminAccess:
         """Say whether `token` is the admin token."""
         return hmac.compare_digest(_digest(token), _digest(self._token))
 
-    def header(self) -> str:
+    def header(self, *, secure: bool) -> str:
         """Return the header that sets the cookie."""
         value = self._signer.sign(f"admin.{int(self._clock.wall())}")
-        return set_cookie(COOKIE, value, _LIFETIME, secure=self._secure)
+        return set_cookie(self.name.over(https=secure), value, _LIFETIME, secure=secure)
 
 
 def _digest(token: str) -> bytes:
@@ -104,5 +106,6 @@ async def enter(request: Request, token: str = "") -> Response:
     access: AdminAccess = request.app.state.admin
     if not access.use_link(token):
         raise ApiError(ErrorCode.FORBIDDEN, _NO_LINK)
-    headers = {"set-cookie": access.header(), "cache-control": "no-store"}
+    cookie = access.header(secure=request.state.secure_cookies)
+    headers = {"set-cookie": cookie, "cache-control": "no-store"}
     return RedirectResponse("/", 303, headers)

@@ -14,11 +14,13 @@ from holdfast.http.callers import KeyMiddleware
 from holdfast.http.job_facts import describe_facts
 from holdfast.http.pages import add_pages
 from holdfast.http.pause_watch import PauseWatch
+from holdfast.http.proxies import TrustedProxies
 from holdfast.http.schemas import ERROR_ANSWERS
-from holdfast.http.security import Allowance, BodyLimits, SecurityMiddleware
+from holdfast.http.security import BodyLimits, SecurityMiddleware
 from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
 from holdfast.http.sessions import SessionMiddleware, Sessions
 from holdfast.http.stream_limit import StreamLimit
+from holdfast.http.write_limit import WriteLimit
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.engine import StoreEngine
 from holdfast.outbox import Outbox
@@ -42,15 +44,17 @@ def create_app(
         ValueError: a fact of an app has the name of a field that every job has.
     """
     served = [each if isinstance(each, ServedApp) else ServedApp(each) for each in apps]
-    secure = settings.secure_cookies
     state = ServerState(
         engine=engine,
         apps={each.name: each for each in served},
         settings=settings,
-        sessions=Sessions(settings.secret_key, engine.clock, secure=secure),
-        admin=AdminAccess(settings.secret_key, settings.admin_token, engine.clock, secure=secure),
-        streams=StreamLimit(settings.streams_at_once),
+        sessions=Sessions(settings.secret_key, engine.clock),
+        admin=AdminAccess(settings.secret_key, settings.admin_token, engine.clock),
+        streams=StreamLimit(
+            settings.streams_at_once, settings.streams_at_once * settings.sessions_per_address
+        ),
         pauses=PauseWatch(engine),
+        proxies=TrustedProxies(settings.trusted_proxies),
         outbox=outbox,
     )
 
@@ -86,11 +90,16 @@ def create_app(
     streamed = _include_apps(app, served, state)
     add_pages(app, state)
     describe_facts(app, [fact for each in served for fact in each.job_facts])
-    allowance = Allowance(settings.writes_at_once, settings.writes_per_second, engine.clock)
     # The last one added is the first to see a request: the session is known to the others.
     app.add_middleware(
         SecurityMiddleware,
-        allowance=allowance,
+        writes=WriteLimit(
+            settings.writes_at_once,
+            settings.writes_per_second,
+            settings.sessions_per_address,
+            engine.clock,
+        ),
+        proxies=state.proxies,
         limits=BodyLimits(
             settings.body_bytes,
             settings.body_seconds,
@@ -100,7 +109,12 @@ def create_app(
         ),
     )
     app.add_middleware(KeyMiddleware, keys=engine.keys, is_other_token=state.admin.is_token)
-    app.add_middleware(SessionMiddleware, sessions=state.sessions)
+    app.add_middleware(
+        SessionMiddleware,
+        sessions=state.sessions,
+        proxies=state.proxies,
+        secure=settings.secure_cookies,
+    )
     return app
 
 

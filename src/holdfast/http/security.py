@@ -1,7 +1,6 @@
 """What holds for every request: headers, where writes come from, how many, how large, how slow."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,14 +8,17 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError, answer_refusal
 from holdfast.http.callers import REFUSAL
+from holdfast.http.limit_keys import limit_keys
+from holdfast.http.proxies import TrustedProxies
 from holdfast.http.sessions import Session
+from holdfast.http.write_limit import WriteLimit
 
 HEADERS = {
     "cache-control": "no-store",
@@ -35,28 +37,6 @@ HEADERS = {
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _TRUSTED_SITES = frozenset({"same-origin", "none"})
-_MOST_BUCKETS = 10_000
-
-
-class Allowance:
-    """A bucket of tokens for each of many keys; the least recently used keys are forgotten."""
-
-    def __init__(self, at_once: int, per_second: float, clock: Clock) -> None:
-        self._at_once = float(at_once)
-        self._per_second = per_second
-        self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def take(self, key: str) -> float:
-        """Take a token and return 0, or return the seconds until there is one."""
-        now = self._clock.monotonic()
-        tokens, since = self._buckets.pop(key, (self._at_once, now))
-        tokens = min(self._at_once, tokens + (now - since) * self._per_second)
-        wait = 0.0 if tokens >= 1 else (1 - tokens) / self._per_second
-        self._buckets[key] = (tokens if wait else tokens - 1, now)
-        if len(self._buckets) > _MOST_BUCKETS:
-            self._buckets.popitem(last=False)
-        return wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +61,12 @@ class BodyLimits:
 class SecurityMiddleware:
     """Set the headers; refuse writes from other sites, too many writes, and oversized bodies."""
 
-    def __init__(self, app: ASGIApp, allowance: Allowance, limits: BodyLimits) -> None:
+    def __init__(
+        self, app: ASGIApp, writes: WriteLimit, limits: BodyLimits, proxies: TrustedProxies
+    ) -> None:
         self._app = app
-        self._allowance = allowance
+        self._writes = writes
+        self._proxies = proxies
         self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -139,9 +122,8 @@ class SecurityMiddleware:
                 "This came from another site and was not done.",
                 headers={"connection": "close"},
             )
-        client = scope.get("client")
-        key = session.owner if session.known else f"at {client[0] if client else 'nowhere'}"
-        wait = self._allowance.take(key)
+        address = self._proxies.address(HTTPConnection(scope))
+        wait = self._writes.take(limit_keys(session, address))
         if not wait:
             return None
         seconds = str(int(wait) + 1)

@@ -20,6 +20,7 @@ from holdfast.http.admin import AdminAccess
 from holdfast.http.api_errors import ApiError
 from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.plugins import Download, JobFact, JobFacts, NavItem, PagePart, Sidecar
+from holdfast.http.proxies import TrustedProxies
 from holdfast.http.rendered import RenderedJobs, Step
 from holdfast.http.requeue import PacedRequeue
 from holdfast.http.schemas import JobOut, MetaView
@@ -42,10 +43,12 @@ class HttpSettings:
     Args:
         secret_key: signs the cookies.
         admin_token: opens the ops routes.
-        secure_cookies: cookies travel over https only.
+        secure_cookies: whether cookies travel over https only; None: those that are set over https.
         writes_at_once: writes that a session may make in a burst.
         writes_per_second: how many a second after that.
         streams_at_once: live streams that a session may have open.
+        sessions_per_address: an address may write and stream as much as so many sessions, so that
+            a client gains little by a new session for each request.
         stream_beat: between two keep-alive comments on a stream.
         body_bytes: the largest body of a route that is not streamed.
         body_seconds: in which such a body must have arrived.
@@ -53,20 +56,24 @@ class HttpSettings:
         worker_elsewhere: jobs are run by workers of other processes: `/readyz` asks for one.
         local_access: requests from the server's own machine belong to the organisation "local";
             False behind a proxy on that machine which does not say that it passes requests on.
+        trusted_proxies: addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto`
+            are believed; None is the server's own machine.
     """
 
     secret_key: str
     admin_token: str
-    secure_cookies: bool = False
+    secure_cookies: bool | None = None
     writes_at_once: int = 600
     writes_per_second: float = 10.0
     streams_at_once: int = 20
+    sessions_per_address: int = 20
     stream_beat: float = 15.0
     body_bytes: int = 1024 * 1024
     body_seconds: float = 30.0
     ready: tuple[Callable[[], str | None], ...] = ()
     local_access: bool = True
     worker_elsewhere: bool = False
+    trusted_proxies: tuple[str, ...] | None = None
 
 
 class AppPages(Protocol):
@@ -189,6 +196,7 @@ class ServerState:
     admin: AdminAccess
     streams: StreamLimit
     pauses: PauseWatch
+    proxies: TrustedProxies
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is about to stop: streams end, and no more of a body is waited for."""
     outbox: Outbox | None = None

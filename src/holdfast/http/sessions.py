@@ -7,8 +7,8 @@ had no session, so that health checks and static files create none.
 import base64
 import hashlib
 import hmac
-import ipaddress
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -18,15 +18,16 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.clock import Clock
+from holdfast.http.cookies import CookieName, set_cookie
+from holdfast.http.proxies import TrustedProxies
 
-COOKIE = "holdfast_session"
+_OLD_NAME = "holdfast_session"
+"""The cookie's name before it had the key's fingerprint. It is read, and not set any more."""
 _LIFETIME = 400 * 86_400
 """Seconds that a session lasts: the most that browsers keep a cookie for."""
 _RENEW_AFTER = 30 * 86_400
 _LONGEST_COOKIE = 300
 _NETWORK_LETTERS = 12
-_IPV6_PREFIX = 64
-"""Bits of an IPv6 address that a provider assigns; a client chooses the others."""
 _READS = frozenset({"GET", "HEAD"})
 
 
@@ -68,10 +69,23 @@ class Session:
 class Sessions:
     """Read and write session cookies."""
 
-    def __init__(self, secret_key: str, clock: Clock, *, secure: bool) -> None:
+    def __init__(self, secret_key: str, clock: Clock) -> None:
+        self.name = CookieName("session", secret_key)
         self._signer = Signer(secret_key, "session")
         self._clock = clock
-        self._secure = secure
+
+    def find(self, cookies: Mapping[str, str], *, secure: bool) -> Session:
+        """Return the session that one of `cookies` names, or a new one.
+
+        One that came under another name than the one for `secure` is stale, so that it is set anew.
+        """
+        wanted = self.name.over(https=secure)
+        for name in (wanted, self.name.plain, _OLD_NAME):
+            session = self.read(cookies.get(name))
+            if session.known:
+                session.stale = session.stale or name != wanted
+                return session
+        return self.read(None)
 
     def read(self, cookie: str | None) -> Session:
         """Return the session that `cookie` names, or a new one."""
@@ -90,9 +104,9 @@ class Sessions:
         A client that keeps no cookie is a new owner with every upload. By the levels of their
         names, those of one address share the places of a downstream as one owner does, see
         `Downstream.spare`; sessions that began with a page (`reads`) have places beside them. What
-        stands for the address, or for the /64 network of IPv6, cannot be turned back into it.
+        stands for `address`, which is that of `TrustedProxies`, cannot be turned back into it.
         """
-        network = self._signer.sign(f"network {_network(address)}").rpartition(".")[2]
+        network = self._signer.sign(f"network {address}").rpartition(".")[2]
         first = "page" if reads else "post"
         return f"{network[:_NETWORK_LETTERS]}/{first}/{secrets.token_urlsafe(18)}"
 
@@ -100,57 +114,53 @@ class Sessions:
         """Return the value of the cookie that names `owner`."""
         return self._signer.sign(f"{owner}.{int(self._clock.wall())}")
 
-    def header(self, owner: str) -> str:
+    def header(self, owner: str, *, secure: bool) -> str:
         """Return the header that sets the cookie."""
-        return set_cookie(COOKIE, self.cookie(owner), _LIFETIME, secure=self._secure)
-
-
-def set_cookie(name: str, value: str, max_age: int, *, secure: bool) -> str:
-    """Return a Set-Cookie header; `max_age` is seconds."""
-    ending = "; Secure" if secure else ""
-    return f"{name}={value}; Max-Age={max_age}; Path=/; HttpOnly; SameSite=Lax{ending}"
+        name = self.name.over(https=secure)
+        return set_cookie(name, self.cookie(owner), _LIFETIME, secure=secure)
 
 
 class SessionMiddleware:
-    """Give each request its session, and each answer its cookie where one is due."""
+    """Give each request its session, and each answer its cookie where one is due.
 
-    def __init__(self, app: ASGIApp, sessions: Sessions) -> None:
+    Args:
+        app: what answers.
+        sessions: reads and writes the cookies.
+        proxies: finds out whether a request came over https.
+        secure: whether cookies are for https alone; None decides by the request.
+    """
+
+    def __init__(
+        self, app: ASGIApp, sessions: Sessions, proxies: TrustedProxies, *, secure: bool | None
+    ) -> None:
         self._app = app
         self._sessions = sessions
+        self._proxies = proxies
+        self._secure = secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        session = self._sessions.read(HTTPConnection(scope).cookies.get(COOKIE))
+        connection = HTTPConnection(scope)
+        secure = self._secure
+        if secure is None:
+            secure = self._proxies.is_https(connection)
+        session = self._sessions.find(connection.cookies, secure=secure)
         if not session.known:
-            address = (scope.get("client") or ("", 0))[0]
-            reads = scope["method"] in _READS
-            session.owner = self._sessions.new_owner(address, reads=reads)
-        scope.setdefault("state", {})["session"] = session
+            address = self._proxies.address(connection)
+            session.owner = self._sessions.new_owner(address, reads=scope["method"] in _READS)
+        scope.setdefault("state", {}).update(session=session, secure_cookies=secure)
 
         async def send_with_cookie(message: Message) -> None:
             due = session.used and (session.stale or not session.known)
             if message["type"] == "http.response.start" and due:
                 headers = MutableHeaders(scope=message)
-                headers.append("set-cookie", self._sessions.header(session.owner))
+                headers.append("set-cookie", self._sessions.header(session.owner, secure=secure))
             await send(message)
 
         await self._app(scope, receive, send_with_cookie)
-
-
-def _network(address: str) -> str:
-    """Return what one client can choose its addresses from: an IPv6 network, or its address."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, _IPV6_PREFIX), strict=False))
-    return str(parsed)
 
 
 def session_of(request: Request) -> Session:

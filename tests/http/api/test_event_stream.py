@@ -96,6 +96,28 @@ def test_a_session_has_only_so_many_streams(serve):
     assert status == 200
 
 
+def test_a_new_session_for_each_stream_escapes_no_limit(serve):
+    serving = serve(streams_at_once=1, sessions_per_address=2)
+    with serving.stream() as (_, following), serving.stream(serving.browser()) as (_, theirs):
+        following(), theirs()
+
+        assert serving.browser().get("/api/events").status_code == 429
+        elsewhere = serving.browser(**{"x-forwarded-for": "192.0.2.7"})
+        with serving.stream(elsewhere) as (answer, _):
+            assert answer.status_code == 200
+
+
+def test_streams_without_a_session_count_for_their_address(serve):
+    serving = serve(streams_at_once=1)
+    with serving.browser().stream("GET", "/api/events") as first:
+        lines = first.iter_lines()  # it is closed when nothing refers to it any more
+        assert next(lines) == "retry: 2000"
+
+        assert serving.browser().get("/api/events").status_code == 429
+        with serving.stream() as (answer, _):
+            assert answer.status_code == 200
+
+
 def first_status(serving):
     with serving.stream() as (answer, _):
         return answer.status_code

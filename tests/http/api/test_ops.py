@@ -30,7 +30,7 @@ def test_a_caller_who_is_not_an_operator_is_refused(serving, method, path):
     strangers = (
         serving.client,
         serving.browser(authorization="Basic x"),
-        serving.browser(cookie="holdfast_admin=admin.1.x"),
+        serving.browser(cookie=f"{serving.state.admin.name.plain}=admin.1.x"),
     )
     for client in strangers:
         json = {} if path.endswith("retry") and method == "POST" else None

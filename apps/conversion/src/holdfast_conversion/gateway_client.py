@@ -32,6 +32,8 @@ _WRONG_ADDRESS = frozenset({401, 403, 404, 405})
 """Statuses that are not about the file: the address is not a converter, or refuses us."""
 _NO_CONVERTER = "There is no converter at present. Please tell the operator of this service."
 _XML_TYPES = frozenset({"application/xml", "text/xml"})
+_NOT_PACKED = {"accept-encoding": "identity"}
+"""No answer is ever unpacked: a few kilobytes can become gigabytes at once."""
 
 
 class GatewayError(HoldfastError):
@@ -59,8 +61,12 @@ class GatewayClient:
         Raises:
             httpx.HTTPError: it is not.
         """
-        async with self._client() as client:
-            (await client.get(f"{self.url}/health")).raise_for_status()
+        async with (
+            self._client() as client,
+            # Its status alone counts. The body is not read: it may have no end.
+            client.stream("GET", f"{self.url}/health", headers=_NOT_PACKED) as answer,
+        ):
+            answer.raise_for_status()
 
     @asynccontextmanager
     async def convert(
@@ -80,6 +86,7 @@ class GatewayClient:
             GatewayError: `GW_5XX`, `GW_TIMEOUT`, `GW_UNAVAILABLE` or `RATE_LIMITED`.
         """
         headers = {
+            **_NOT_PACKED,
             "accept": "application/xml",
             "content-type": "application/pdf",
             "content-length": str(size),
@@ -98,7 +105,7 @@ class GatewayClient:
                 answered(answer.status_code)
                 try:
                     await _check(answer, self._clock)
-                    yield answer.aiter_bytes()
+                    yield answer.aiter_raw()
                 finally:
                     await answer.aclose()
         except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
@@ -127,7 +134,7 @@ async def _check(answer: httpx.Response, clock: Clock) -> None:
     status = answer.status_code
     if status == 200:
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in _XML_TYPES:
+        if kind not in _XML_TYPES or _is_packed(answer):
             raise not_xml()
         return
     cause = httpx.HTTPStatusError(f"HTTP {status}", request=answer.request, response=answer)
@@ -145,6 +152,10 @@ async def _check(answer: httpx.Response, clock: Clock) -> None:
     raise GatewayError(ErrorCode.GW_5XX, wait) from cause
 
 
+def _is_packed(answer: httpx.Response) -> bool:
+    return answer.headers.get("content-encoding", "").strip().lower() not in ("", "identity")
+
+
 def _refusal(reason: str) -> str:
     return f"{line_of(ErrorCode.GW_4XX)} {reason}".rstrip()
 
@@ -153,7 +164,7 @@ async def _reason(answer: httpx.Response) -> str:
     """Return the gateway's own line for people where it gave one that is fit to show."""
     data = b""
     try:
-        async for piece in answer.aiter_bytes():
+        async for piece in answer.aiter_raw():
             data += piece
             if len(data) > _MOST_REASON_BYTES:
                 return ""

@@ -14,9 +14,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
+from holdfast.http.limit_keys import limit_keys
 from holdfast.http.schemas import moment
 from holdfast.http.served_app import ServerState, state_of
-from holdfast.http.sessions import Owner
+from holdfast.http.sessions import Owner, session_of
 from holdfast.http.stream_limit import EventStream
 from holdfast.jobs.history import JobEvent
 from holdfast.jobs.store_port import StoreError
@@ -44,9 +45,10 @@ async def stream(
 ) -> Response:
     """Stream what happens to one's own jobs, from `Last-Event-ID` (or `after`) on."""
     state = state_of(request)
-    state.streams.enter(owner)
+    keys = limit_keys(session_of(request), state.proxies.address(request))
+    state.streams.enter(keys)
     seen = _sequence(last_event_id) if last_event_id is not None else _sequence(after)
-    return EventStream(state.streams, owner, messages(state, owner, seen))
+    return EventStream(state.streams, keys, messages(state, owner, seen))
 
 
 def _sequence(text: str | None) -> int | None:

@@ -14,11 +14,12 @@ from fastapi.routing import APIRoute
 from holdfast.errors import HoldfastError
 from holdfast.http.admin import IsAdmin
 from holdfast.http.api_errors import TWIN_LINE, as_api_error
+from holdfast.http.cookies import set_cookie
 from holdfast.http.pages.job_list import View, read_held, read_job_list, rows_of
 from holdfast.http.pages.job_rows import without_actions
 from holdfast.http.pages.renderer import THEME_COOKIE, THEMES, Renderer, is_partial, saying
 from holdfast.http.pages.timeline import lines_of, steps_of
-from holdfast.http.sessions import Owner, set_cookie
+from holdfast.http.sessions import Owner
 from holdfast.jobs.exceptions import TwinInPlace
 from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.store_port import StoreUnavailable
@@ -176,10 +177,10 @@ class _Pages:
             note = "in-place" if isinstance(error, TwinInPlace) else str(error.code)
         return RedirectResponse(back.path(job, note), 303)
 
-    async def theme(self, theme: Field = "", back: Field = "") -> Response:
+    async def theme(self, request: Request, theme: Field = "", back: Field = "") -> Response:
         """Remember whether pages are light or dark, and go back to the page it was asked on."""
         chosen = theme if theme in THEMES else THEMES[0]
-        secure = self._state.settings.secure_cookies
+        secure = request.state.secure_cookies
         # Pages change it by themselves where scripts run, so it is not kept from them.
         cookie = set_cookie(THEME_COOKIE, chosen, _YEAR, secure=secure).replace("; HttpOnly", "")
         here = _OWN_PATH.fullmatch(back)

@@ -87,6 +87,12 @@ def _settings(words: list[str]) -> GatewaySettings:
     limits = defaults.limits
     parser = argparse.ArgumentParser("holdfast gateway", description="Convert PDFs to XML.")
     parser.add_argument("--host", default=defaults.host)
+    parser.add_argument(
+        "--name",
+        action="append",
+        default=[],
+        help="a name that clients call this host by; addresses and localhost need none",
+    )
     parser.add_argument("--port", type=int, default=defaults.port, help="0 takes a free one")
     parser.add_argument(
         "--any-port", action="store_true", help="take a free port where --port is taken"
@@ -117,6 +123,7 @@ def _settings(words: list[str]) -> GatewaySettings:
     size = Environment(os.environ).whole("MAX_UPLOAD_BYTES", defaults.max_upload_bytes)
     return GatewaySettings(
         host=options.host,
+        names=tuple(options.name),
         port=options.port,
         any_port=options.any_port,
         children=options.children,

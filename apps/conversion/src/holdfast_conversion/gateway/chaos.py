@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast import Clock
+from holdfast_conversion.gateway.origin_check import host_name
 
 _LONGEST_SECONDS = 3600.0
 _MOST_REQUESTS = 1_000_000
@@ -138,8 +139,7 @@ def is_local(client: str | None, host: str) -> bool:
     except ValueError:
         return False
     # A page from elsewhere whose name was turned to 127.0.0.1 still carries its own name.
-    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    return near and name.lower() in _NAMES
+    return near and host_name(host) in _NAMES
 
 
 def _number(fields: Mapping[str, Any], name: str, low: float, high: float, default: float) -> float:

@@ -44,6 +44,7 @@ class GatewaySettings:
 
     Args:
         host: the address to listen on.
+        names: what clients call the gateway's host, beside `localhost` and IP addresses.
         port: the port to listen on; 0 takes a free one.
         any_port: take a free port where `port` is taken.
         max_upload_bytes: the largest body that is read.
@@ -56,6 +57,7 @@ class GatewaySettings:
     """
 
     host: str = "127.0.0.1"
+    names: tuple[str, ...] = ()
     port: int = 8100
     any_port: bool = False
     max_upload_bytes: int = 50 * MEBIBYTE

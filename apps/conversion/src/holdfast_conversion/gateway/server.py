@@ -25,6 +25,7 @@ from holdfast_conversion.gateway.gateway_settings import GatewaySettings
 from holdfast_conversion.gateway.idempotency_cache import IdempotencyCache
 from holdfast_conversion.gateway.kill_counter import KillCounter
 from holdfast_conversion.gateway.listening_socket import ListeningSocket
+from holdfast_conversion.gateway.origin_check import OriginCheck
 from holdfast_conversion.gateway.reader_pool import ReaderPool
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 from holdfast_conversion.gateway.scratch import ScratchFile
@@ -147,11 +148,12 @@ def create_app(
         openapi_extra=_BODY,
     )
     app.add_api_route("/health", _health, methods=["GET"])
+    names = {settings.host, *settings.names}
     if not settings.chaos:
-        return app
+        return OriginCheck(app, names, _refuse_page)
     app.state.chaos, app.state.listener = chaos, listener
     app.add_api_route("/chaos", _chaos, methods=["GET", "PUT", "DELETE"], include_in_schema=False)
-    return FaultInjector(app, chaos, clock)
+    return OriginCheck(FaultInjector(app, chaos, clock), names, _refuse_page)
 
 
 async def _convert(
@@ -258,6 +260,10 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
     headers = {"retry-after": _RETRY_AFTER} if reason.status in _LATER else {}
     body = _body(reason.code, reason.message)
     return DisconnectingResponse(reason.status, body, headers, request)
+
+
+def _refuse_page(request: Request, line: str) -> Response:
+    return DisconnectingResponse(403, _body(ErrorCode.FORBIDDEN, line), {}, request)
 
 
 async def _answer_http(_: Request, error: Exception) -> Response:
