@@ -447,6 +447,28 @@ def test_documents_of_other_sites_finish_as_if_the_failing_one_were_not_there(sq
     asyncio.run(scenario())
 
 
+def test_a_site_that_never_answers_leaves_a_place_for_the_others(database_url, tmp_path):
+    async def scenario():
+        async with (
+            World(database_url, tmp_path) as world,
+            site() as web,
+            site() as silent,
+            world.working(),
+        ):
+            silent.delay = 3600.0
+            for number in range(6):
+                await world.add(url=silent.url(f"/{number}"))
+            await until(lambda: len(silent.asked) == 2)  # it has all the places that it can get
+            added = [
+                await world.add(url=web.text(f"/{number}", f"{SENTENCE} {number}"))
+                for number in range(6)
+            ]
+            assert [(await world.finished(each))["status"] for each in added] == ["done"] * 6
+            assert len(silent.asked) == 2  # none of its attempts has ended
+
+    asyncio.run(scenario())
+
+
 def test_a_site_that_asks_for_a_year_is_asked_again_after_an_hour(sqlite_url, tmp_path):
     async def scenario():
         async with World(sqlite_url, tmp_path) as world, site() as web, world.working():

@@ -151,8 +151,14 @@ class Ingestion(ServedApp):
     # -- the jobs ------------------------------------------------------------------------------
 
     def _declare(self) -> tuple[Any, Any]:
-        # Each site has a breaker of its own, so that a dead one holds only its own documents.
-        site = Downstream("host", breaker=_BREAKER, key=lambda args: args.host)
+        # Each site has a breaker of its own, so that a dead one holds only its own documents. One
+        # that accepts connections and never answers can take all places but one.
+        site = Downstream(
+            "host",
+            breaker=_BREAKER,
+            concurrency=self.settings.site_concurrency,
+            key=lambda args: args.host,
+        )
         options: dict[str, Any] = {
             "retry": presets.DOCUMENTS,
             "downstream": site,
