@@ -469,6 +469,51 @@ def test_a_site_that_never_answers_leaves_a_place_for_the_others(database_url, t
     asyncio.run(scenario())
 
 
+def test_a_dead_site_behind_redirects_opens_its_own_breaker_only(database_url, tmp_path):
+    async def scenario():
+        async with (
+            World(database_url, tmp_path) as world,
+            site() as front,
+            site() as dead,
+            world.working(),
+        ):
+            dead.default = (503, {}, b"")
+            front.answers = {
+                f"/{number}": (302, {"location": dead.url(f"/{number}")}, b"")
+                for number in range(3)
+            }
+            for number in range(3):
+                document = await world.finished(await world.add(url=front.url(f"/{number}")))
+                assert tried(document) == ("failed", "failed", 3)
+            states = await world.engine.downstreams.states()
+            assert states[f"host:127.0.0.1:{dead.port}"] == "OPEN"
+            assert states[f"host:127.0.0.1:{front.port}"] == "CLOSED"
+            own = await world.add(url=front.text("/own", SENTENCE))
+            assert (await world.finished(own))["status"] == "done"
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_behind_a_redirect_ends_the_failures_in_a_row_of_its_site(sqlite_url, tmp_path):
+    async def scenario():
+        async with (
+            World(sqlite_url, tmp_path) as world,
+            site() as front,
+            site() as target,
+            world.working(),
+        ):
+            front.answers["/bad"] = (302, {"location": target.status("/bad", 503)}, b"")
+            front.answers["/good"] = (302, {"location": target.text("/good", SENTENCE)}, b"")
+            await world.finished(await world.add(url=front.url("/bad")))
+            name = f"host:127.0.0.1:{target.port}"
+            assert (await world.engine.downstreams.get(name)).circuit.streak == 3
+
+            await world.finished(await world.add(url=front.url("/good")))
+            assert (await world.engine.downstreams.get(name)).circuit.streak == 0
+
+    asyncio.run(scenario())
+
+
 def test_a_site_that_asks_for_a_year_is_asked_again_after_an_hour(sqlite_url, tmp_path):
     async def scenario():
         async with World(sqlite_url, tmp_path) as world, site() as web, world.working():

@@ -17,8 +17,6 @@ from urllib.parse import unquote, urlsplit
 from holdfast import (
     Clock,
     DatabaseTransaction,
-    ErrorCode,
-    HoldfastError,
     JobContext,
     Permanent,
     StoreError,
@@ -31,8 +29,10 @@ from holdfast_ingestion.error_codes import UNSUPPORTED_TYPE
 from holdfast_ingestion.extraction.extractor import Extractor
 from holdfast_ingestion.follow_up import FollowUp
 from holdfast_ingestion.formats import Format, format_of_media_type
-from holdfast_ingestion.job_values import DocumentArgs, Indexed
+from holdfast_ingestion.job_values import DocumentArgs, Indexed, host_key
 from holdfast_ingestion.repository import Documents, Extracted, WorkItem
+from holdfast_ingestion.sites import OtherSiteFailed, report_call
+from holdfast_ingestion.uploads import read_upload
 
 _log = logging.getLogger("holdfast.ingestion")
 _PROGRESS = {Stage.FETCHING: 0.1, Stage.EXTRACTING: 0.4, Stage.INDEXING: 0.7}
@@ -41,12 +41,6 @@ _LONGEST_WAIT = 3600.0
 """Seconds that a site can ask to wait; else a document could stay queued for a year."""
 _SHORT = 10_000
 """Characters; a text below that is cut in a tenth of a millisecond."""
-
-
-class StorageError(HoldfastError):
-    """An uploaded file could not be read; the next attempt may succeed."""
-
-    code = ErrorCode.IO_ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +71,7 @@ class Processor:
             return _SKIPPED
         if item.content is not None:
             return await self._index(ctx, documents, document_id, item.content)
-        found = await self._read(ctx, document_id, item)
+        found = await self._read(ctx, args, item)
         try:
             return await self._index(ctx, documents, document_id, found.text, found)
         except Exception:
@@ -92,7 +86,7 @@ class Processor:
         if item is None or item.status != "done" or item.url is None:
             return _SKIPPED
         _report(ctx, Stage.FETCHING)
-        fetched = await self._fetch(item.url, item.etag, item.last_modified)
+        fetched = await self._fetch(ctx, args.host, item)
         same = fetched.not_modified or _hash(fetched.body) == item.content_hash
         found = None if same else await self._extracted(ctx, fetched)
         chunks = [] if found is None else await _chunks(found.text)
@@ -113,12 +107,12 @@ class Processor:
 
     # -- reading -------------------------------------------------------------------------------
 
-    async def _read(self, ctx: JobContext, document_id: str, item: WorkItem) -> Extracted:
+    async def _read(self, ctx: JobContext, args: DocumentArgs, item: WorkItem) -> Extracted:
         if item.url is not None:
             _report(ctx, Stage.FETCHING)
-            return await self._extracted(ctx, await self._fetch(item.url))
+            return await self._extracted(ctx, await self._fetch(ctx, args.host, item))
         _report(ctx, Stage.EXTRACTING)
-        data = await asyncio.to_thread(self._upload, document_id)
+        data = await asyncio.to_thread(read_upload, self.files, args.document_id)
         text = await self.extractor.extract(data, Format(item.type), None)
         return Extracted(
             text=text.text,
@@ -128,15 +122,28 @@ class Processor:
             content_hash=_hash(data),
         )
 
-    async def _fetch(
-        self, url: str, etag: str | None = None, last_modified: str | None = None
-    ) -> Fetched:
+    async def _fetch(self, ctx: JobContext, host: str, item: WorkItem) -> Fetched:
+        """Return what a document's address answers, if newer than what is stored.
+
+        Raises:
+            OtherSiteFailed: a site failed to which the document's own has redirected.
+            FetchError: the document's own site failed, or a site answered that it is no use.
+        """
+        assert item.url is not None
         try:
-            return await self.fetcher.get(url, etag=etag, last_modified=last_modified)
+            fetched = await self.fetcher.get(
+                item.url, etag=item.etag, last_modified=item.last_modified
+            )
         except FetchError as error:
             if error.retry_after is not None:
                 error.retry_after = min(error.retry_after, _LONGEST_WAIT)
-            raise
+            if error.permanent or error.site is None or host_key(error.site) == host:
+                raise
+            await report_call(ctx, host_key(error.site), error.code)
+            raise OtherSiteFailed.of(error) from error
+        if (answered := host_key(urlsplit(fetched.url).netloc)) != host:
+            await report_call(ctx, answered)
+        return fetched
 
     async def _extracted(self, ctx: JobContext, fetched: Fetched) -> Extracted:
         """Return the text of what was fetched.
@@ -159,16 +166,6 @@ class Processor:
             etag=fetched.etag,
             last_modified=fetched.last_modified,
         )
-
-    def _upload(self, document_id: str) -> bytes:
-        try:
-            with self.files.open(upload_name(document_id)) as file:
-                return file.read()
-        except FileNotFoundError:
-            line = "The uploaded file is no longer there; upload it again."
-            raise Permanent(ErrorCode.EXPIRED, line) from None
-        except OSError as error:
-            raise StorageError("The uploaded file could not be read.") from error
 
     # -- indexing ------------------------------------------------------------------------------
 
@@ -212,11 +209,6 @@ async def _is_due(documents: Documents, item: WorkItem, ctx: JobContext, documen
     if item.status == "failed":
         return await documents.reopen(document_id, ctx.token)
     return item.status == "queued"
-
-
-def upload_name(document_id: str) -> str:
-    """Return the name of a document's uploaded file."""
-    return f"documents/{document_id}"
 
 
 def _report(ctx: JobContext, stage: Stage) -> None:
