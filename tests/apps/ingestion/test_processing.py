@@ -447,7 +447,7 @@ def test_documents_of_other_sites_finish_as_if_the_failing_one_were_not_there(sq
     asyncio.run(scenario())
 
 
-def test_a_site_that_never_answers_leaves_a_place_for_the_others(database_url, tmp_path):
+def test_a_site_that_never_answers_leaves_the_other_places_to_other_sites(database_url, tmp_path):
     async def scenario():
         async with (
             World(database_url, tmp_path) as world,
@@ -458,13 +458,25 @@ def test_a_site_that_never_answers_leaves_a_place_for_the_others(database_url, t
             silent.delay = 3600.0
             for number in range(6):
                 await world.add(url=silent.url(f"/{number}"))
-            await until(lambda: len(silent.asked) == 2)  # it has all the places that it can get
+            await until(lambda: silent.asked)
             added = [
                 await world.add(url=web.text(f"/{number}", f"{SENTENCE} {number}"))
                 for number in range(6)
             ]
             assert [(await world.finished(each))["status"] for each in added] == ["done"] * 6
-            assert len(silent.asked) == 2  # none of its attempts has ended
+            assert len(silent.asked) == 1  # it has one place, and its attempt has not ended
+
+    asyncio.run(scenario())
+
+
+def test_a_site_that_has_answered_has_all_places_until_it_fails(database_url, tmp_path):
+    async def scenario():
+        async with World(database_url, tmp_path) as world, site() as web, world.working():
+            await world.finished(await world.add(url=web.text("/", SENTENCE)))
+            web.delay = 3600.0
+            for number in range(6):
+                await world.add(url=web.url(f"/{number}"))
+            await until(lambda: len(web.asked) == 4)
 
     asyncio.run(scenario())
 

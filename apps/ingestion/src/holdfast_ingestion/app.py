@@ -49,7 +49,7 @@ from holdfast_ingestion.search import CALLS_IN_SEARCHES, Search
 from holdfast_ingestion.search_routes import search_routes
 from holdfast_ingestion.settings import IngestionSettings
 from holdfast_ingestion.settling import Settling, log_failure, settle_for_ever
-from holdfast_ingestion.sites import site_downstream
+from holdfast_ingestion.sites import SITE
 from holdfast_ingestion.worker_models import WorkerModels
 
 _log = logging.getLogger("holdfast.ingestion")
@@ -143,7 +143,7 @@ class Ingestion(ServedApp):
     def _declare(self) -> tuple[Any, Any]:
         options: dict[str, Any] = {
             "retry": presets.DOCUMENTS,
-            "downstream": site_downstream(self.settings.site_concurrency),
+            "downstream": SITE,
             "timeout": self.settings.fetch_seconds + _BESIDE_FETCHING,
             "concurrency": self.settings.concurrency,
         }

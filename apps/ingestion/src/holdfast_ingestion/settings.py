@@ -32,11 +32,6 @@ class IngestionSettings:
     allow_private: bool = False
     models: ModelSettings = field(default_factory=ModelSettings)
 
-    @property
-    def site_concurrency(self) -> int:
-        """Documents of one site that are processed at once: one place is left for other sites."""
-        return max(1, self.concurrency - 1)
-
     @classmethod
     def load(cls, values: Mapping[str, str]) -> "IngestionSettings":
         """Read them.

@@ -10,7 +10,6 @@ from typing import Self
 from holdfast import BreakerPolicy, Downstream, HoldfastError, JobContext, StoreError
 from holdfast.fetch import FetchError
 from holdfast_ingestion.extraction.extractor import ExtractionStopped
-from holdfast_ingestion.job_values import DocumentArgs
 from holdfast_ingestion.uploads import StorageError
 
 _log = logging.getLogger("holdfast.ingestion")
@@ -36,18 +35,15 @@ _BREAKER = BreakerPolicy(
 )
 
 
-def site_downstream(concurrency: int) -> Downstream:
-    """Return the downstream of all sites, split by host.
-
-    Args:
-        concurrency: documents of one site that are processed at once. A site that accepts
-            connections and never answers can occupy as many places.
-    """
-    return Downstream("host", breaker=_BREAKER, concurrency=concurrency, key=_host)
-
-
-def _host(args: DocumentArgs) -> str:
-    return args.host
+SITE = Downstream(
+    "host",
+    breaker=_BREAKER,
+    # One that accepts connections and never answers would else occupy all places for the whole
+    # time of a fetch.
+    unproven_concurrency=1,
+    key=lambda args: args.host,
+)
+"""The downstream of all sites, split by host."""
 
 
 async def report_call(ctx: JobContext, host: str, code: str | None = None) -> None:

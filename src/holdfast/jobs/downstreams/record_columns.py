@@ -38,6 +38,7 @@ def dump_record(record: DownstreamRecord) -> str:
                 [retry.job_id, retry.token, retry.ready_at, retry.not_before]
                 for retry in record.trial_retries
             ],
+            "proven": record.proven,
         }
     )
 
@@ -56,6 +57,7 @@ def dump_settings(settings: DownstreamSettings) -> str:
             "concurrency": settings.concurrency,
             **_rate_fields(rate),
             "ramp_seconds": settings.ramp_seconds,
+            "unproven_concurrency": settings.unproven_concurrency,
         }
     )
 
@@ -109,6 +111,8 @@ def load_settings(name: str, text: str) -> DownstreamSettings:
         concurrency=data["concurrency"],
         rate=_rate(data),
         ramp_seconds=data["ramp_seconds"],
+        # Not written by the release before this one.
+        unproven_concurrency=data.get("unproven_concurrency"),
     )
 
 
@@ -177,4 +181,5 @@ def _load_nameless(
             TrialRetry(job_id, token, ready_at, not_before)
             for job_id, token, ready_at, not_before in data.get("trial_retries", ())
         ),
+        proven=data.get("proven", False),
     )

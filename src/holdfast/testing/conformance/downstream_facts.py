@@ -328,3 +328,20 @@ async def after_closing_the_number_of_running_jobs_grows_gradually(world: World)
     finished = [Finished(claim.lease, Completed()) for claim in (*first, *second)]
     world.pass_time(80)
     assert len((await world.tick(finished, 50)).claims) == 30
+
+
+@fact
+async def one_job_runs_until_a_downstream_has_answered(world: World) -> None:
+    """Then all that wait, and after a failure one again."""
+    policy = BreakerPolicy(consecutive_failures=5)
+    await world.declare(breaker=policy, unproven_concurrency=1)
+    for number in range(6):
+        await world.add(f"job-{number}", downstream="gateway")
+    (first,) = await world.claim(4)
+    assert await world.claim(4) == ()
+    await world.finish(first, Completed(), Verdict.SUCCESS)
+    second, third, _ = await world.claim(3)
+    await world.finish(second, Failed(BROKEN), Verdict.FAILURE)
+    assert await world.claim(4) == ()
+    await world.finish(third, Completed(), Verdict.SUCCESS)
+    assert len(await world.claim(4)) == 2
