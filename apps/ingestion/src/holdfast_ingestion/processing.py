@@ -32,10 +32,10 @@ from holdfast_ingestion.formats import Format, format_of_media_type
 from holdfast_ingestion.job_values import DocumentArgs, Indexed, host_key
 from holdfast_ingestion.repository import Documents, Extracted, WorkItem
 from holdfast_ingestion.sites import OtherSiteFailed, report_call
+from holdfast_ingestion.stage_reports import StageReports
 from holdfast_ingestion.uploads import read_upload
 
 _log = logging.getLogger("holdfast.ingestion")
-_PROGRESS = {Stage.FETCHING: 0.1, Stage.EXTRACTING: 0.4, Stage.INDEXING: 0.7}
 _SKIPPED = Indexed("skipped")
 _LONGEST_WAIT = 3600.0
 """Seconds that a site can ask to wait; else a document could stay queued for a year."""
@@ -69,14 +69,21 @@ class Processor:
                 document_id,
             )
             return _SKIPPED
+        with StageReports(ctx, self.clock) as stages:
+            return await self._process(ctx, args, item, stages)
+
+    async def _process(
+        self, ctx: JobContext, args: DocumentArgs, item: WorkItem, stages: StageReports
+    ) -> Indexed:
         if item.content is not None:
-            return await self._index(ctx, documents, document_id, item.content)
-        found = await self._read(ctx, args, item)
+            return await self._index(ctx, args, stages, item.content)
+        found = await self._read(ctx, args, item, stages)
         try:
-            return await self._index(ctx, documents, document_id, found.text, found)
+            return await self._index(ctx, args, stages, found.text, found)
         except Exception:
             with contextlib.suppress(StoreError):  # then the next attempt reads it again
-                await documents.keep(document_id, found, ctx.token, self.clock.wall())
+                documents = Documents(ctx.database)
+                await documents.keep(args.document_id, found, ctx.token, self.clock.wall())
             raise
 
     async def refresh(self, ctx: JobContext, args: DocumentArgs) -> Indexed:
@@ -85,10 +92,11 @@ class Processor:
         item = await documents.work_item(document_id)
         if item is None or item.status != "done" or item.url is None:
             return _SKIPPED
-        _report(ctx, Stage.FETCHING)
-        fetched = await self._fetch(ctx, args.host, item)
-        same = fetched.not_modified or _hash(fetched.body) == item.content_hash
-        found = None if same else await self._extracted(ctx, fetched)
+        with StageReports(ctx, self.clock) as stages:
+            stages.enter(Stage.FETCHING)
+            fetched = await self._fetch(ctx, args.host, item)
+            same = fetched.not_modified or _hash(fetched.body) == item.content_hash
+            found = None if same else await self._extracted(stages, fetched)
         chunks = [] if found is None else await _chunks(found.text)
         async with ctx.transaction() as connection:
             tx, now = ctx.database.joined(connection), self.clock.wall()
@@ -107,11 +115,13 @@ class Processor:
 
     # -- reading -------------------------------------------------------------------------------
 
-    async def _read(self, ctx: JobContext, args: DocumentArgs, item: WorkItem) -> Extracted:
+    async def _read(
+        self, ctx: JobContext, args: DocumentArgs, item: WorkItem, stages: StageReports
+    ) -> Extracted:
         if item.url is not None:
-            _report(ctx, Stage.FETCHING)
-            return await self._extracted(ctx, await self._fetch(ctx, args.host, item))
-        _report(ctx, Stage.EXTRACTING)
+            stages.enter(Stage.FETCHING)
+            return await self._extracted(stages, await self._fetch(ctx, args.host, item))
+        stages.enter(Stage.EXTRACTING)
         data = await asyncio.to_thread(read_upload, self.files, args.document_id)
         text = await self.extractor.extract(data, Format(item.type), None)
         return Extracted(
@@ -145,13 +155,13 @@ class Processor:
             await report_call(ctx, answered)
         return fetched
 
-    async def _extracted(self, ctx: JobContext, fetched: Fetched) -> Extracted:
+    async def _extracted(self, stages: StageReports, fetched: Fetched) -> Extracted:
         """Return the text of what was fetched.
 
         Raises:
             Permanent: its type is not supported, or there is no text in it.
         """
-        _report(ctx, Stage.EXTRACTING)
+        stages.enter(Stage.EXTRACTING)
         chosen = format_of_media_type(fetched.content_type)
         if chosen is None:
             line = f"Documents of the type {fetched.content_type} cannot be read."
@@ -172,13 +182,14 @@ class Processor:
     async def _index(
         self,
         ctx: JobContext,
-        documents: Documents,
-        document_id: str,
+        args: DocumentArgs,
+        stages: StageReports,
         text: str,
         found: Extracted | None = None,
     ) -> Indexed:
         """Store the chunks of `text`, and with them what was `found` unless that is stored."""
-        _report(ctx, Stage.INDEXING)
+        stages.enter(Stage.INDEXING)
+        documents, document_id = Documents(ctx.database), args.document_id
         chunks = await _chunks(text)
         values = {
             "token": ctx.token,
@@ -209,10 +220,6 @@ async def _is_due(documents: Documents, item: WorkItem, ctx: JobContext, documen
     if item.status == "failed":
         return await documents.reopen(document_id, ctx.token)
     return item.status == "queued"
-
-
-def _report(ctx: JobContext, stage: Stage) -> None:
-    ctx.progress(_PROGRESS[stage], str(stage))
 
 
 def _hash(data: bytes) -> str:

@@ -1,12 +1,15 @@
 -- The statements that are the same on both databases. `{{jobs}}` is Holdfast's view of all jobs.
 
 -- A settled document says itself what became of it. Any other belongs to its job; without a job it
--- can only have failed, long ago.
+-- can only have failed, long ago. A stage is reported only once it has lasted a moment; before, it is
+-- taken for the first one.
 -- fragment: status
 CASE
     WHEN documents.status = 'done' THEN 'done'
     WHEN jobs.status = 'queued' THEN 'queued'
-    WHEN jobs.status = 'processing' THEN coalesce(jobs.progress_note, 'queued')
+    WHEN jobs.status = 'processing' THEN coalesce(
+        jobs.progress_note, CASE WHEN documents.url IS NULL THEN 'extracting' ELSE 'fetching' END
+    )
     ELSE 'failed'
 END
 
