@@ -399,10 +399,30 @@ def test_a_refresh_asks_for_what_has_changed_only(database_url, tmp_path):
             assert await world.search("otters") == []
             assert len(await world.search("beavers")) == 1
 
+            web.text("/", "Beavers build dams.", etag='"3"')
+            assert (await refreshed(world, document_id)).outcome == "unchanged"
+            assert (await refreshed(world, document_id)).outcome == "unchanged"
+            assert 'If-None-Match: "3"' in web.requests[-1]
+
             web.status("/", 404)
             with pytest.raises(Exception, match="404"):
                 await refreshed(world, document_id)
             assert (await world.show(document_id))["status"] == "done"
+
+    asyncio.run(scenario())
+
+
+def test_the_title_that_a_caller_gives_is_kept(database_url, tmp_path):
+    async def scenario():
+        async with World(database_url, tmp_path) as world, site() as web, world.working():
+            named = await world.add(url=web.html("/a", "Its own", SENTENCE), title="Mine")
+            unnamed = await world.add(url=web.html("/b", "Its own", SENTENCE))
+            for document_id, title in ((named, "Mine"), (unnamed, "Its own")):
+                assert (await world.finished(document_id))["title"] == title
+            web.html("/a", "Another", "New words."), web.html("/b", "Another", "New words.")
+            for document_id, title in ((named, "Mine"), (unnamed, "Another")):
+                assert (await refreshed(world, document_id)).outcome == "indexed"
+                assert (await world.show(document_id))["title"] == title
 
     asyncio.run(scenario())
 

@@ -32,15 +32,15 @@ def test_a_worker_whose_database_is_away_goes_on(caplog):
     async def scenario():
         settling = Settling()
         async with settling.running():
-            settling.wake()  # before any attempt has brought a database
+            settling.wake("a document")  # before any attempt has brought a database
             await asyncio.sleep(0.05)
             assert database.asked == 0
             settling.use(database)
             for asked in (1, 2):
-                settling.wake()
+                settling.wake("a document")
                 while database.asked < asked:
                     await asyncio.sleep(0.001)
-            settling.wake()
+            settling.wake("a document")
             await asyncio.sleep(0)
         assert database.asked >= 2
 
@@ -62,5 +62,5 @@ def test_a_server_settles_every_half_minute_whatever_happens():
 
 
 def test_other_events_are_not_logged(caplog):
-    assert log_failure(object(), "ingestion.process") is False
+    assert log_failure(object(), "ingestion.process") is None
     assert caplog.text == ""

@@ -193,9 +193,10 @@ class Ingestion(ServedApp):
 
     def _notice(self, event: object) -> None:
         """Log failed attempts, and let the workers of this process settle what failed for good."""
-        if log_failure(event, self.process.kind.name):
+        failed = log_failure(event, self.process.kind.name)
+        if failed is not None:
             for settling in self._settling:
-                settling.wake()
+                settling.wake(failed)
 
     # -- what it serves ------------------------------------------------------------------------
 

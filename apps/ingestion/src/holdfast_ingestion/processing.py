@@ -30,7 +30,7 @@ from holdfast_ingestion.extraction.extractor import Extractor
 from holdfast_ingestion.follow_up import FollowUp
 from holdfast_ingestion.formats import Format, format_of_media_type
 from holdfast_ingestion.job_values import DocumentArgs, Indexed, host_key
-from holdfast_ingestion.repository import Documents, Extracted, WorkItem
+from holdfast_ingestion.repository import Documents, Extracted, Validators, WorkItem
 from holdfast_ingestion.sites import OtherSiteFailed, report_call
 from holdfast_ingestion.stage_reports import StageReports
 from holdfast_ingestion.uploads import read_upload
@@ -101,7 +101,7 @@ class Processor:
         async with ctx.transaction() as connection:
             tx, now = ctx.database.joined(connection), self.clock.wall()
             if found is None:
-                await documents.checked(tx, document_id, now)
+                await documents.checked(tx, document_id, now, _validators(fetched, item))
                 return Indexed("unchanged")
             values = {
                 "seen_hash": item.content_hash,
@@ -126,7 +126,7 @@ class Processor:
         text = await self.extractor.extract(data, Format(item.type), None)
         return Extracted(
             text=text.text,
-            title=item.title or text.title or item.filename,
+            title=text.title or item.filename,
             media_type=Format(item.type).media_type,
             bytes=len(data),
             content_hash=_hash(data),
@@ -220,6 +220,13 @@ async def _is_due(documents: Documents, item: WorkItem, ctx: JobContext, documen
     if item.status == "failed":
         return await documents.reopen(document_id, ctx.token)
     return item.status == "queued"
+
+
+def _validators(fetched: Fetched, item: WorkItem) -> Validators:
+    """Return the validators of an answer with nothing new: a 304 need not repeat them."""
+    if not fetched.not_modified:
+        return Validators(fetched.etag, fetched.last_modified)
+    return Validators(fetched.etag or item.etag, fetched.last_modified or item.last_modified)
 
 
 def _hash(data: bytes) -> str:

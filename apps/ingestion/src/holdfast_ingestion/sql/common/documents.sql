@@ -27,11 +27,11 @@ LEFT JOIN {{jobs}} AS jobs ON jobs.job_id = 'doc-' || documents.id
 
 -- name: add
 INSERT INTO {{documents}} (
-    id, organisation, org_id, owner, source_key, type, url, filename, title, media_type, bytes, content,
-    content_hash, metadata, created_at
+    id, organisation, org_id, owner, source_key, type, url, filename, title, title_given, media_type,
+    bytes, content, content_hash, metadata, created_at
 ) VALUES (
-    :id, :organisation, :org_id, :owner, :source_key, :type, :url, :filename, :title, :media_type,
-    :bytes, :content, :content_hash, :metadata, :now
+    :id, :organisation, :org_id, :owner, :source_key, :type, :url, :filename, :title,
+    CAST(:title AS text) IS NOT NULL, :media_type, :bytes, :content, :content_hash, :metadata, :now
 )
 ON CONFLICT (organisation, source_key) DO NOTHING
 RETURNING id
@@ -91,8 +91,8 @@ WHERE id = :id AND organisation = :organisation AND status <> 'done'
 RETURNING id
 
 -- fragment: new_content
-content = :content, content_hash = :content_hash, title = :title, media_type = :media_type,
-bytes = :bytes, etag = :etag, last_modified = :last_modified, checked_at = :now
+content = :content, content_hash = :content_hash, media_type = :media_type, bytes = :bytes,
+title = CASE WHEN title_given THEN title ELSE CAST(:title AS text) END, etag = :etag, last_modified = :last_modified, checked_at = :now
 
 -- fragment: done
 status = 'done', token = :token, attempts = :attempts, chunks = :chunks, finished_at = :now,
@@ -131,16 +131,24 @@ WHERE id = :id AND status = 'done' AND content_hash = :seen_hash
 RETURNING id
 
 -- name: checked
-UPDATE {{documents}} SET checked_at = :now WHERE id = :id AND status = 'done' RETURNING id
+UPDATE {{documents}} SET checked_at = :now, etag = :etag, last_modified = :last_modified
+WHERE id = :id AND status = 'done'
+RETURNING id
 
 -- Documents whose job has ended without them: their outcome is to be copied from its record.
--- name: unsettled
+-- fragment: ended_without
 SELECT
     documents.id, jobs.status, jobs.token, jobs.attempt_count, jobs.error_code, jobs.error_message,
     jobs.finished_at
 FROM {{joined}}
 WHERE documents.status = 'queued' AND jobs.status IN ('failed', 'cancelled')
+
+-- name: unsettled
+{{ended_without}}
 LIMIT 500
+
+-- name: unsettled_among
+{{ended_without}} AND documents.id IN ({{listed_ids}})
 
 -- name: fail
 UPDATE {{documents}}
