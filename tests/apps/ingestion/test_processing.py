@@ -11,7 +11,9 @@ from tests.apps.ingestion.world import World
 from tests.support.waiting import until
 
 from holdfast.fetch import FetchLimits
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast_ingestion.job_values import DocumentArgs
+from holdfast_ingestion.settling import retry_lost
 
 SENTENCE = "A sentence about otters that swim in cold rivers."
 
@@ -343,7 +345,38 @@ async def deleted(world, rule, job):
     return await world.engine.get(job) is None
 
 
-def test_a_job_that_is_lost_with_its_worker_fails_its_document(sqlite_url, tmp_path):
+def test_a_document_whose_workers_are_killed_is_retried_until_nine_attempts(database_url, tmp_path):
+    async def lose(world):
+        """Claim the only job as a worker that dies, until its attempts are used up."""
+        store, kinds = world.engine.store, {"ingestion.process": 3}
+
+        async def rescued():
+            return (await store.rescue(limit=9)).jobs
+
+        for _ in range(3):
+            request = ClaimRequest(1, ("default",), kinds, lease_seconds=0.001)
+            assert (await store.tick("doomed", (), request)).claims
+            await until(rescued)
+
+    async def scenario():
+        async with World(database_url, tmp_path) as world, site() as web:
+            document_id = await world.add(url=web.text("/", SENTENCE))
+            for _ in range(2):
+                await lose(world)
+                assert (await world.engine.get(f"doc-{document_id}")).status == "failed"
+                assert tried(await world.show(document_id)) == ("queued", "waiting", 3)
+                assert await world.documents.settle() == []
+                await retry_lost(world.engine.database, world.engine.retry)
+                assert tried(await world.show(document_id)) == ("queued", "waiting", 0)
+            await lose(world)
+            await retry_lost(world.engine.database, world.engine.retry)
+            assert tried(await world.show(document_id)) == ("failed", "failed", 3)
+            assert await world.documents.settle() == [document_id]
+
+    asyncio.run(scenario())
+
+
+def test_a_job_that_is_cancelled_fails_its_document(sqlite_url, tmp_path):
     """No handler runs at the end of such a job, so nothing but its record can say so."""
 
     async def scenario():

@@ -234,8 +234,9 @@ class Ingestion(ServedApp):
         if (warning := self._new_fetcher().start_warning) is not None:
             _log.warning("%s", warning)
         await asyncio.to_thread(self.files.prepare)
+        engine = state.engine
         tasks = [
-            asyncio.create_task(settle_for_ever(state.engine.database, state.clock)),
+            asyncio.create_task(settle_for_ever(engine.database, engine.retry, state.clock)),
             asyncio.create_task(file_cleanup.clean_up_for_ever(self.files, state)),
         ]
         try:

@@ -279,6 +279,11 @@ class Documents:
 
     # -- for the worker --------------------------------------------------------------------------
 
+    async def lost_with_worker(self) -> list[str]:
+        """Return the documents whose last attempt was lost and that are to be retried."""
+        rows = await self.database.fetch(self.queries["lost_with_worker"])
+        return [document_id for (document_id,) in rows]
+
     async def settle(self, among: Collection[str] | None = None) -> list[str]:
         """Copy the outcome of failed jobs into their documents; return the documents' ids.
 

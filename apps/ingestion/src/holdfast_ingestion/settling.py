@@ -2,20 +2,26 @@
 
 A document's state is right without this, as long as its job's record exists; `document_state` says
 why. So it may be late, run twice or run in several processes.
+
+A document whose last attempt was lost with its worker is retried instead, a few times: most likely
+somebody has killed the worker.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
-from holdfast import AttemptFinished, Clock, Database, StoreError
-from holdfast_ingestion.job_values import document_of
+from holdfast import AttemptFinished, Clock, Database, InvalidState, StoreError, UnknownJob
+from holdfast_ingestion.job_values import document_of, job_id
 from holdfast_ingestion.repository import Documents
 
 _log = logging.getLogger("holdfast.ingestion")
 _EVERY = 30.0
 """Seconds between two rounds in a server: for jobs that ended where no worker could notice."""
+
+Retry = Callable[[str], Awaitable[object]]
+"""Requeue the failed job with this id, with a fresh budget."""
 
 
 async def settle(database: Database, among: Collection[str] | None = None) -> list[str]:
@@ -88,10 +94,19 @@ class Settling:
             _log.warning("documents could not be settled: %s", error)
 
 
-async def settle_for_ever(database: Database, clock: Clock) -> None:
-    """Settle from time to time, until cancelled."""
+async def retry_lost(database: Database, retry: Retry) -> None:
+    """Retry documents whose attempts were used up because their workers were killed."""
+    for document_id in await Documents(database).lost_with_worker():
+        with contextlib.suppress(InvalidState, UnknownJob):  # another server was faster
+            await retry(job_id(document_id))
+            _log.warning("[queue-worker] Worker lost, retrying { documentId: '%s' }", document_id)
+
+
+async def settle_for_ever(database: Database, retry: Retry, clock: Clock) -> None:
+    """Settle from time to time, until cancelled; `retry` requeues a failed job."""
     while True:
         try:
+            await retry_lost(database, retry)
             await settle(database)
         except StoreError as error:
             _log.warning("documents could not be settled: %s", error)

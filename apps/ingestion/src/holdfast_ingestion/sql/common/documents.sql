@@ -1,12 +1,20 @@
 -- The statements that are the same on both databases. `{{jobs}}` is Holdfast's view of all jobs.
 
+-- A document whose last attempt ended because its worker was killed: the server retries it (settling.py).
+-- The token counts all claims, so a document that kills its workers is given up after 9.
+-- fragment: lost_with_worker
+(
+    documents.status = 'queued' AND jobs.status = 'failed' AND jobs.error_code = 'LEASE_LOST'
+    AND jobs.token < 9
+)
+
 -- A settled document says itself what became of it. Any other belongs to its job; without a job it
 -- can only have failed, long ago. A stage is reported only once it has lasted a moment; before, it is
 -- taken for the first one.
 -- fragment: status
 CASE
     WHEN documents.status = 'done' THEN 'done'
-    WHEN jobs.status = 'queued' THEN 'queued'
+    WHEN jobs.status = 'queued' OR {{lost_with_worker}} THEN 'queued'
     WHEN jobs.status = 'processing' THEN coalesce(
         jobs.progress_note, CASE WHEN documents.url IS NULL THEN 'extracting' ELSE 'fetching' END
     )
@@ -142,6 +150,12 @@ SELECT
     jobs.finished_at
 FROM {{joined}}
 WHERE documents.status = 'queued' AND jobs.status IN ('failed', 'cancelled')
+    AND NOT {{lost_with_worker}}
+
+-- name: lost_with_worker
+SELECT documents.id FROM {{joined}}
+WHERE {{lost_with_worker}}
+LIMIT 500
 
 -- name: unsettled
 {{ended_without}}
