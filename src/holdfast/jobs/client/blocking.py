@@ -70,6 +70,7 @@ class BlockingDownstreams(_Mirror):
     """List downstreams; reset, hold and release them."""
 
     list = mirror(DownstreamControl.list)
+    troubled = mirror(DownstreamControl.troubled)
     get = mirror(DownstreamControl.get)
     state = mirror(DownstreamControl.state)
     states = mirror(DownstreamControl.states)
@@ -83,6 +84,7 @@ class BlockingCalls(_Mirror):
 
     declare = mirror(DownstreamCalls.declare)
     admit = mirror(DownstreamCalls.admit)
+    count = mirror(DownstreamCalls.count)
     report = mirror(DownstreamCalls.report)
 
 

@@ -38,6 +38,10 @@ class DownstreamControl:
         """Return the records of all downstreams, by name."""
         return await self._store.downstreams()
 
+    async def troubled(self) -> tuple[DownstreamRecord, ...]:
+        """Return the records of those whose breaker is open, held or half open, by name."""
+        return await self._store.troubled_downstreams()
+
     async def get(self, name: str) -> DownstreamRecord:
         """Return the record of a downstream."""
         if not isinstance(name, str):

@@ -285,6 +285,21 @@ async def declaring_again_keeps_the_breakers_state(world: World) -> None:
 
 
 @fact
+async def breakers_that_are_not_closed_are_listed_by_themselves(world: World) -> None:
+    """Open ones and those on trial, by name; not those that have closed again."""
+    assert await world.store.troubled_downstreams() == ()
+    await world.declare("mill")
+    await world.open_gateway(waiting=2)
+    (record,) = await world.store.troubled_downstreams()
+    assert record == await world.downstream()
+    world.pass_time(30)
+    for claim in await world.claim():
+        assert len(await world.store.troubled_downstreams()) == 1
+        await world.finish(claim, Completed(), Verdict.SUCCESS)
+    assert await world.store.troubled_downstreams() == ()
+
+
+@fact
 async def excluded_errors_are_not_stored(world: World) -> None:
     """Only the verdict needs them; declaring them again changes nothing."""
     policy = BreakerPolicy(exclude=(KeyError,))
