@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 from campaigns.service import ServiceProcess, until
@@ -148,9 +149,24 @@ def _ingest(client: httpx.Client, address: str, numbers: range) -> float:
 
     if not until(all_done, 600):
         raise RuntimeError("the documents were not done in time")
-    newest = client.get("/v3/documents", params={"limit": 200}).json()["documents"]
-    assert all(each["status"] == "done" for each in newest), newest[0]
-    return max(datetime.fromisoformat(each["finishedAt"]).timestamp() for each in newest) - begin
+    added = _newest(client, len(numbers))
+    assert all(each["status"] == "done" for each in added), added[0]
+    return max(datetime.fromisoformat(each["finishedAt"]).timestamp() for each in added) - begin
+
+
+def _newest(client: httpx.Client, count: int) -> list[dict[str, Any]]:
+    """Return the `count` documents that were added last."""
+    found: list[dict[str, Any]] = []
+    cursor = ""
+    while len(found) < count:
+        params = {"limit": min(200, count - len(found)), "cursor": cursor}
+        page = client.get("/v3/documents", params=params).raise_for_status().json()
+        found += page["documents"]
+        cursor = page["nextCursor"] or ""
+        if not cursor:
+            break
+    assert len(found) == count, f"{len(found)} of {count} documents are listed"
+    return found
 
 
 def rows() -> list[Row]:

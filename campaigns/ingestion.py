@@ -32,9 +32,9 @@ _SETTINGS = {**SHORT_LEASES, "FETCH_ALLOW_PRIVATE": "1", "INGESTION_CONCEPTS": "
 _THREADS = 3
 _SETTLE = 300.0
 _CLEANUP = 30.0
-_USED_UP = {"LEASE_LOST", "FETCH_5XX", "FETCH_FAILED"}
-"""Codes of documents whose attempts were used up by kills or by the failing site; a person would
-retry these, and the campaign does."""
+_USED_UP = {"FETCH_5XX", "FETCH_FAILED"}
+"""Codes of documents whose last attempt met the failing site, after kills or failures before; a
+person would retry these, and the campaign does. Kills alone fail no document."""
 
 
 def run(plan: Plan) -> CampaignOutcome:
@@ -87,7 +87,7 @@ def _run(
         "requests_repeated": clients.repeated,
         "deduplicated": clients.deduplicated,
         "attempts_above_one": sum(each["attemptsMade"] > 1 for each in found.values()),
-        "retried_by_hand": settled.retried,
+        **{f"retried_by_hand_{code}": settled.retried[code] for code in sorted(_USED_UP)},
         "fetches": sites.requests,
     }
     return outcome
@@ -173,7 +173,8 @@ class _Settlement:
     def __init__(self, client: httpx.Client, count: int) -> None:
         self._client = client
         self._count = count
-        self.retried = 0
+        self.retried: Counter[str] = Counter()
+        """Documents that were retried by hand, by the code of their failure."""
 
     def reached(self) -> bool:
         """Retry what can be retried; return whether nothing is left to wait for."""
@@ -185,7 +186,7 @@ class _Settlement:
         ]
         for each in again:
             answer = self._client.post(f"/v3/documents/{each['id']}/retry")
-            self.retried += answer.status_code == 202
+            self.retried[each["failedCode"]] += answer.status_code == 202
         ended = sum(each["status"] in {"done", "failed"} for each in documents.values())
         return not again and ended >= self._count
 

@@ -78,6 +78,8 @@ class SampleDocument:
 class Sites:
     """Sites on the loopback interface, each a host of its own; while `failing`, one fails.
 
+    It fails once for each document: its attempts are used up by kills together with that at most.
+
     Args:
         failures: how many requests fail at most; five in a row open the breaker for a minute.
     """
@@ -85,6 +87,7 @@ class Sites:
     def __init__(self, failures: int) -> None:
         self._served: dict[str, SampleDocument] = {}
         self._failures = itertools.islice(itertools.cycle((status(503), reset())), failures)
+        self._failed: set[str] = set()
         self.failing = False
         self._servers = [ScriptedDownstream(reply(self._choose)) for _ in range(_SITES - 1)]
         self._servers.append(ScriptedDownstream(reply(self._choose_or_fail)))
@@ -117,8 +120,12 @@ class Sites:
         return slow(0.03 * (found.number % 5), answer)
 
     def _choose_or_fail(self, request: Request) -> Any:
-        failure = next(self._failures, None) if self.failing else None
-        return failure or self._choose(request)
+        fails = self.failing and request.path not in self._failed
+        failure = next(self._failures, None) if fails else None
+        if failure is None:
+            return self._choose(request)
+        self._failed.add(request.path)
+        return failure
 
 
 def sample_documents(count: int, rng: random.Random, sites: Sites) -> list[SampleDocument]:

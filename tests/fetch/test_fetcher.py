@@ -65,6 +65,19 @@ def test_three_redirects_are_followed_and_no_more(scripted_downstream):
     assert len(scripted_downstream.requests) == 4 + 4
 
 
+def test_an_error_names_the_site_that_failed(scripted_downstream):
+    names = Names(site_example=["127.0.0.1"])
+    own = site_url(scripted_downstream.url, "").removeprefix("http://")
+    scripted_downstream.script(status(503), redirect("http://gone.example/"), hang())
+    fetcher = guarded(RecordingBackend(), resolver=names)
+    assert refused(fetcher, site_url(scripted_downstream.url), FetchCode.FETCH_5XX).site == own
+    url = site_url(scripted_downstream.url)
+    assert refused(fetcher, url, FetchCode.HOST_NOT_FOUND).site == "gone.example"
+    hasty = guarded(RecordingBackend(), FetchLimits(max_seconds=0.3), resolver=names)
+    assert refused(hasty, url, FetchCode.FETCH_TIMEOUT).site == own
+    assert refused(fetcher, "ftp://site.example/", FetchCode.URL_INVALID).site is None
+
+
 def test_every_hop_is_resolved_and_checked_anew(scripted_downstream):
     names = Names(site_example=["127.0.0.1"], inside_example=["10.0.0.1"])
     backend = RecordingBackend()

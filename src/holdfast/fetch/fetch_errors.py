@@ -81,6 +81,10 @@ class FetchError(HoldfastError):
         message: one line for people; that of the code without it.
         status: the HTTP status, where the server answered with one that is an error.
         retry_after: seconds that the server asked to wait.
+
+    Attributes:
+        site: the host that failed, `example.org` or `example.org:8080`: the last one that was asked
+            where redirects were followed. None where none was asked.
     """
 
     def __init__(
@@ -96,6 +100,7 @@ class FetchError(HoldfastError):
         self.code = code
         self.status = status
         self.retry_after = retry_after
+        self.site: str | None = None
 
     @property
     def permanent(self) -> bool:

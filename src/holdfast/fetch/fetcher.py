@@ -6,6 +6,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Self
 
 import httpcore
@@ -13,7 +14,7 @@ import httpcore
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.fetch.addresses import AddressPolicy
 from holdfast.fetch.decompression import OFFERED
-from holdfast.fetch.fetch_errors import FetchCode, failure
+from holdfast.fetch.fetch_errors import FetchCode, FetchError, failure
 from holdfast.fetch.fetch_limits import FetchLimits
 from holdfast.fetch.fetch_response import (
     REDIRECTS,
@@ -39,6 +40,13 @@ _OWN_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "host", "transfer-encoding"}
 )
 _Headers = Sequence[tuple[str, str]]
+
+
+@dataclass(slots=True)
+class _Hop:
+    """The host that a fetch has asked last."""
+
+    site: str | None = None
 
 
 class Fetcher:
@@ -151,8 +159,8 @@ class Fetcher:
         """
         asked = {"If-None-Match": etag, "If-Modified-Since": last_modified}
         conditions = _checked({name: value for name, value in asked.items() if value})
-        async with self._within_time():
-            answer = await self._follow(parse_url(url), [("Accept", "*/*"), *conditions])
+        async with self._within_time() as hop:
+            answer = await self._follow(hop, parse_url(url), [("Accept", "*/*"), *conditions])
             try:
                 yield await self._begin(answer, conditional=bool(conditions))
             finally:
@@ -168,8 +176,8 @@ class Fetcher:
             ValueError: a header cannot be sent, or is one that the fetcher sets itself.
         """
         sent = _checked(headers or {})
-        async with self._within_time():
-            answer = await self._send("POST", parse_url(url), sent, body)
+        async with self._within_time() as hop:
+            answer = await self._send(hop, "POST", parse_url(url), sent, body)
             try:
                 if answer.status in REDIRECTS:
                     raise failure(FetchCode.FETCH_TOO_MANY_REDIRECTS)
@@ -179,20 +187,26 @@ class Fetcher:
                 await answer.aclose()
 
     @asynccontextmanager
-    async def _within_time(self) -> AsyncIterator[None]:
-        limit = asyncio.timeout(self.limits.max_seconds)
+    async def _within_time(self) -> AsyncIterator[_Hop]:
+        """Limit the time of one fetch, and note in its error which host failed."""
+        limit, hop = asyncio.timeout(self.limits.max_seconds), _Hop()
         try:
             async with limit:
-                yield
+                yield hop
+        except FetchError as error:
+            error.site = hop.site
+            raise
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise failure(FetchCode.FETCH_TIMEOUT) from error
+            late = failure(FetchCode.FETCH_TIMEOUT)
+            late.site = hop.site
+            raise late from error
 
-    async def _follow(self, url: Url, headers: _Headers) -> RawAnswer:
+    async def _follow(self, hop: _Hop, url: Url, headers: _Headers) -> RawAnswer:
         """Return the first answer that is not a redirect."""
         for _ in range(self.limits.max_redirects + 1):
-            answer = await self._send("GET", url, headers, None)
+            answer = await self._send(hop, "GET", url, headers, None)
             if answer.status not in REDIRECTS:
                 return answer
             await answer.aclose()
@@ -200,9 +214,10 @@ class Fetcher:
         raise failure(FetchCode.FETCH_TOO_MANY_REDIRECTS)
 
     async def _send(
-        self, method: str, url: Url, headers: _Headers, body: bytes | None
+        self, hop: _Hop, method: str, url: Url, headers: _Headers, body: bytes | None
     ) -> RawAnswer:
         """Check the host, and send one request to it."""
+        hop.site = url.authority
         addresses = await checked_addresses(url, self._resolver, self._policy)
         connection = PinnedConnection(
             url, addresses, self.limits, backend=self._backend, ssl_context=self._ssl_context

@@ -270,6 +270,13 @@ class DownstreamStore(Protocol):
         """Return all records, by name."""
         ...
 
+    async def troubled_downstreams(self) -> tuple[DownstreamRecord, ...]:
+        """Return the records of breakers that are open or half open, by name.
+
+        Its cost does not grow with the number of records that are closed.
+        """
+        ...
+
     async def downstream(self, name: str) -> DownstreamRecord | None:
         """Return one record."""
         ...

@@ -121,6 +121,10 @@ class JobQueries(ABC):
         """Return all records, by name."""
         return tuple(map(record_from, await self._rows("downstream_list")))
 
+    async def troubled_downstreams(self) -> tuple[DownstreamRecord, ...]:
+        """Return the records of breakers that are open or half open, by name."""
+        return tuple(map(record_from, await self._rows("downstream_troubled")))
+
     async def downstream(self, name: str) -> DownstreamRecord | None:
         """Return one record."""
         rows = await self._rows("downstream_get", name=name)

@@ -11,7 +11,9 @@ from tests.apps.ingestion.world import World
 from tests.support.waiting import until
 
 from holdfast.fetch import FetchLimits
+from holdfast.jobs.store_port import ClaimRequest
 from holdfast_ingestion.job_values import DocumentArgs
+from holdfast_ingestion.settling import retry_lost
 
 SENTENCE = "A sentence about otters that swim in cold rivers."
 
@@ -343,7 +345,38 @@ async def deleted(world, rule, job):
     return await world.engine.get(job) is None
 
 
-def test_a_job_that_is_lost_with_its_worker_fails_its_document(sqlite_url, tmp_path):
+def test_a_document_whose_workers_are_killed_is_retried_until_nine_attempts(database_url, tmp_path):
+    async def lose(world):
+        """Claim the only job as a worker that dies, until its attempts are used up."""
+        store, kinds = world.engine.store, {"ingestion.process": 3}
+
+        async def rescued():
+            return (await store.rescue(limit=9)).jobs
+
+        for _ in range(3):
+            request = ClaimRequest(1, ("default",), kinds, lease_seconds=0.001)
+            assert (await store.tick("doomed", (), request)).claims
+            await until(rescued)
+
+    async def scenario():
+        async with World(database_url, tmp_path) as world, site() as web:
+            document_id = await world.add(url=web.text("/", SENTENCE))
+            for _ in range(2):
+                await lose(world)
+                assert (await world.engine.get(f"doc-{document_id}")).status == "failed"
+                assert tried(await world.show(document_id)) == ("queued", "waiting", 3)
+                assert await world.documents.settle() == []
+                await retry_lost(world.engine.database, world.engine.retry)
+                assert tried(await world.show(document_id)) == ("queued", "waiting", 0)
+            await lose(world)
+            await retry_lost(world.engine.database, world.engine.retry)
+            assert tried(await world.show(document_id)) == ("failed", "failed", 3)
+            assert await world.documents.settle() == [document_id]
+
+    asyncio.run(scenario())
+
+
+def test_a_job_that_is_cancelled_fails_its_document(sqlite_url, tmp_path):
     """No handler runs at the end of such a job, so nothing but its record can say so."""
 
     async def scenario():
@@ -399,10 +432,30 @@ def test_a_refresh_asks_for_what_has_changed_only(database_url, tmp_path):
             assert await world.search("otters") == []
             assert len(await world.search("beavers")) == 1
 
+            web.text("/", "Beavers build dams.", etag='"3"')
+            assert (await refreshed(world, document_id)).outcome == "unchanged"
+            assert (await refreshed(world, document_id)).outcome == "unchanged"
+            assert 'If-None-Match: "3"' in web.requests[-1]
+
             web.status("/", 404)
             with pytest.raises(Exception, match="404"):
                 await refreshed(world, document_id)
             assert (await world.show(document_id))["status"] == "done"
+
+    asyncio.run(scenario())
+
+
+def test_the_title_that_a_caller_gives_is_kept(database_url, tmp_path):
+    async def scenario():
+        async with World(database_url, tmp_path) as world, site() as web, world.working():
+            named = await world.add(url=web.html("/a", "Its own", SENTENCE), title="Mine")
+            unnamed = await world.add(url=web.html("/b", "Its own", SENTENCE))
+            for document_id, title in ((named, "Mine"), (unnamed, "Its own")):
+                assert (await world.finished(document_id))["title"] == title
+            web.html("/a", "Another", "New words."), web.html("/b", "Another", "New words.")
+            for document_id, title in ((named, "Mine"), (unnamed, "Another")):
+                assert (await refreshed(world, document_id)).outcome == "indexed"
+                assert (await world.show(document_id))["title"] == title
 
     asyncio.run(scenario())
 
@@ -443,6 +496,85 @@ def test_documents_of_other_sites_finish_as_if_the_failing_one_were_not_there(sq
             assert states[f"host:127.0.0.1:{web.port}"] == "CLOSED"
             waiting = await world.client.get("/v3/documents?status=queued&limit=200")
             assert len(waiting.json()["documents"]) >= 6  # held, not failed
+
+    asyncio.run(scenario())
+
+
+def test_a_site_that_never_answers_leaves_the_other_places_to_other_sites(database_url, tmp_path):
+    async def scenario():
+        async with (
+            World(database_url, tmp_path) as world,
+            site() as web,
+            site() as silent,
+            world.working(),
+        ):
+            silent.delay = 3600.0
+            for number in range(6):
+                await world.add(url=silent.url(f"/{number}"))
+            await until(lambda: silent.asked)
+            added = [
+                await world.add(url=web.text(f"/{number}", f"{SENTENCE} {number}"))
+                for number in range(6)
+            ]
+            assert [(await world.finished(each))["status"] for each in added] == ["done"] * 6
+            assert len(silent.asked) == 1  # it has one place, and its attempt has not ended
+
+    asyncio.run(scenario())
+
+
+def test_a_site_that_has_answered_has_all_places_until_it_fails(database_url, tmp_path):
+    async def scenario():
+        async with World(database_url, tmp_path) as world, site() as web, world.working():
+            await world.finished(await world.add(url=web.text("/", SENTENCE)))
+            web.delay = 3600.0
+            for number in range(6):
+                await world.add(url=web.url(f"/{number}"))
+            await until(lambda: len(web.asked) == 4)
+
+    asyncio.run(scenario())
+
+
+def test_a_dead_site_behind_redirects_opens_its_own_breaker_only(database_url, tmp_path):
+    async def scenario():
+        async with (
+            World(database_url, tmp_path) as world,
+            site() as front,
+            site() as dead,
+            world.working(),
+        ):
+            dead.default = (503, {}, b"")
+            front.answers = {
+                f"/{number}": (302, {"location": dead.url(f"/{number}")}, b"")
+                for number in range(3)
+            }
+            for number in range(3):
+                document = await world.finished(await world.add(url=front.url(f"/{number}")))
+                assert tried(document) == ("failed", "failed", 3)
+            states = await world.engine.downstreams.states()
+            assert states[f"host:127.0.0.1:{dead.port}"] == "OPEN"
+            assert states[f"host:127.0.0.1:{front.port}"] == "CLOSED"
+            own = await world.add(url=front.text("/own", SENTENCE))
+            assert (await world.finished(own))["status"] == "done"
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_behind_a_redirect_ends_the_failures_in_a_row_of_its_site(sqlite_url, tmp_path):
+    async def scenario():
+        async with (
+            World(sqlite_url, tmp_path) as world,
+            site() as front,
+            site() as target,
+            world.working(),
+        ):
+            front.answers["/bad"] = (302, {"location": target.status("/bad", 503)}, b"")
+            front.answers["/good"] = (302, {"location": target.text("/good", SENTENCE)}, b"")
+            await world.finished(await world.add(url=front.url("/bad")))
+            name = f"host:127.0.0.1:{target.port}"
+            assert (await world.engine.downstreams.get(name)).circuit.streak == 3
+
+            await world.finished(await world.add(url=front.url("/good")))
+            assert (await world.engine.downstreams.get(name)).circuit.streak == 0
 
     asyncio.run(scenario())
 

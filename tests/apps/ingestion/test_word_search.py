@@ -69,6 +69,20 @@ def test_words_are_found_by_the_same_rules_on_both_databases(database_url, tmp_p
         assert expected or not titles, query
 
 
+def test_a_long_document_hides_no_other(database_url, tmp_path):
+    async def run():
+        async with World(database_url, tmp_path) as world, world.working():
+            many = "\n\n".join(f"{'A zebra grazes here. ' * 40}Zebra {n}." for n in range(12))
+            added = [await world.add(content=many), await world.add(content="One zebra, and " * 9)]
+            for document_id in added:
+                await world.finished(document_id)
+            assert len(await world.chunks(added[0])) > 8
+            hits = await world.search("zebra", limit=2)
+            assert {hit["documentId"] for hit in hits} == set(added)
+
+    asyncio.run(run())
+
+
 def test_highlights_and_offsets_say_where_the_words_are(database_url, tmp_path):
     fox, needle = (hits[0] for hits in found(database_url, tmp_path, ["example", "needle"]))
 

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from holdfast.bootstrap import Engine
-from holdfast.jobs.client.downstream_control import DownstreamBusy, UnknownDownstream
+from holdfast.jobs.client.downstream_control import UnknownDownstream
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.declared_downstream import Downstream
+from holdfast.jobs.downstream_calls import DownstreamBusy
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.breaker.transitions import CircuitState
 from holdfast.testing import VirtualClock

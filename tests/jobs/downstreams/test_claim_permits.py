@@ -41,6 +41,16 @@ def test_running_jobs_count_against_the_concurrency_limit():
     assert grant(record(concurrency=5), 9, NOW, running=7).permits == ()
 
 
+def test_few_jobs_run_until_a_call_has_succeeded_and_after_a_failure():
+    new = record(unproven_concurrency=2)
+    assert len(grant(new, 9, NOW, running=1).permits) == 1
+    proven = judge(new, [report(Verdict.SUCCESS)], NOW)
+    assert len(grant(proven, 9, NOW, running=1).permits) == 9
+    assert judge(proven, [report(Verdict.SUCCESS), report(Verdict.NEITHER)], NOW) is proven
+    failed = judge(proven, [report(Verdict.FAILURE)], NOW)
+    assert grant(failed, 9, NOW, running=2).permits == ()
+
+
 def test_an_open_downstream_holds_and_grants_nothing():
     held = opened()
     assert held.circuit.state is CircuitState.OPEN

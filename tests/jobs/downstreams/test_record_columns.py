@@ -57,6 +57,7 @@ settings = st.builds(
     concurrency=st.none() | st.integers(1, 99),
     rate=st.none() | st.builds(RateLimit, per_minute=st.integers(1, 99)),
     ramp_seconds=st.floats(0, 99),
+    unproven_concurrency=st.none() | st.integers(1, 9),
 )
 
 
@@ -65,7 +66,7 @@ def test_a_record_is_decoded_as_it_was(circuit, its_settings, version, last_erro
     window = ((1, 2, 1), (2, 5, 0))
     record = DownstreamRecord(
         its_settings, circuit, window, 12.5, 3, 99.25, version, last_error, 4,
-        (TrialRetry("j1", 7, 12.5), TrialRetry("j2", 1, 99.0, 98.5)),
+        (TrialRetry("j1", 7, 12.5), TrialRetry("j2", 1, 99.0, 98.5)), version % 2 == 1,
     )  # fmt: skip
     row = dump_downstream(record)
     assert load_downstream(row) == record

@@ -13,14 +13,11 @@ from fastapi import APIRouter
 from holdfast import (
     App,
     AppTables,
-    BreakerPolicy,
     Clock,
-    Downstream,
     Job,
     JobContext,
     JobStatus,
     Retention,
-    StoreError,
     SystemClock,
     presets,
 )
@@ -34,7 +31,6 @@ from holdfast_ingestion.embeddings.jobs import embedding_jobs
 from holdfast_ingestion.error_codes import DECLARED
 from holdfast_ingestion.extraction.extractor import (
     ExtractionLimits,
-    ExtractionStopped,
     Extractor,
 )
 from holdfast_ingestion.follow_up import FollowUp
@@ -48,23 +44,17 @@ from holdfast_ingestion.pages.concept_pages import concept_pages
 from holdfast_ingestion.pages.document_pages import document_pages
 from holdfast_ingestion.pages.intake_form import intake_form
 from holdfast_ingestion.pages.search_page import search_page
-from holdfast_ingestion.processing import Processor, StorageError
+from holdfast_ingestion.processing import Processor
 from holdfast_ingestion.search import CALLS_IN_SEARCHES, Search
 from holdfast_ingestion.search_routes import search_routes
 from holdfast_ingestion.settings import IngestionSettings
 from holdfast_ingestion.settling import Settling, log_failure, settle_for_ever
+from holdfast_ingestion.sites import SITE
 from holdfast_ingestion.worker_models import WorkerModels
 
 _log = logging.getLogger("holdfast.ingestion")
 _BESIDE_FETCHING = 90.0
 """Seconds that one attempt may take for extraction and indexing."""
-_BREAKER = BreakerPolicy(
-    consecutive_failures=5,
-    open_for=60,
-    trial_calls=1,
-    # Failures of ours say nothing of the site.
-    exclude=(ExtractionStopped, StorageError, StoreError),
-)
 _RETENTION = Retention(
     complete_for=3600.0,
     complete_newest=1000,
@@ -151,11 +141,9 @@ class Ingestion(ServedApp):
     # -- the jobs ------------------------------------------------------------------------------
 
     def _declare(self) -> tuple[Any, Any]:
-        # Each site has a breaker of its own, so that a dead one holds only its own documents.
-        site = Downstream("host", breaker=_BREAKER, key=lambda args: args.host)
         options: dict[str, Any] = {
             "retry": presets.DOCUMENTS,
-            "downstream": site,
+            "downstream": SITE,
             "timeout": self.settings.fetch_seconds + _BESIDE_FETCHING,
             "concurrency": self.settings.concurrency,
         }
@@ -205,9 +193,10 @@ class Ingestion(ServedApp):
 
     def _notice(self, event: object) -> None:
         """Log failed attempts, and let the workers of this process settle what failed for good."""
-        if log_failure(event, self.process.kind.name):
+        failed = log_failure(event, self.process.kind.name)
+        if failed is not None:
             for settling in self._settling:
-                settling.wake()
+                settling.wake(failed)
 
     # -- what it serves ------------------------------------------------------------------------
 
@@ -245,8 +234,9 @@ class Ingestion(ServedApp):
         if (warning := self._new_fetcher().start_warning) is not None:
             _log.warning("%s", warning)
         await asyncio.to_thread(self.files.prepare)
+        engine = state.engine
         tasks = [
-            asyncio.create_task(settle_for_ever(state.engine.database, state.clock)),
+            asyncio.create_task(settle_for_ever(engine.database, engine.retry, state.clock)),
             asyncio.create_task(file_cleanup.clean_up_for_ever(self.files, state)),
         ]
         try:

@@ -16,10 +16,10 @@ from holdfast.http import ApiError, CallerIdentity, ServerState
 from holdfast_ingestion.document_state import Document, Stage
 from holdfast_ingestion.formats import Format
 from holdfast_ingestion.job_values import DocumentArgs, host_key, job_id
-from holdfast_ingestion.processing import upload_name
 from holdfast_ingestion.repository import Documents, NewDocument
 from holdfast_ingestion.settings import IngestionSettings
 from holdfast_ingestion.submission import URL_TYPE, Submission
+from holdfast_ingestion.uploads import upload_name
 
 DOCUMENT_ID = re.compile(r"[0-9a-f]{32}")
 

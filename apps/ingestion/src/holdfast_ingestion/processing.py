@@ -17,8 +17,6 @@ from urllib.parse import unquote, urlsplit
 from holdfast import (
     Clock,
     DatabaseTransaction,
-    ErrorCode,
-    HoldfastError,
     JobContext,
     Permanent,
     StoreError,
@@ -31,22 +29,18 @@ from holdfast_ingestion.error_codes import UNSUPPORTED_TYPE
 from holdfast_ingestion.extraction.extractor import Extractor
 from holdfast_ingestion.follow_up import FollowUp
 from holdfast_ingestion.formats import Format, format_of_media_type
-from holdfast_ingestion.job_values import DocumentArgs, Indexed
-from holdfast_ingestion.repository import Documents, Extracted, WorkItem
+from holdfast_ingestion.job_values import DocumentArgs, Indexed, host_key
+from holdfast_ingestion.repository import Documents, Extracted, Validators, WorkItem
+from holdfast_ingestion.sites import OtherSiteFailed, report_call
+from holdfast_ingestion.stage_reports import StageReports
+from holdfast_ingestion.uploads import read_upload
 
 _log = logging.getLogger("holdfast.ingestion")
-_PROGRESS = {Stage.FETCHING: 0.1, Stage.EXTRACTING: 0.4, Stage.INDEXING: 0.7}
 _SKIPPED = Indexed("skipped")
 _LONGEST_WAIT = 3600.0
 """Seconds that a site can ask to wait; else a document could stay queued for a year."""
 _SHORT = 10_000
 """Characters; a text below that is cut in a tenth of a millisecond."""
-
-
-class StorageError(HoldfastError):
-    """An uploaded file could not be read; the next attempt may succeed."""
-
-    code = ErrorCode.IO_ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +69,21 @@ class Processor:
                 document_id,
             )
             return _SKIPPED
+        with StageReports(ctx, self.clock) as stages:
+            return await self._process(ctx, args, item, stages)
+
+    async def _process(
+        self, ctx: JobContext, args: DocumentArgs, item: WorkItem, stages: StageReports
+    ) -> Indexed:
         if item.content is not None:
-            return await self._index(ctx, documents, document_id, item.content)
-        found = await self._read(ctx, document_id, item)
+            return await self._index(ctx, args, stages, item.content)
+        found = await self._read(ctx, args, item, stages)
         try:
-            return await self._index(ctx, documents, document_id, found.text, found)
+            return await self._index(ctx, args, stages, found.text, found)
         except Exception:
             with contextlib.suppress(StoreError):  # then the next attempt reads it again
-                await documents.keep(document_id, found, ctx.token, self.clock.wall())
+                documents = Documents(ctx.database)
+                await documents.keep(args.document_id, found, ctx.token, self.clock.wall())
             raise
 
     async def refresh(self, ctx: JobContext, args: DocumentArgs) -> Indexed:
@@ -91,15 +92,16 @@ class Processor:
         item = await documents.work_item(document_id)
         if item is None or item.status != "done" or item.url is None:
             return _SKIPPED
-        _report(ctx, Stage.FETCHING)
-        fetched = await self._fetch(item.url, item.etag, item.last_modified)
-        same = fetched.not_modified or _hash(fetched.body) == item.content_hash
-        found = None if same else await self._extracted(ctx, fetched)
+        with StageReports(ctx, self.clock) as stages:
+            stages.enter(Stage.FETCHING)
+            fetched = await self._fetch(ctx, args.host, item)
+            same = fetched.not_modified or _hash(fetched.body) == item.content_hash
+            found = None if same else await self._extracted(stages, fetched)
         chunks = [] if found is None else await _chunks(found.text)
         async with ctx.transaction() as connection:
             tx, now = ctx.database.joined(connection), self.clock.wall()
             if found is None:
-                await documents.checked(tx, document_id, now)
+                await documents.checked(tx, document_id, now, _validators(fetched, item))
                 return Indexed("unchanged")
             values = {
                 "seen_hash": item.content_hash,
@@ -113,38 +115,53 @@ class Processor:
 
     # -- reading -------------------------------------------------------------------------------
 
-    async def _read(self, ctx: JobContext, document_id: str, item: WorkItem) -> Extracted:
+    async def _read(
+        self, ctx: JobContext, args: DocumentArgs, item: WorkItem, stages: StageReports
+    ) -> Extracted:
         if item.url is not None:
-            _report(ctx, Stage.FETCHING)
-            return await self._extracted(ctx, await self._fetch(item.url))
-        _report(ctx, Stage.EXTRACTING)
-        data = await asyncio.to_thread(self._upload, document_id)
+            stages.enter(Stage.FETCHING)
+            return await self._extracted(stages, await self._fetch(ctx, args.host, item))
+        stages.enter(Stage.EXTRACTING)
+        data = await asyncio.to_thread(read_upload, self.files, args.document_id)
         text = await self.extractor.extract(data, Format(item.type), None)
         return Extracted(
             text=text.text,
-            title=item.title or text.title or item.filename,
+            title=text.title or item.filename,
             media_type=Format(item.type).media_type,
             bytes=len(data),
             content_hash=_hash(data),
         )
 
-    async def _fetch(
-        self, url: str, etag: str | None = None, last_modified: str | None = None
-    ) -> Fetched:
+    async def _fetch(self, ctx: JobContext, host: str, item: WorkItem) -> Fetched:
+        """Return what a document's address answers, if newer than what is stored.
+
+        Raises:
+            OtherSiteFailed: a site failed to which the document's own has redirected.
+            FetchError: the document's own site failed, or a site answered that it is no use.
+        """
+        assert item.url is not None
         try:
-            return await self.fetcher.get(url, etag=etag, last_modified=last_modified)
+            fetched = await self.fetcher.get(
+                item.url, etag=item.etag, last_modified=item.last_modified
+            )
         except FetchError as error:
             if error.retry_after is not None:
                 error.retry_after = min(error.retry_after, _LONGEST_WAIT)
-            raise
+            if error.permanent or error.site is None or host_key(error.site) == host:
+                raise
+            await report_call(ctx, host_key(error.site), error.code)
+            raise OtherSiteFailed.of(error) from error
+        if (answered := host_key(urlsplit(fetched.url).netloc)) != host:
+            await report_call(ctx, answered)
+        return fetched
 
-    async def _extracted(self, ctx: JobContext, fetched: Fetched) -> Extracted:
+    async def _extracted(self, stages: StageReports, fetched: Fetched) -> Extracted:
         """Return the text of what was fetched.
 
         Raises:
             Permanent: its type is not supported, or there is no text in it.
         """
-        _report(ctx, Stage.EXTRACTING)
+        stages.enter(Stage.EXTRACTING)
         chosen = format_of_media_type(fetched.content_type)
         if chosen is None:
             line = f"Documents of the type {fetched.content_type} cannot be read."
@@ -160,28 +177,19 @@ class Processor:
             last_modified=fetched.last_modified,
         )
 
-    def _upload(self, document_id: str) -> bytes:
-        try:
-            with self.files.open(upload_name(document_id)) as file:
-                return file.read()
-        except FileNotFoundError:
-            line = "The uploaded file is no longer there; upload it again."
-            raise Permanent(ErrorCode.EXPIRED, line) from None
-        except OSError as error:
-            raise StorageError("The uploaded file could not be read.") from error
-
     # -- indexing ------------------------------------------------------------------------------
 
     async def _index(
         self,
         ctx: JobContext,
-        documents: Documents,
-        document_id: str,
+        args: DocumentArgs,
+        stages: StageReports,
         text: str,
         found: Extracted | None = None,
     ) -> Indexed:
         """Store the chunks of `text`, and with them what was `found` unless that is stored."""
-        _report(ctx, Stage.INDEXING)
+        stages.enter(Stage.INDEXING)
+        documents, document_id = Documents(ctx.database), args.document_id
         chunks = await _chunks(text)
         values = {
             "token": ctx.token,
@@ -214,13 +222,11 @@ async def _is_due(documents: Documents, item: WorkItem, ctx: JobContext, documen
     return item.status == "queued"
 
 
-def upload_name(document_id: str) -> str:
-    """Return the name of a document's uploaded file."""
-    return f"documents/{document_id}"
-
-
-def _report(ctx: JobContext, stage: Stage) -> None:
-    ctx.progress(_PROGRESS[stage], str(stage))
+def _validators(fetched: Fetched, item: WorkItem) -> Validators:
+    """Return the validators of an answer with nothing new: a 304 need not repeat them."""
+    if not fetched.not_modified:
+        return Validators(fetched.etag, fetched.last_modified)
+    return Validators(fetched.etag or item.etag, fetched.last_modified or item.last_modified)
 
 
 def _hash(data: bytes) -> str:

@@ -4,7 +4,7 @@ Each method is one transaction, unless it takes `tx`: then it is part of the cal
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,14 @@ class Extracted:
     content_hash: str
     etag: str | None = None
     last_modified: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """What a site gave to ask with the next time, whether there is something newer."""
+
+    etag: str | None
+    last_modified: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +250,17 @@ class Documents:
         await self._add_chunks(tx, document_id, chunks)
         return True
 
-    async def checked(self, tx: DatabaseTransaction, document_id: str, now: float) -> None:
-        """Note that a refresh found nothing new."""
-        await tx.fetch(self.queries["checked"], {"id": document_id, "now": now})
+    async def checked(
+        self, tx: DatabaseTransaction, document_id: str, now: float, validators: Validators
+    ) -> None:
+        """Note that a refresh found nothing new, and what to ask with the next time."""
+        values = {
+            "id": document_id,
+            "now": now,
+            "etag": validators.etag,
+            "last_modified": validators.last_modified,
+        }
+        await tx.fetch(self.queries["checked"], values)
 
     async def _add_chunks(
         self, tx: DatabaseTransaction, document_id: str, chunks: Sequence[Chunk]
@@ -263,9 +279,22 @@ class Documents:
 
     # -- for the worker --------------------------------------------------------------------------
 
-    async def settle(self) -> list[str]:
-        """Copy the outcome of failed jobs into their documents; return the documents' ids."""
-        failed = await self.database.fetch(self.queries["unsettled"])
+    async def lost_with_worker(self) -> list[str]:
+        """Return the documents whose last attempt was lost and that are to be retried."""
+        rows = await self.database.fetch(self.queries["lost_with_worker"])
+        return [document_id for (document_id,) in rows]
+
+    async def settle(self, among: Collection[str] | None = None) -> list[str]:
+        """Copy the outcome of failed jobs into their documents; return the documents' ids.
+
+        Args:
+            among: look at these documents only; by default at all that are not settled.
+        """
+        if among is None:
+            failed = await self.database.fetch(self.queries["unsettled"])
+        else:
+            ids = json.dumps(sorted(among))
+            failed = await self.database.fetch(self.queries["unsettled_among"], {"ids": ids})
         if not failed:
             return []
         settled = []

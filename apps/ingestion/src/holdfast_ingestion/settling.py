@@ -2,40 +2,46 @@
 
 A document's state is right without this, as long as its job's record exists; `document_state` says
 why. So it may be late, run twice or run in several processes.
+
+A document whose last attempt was lost with its worker is retried instead, a few times: most likely
+somebody has killed the worker.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
-from holdfast import AttemptFinished, Clock, Database, StoreError
-from holdfast_ingestion.job_values import document_of
+from holdfast import AttemptFinished, Clock, Database, InvalidState, StoreError, UnknownJob
+from holdfast_ingestion.job_values import document_of, job_id
 from holdfast_ingestion.repository import Documents
 
 _log = logging.getLogger("holdfast.ingestion")
 _EVERY = 30.0
 """Seconds between two rounds in a server: for jobs that ended where no worker could notice."""
 
+Retry = Callable[[str], Awaitable[object]]
+"""Requeue the failed job with this id, with a fresh budget."""
 
-async def settle(database: Database) -> list[str]:
-    """Settle the documents of all jobs that have failed; return their ids."""
-    settled = await Documents(database).settle()
+
+async def settle(database: Database, among: Collection[str] | None = None) -> list[str]:
+    """Settle the documents of jobs that have failed, all or those `among`; return their ids."""
+    settled = await Documents(database).settle(among)
     for document_id in settled:
         _log.error("[queue-worker] Document marked as failed { documentId: '%s' }", document_id)
     return settled
 
 
-def log_failure(event: object, kind: str) -> bool:
-    """Log an attempt of `kind` that failed; say whether its job has failed with it."""
+def log_failure(event: object, kind: str) -> str | None:
+    """Log an attempt of `kind` that failed; return its document if its job has failed with it."""
     if not isinstance(event, AttemptFinished) or event.name != kind or event.code is None:
-        return False
+        return None
     _log.error(
         "[queue-worker] Job failed { jobId: '%s', documentId: '%s', error: '%s', attempts: %d }",
         *(event.job_id, document_of(event.job_id), event.message, event.attempt),
         extra={"job_id": event.job_id, "attempt": event.attempt, "code": event.code},
     )
-    return event.retry_at is None
+    return document_of(event.job_id) if event.retry_at is None else None
 
 
 class Settling:
@@ -43,6 +49,7 @@ class Settling:
 
     def __init__(self) -> None:
         self._wanted = asyncio.Event()
+        self._failed: set[str] = set()
         self._database: Database | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -50,13 +57,17 @@ class Settling:
         """Note the worker's database, which the first attempt brings."""
         self._database = database
 
-    def wake(self) -> None:
-        """Ask for a round; called in any thread."""
-        self._loop.call_soon_threadsafe(self._wanted.set)
+    def wake(self, document_id: str) -> None:
+        """Settle this document soon; called in any thread."""
+        self._loop.call_soon_threadsafe(self._add, document_id)
+
+    def _add(self, document_id: str) -> None:
+        self._failed.add(document_id)
+        self._wanted.set()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Settle whenever it is wanted while the block runs, and once more at its end."""
+        """Settle what `wake` names while the block runs, and the rest at its end."""
         task = asyncio.create_task(self._run())
         try:
             yield
@@ -75,17 +86,27 @@ class Settling:
         self._wanted.clear()
         if self._database is None:
             return
+        failed, self._failed = self._failed, set()
         try:
-            await settle(self._database)
+            await settle(self._database, failed)
         except StoreError as error:
-            # The server's rounds, or the next failure, settle these too.
+            # The server's rounds settle these too.
             _log.warning("documents could not be settled: %s", error)
 
 
-async def settle_for_ever(database: Database, clock: Clock) -> None:
-    """Settle from time to time, until cancelled."""
+async def retry_lost(database: Database, retry: Retry) -> None:
+    """Retry documents whose attempts were used up because their workers were killed."""
+    for document_id in await Documents(database).lost_with_worker():
+        with contextlib.suppress(InvalidState, UnknownJob):  # another server was faster
+            await retry(job_id(document_id))
+            _log.warning("[queue-worker] Worker lost, retrying { documentId: '%s' }", document_id)
+
+
+async def settle_for_ever(database: Database, retry: Retry, clock: Clock) -> None:
+    """Settle from time to time, until cancelled; `retry` requeues a failed job."""
     while True:
         try:
+            await retry_lost(database, retry)
             await settle(database)
         except StoreError as error:
             _log.warning("documents could not be settled: %s", error)

@@ -18,8 +18,6 @@ MOST_CHARACTERS = 1000
 """Longest query."""
 _MOST_WORDS = 64
 """Words of a query that count; those after them hardly change the order."""
-CHUNKS_PER_HIT = 4
-"""Chunks that are read for each document that is wanted, since several may be of one document."""
 _COMMON = frozenset(
     (
         *("a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but"),
@@ -103,15 +101,11 @@ async def search_words(database: Database, scope: Scope, query: str, limit: int)
         **_parameters(words, database.dialect),
         "organisation": scope.organisation,
         "org_id": scope.org_id,
-        "limit": limit * CHUNKS_PER_HIT,
+        "limit": limit,
     }
     rows = await database.fetch(load_queries(database.dialect)["search"], values)
-    best: dict[str, Hit] = {}
-    for row in rows:
-        # From the rank alone: bm25 weighs a word by how rare it is in all organisations.
-        hit = _hit(row, 1 / (DAMPING + len(best) + 1))
-        best.setdefault(hit.document_id, hit)
-    return list(best.values())[:limit]
+    # Scores come from the rank alone: bm25 weighs a word by how rare it is in all organisations.
+    return [_hit(row, 1 / (DAMPING + rank)) for rank, row in enumerate(rows, 1)]
 
 
 def _parameters(words: list[str], dialect: str) -> dict[str, str]:

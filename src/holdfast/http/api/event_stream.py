@@ -21,6 +21,7 @@ from holdfast.http.sessions import Owner, session_of
 from holdfast.http.stream_limit import EventStream
 from holdfast.jobs.history import JobEvent
 from holdfast.jobs.store_port import StoreError
+from holdfast.resilience.breaker.transitions import CircuitState
 
 _BATCH = 500
 _REST = 0.05
@@ -118,11 +119,19 @@ def _message(
 
 
 async def _downstreams(state: ServerState) -> list[dict[str, Any]]:
-    records = await state.engine.downstreams.list()
-    if not records:
-        return []
-    now = await state.engine.store.ping()
-    return [
-        {"name": record.name, "state": record.state_at(now), "held": record.holds_at(now)}
-        for record in records
-    ]
+    """Return the declared downstreams, and of those with a key the ones that are not closed.
+
+    There may be thousands of hosts, and every open page asks.
+    """
+    declared = state.engine.registry.downstreams().values()
+    shown: dict[str, dict[str, Any]] = {
+        each.name: {"name": each.name, "state": CircuitState.CLOSED, "held": False}
+        for each in declared
+        if each.key is None
+    }
+    records = await state.engine.downstreams.troubled()
+    now = await state.engine.store.ping() if records else 0.0
+    for record in records:
+        held = record.holds_at(now)
+        shown[record.name] = {"name": record.name, "state": record.state_at(now), "held": held}
+    return [shown[name] for name in sorted(shown)]

@@ -138,7 +138,7 @@ def rows_of(
 async def read_held(renderer: Renderer, now: float) -> list[Held]:
     """Return the downstreams that are held, failing fast or on trial."""
     found = []
-    for record in await renderer.state.engine.downstreams.list():
+    for record in await renderer.state.engine.downstreams.troubled():
         state, settings = record.state_at(now), record.settings
         trying = state is CircuitState.HALF_OPEN
         fails_fast = settings.breaker is not None and settings.mode is HoldMode.FAIL_FAST

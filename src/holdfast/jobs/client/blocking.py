@@ -13,7 +13,6 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 from holdfast.jobs.client.api_keys import KeyControl
 from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.dead_letters import DeadLetters
-from holdfast.jobs.client.downstream_calls import DownstreamCalls
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.engine_thread import EngineThread
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
@@ -23,6 +22,7 @@ from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
 from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.downstream_calls import DownstreamCalls
 from holdfast.jobs.model import Job
 from holdfast.jobs.shared_rate import SharedRate
 from holdfast.jobs.views import DeadLetter
@@ -70,6 +70,7 @@ class BlockingDownstreams(_Mirror):
     """List downstreams; reset, hold and release them."""
 
     list = mirror(DownstreamControl.list)
+    troubled = mirror(DownstreamControl.troubled)
     get = mirror(DownstreamControl.get)
     state = mirror(DownstreamControl.state)
     states = mirror(DownstreamControl.states)
@@ -84,6 +85,7 @@ class BlockingCalls(_Mirror):
     declare = mirror(DownstreamCalls.declare)
     admit = mirror(DownstreamCalls.admit)
     extend = mirror(DownstreamCalls.extend)
+    count = mirror(DownstreamCalls.count)
     report = mirror(DownstreamCalls.report)
 
 

@@ -8,7 +8,6 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import error_code
 from holdfast.jobs.client.api_keys import KeyControl
 from holdfast.jobs.client.dead_letters import DeadLetters
-from holdfast.jobs.client.downstream_calls import DownstreamCalls
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
@@ -21,6 +20,7 @@ from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.registry import Registry
+from holdfast.jobs.downstream_calls import DownstreamCalls
 from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob
 from holdfast.jobs.model import Job, JobError, JobStatus
 from holdfast.jobs.shared_rate import SharedRate

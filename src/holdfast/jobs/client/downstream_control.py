@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.declare.validation import shown
+from holdfast.jobs.downstream_calls import WRITE_TRIES, DownstreamBusy
 from holdfast.jobs.downstreams.record import DownstreamRecord, with_circuit
 from holdfast.jobs.store_port import Store
 from holdfast.resilience.breaker import transitions
@@ -12,9 +13,6 @@ from holdfast.resilience.breaker.transitions import Cause, CircuitState
 from holdfast.resilience.policy import BreakerPolicy
 
 _log = logging.getLogger("holdfast.downstreams")
-
-WRITE_TRIES = 20
-"""How often a write is tried while workers write the same record."""
 
 
 class UnknownDownstream(HoldfastError, LookupError):
@@ -24,16 +22,6 @@ class UnknownDownstream(HoldfastError, LookupError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no downstream {name!r}")
-        self.name = name
-
-
-class DownstreamBusy(HoldfastError):
-    """Every try to write the record of `name` lost against a worker's write."""
-
-    code = ErrorCode.IO_ERROR
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"downstream {name!r} is being written by workers; try again")
         self.name = name
 
 
@@ -49,6 +37,10 @@ class DownstreamControl:
     async def list(self) -> tuple[DownstreamRecord, ...]:
         """Return the records of all downstreams, by name."""
         return await self._store.downstreams()
+
+    async def troubled(self) -> tuple[DownstreamRecord, ...]:
+        """Return the records of those whose breaker is open, held or half open, by name."""
+        return await self._store.troubled_downstreams()
 
     async def get(self, name: str) -> DownstreamRecord:
         """Return the record of a downstream."""

@@ -19,6 +19,7 @@ from holdfast.jobs.declare.job_handle import PendingJob, RequestOptions
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.slot_meta import slot_in
 from holdfast.jobs.declare.validation import UNSTORABLE
+from holdfast.jobs.downstream_calls import DownstreamCalls
 from holdfast.jobs.exceptions import ContextError, LostLease
 from holdfast.jobs.model import Claim, Lease
 from holdfast.jobs.shared_rate import SharedRate
@@ -248,6 +249,15 @@ class JobContext:
         `ctx.transaction()` commits with the job's completion. For handlers that are async.
         """
         return self._port.database_of(self)
+
+    @property
+    def calls(self) -> DownstreamCalls:
+        """The breakers of downstreams other than the job's own, as `Engine.calls`.
+
+        Raises:
+            ContextError: the handler runs in a child process.
+        """
+        return self._port.calls()
 
     def shared_rate(self, name: str, limit: RateLimit) -> SharedRate:
         """Return a rate of calls that all processes share, as `Engine.shared_rate` does.

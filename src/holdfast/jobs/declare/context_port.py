@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.attempt_scope import TransactionBlock
 from holdfast.jobs.declare.job_handle import RequestOptions
+from holdfast.jobs.downstream_calls import DownstreamCalls
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.shared_rate import SharedRate
 from holdfast.resilience.policy import RateLimit
@@ -31,6 +32,10 @@ class ContextPort(Protocol):
 
     def database_of(self, context: "JobContext", /) -> Database:
         """Return the database of the jobs, for an app's own tables."""
+        ...
+
+    def calls(self) -> DownstreamCalls:
+        """Return the breakers of the store, for calls to other downstreams than the job's own."""
         ...
 
     def shared_rate(self, name: str, limit: RateLimit, /) -> SharedRate:

@@ -43,6 +43,9 @@ class Downstream:
             or unlimited.
         ramp_seconds: seconds after closing during which the number of running jobs grows
             gradually; 0 starts all at once.
+        unproven_concurrency: most jobs that run at once until a call has succeeded: at first, and
+            after each failure. So a dependency that accepts calls and never answers cannot occupy
+            all places of the kind before its first call has timed out. None sets no such limit.
         key: splits the downstream by the value it returns for a job's arguments:
             `Downstream("host", key=lambda args: args.host)` gives `host:example.org` a breaker of
             its own. Called when a job is enqueued.
@@ -58,6 +61,7 @@ class Downstream:
     concurrency: int | None = None
     rate: RateLimit | None = None
     ramp_seconds: float = 30.0
+    unproven_concurrency: int | None = None
     key: Callable[[Any], str] | None = None
     probe: Callable[..., object] | None = None
     probe_every: float = 10.0
@@ -74,6 +78,7 @@ class Downstream:
             raise ValueError(f"mode must be {modes}, got {self.mode!r}") from None
         checks.whole("concurrency", self.concurrency, at_least=1, optional=True)
         checks.whole("spare", self.spare, at_least=0)
+        checks.whole("unproven_concurrency", self.unproven_concurrency, at_least=1, optional=True)
         checks.instance("rate", self.rate, RateLimit, optional=True)
         checks.number("ramp_seconds", self.ramp_seconds, at_least=0)
         checks.function("key", self.key, optional=True)
@@ -129,6 +134,7 @@ class Downstream:
             rate=self.rate,
             ramp_seconds=self.ramp_seconds,
             spare=self.spare if self.concurrency is not None else 0,
+            unproven_concurrency=self.unproven_concurrency,
         )
 
 

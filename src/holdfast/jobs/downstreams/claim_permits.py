@@ -75,6 +75,8 @@ def grant(
         ramp = _ramp_limit(record, now)
         if ramp is not None:
             room = min(room, ramp - running)
+        if settings.unproven_concurrency is not None and not record.proven:
+            room = min(room, settings.unproven_concurrency - running)
         granted = ((Admission.CALL, Permit(circuit.generation)),) * max(0, room)
         return Grant(record, granted)
     trials = _grant_trials(record, policy, room, now, trial_leases)

@@ -104,6 +104,8 @@ class DownstreamSettings:
         rate: limit on job starts in the whole fleet; None is unlimited.
         ramp_seconds: seconds after closing during which the number of running jobs is limited: to
             twice `trial_calls` at first, doubling eight times; 0 sets no such limit.
+        unproven_concurrency: most jobs that run at once until a call has succeeded: while none
+            has been reported yet, and after a failure; None sets no such limit.
     """
 
     name: str
@@ -113,6 +115,7 @@ class DownstreamSettings:
     rate: RateLimit | None = None
     ramp_seconds: float = 30.0
     spare: int = 0
+    unproven_concurrency: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,8 @@ class DownstreamRecord:
     long it was open in total, until it last closed. `last_error` is the code of the last counted
     failure. `failed_rounds` counts how often trial calls have failed since it opened, and
     `trial_retries` are the jobs that wait because of that: when it closes, the store makes them
-    ready, each at its `not_before` at the earliest.
+    ready, each at its `not_before` at the earliest. `proven` says that the last counted call has
+    succeeded; it is kept only where the settings limit `unproven_concurrency`.
     """
 
     settings: DownstreamSettings
@@ -137,6 +141,7 @@ class DownstreamRecord:
     last_error: str | None = None
     failed_rounds: int = 0
     trial_retries: tuple[TrialRetry, ...] = ()
+    proven: bool = False
 
     @property
     def name(self) -> str:
@@ -209,12 +214,15 @@ def _judge_one(
     record: DownstreamRecord, policy: BreakerPolicy, report: CallReport, now: float
 ) -> DownstreamRecord:
     circuit, permit, last_error = record.circuit, report.permit, record.last_error
+    proven = record.proven
     if permit.generation != circuit.generation:
         return record
     if report.verdict is Verdict.NEITHER:
         moved, window = transitions.release_permit(circuit, permit), record.window
     else:
         failed, rate_passed, window = report.verdict is Verdict.FAILURE, False, record.window
+        if record.settings.unproven_concurrency is not None:
+            proven = not failed
         counts = window_for(policy, window)
         if counts is not None:
             counts.record(failed, now)
@@ -224,9 +232,10 @@ def _judge_one(
             last_error = report.code
         else:
             moved = transitions.succeed(circuit, policy, permit, now, rate_passed=rate_passed)
-    if moved is circuit and window == record.window:
+    if moved is circuit and window == record.window and proven is record.proven:
         return record
-    return with_circuit(replace(record, window=window, last_error=last_error), moved, now)
+    counted = replace(record, window=window, last_error=last_error, proven=proven)
+    return with_circuit(counted, moved, now)
 
 
 def with_circuit(record: DownstreamRecord, circuit: Circuit, now: float) -> DownstreamRecord:

@@ -40,6 +40,7 @@ def dump_record(record: DownstreamRecord) -> str:
                 [retry.job_id, retry.token, retry.ready_at, retry.not_before]
                 for retry in record.trial_retries
             ],
+            "proven": record.proven,
         }
     )
 
@@ -59,6 +60,7 @@ def dump_settings(settings: DownstreamSettings) -> str:
             "spare": settings.spare,
             **_rate_fields(rate),
             "ramp_seconds": settings.ramp_seconds,
+            "unproven_concurrency": settings.unproven_concurrency,
         }
     )
 
@@ -112,7 +114,9 @@ def load_settings(name: str, text: str) -> DownstreamSettings:
         concurrency=data["concurrency"],
         rate=_rate(data),
         ramp_seconds=data["ramp_seconds"],
-        spare=data.get("spare", 0),  # not written by the release before this one
+        # Not written by the release before this one.
+        spare=data.get("spare", 0),
+        unproven_concurrency=data.get("unproven_concurrency"),
     )
 
 
@@ -184,4 +188,5 @@ def _load_nameless(
             TrialRetry(job_id, token, ready_at, not_before)
             for job_id, token, ready_at, not_before in data.get("trial_retries", ())
         ),
+        proven=data.get("proven", False),
     )

@@ -12,6 +12,7 @@ from holdfast.jobs.declare.attempt_scope import TransactionBlock
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.job_handle import RequestOptions
+from holdfast.jobs.downstream_calls import DownstreamCalls
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.shared_rate import SharedRate
@@ -85,6 +86,10 @@ class AttemptPort:
     def database_of(self, _context: JobContext) -> Database:
         """Return the store's database."""
         return self._store.database
+
+    def calls(self) -> DownstreamCalls:
+        """Return the breakers that the store keeps."""
+        return DownstreamCalls(self._store)
 
     def shared_rate(self, name: str, limit: RateLimit) -> SharedRate:
         """Return a rate that the store counts."""

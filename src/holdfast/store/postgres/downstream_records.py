@@ -76,6 +76,8 @@ def _columns(record: DownstreamRecord) -> dict[str, Any]:
     settings = record.settings
     ramps = settings.breaker is not None and settings.ramp_seconds > 0
     ends = record.closed_at + settings.ramp_seconds if ramps and record.closed_at else None
+    unproven = settings.unproven_concurrency is not None and not record.proven
+    limited = settings.concurrency is not None or settings.rate is not None or unproven
     return {
         "name": stored.name,
         "version": stored.version,
@@ -86,7 +88,7 @@ def _columns(record: DownstreamRecord) -> dict[str, Any]:
         "record": stored.record,
         "ramp_until": ends,
         "holds": settings.breaker is not None and settings.mode is HoldMode.HOLD,
-        "needs_check": settings.concurrency is not None or settings.rate is not None,
+        "needs_check": limited,
     }
 
 

@@ -285,6 +285,21 @@ async def declaring_again_keeps_the_breakers_state(world: World) -> None:
 
 
 @fact
+async def breakers_that_are_not_closed_are_listed_by_themselves(world: World) -> None:
+    """Open ones and those on trial, by name; not those that have closed again."""
+    assert await world.store.troubled_downstreams() == ()
+    await world.declare("mill")
+    await world.open_gateway(waiting=2)
+    (record,) = await world.store.troubled_downstreams()
+    assert record == await world.downstream()
+    world.pass_time(30)
+    for claim in await world.claim():
+        assert len(await world.store.troubled_downstreams()) == 1
+        await world.finish(claim, Completed(), Verdict.SUCCESS)
+    assert await world.store.troubled_downstreams() == ()
+
+
+@fact
 async def excluded_errors_are_not_stored(world: World) -> None:
     """Only the verdict needs them; declaring them again changes nothing."""
     policy = BreakerPolicy(exclude=(KeyError,))
@@ -328,3 +343,20 @@ async def after_closing_the_number_of_running_jobs_grows_gradually(world: World)
     finished = [Finished(claim.lease, Completed()) for claim in (*first, *second)]
     world.pass_time(80)
     assert len((await world.tick(finished, 50)).claims) == 30
+
+
+@fact
+async def one_job_runs_until_a_downstream_has_answered(world: World) -> None:
+    """Then all that wait, and after a failure one again."""
+    policy = BreakerPolicy(consecutive_failures=5)
+    await world.declare(breaker=policy, unproven_concurrency=1)
+    for number in range(6):
+        await world.add(f"job-{number}", downstream="gateway")
+    (first,) = await world.claim(4)
+    assert await world.claim(4) == ()
+    await world.finish(first, Completed(), Verdict.SUCCESS)
+    second, third, _ = await world.claim(3)
+    await world.finish(second, Failed(BROKEN), Verdict.FAILURE)
+    assert await world.claim(4) == ()
+    await world.finish(third, Completed(), Verdict.SUCCESS)
+    assert len(await world.claim(4)) == 2

@@ -8,8 +8,8 @@ import pytest
 from holdfast_ingestion.embeddings.vectors import (
     DIMENSIONS,
     as_vector,
-    merged,
     most_similar,
+    similarities,
     to_bytes,
 )
 
@@ -38,22 +38,28 @@ def test_the_most_similar_are_those_of_the_largest_cosine():
         chunk: as_vector([rng.gauss(0, 1) for _ in range(DIMENSIONS)]) for chunk in range(200)
     }
     asked = as_vector([rng.gauss(0, 1) for _ in range(DIMENSIONS)])
-    rows = [(chunk, to_bytes(vector)) for chunk, vector in vectors.items()]
+    rows = [(f"document-{chunk}", chunk, to_bytes(vector)) for chunk, vector in vectors.items()]
 
-    found = most_similar(asked, rows, 5)
+    found = most_similar([similarities(asked, rows)], 5)
 
     cosines = {
         chunk: sum(a * b for a, b in zip(asked, vector, strict=True))
         for chunk, vector in vectors.items()
     }
-    assert [chunk for _, chunk in found] == sorted(cosines, key=lambda chunk: -cosines[chunk])[:5]
+    assert [chunk for _, chunk, _ in found] == sorted(cosines, key=lambda chunk: -cosines[chunk])[
+        :5
+    ]
     assert found[0][0] == pytest.approx(max(cosines.values()), abs=1e-6)
 
 
 def test_among_none_none_is_similar():
-    assert most_similar(as_vector([1.0]), [], 5) == []
+    assert most_similar([similarities(as_vector([1.0]), [])], 5) == []
 
 
-def test_parts_are_merged_best_first_and_equal_ones_by_their_ids():
-    parts = ([(0.9, 7), (0.1, 3)], [(0.9, 2), (0.5, 1)])
-    assert merged(parts, 3) == [(0.9, 2), (0.9, 7), (0.5, 1)]
+def test_the_nearest_chunk_of_each_document_is_taken_and_equal_ones_by_their_ids():
+    parts = (
+        [(0.9, 7, "a"), (0.1, 3, "b"), (0.8, 8, "a")],
+        [(0.9, 2, "c"), (0.5, 1, "b"), (0.9, 9, "c")],
+    )
+    assert most_similar(parts, 3) == [(0.9, 2, "c"), (0.9, 7, "a"), (0.5, 1, "b")]
+    assert most_similar(parts, 1) == [(0.9, 2, "c")]

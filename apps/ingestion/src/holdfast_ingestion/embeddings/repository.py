@@ -14,12 +14,12 @@ from holdfast import Database, DatabaseTransaction
 from holdfast_ingestion.embeddings.vectors import (
     Similar,
     Vector,
-    merged,
     most_similar,
+    similarities,
     to_bytes,
 )
 from holdfast_ingestion.queries import load_queries
-from holdfast_ingestion.word_search import CHUNKS_PER_HIT, Hit, Scope
+from holdfast_ingestion.word_search import Hit, Scope
 
 _PART = 2000
 """Vectors that are read at once, about 6 MB."""
@@ -64,16 +64,16 @@ class Embeddings:
 
     async def search(self, scope: Scope, vector: Vector, limit: int) -> list[Hit]:
         """Return the passages that are nearest to `vector`, at most one of each document."""
-        nearest = await self._nearest(scope, vector, limit * CHUNKS_PER_HIT)
+        nearest = await self._nearest(scope, vector, limit)
         passages = await self._passages(scope, [chunk for _, chunk in nearest])
-        best: dict[str, Hit] = {}
-        for similarity, chunk in nearest:
-            if chunk in passages:  # it may have been deleted meanwhile
-                hit = Hit(*(*passages[chunk], (), similarity))
-                best.setdefault(hit.document_id, hit)
-        return list(best.values())[:limit]
+        return [
+            Hit(*(*passages[chunk], (), similarity))
+            for similarity, chunk in nearest
+            if chunk in passages  # it may have been deleted meanwhile
+        ]
 
-    async def _nearest(self, scope: Scope, vector: Vector, limit: int) -> list[Similar]:
+    async def _nearest(self, scope: Scope, vector: Vector, limit: int) -> list[tuple[float, int]]:
+        """Return the nearest chunk of each document: how similar it is, and its id."""
         values: dict[str, Any] = {
             "organisation": scope.organisation,
             "org_id": scope.org_id,
@@ -81,7 +81,7 @@ class Embeddings:
             "limit": limit,
         }
         if self._database.dialect == "sqlite":
-            return await self._compared(values, vector)
+            return [each[:2] for each in await self._compared(values, vector)]
         ((has_pgvector,),) = await self._database.fetch(self._queries["has_pgvector"])
         name = "nearest" if has_pgvector else "nearest_without_pgvector"
         rows = await self._database.fetch(self._queries[name], {**values, "vector": vector})
@@ -93,9 +93,9 @@ class Embeddings:
         while True:
             after = {**values, "document": document, "position": position, "limit": _PART}
             rows = await self._database.fetch(self._queries["embeddings_after"], after)
-            part = [(chunk, stored) for _, _, chunk, stored in rows]
-            found = await asyncio.to_thread(most_similar, vector, part, values["limit"])
-            best = merged((best, found), values["limit"])
+            part = [(document, chunk, stored) for document, _, chunk, stored in rows]
+            found = await asyncio.to_thread(similarities, vector, part)
+            best = most_similar((best, found), values["limit"])
             if len(rows) < _PART:
                 return best
             document, position = rows[-1][:2]

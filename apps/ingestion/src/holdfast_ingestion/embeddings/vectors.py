@@ -18,8 +18,8 @@ start would be slower."""
 
 Vector = list[float]
 """`DIMENSIONS` numbers, of length 1."""
-Similar = tuple[float, int]
-"""How similar a chunk is, from -1 to 1, and its id."""
+Similar = tuple[float, int, str]
+"""How similar a chunk is, from -1 to 1, its id, and its document."""
 
 
 def as_vector(embedding: Sequence[float]) -> Vector:
@@ -42,17 +42,27 @@ def to_bytes(vector: Vector) -> bytes:
     return numpy.asarray(vector, _STORED).tobytes()
 
 
-def most_similar(asked: Vector, rows: Sequence[tuple[int, bytes]], limit: int) -> list[Similar]:
-    """Return the chunks of `rows`, ids and stored vectors, that are nearest to `asked`."""
+def similarities(asked: Vector, rows: Sequence[tuple[str, int, bytes]]) -> list[Similar]:
+    """Return how similar the chunks of `rows` are: documents, ids and stored vectors."""
     import numpy
 
-    stored = numpy.frombuffer(b"".join(vector for _, vector in rows), _STORED)
-    similarities = stored.reshape(len(rows), DIMENSIONS) @ numpy.asarray(asked, _STORED)
-    best = numpy.argsort(-similarities, kind="stable")[:limit]
-    return [(float(similarities[each]), rows[each][0]) for each in best]
+    stored = numpy.frombuffer(b"".join(vector for _, _, vector in rows), _STORED)
+    found = stored.reshape(len(rows), DIMENSIONS) @ numpy.asarray(asked, _STORED)
+    return [
+        (similarity, chunk, document)
+        for similarity, (document, chunk, _) in zip(found.tolist(), rows, strict=True)
+    ]
 
 
-def merged(parts: Iterable[Sequence[Similar]], limit: int) -> list[Similar]:
-    """Return the nearest chunks of several parts, the nearest first."""
-    every = (each for part in parts for each in part)
-    return heapq.nsmallest(limit, every, key=lambda each: (-each[0], each[1]))
+def most_similar(parts: Iterable[Sequence[Similar]], limit: int) -> list[Similar]:
+    """Return the nearest chunk of each document, the nearest first, at most `limit`."""
+    best: dict[str, Similar] = {}
+    for each in (each for part in parts for each in part):
+        before = best.get(each[2])
+        if before is None or _order(each) < _order(before):
+            best[each[2]] = each
+    return heapq.nsmallest(limit, best.values(), key=_order)
+
+
+def _order(each: Similar) -> tuple[float, int]:
+    return -each[0], each[1]

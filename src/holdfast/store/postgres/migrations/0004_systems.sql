@@ -115,3 +115,6 @@ CREATE TABLE holdfast.handling (
     autovacuum_vacuum_cost_delay = 0
 );
 CREATE INDEX handling_by_age ON holdfast.handling (updated_at);
+
+-- The breakers that are not closed, among those of thousands of hosts.
+CREATE INDEX downstreams_troubled ON holdfast.downstreams (name COLLATE "C") WHERE state <> 'CLOSED';

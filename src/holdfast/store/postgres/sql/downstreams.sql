@@ -30,6 +30,9 @@ WHERE name = ANY (CAST(:names AS text[]))
 ORDER BY name COLLATE "C"
 FOR UPDATE SKIP LOCKED;
 
+-- name: downstream_troubled
+SELECT {{downstream_columns}} FROM holdfast.downstreams WHERE state <> 'CLOSED' ORDER BY name COLLATE "C";
+
 -- name: downstream_create
 INSERT INTO holdfast.downstreams (
     name, version, state, generation, open_until, settings, record, ramp_until, holds, needs_check

@@ -107,3 +107,6 @@ CREATE TABLE holdfast_handling (
     CHECK (dead = 0 OR leased_until IS NULL)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX holdfast_handling_by_age ON holdfast_handling (updated_at);
+
+-- The breakers that are not closed, among those of thousands of hosts.
+CREATE INDEX holdfast_downstreams_troubled ON holdfast_downstreams (name) WHERE state <> 'CLOSED';

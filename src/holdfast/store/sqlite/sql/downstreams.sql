@@ -9,6 +9,9 @@ SELECT {{downstream_columns}} FROM holdfast_downstreams AS downstreams WHERE nam
 -- name: downstream_list
 SELECT {{downstream_columns}} FROM holdfast_downstreams AS downstreams ORDER BY name;
 
+-- name: downstream_troubled
+SELECT {{downstream_columns}} FROM holdfast_downstreams AS downstreams WHERE state <> 'CLOSED' ORDER BY name;
+
 -- name: downstream_create
 INSERT INTO holdfast_downstreams AS downstreams (name, version, state, generation, open_until, settings, record)
 VALUES (:name, :version, :state, :generation, :open_until, :settings, :record)

@@ -1,12 +1,23 @@
 -- The statements that are the same on both databases. `{{jobs}}` is Holdfast's view of all jobs.
 
+-- A document whose last attempt ended because its worker was killed: the server retries it (settling.py).
+-- The token counts all claims, so a document that kills its workers is given up after 9.
+-- fragment: lost_with_worker
+(
+    documents.status = 'queued' AND jobs.status = 'failed' AND jobs.error_code = 'LEASE_LOST'
+    AND jobs.token < 9
+)
+
 -- A settled document says itself what became of it. Any other belongs to its job; without a job it
--- can only have failed, long ago.
+-- can only have failed, long ago. A stage is reported only once it has lasted a moment; before, it is
+-- taken for the first one.
 -- fragment: status
 CASE
     WHEN documents.status = 'done' THEN 'done'
-    WHEN jobs.status = 'queued' THEN 'queued'
-    WHEN jobs.status = 'processing' THEN coalesce(jobs.progress_note, 'queued')
+    WHEN jobs.status = 'queued' OR {{lost_with_worker}} THEN 'queued'
+    WHEN jobs.status = 'processing' THEN coalesce(
+        jobs.progress_note, CASE WHEN documents.url IS NULL THEN 'extracting' ELSE 'fetching' END
+    )
     ELSE 'failed'
 END
 
@@ -24,11 +35,11 @@ LEFT JOIN {{jobs}} AS jobs ON jobs.job_id = 'doc-' || documents.id
 
 -- name: add
 INSERT INTO {{documents}} (
-    id, organisation, org_id, owner, source_key, type, url, filename, title, media_type, bytes, content,
-    content_hash, metadata, created_at
+    id, organisation, org_id, owner, source_key, type, url, filename, title, title_given, media_type,
+    bytes, content, content_hash, metadata, created_at
 ) VALUES (
-    :id, :organisation, :org_id, :owner, :source_key, :type, :url, :filename, :title, :media_type,
-    :bytes, :content, :content_hash, :metadata, :now
+    :id, :organisation, :org_id, :owner, :source_key, :type, :url, :filename, :title,
+    CAST(:title AS text) IS NOT NULL, :media_type, :bytes, :content, :content_hash, :metadata, :now
 )
 ON CONFLICT (organisation, source_key) DO NOTHING
 RETURNING id
@@ -88,8 +99,8 @@ WHERE id = :id AND organisation = :organisation AND status <> 'done'
 RETURNING id
 
 -- fragment: new_content
-content = :content, content_hash = :content_hash, title = :title, media_type = :media_type,
-bytes = :bytes, etag = :etag, last_modified = :last_modified, checked_at = :now
+content = :content, content_hash = :content_hash, media_type = :media_type, bytes = :bytes,
+title = CASE WHEN title_given THEN title ELSE CAST(:title AS text) END, etag = :etag, last_modified = :last_modified, checked_at = :now
 
 -- fragment: done
 status = 'done', token = :token, attempts = :attempts, chunks = :chunks, finished_at = :now,
@@ -128,16 +139,30 @@ WHERE id = :id AND status = 'done' AND content_hash = :seen_hash
 RETURNING id
 
 -- name: checked
-UPDATE {{documents}} SET checked_at = :now WHERE id = :id AND status = 'done' RETURNING id
+UPDATE {{documents}} SET checked_at = :now, etag = :etag, last_modified = :last_modified
+WHERE id = :id AND status = 'done'
+RETURNING id
 
 -- Documents whose job has ended without them: their outcome is to be copied from its record.
--- name: unsettled
+-- fragment: ended_without
 SELECT
     documents.id, jobs.status, jobs.token, jobs.attempt_count, jobs.error_code, jobs.error_message,
     jobs.finished_at
 FROM {{joined}}
 WHERE documents.status = 'queued' AND jobs.status IN ('failed', 'cancelled')
+    AND NOT {{lost_with_worker}}
+
+-- name: lost_with_worker
+SELECT documents.id FROM {{joined}}
+WHERE {{lost_with_worker}}
 LIMIT 500
+
+-- name: unsettled
+{{ended_without}}
+LIMIT 500
+
+-- name: unsettled_among
+{{ended_without}} AND documents.id IN ({{listed_ids}})
 
 -- name: fail
 UPDATE {{documents}}

@@ -21,23 +21,29 @@ JOIN {{documents}} AS documents ON documents.id = chunks.document
 WHERE documents.organisation = :organisation AND embeddings.model = :model
     AND (CAST(:org_id AS text) IS NULL OR documents.org_id = CAST(:org_id AS text))
 
--- The chunks that are nearest to a vector, with pgvector: exact, without an index.
+-- The chunk of each document that is nearest to a vector, with pgvector: exact, without an index.
 -- name: nearest
-SELECT
-    embeddings.chunk,
-    1 - (embeddings.vector::vector <=> CAST(:vector AS real[])::vector) AS similarity
-{{of_the_scope}}
-ORDER BY similarity DESC, embeddings.chunk
+SELECT chunk, similarity FROM (
+    SELECT DISTINCT ON (chunks.document)
+        embeddings.chunk,
+        1 - (embeddings.vector::vector <=> CAST(:vector AS real[])::vector) AS similarity
+    {{of_the_scope}}
+    ORDER BY chunks.document, similarity DESC, embeddings.chunk
+) AS best
+ORDER BY similarity DESC, chunk
 LIMIT :limit
 
 -- The same in SQL alone: the vectors have the length 1.
 -- name: nearest_without_pgvector
-SELECT
-    embeddings.chunk,
-    (
-        SELECT sum(stored * asked)
-        FROM unnest(embeddings.vector, CAST(:vector AS real[])) AS pairs (stored, asked)
-    )::double precision AS similarity
-{{of_the_scope}}
-ORDER BY similarity DESC, embeddings.chunk
+SELECT chunk, similarity FROM (
+    SELECT DISTINCT ON (chunks.document)
+        embeddings.chunk,
+        (
+            SELECT sum(stored * asked)
+            FROM unnest(embeddings.vector, CAST(:vector AS real[])) AS pairs (stored, asked)
+        )::double precision AS similarity
+    {{of_the_scope}}
+    ORDER BY chunks.document, similarity DESC, embeddings.chunk
+) AS best
+ORDER BY similarity DESC, chunk
 LIMIT :limit

@@ -51,8 +51,8 @@ WITH asked AS (
         plainto_tsquery('ingestion.words', :query) AS every,
         replace(CAST(plainto_tsquery('ingestion.words', :telling) AS text), ' & ', ' | ')
             ::tsquery AS some
-), best AS (
-    SELECT
+), found AS (
+    SELECT DISTINCT ON (chunks.document)
         chunks.id, chunks.document, chunks.position, chunks.start_offset, chunks.end_offset,
         chunks.text,
         CAST(chunks.words @@ asked.phrase AS integer) + CAST(chunks.words @@ asked.every AS integer)
@@ -62,8 +62,9 @@ WITH asked AS (
     JOIN {{documents}} AS documents ON documents.id = chunks.document
     WHERE documents.organisation = :organisation
         AND (CAST(:org_id AS text) IS NULL OR documents.org_id = CAST(:org_id AS text))
-    ORDER BY score DESC, chunks.id
-    LIMIT :limit
+    ORDER BY chunks.document, score DESC, chunks.id
+), best AS (
+    SELECT * FROM found ORDER BY score DESC, id LIMIT :limit
 )
 SELECT
     documents.id, documents.title, documents.url, documents.filename, documents.type, best.id,
@@ -74,7 +75,7 @@ SELECT
         'ingestion.words', ingestion.separated(best.text), asked.some,
         'HighlightAll=true, StartSel=' || chr(2) || ', StopSel=' || chr(3)
     )
-FROM (SELECT DISTINCT ON (document) * FROM best ORDER BY document, score DESC, id) AS best
+FROM best
 CROSS JOIN asked
 JOIN {{documents}} AS documents ON documents.id = best.document
 ORDER BY best.score DESC, best.id

@@ -41,15 +41,33 @@ LIMIT :limit
 
 -- The best chunks for words that a person typed. `query` is the whole as a phrase or any of its words,
 -- so that a sentence goes before a heap of its words; bm25 is smaller for better ones.
+-- Only the best chunk of each document counts, however many a long document has.
 -- name: search
+WITH found AS MATERIALIZED (
+    SELECT chunks.id AS chunk, chunks.document AS document, bm25(ingestion_words) AS score
+    FROM ingestion_words
+    JOIN {{chunks}} AS chunks ON chunks.id = ingestion_words.rowid
+    JOIN {{documents}} AS documents ON documents.id = chunks.document
+    WHERE ingestion_words MATCH :query AND documents.organisation = :organisation
+        AND (:org_id IS NULL OR documents.org_id = :org_id)
+), best AS MATERIALIZED (
+    SELECT chunk, score
+    FROM (
+        SELECT
+            chunk, score, row_number() OVER (PARTITION BY document ORDER BY score, chunk) AS place
+        FROM found
+    )
+    WHERE place = 1
+    ORDER BY score, chunk
+    LIMIT :limit
+)
 SELECT
     documents.id, documents.title, documents.url, documents.filename, documents.type, chunks.id,
     chunks.position, chunks.start_offset, chunks.end_offset,
     chunks.text, highlight(ingestion_words, 0, char(2), char(3))
-FROM ingestion_words
-JOIN {{chunks}} AS chunks ON chunks.id = ingestion_words.rowid
+FROM best
+JOIN ingestion_words ON ingestion_words.rowid = best.chunk
+JOIN {{chunks}} AS chunks ON chunks.id = best.chunk
 JOIN {{documents}} AS documents ON documents.id = chunks.document
-WHERE ingestion_words MATCH :query AND documents.organisation = :organisation
-    AND (:org_id IS NULL OR documents.org_id = :org_id)
-ORDER BY bm25(ingestion_words), chunks.id
-LIMIT :limit
+WHERE ingestion_words MATCH :query
+ORDER BY best.score, best.chunk

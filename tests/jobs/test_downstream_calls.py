@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast import BreakerPolicy, Engine
-from holdfast.jobs.client.downstream_control import DownstreamBusy
+from holdfast import App, BreakerPolicy, Engine, JobContext
+from holdfast.jobs.downstream_calls import DownstreamBusy
 from holdfast.jobs.downstreams.record import Verdict
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.testing import VirtualClock
@@ -149,3 +149,38 @@ def test_a_record_that_others_write_all_the_time_is_given_up(run, monkeypatch):
             await engine.calls.extend("llm", trial.permit, 600.0)
 
     run(scenario)
+
+
+def test_calls_that_were_made_without_asking_are_counted(run):
+    rule = BreakerPolicy(consecutive_failures=2, open_for=30)
+
+    async def scenario(engine, clock):
+        await engine.calls.count("site", rule)
+        with pytest.raises(LookupError):  # a success needs no record
+            await engine.downstreams.get("site")
+        for code in ("FETCH_5XX", None, "FETCH_5XX"):
+            await engine.calls.count("site", rule, code)
+        assert (await engine.downstreams.get("site")).circuit.streak == 1
+        for _ in range(3):  # the third says nothing new
+            await engine.calls.count("site", rule, "FETCH_TIMEOUT")
+        record = await engine.downstreams.get("site")
+        assert (record.circuit.state, record.trips) == (CircuitState.OPEN, 1)
+        assert record.last_error == "FETCH_TIMEOUT"
+
+    run(scenario)
+
+
+def test_a_handler_counts_calls_to_other_downstreams_than_its_own(tmp_path):
+    app = App("calls")
+
+    @app.job()
+    async def call(ctx: JobContext) -> None:
+        await ctx.calls.count("other", RULE, "GW_5XX")
+
+    async def scenario():
+        async with Engine(f"sqlite:///{tmp_path}/work.db", apps=[app]) as engine:
+            await engine.enqueue(call)
+            await engine.work(until_idle=True)
+            return await engine.downstreams.get("other")
+
+    assert asyncio.run(scenario()).circuit.streak == 1

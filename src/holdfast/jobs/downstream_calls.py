@@ -1,14 +1,14 @@
 """Ask a downstream's shared breaker before a call, and report the call, outside of jobs.
 
-Jobs are admitted by their claim and reported by their worker's tick. Other code, such as a task of
-Celery, asks here: the record in the store is the same, so a breaker that jobs have opened refuses
-tasks too.
+Jobs are admitted by their claim and reported by their worker's tick. Other code asks here: a task
+of Celery, or a job for calls to a second downstream. The record in the store is the same, so a
+breaker that jobs have opened refuses tasks too.
 """
 
 import logging
 from dataclasses import dataclass, replace
 
-from holdfast.jobs.client.downstream_control import WRITE_TRIES, DownstreamBusy
+from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.downstreams.claim_permits import extend_call, grant_call
 from holdfast.jobs.downstreams.record import (
     CallReport,
@@ -22,6 +22,19 @@ from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.resilience.policy import BreakerPolicy
 
 _log = logging.getLogger("holdfast.downstreams")
+
+WRITE_TRIES = 20
+"""How often a write is tried while workers write the same record."""
+
+
+class DownstreamBusy(HoldfastError):
+    """Every try to write the record of `name` lost against a worker's write."""
+
+    code = ErrorCode.IO_ERROR
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"downstream {name!r} is being written by workers; try again")
+        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +51,9 @@ class CallAdmission:
 
 
 class DownstreamCalls:
-    """Admit and report calls to downstreams; `engine.calls`. Rates and concurrency limits are
-    those of jobs and are not applied here.
+    """Admit and report calls to downstreams; `engine.calls`, and `ctx.calls` in a handler.
+
+    Rates and concurrency limits are those of jobs and are not applied here.
     """
 
     def __init__(self, store: Store) -> None:
@@ -87,6 +101,24 @@ class DownstreamCalls:
             if extended is record or await self._store.write_downstream(extended) is not None:
                 return
         raise DownstreamBusy(name)
+
+    async def count(self, name: str, breaker: BreakerPolicy, code: str | None = None) -> None:
+        """Count a call that was made without asking: a success, or a failure with `code`.
+
+        A failure creates the downstream with this breaker where there is none of that name. While
+        the breaker refuses calls nothing is counted.
+
+        Raises:
+            DownstreamBusy: every try to write the record lost against another write.
+        """
+        if await self._store.downstream(name) is None:
+            if code is None:
+                return
+            await self.declare(name, breaker)
+        permit = (await self.admit(name)).permit
+        if permit is not None:
+            verdict = Verdict.SUCCESS if code is None else Verdict.FAILURE
+            await self.report(name, permit, verdict, code)
 
     async def report(
         self, name: str, permit: Permit, verdict: Verdict, code: str | None = None
