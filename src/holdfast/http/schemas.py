@@ -126,6 +126,20 @@ class ChangedAnswer(Model):
     job: JobOut
 
 
+class RefusedOut(Model):
+    """A job that was left as it is, and why."""
+
+    id: str
+    error: ErrorDetail
+
+
+class BulkAnswer(Model):
+    """What was done to many jobs: the ids of those that changed, and those that were refused."""
+
+    done: list[str]
+    refused: list[RefusedOut]
+
+
 class JobsAnswer(Model):
     """Jobs, newest first; `nextCursor` continues the list, null ends it."""
 
