@@ -59,7 +59,7 @@ class BulkResult:
 
 def has_name(state: ServerState, job: Job, part: str) -> bool:
     """Say whether `part` stands in the name that pages show, in upper or lower case."""
-    return part.casefold() in (state.facts(job).title or job.kind).casefold()
+    return not part or part.casefold() in (state.facts(job).title or job.kind).casefold()
 
 
 async def selected(

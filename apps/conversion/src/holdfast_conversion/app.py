@@ -37,9 +37,11 @@ from holdfast_conversion import file_cleanup
 from holdfast_conversion.error_codes import DECLARED, file_not_found
 from holdfast_conversion.file_names import (
     StorageError,
+    expires_at,
     has_expired,
     pdf_name,
     result_name,
+    result_size,
     storing,
     xml_name,
 )
@@ -82,6 +84,7 @@ class Conversion(ServedApp):
         JobFact("filename", "File name", in_rows=False),
         JobFact("mapping", "Mapping"),
         JobFact("bytes", "Size", FactFormat.BYTES),
+        JobFact("resultBytes", "Size of the XML", FactFormat.BYTES, of_result=True),
     )
 
     def __init__(self, settings: ConversionSettings) -> None:
@@ -220,9 +223,13 @@ class Conversion(ServedApp):
         complete = job.status is JobStatus.COMPLETE
         return JobFacts(
             title=meta.get("filename"),
-            values={fact.key: meta.get(fact.key) for fact in self.job_facts},
+            values={
+                **{fact.key: meta.get(fact.key) for fact in self.job_facts},
+                "resultBytes": result_size(job.result) if complete else None,
+            },
             note=_EXPIRED if complete and not there else "",
             can_download=complete and there,
+            expires_at=expires_at(job, self.settings.artifact_ttl) if complete else None,
             can_retry=job.status is JobStatus.FAILED and bool(meta.get("stored")) and there,
         )
 
