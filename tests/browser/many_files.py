@@ -8,7 +8,7 @@ from holdfast.jobs.downstreams.record import Verdict
 from holdfast.jobs.model import Completed, Finished, JobError, Outcome
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast_conversion.app import Conversion, create
-from holdfast_conversion.file_names import xml_name
+from holdfast_conversion.file_names import job_of, pdf_name, xml_name
 from holdfast_conversion.job_values import ConvertArgs, Converted
 
 WORKER = "the tests"
@@ -39,10 +39,12 @@ class ManyFiles(Serving):
         ]
         return [handle.id for handle in self.run(self.engine.enqueue_many(requests))]
 
-    def claim(self, count):
-        """Return claims of the oldest waiting jobs: their attempts run from now on."""
-        request = ClaimRequest(count, ("default",), {self.conversion.convert.kind.name: None})
-        return self.run(self.engine.store.tick(WORKER, claim=request)).claims
+    def claim(self, ids):
+        """Return claims of the jobs `ids`, in their order; other waiting jobs are claimed too."""
+        request = ClaimRequest(1000, ("default",), {self.conversion.convert.kind.name: None})
+        claims = self.run(self.engine.store.tick(WORKER, claim=request)).claims
+        found = {claim.job_id: claim for claim in claims}
+        return [found[job_id] for job_id in ids]
 
     def finish(self, claims, outcome: Outcome | None = None):
         """Report the attempts of `claims`: complete, each with an XML file, or `outcome`."""
@@ -58,6 +60,17 @@ class ManyFiles(Serving):
             Converted(name, len(content), "")
         )
         return Completed(result)
+
+    def keep_pdfs(self, claims):
+        """Store a PDF for each of `claims`: a retry needs it."""
+        for claim in claims:
+            with self.conversion.files.draft() as draft:
+                draft.write(b"%PDF-1.7")
+                draft.publish(pdf_name(claim.job_id))
+
+    def results(self):
+        """Return the ids of the jobs that have an XML file."""
+        return {job_of(found.name) for found in self.conversion.files.list("results")}
 
     def open_breaker(self):
         """Let the gateway fail until its breaker opens."""
