@@ -103,7 +103,11 @@ class Serving:
         return self.browser(authorization=f"Bearer {TOKEN}")
 
     def run(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(SOON)
+        return self.begin(coroutine).result(SOON)
+
+    def begin(self, coroutine):
+        """Start `coroutine` on its event loop; return its future."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def owner(self, client=None):
         """Return the owner of a client's cookie; the client gets a cookie if it has none."""

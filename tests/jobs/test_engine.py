@@ -16,6 +16,7 @@ from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
+from holdfast.jobs.declare.retention import Retention
 from holdfast.jobs.declare.validation import ValidationError
 from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.exceptions import InvalidState, JobFailed, UnknownJob, UnknownKind
@@ -511,3 +512,22 @@ def test_a_job_that_this_engine_runs_is_cancelled_at_once(tmp_path):
             await asyncio.gather(working, return_exceptions=True)
 
     asyncio.run(go())
+
+
+def test_finished_jobs_are_deleted_on_request_and_on_deleted_is_called(tmp_path):
+    app, cleared = App("docs"), []
+
+    @app.job(retention=Retention(on_deleted=cleared.append))
+    async def work(ctx): ...
+
+    async def scenario():
+        async with Engine(f"sqlite:///{tmp_path}/work.db", apps=[app]) as engine:
+            done = await engine.enqueue(work)
+            await engine.work(until_idle=True)
+            waiting = await engine.enqueue(work)
+            assert await engine.delete([done, waiting, "missing"]) == (done.id,)
+            assert [job.id for job in cleared] == [done.id]
+            assert await engine.get(done) is None
+            assert await engine.delete(done.id) == ()
+
+    asyncio.run(scenario())

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 
 from holdfast.http.admin import AdminAccess
 from holdfast.http.admin import router as admin_router
-from holdfast.http.api import event_stream, fleet, health, jobs, metrics, ops, periodic
+from holdfast.http.api import bulk, event_stream, fleet, health, jobs, metrics, ops, periodic
 from holdfast.http.api import outbox as outbox_api
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.callers import KeyMiddleware
@@ -82,7 +82,7 @@ def create_app(
     app.state.errors = engine.registry.errors
     app.state.refusal_page = None
     add_error_handlers(app)
-    modules = [health, metrics, jobs, event_stream, ops, fleet, periodic]
+    modules = [health, metrics, bulk, jobs, event_stream, ops, fleet, periodic]
     if outbox is not None:
         modules.append(outbox_api)
     for router in (*(each.router for each in modules), admin_router):

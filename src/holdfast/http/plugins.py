@@ -27,12 +27,14 @@ class JobFact:
         label: what people call it.
         format: how pages show it.
         in_rows: pages show it; False keeps it to the JSON.
+        of_result: it describes the result, and pages show it there.
     """
 
     key: str
     label: str
     format: FactFormat = FactFormat.TEXT
     in_rows: bool = True
+    of_result: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class JobFacts:
         note: a line that the pages show with a job that is complete.
         can_download: a result can be downloaded now.
         can_retry: a manual retry would be accepted, as far as the row alone says.
+        expires_at: when its result is deleted, in epoch seconds; None where there is none.
     """
 
     title: str | None = None
@@ -52,6 +55,7 @@ class JobFacts:
     note: str = ""
     can_download: bool = False
     can_retry: bool = False
+    expires_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,8 @@ class PagePart:
     Args:
         title: what can be done there, in a few words.
         noun: what its jobs are called, in the plural.
+        counted: what is counted, one and several: "1 file", "60 files".
+        removal: a line that says what is deleted with a job, before it is.
         folder: holds `templates` and `static`; its files are served below `/static/APP/`.
         intake: the template of what stands above the rows.
         empty: the template that stands where the rows will be; None says only that there are none.
@@ -132,6 +138,8 @@ class PagePart:
     notes: Mapping[str, str] = field(default_factory=dict)
     shortcuts: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
+    counted: tuple[str, str] = ("job", "jobs")
+    removal: str = "Its history is deleted too."
 
 
 def meta_of(job: Job) -> dict[str, Any]:

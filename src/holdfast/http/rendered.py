@@ -37,6 +37,12 @@ class RenderedRow:
         until_words: what stands before the time that is left until then.
         line: what else there is to say: why it waits, what went wrong.
         can_expedite: its next attempt can begin now.
+        results: facts of its result.
+        waits_for: the downstream that holds it, or nothing.
+        last_error: why its last attempt failed, where `line` says something else.
+        since: when its present attempt began, while that runs.
+        took: seconds from the upload to the result.
+        expires_at: when its result is deleted.
     """
 
     id: str
@@ -54,6 +60,13 @@ class RenderedRow:
     can_retry: bool
     can_expedite: bool
     can_cancel: bool
+    can_remove: bool = False
+    results: tuple[ShownFact, ...] = ()
+    waits_for: str = ""
+    last_error: str = ""
+    since: float | None = None
+    took: float | None = None
+    expires_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

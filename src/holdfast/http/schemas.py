@@ -79,6 +79,7 @@ class JobOut(Model):
     completed_at: Moment | None
     failed_at: Moment | None
     deadline_at: Moment | None
+    expires_at: Moment | None
     progress: float | None
     manual_retry_count: int
     held: bool
@@ -92,6 +93,7 @@ class JobOut(Model):
             job,
             can_download=facts.can_download,
             can_retry=facts.can_retry,
+            expires_at=facts.expires_at,
             can_cancel=not job.status.finished and not job.cancel_requested,
             **facts.values,
         )
@@ -124,6 +126,20 @@ class ChangedAnswer(Model):
 
     message: str
     job: JobOut
+
+
+class RefusedOut(Model):
+    """A job that was left as it is, and why."""
+
+    id: str
+    error: ErrorDetail
+
+
+class BulkAnswer(Model):
+    """What was done to many jobs: the ids of those that changed, and those that were refused."""
+
+    done: list[str]
+    refused: list[RefusedOut]
 
 
 class JobsAnswer(Model):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from holdfast.jobs.store_values import Change
+from holdfast.jobs.store_values import Change, Deleted
 
 
 class PauseScope(StrEnum):
@@ -73,6 +73,10 @@ class ControlStore(Protocol):
 
         They stay failed until retention deletes them.
         """
+        ...
+
+    async def delete(self, job_ids: Sequence[str]) -> tuple[Deleted, ...]:
+        """Delete the finished jobs among `job_ids`, with their history; return them."""
         ...
 
 

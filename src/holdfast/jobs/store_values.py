@@ -226,7 +226,7 @@ class RetentionRule:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A job that retention deleted, with the fields needed to delete its files."""
+    """A job that was deleted, with the fields needed to delete its files."""
 
     id: str
     kind: str

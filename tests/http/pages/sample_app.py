@@ -26,6 +26,8 @@ class SampleApp(ServedApp):
         self.part = PagePart(
             title="Press things",
             noun="pressings",
+            counted=("leaf", "leaves"),
+            removal="What was pressed is deleted.",
             folder=folder,
             intake="intake.html",
             empty="empty.html",

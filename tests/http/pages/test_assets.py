@@ -99,7 +99,7 @@ def test_every_file_of_the_frame_that_a_page_names_is_there(serving):
 def test_without_htmx_pages_are_forms_and_the_log_has_advice(serve, monkeypatch, tmp_path, caplog):
     monkeypatch.setattr(assets_module, "_HERE", tmp_path)
     (tmp_path / "static").mkdir()
-    for name in ("holdfast.css", "holdfast.js", "favicon.svg"):
+    for name in ("holdfast.css", "holdfast.js", "selection.js", "favicon.svg"):
         (tmp_path / "static" / name).write_text("")
     serving = serve()
     job_id = serving.enqueue()
@@ -107,6 +107,6 @@ def test_without_htmx_pages_are_forms_and_the_log_has_advice(serve, monkeypatch,
     page = Looked(serving.client.get("/"))
 
     assert "make assets" in caplog.text
-    assert len(page.all("//script")) == 1
+    assert len(page.all("//script")) == 2
     assert page.all("//*[@id='live']/@*[name() = 'hx-sse:connect']") == []
     assert page.all(f"//form[@action='/jobs/{job_id}/cancel'][@method='post']//button")

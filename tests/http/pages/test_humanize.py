@@ -72,3 +72,16 @@ def test_past_times_are_rounded(passed, shown):
 def test_moments_are_in_utc():
     assert humanize.iso(1_700_000_000.5) == "2023-11-14T22:13:20.500+00:00"
     assert humanize.clock_time(1_700_000_000) == "14 Nov 2023, 22:13:20 UTC"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-1, "0 s"), (59.9, "59 s"), (60, "1 min"), (3599, "59 min"), (3600, "1 h"),
+     (86_399, "23 h"), (172_799, "47 h"), (172_800, "2 days"), (604_799, "6 days")],
+)  # fmt: skip
+def test_what_is_left_is_rounded_down_to_one_unit(seconds, words):
+    assert humanize.rough(seconds) == words
+
+
+def test_a_time_of_day_is_in_utc():
+    assert humanize.time_of_day(1_800_000_000) == "08:00 UTC"

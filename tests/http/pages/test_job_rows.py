@@ -176,3 +176,27 @@ def test_a_failure_after_retries_says_how_many_attempts_there_were(reason, count
     tried = row(**failed, dead_letter=reason, attempt_count=count)
 
     assert (tried.attempts, tried.line) == (f"Attempt {count} of 3", "It is bad.")
+
+
+def test_a_row_has_its_result_its_duration_and_how_long_it_is_kept():
+    facts = JobFacts(values={"resultBytes": 13_000}, can_download=True, expires_at=NOW + 90)
+    declared = (JobFact("resultBytes", "Size", FactFormat.BYTES, of_result=True),)
+    job = replace(JOB, status=JobStatus.COMPLETE, finished_at=NOW + 3)
+
+    done = row_of(job, facts, NOW + 5, words=WORDS, declared=declared)
+
+    assert [fact.text for fact in done.results] == ["12.7 kB"]
+    assert (done.facts, done.took, done.expires_at) == ((), 3.0, NOW + 90)
+    assert row(JobFacts(expires_at=NOW), status=JobStatus.COMPLETE).expires_at is None
+
+
+def test_a_running_row_says_since_when():
+    assert row(status=JobStatus.PROCESSING, last_attempt_at=NOW - 4).since == NOW - 4
+    assert row(last_attempt_at=NOW - 4).since is None
+
+
+def test_a_held_row_names_what_it_waits_for_and_its_own_last_error():
+    held = row(paused=True, attempt_count=1, last_error=BROKE)
+
+    assert (held.waits_for, held.last_error) == ("mill", "It broke.")
+    assert (row(held_by=HeldBy.QUEUE).waits_for, row().last_error) == ("", "")

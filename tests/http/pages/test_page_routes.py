@@ -43,7 +43,8 @@ def broken(serving, method):
 
 
 def without_time(text):
-    return re.sub(r'data-now="[^"]*"', "", text.strip())
+    moments = r'data-now="[^"]*"|name="until" value="[^"]*"'
+    return re.sub(moments, "", text.strip())
 
 
 def status_of(serving, job_id):

@@ -37,9 +37,11 @@ from holdfast_conversion import file_cleanup
 from holdfast_conversion.error_codes import DECLARED, LINES, file_not_found, line_of
 from holdfast_conversion.file_names import (
     StorageError,
+    expires_at,
     has_expired,
     pdf_name,
     result_name,
+    result_size,
     storing,
     xml_name,
 )
@@ -84,6 +86,7 @@ class Conversion(ServedApp):
         JobFact("filename", "File name", in_rows=False),
         JobFact("mapping", "Mapping"),
         JobFact("bytes", "Size", FactFormat.BYTES),
+        JobFact("resultBytes", "Size of the XML", FactFormat.BYTES, of_result=True),
     )
 
     def __init__(self, settings: ConversionSettings) -> None:
@@ -249,9 +252,13 @@ class Conversion(ServedApp):
         complete, failed = job.status is JobStatus.COMPLETE, job.status is JobStatus.FAILED
         return JobFacts(
             title=meta.get("filename"),
-            values={fact.key: meta.get(fact.key) for fact in self.job_facts},
+            values={
+                **{fact.key: meta.get(fact.key) for fact in self.job_facts},
+                "resultBytes": result_size(job.result) if complete else None,
+            },
             note=line_of(ErrorCode.EXPIRED) if complete and not there else "",
             can_download=complete and there and self._has(result_name(job.result)),
+            expires_at=expires_at(job, self.settings.artifact_ttl) if complete else None,
             can_retry=failed and there and self._has(pdf_name(job.id)),
         )
 

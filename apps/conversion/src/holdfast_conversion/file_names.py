@@ -53,9 +53,24 @@ def job_of(name: str) -> str:
 
 def result_name(text: str | None) -> str | None:
     """Return the name of the XML that a job's completion has published, from its result."""
-    result = json.loads(text) if text else None
-    name = result.get("file") if isinstance(result, dict) else None
+    name = _result(text).get("file")
     return name if isinstance(name, str) else None
+
+
+def result_size(text: str | None) -> int | None:
+    """Return the size of that XML in bytes, from the job's result."""
+    size = _result(text).get("bytes")
+    return size if isinstance(size, int) else None
+
+
+def _result(text: str | None) -> dict[str, object]:
+    result = json.loads(text) if text else None
+    return result if isinstance(result, dict) else {}
+
+
+def expires_at(job: Job, ttl: float) -> float | None:
+    """Return when the files of a finished job may go, in epoch seconds."""
+    return None if job.finished_at is None else job.finished_at + ttl
 
 
 def has_expired(job: Job, now: float, ttl: float) -> bool:
@@ -63,4 +78,5 @@ def has_expired(job: Job, now: float, ttl: float) -> bool:
 
     This alone decides, whether or not a cleanup has run; `now` is epoch seconds.
     """
-    return job.finished_at is not None and now >= job.finished_at + ttl
+    end = expires_at(job, ttl)
+    return end is not None and now >= end

@@ -1,4 +1,4 @@
-"""One's own jobs: list, show, history, download, retry, retry now, cancel."""
+"""One's own jobs: list, show, history, download, retry, retry now, cancel, remove."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,6 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError, refusing_cursors
+from holdfast.http.bulk import remove_all
 from holdfast.http.plugins import Download
 from holdfast.http.schemas import (
     AttemptOut,
@@ -102,6 +103,18 @@ async def cancel_job(request: Request, owner: Owner, job_id: str) -> ChangedAnsw
     if job.status is JobStatus.CANCELLED:
         message = "Job cancelled."
     return ChangedAnswer(message=message, job=state.job_out(job))
+
+
+@router.delete("/{job_id}", status_code=204)
+async def remove_job(request: Request, owner: Owner, job_id: str) -> None:
+    """Delete a job, its history and its files, now; one that is not finished is cancelled first.
+
+    A running job that has not stopped within a few seconds is refused; ask again.
+    """
+    state = state_of(request)
+    result = await remove_all(state, [await state.own_job(job_id, owner)])
+    for error in result.refused.values():
+        raise error
 
 
 @router.head("/{job_id}/download", include_in_schema=False)

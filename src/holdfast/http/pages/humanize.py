@@ -34,6 +34,19 @@ def countdown(seconds: float) -> str:
     return f"{left // _HOUR} h {left % _HOUR // _MINUTE} min"
 
 
+def rough(seconds: float) -> str:
+    """Return a length of time in its largest unit: 6 days, 23 h, 5 min; the browser does the same.
+
+    Rounded down: what is kept for so long is kept at least as long.
+    """
+    left = max(0, int(seconds))
+    if left >= 2 * _DAY:
+        return f"{left // _DAY} days"
+    if left >= _HOUR:
+        return f"{left // _HOUR} h"
+    return f"{left // _MINUTE} min" if left >= _MINUTE else f"{left} s"
+
+
 def ago(moment: float, now: float) -> str:
     """Return how long ago `moment` was; the browser does the same."""
     passed = max(0.0, now - moment)
@@ -50,6 +63,11 @@ def ago(moment: float, now: float) -> str:
 def iso(moment: float) -> str:
     """Return a moment in ISO 8601 and UTC."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+
+
+def time_of_day(moment: float) -> str:
+    """Return the time of a moment's day, in UTC; the browser turns it into its own time."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%H:%M UTC")
 
 
 def clock_time(moment: float) -> str:

@@ -46,7 +46,7 @@ def row_of(
     return RenderedRow(
         id=job.id,
         name=facts.title or job.kind,
-        facts=_shown_facts(facts, declared),
+        facts=_shown_facts(facts, [fact for fact in declared if not fact.of_result]),
         created_at=job.created_at,
         look=look,
         label=_label(job, look, words),
@@ -59,12 +59,26 @@ def row_of(
         can_retry=facts.can_retry,
         can_expedite=until is not None and _was_tried(job) and not paused,
         can_cancel=not job.status.finished and not job.cancel_requested,
+        can_remove=True,
+        results=_shown_facts(facts, [fact for fact in declared if fact.of_result]),
+        waits_for=(job.downstream or "") if _is_held_by_downstream(job, look) else "",
+        last_error=job.last_error.message if look is Look.HELD and job.last_error else "",
+        since=job.last_attempt_at if look is Look.RUNNING else None,
+        took=_took(job) if look is Look.DONE else None,
+        expires_at=facts.expires_at if facts.can_download else None,
     )
 
 
 def without_actions(row: RenderedRow) -> RenderedRow:
     """Return `row` without buttons."""
-    return replace(row, can_download=False, can_retry=False, can_expedite=False, can_cancel=False)
+    return replace(
+        row,
+        can_download=False,
+        can_retry=False,
+        can_expedite=False,
+        can_cancel=False,
+        can_remove=False,
+    )
 
 
 PAUSED_LINE = "Paused by an operator. It goes on when the pause ends."
@@ -142,11 +156,21 @@ def _was_refused(job: Job) -> bool:
     return final and 0 < job.attempt_count < job.max_attempts
 
 
+def _is_held_by_downstream(job: Job, look: Look) -> bool:
+    by_operator = job.held_by in {HeldBy.QUEUE, HeldBy.KIND}
+    return look is Look.HELD and not by_operator and job.downstream is not None
+
+
+def _took(job: Job) -> float | None:
+    return None if job.finished_at is None else max(0.0, job.finished_at - job.created_at)
+
+
 def _line(job: Job, facts: JobFacts, look: Look) -> str:
-    if look is Look.HELD and job.held_by in {HeldBy.QUEUE, HeldBy.KIND}:
-        return PAUSED_LINE
-    if look is Look.HELD and job.downstream is not None:
+    if _is_held_by_downstream(job, look):
+        assert job.downstream is not None
         return held_line(job.downstream)
+    if look is Look.HELD:
+        return PAUSED_LINE
     if job.error is not None:
         return f"Not retried: {job.error.message}" if _was_refused(job) else job.error.message
     if look is Look.DONE and facts.note:

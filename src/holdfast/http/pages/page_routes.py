@@ -15,8 +15,10 @@ from holdfast.errors import HoldfastError
 from holdfast.http.admin import IsAdmin
 from holdfast.http.api_errors import TWIN_LINE, as_api_error
 from holdfast.http.cookies import set_cookie
+from holdfast.http.pages.bulk_routes import bulk_routes
 from holdfast.http.pages.job_list import View, read_held, read_job_list, rows_of
 from holdfast.http.pages.job_rows import without_actions
+from holdfast.http.pages.notes import count_in, note_line
 from holdfast.http.pages.renderer import THEME_COOKIE, THEMES, Renderer, is_partial, saying
 from holdfast.http.pages.timeline import lines_of, steps_of
 from holdfast.http.sessions import Owner
@@ -27,15 +29,6 @@ from holdfast.jobs.store_port import StoreUnavailable
 _YEAR = 365 * 86_400
 _OWN_PATH = re.compile(r"(/[\w%~-][\w%.~-]*)+", re.ASCII)
 """A path of this server; never one that a browser takes for another host's."""
-_NOTES = {
-    "retried": "Back in the queue; its attempts are counted from one.",
-    "expedited": "Its next attempt begins now.",
-    "paused": "It waits until what it needs is back; then it begins by itself.",
-    "in-place": TWIN_LINE,
-    "cancelled": "Cancelled.",
-    "stopping": "Asked to stop.",
-}
-
 Text = Annotated[str | None, Query()]
 Field = Annotated[str, Form()]
 Move = Callable[[Job], Awaitable[str]]
@@ -54,8 +47,8 @@ class _Back:
         return self.view.path(note=note)
 
 
-def _back(page: Field = "", status: Field = "", cursor: Field = "") -> _Back:
-    return _Back(page, View.of(status, cursor))
+def _back(page: Field = "", status: Field = "", cursor: Field = "", q: Field = "") -> _Back:
+    return _Back(page, View.of(status, cursor, q))
 
 
 Back = Annotated[_Back, Depends(_back)]
@@ -64,13 +57,15 @@ Back = Annotated[_Back, Depends(_back)]
 def page_routes(renderer: Renderer) -> APIRouter:
     """Return the routes of all pages."""
     pages = _Pages(renderer)
-    router = APIRouter(include_in_schema=False, route_class=_page_route(renderer))
+    route_class = _page_route(renderer)
+    router = APIRouter(include_in_schema=False, route_class=route_class)
     router.add_api_route("/", pages.front, methods=["GET", "HEAD"])
     router.add_api_route("/jobs/{job_id}", pages.job, methods=["GET"])
     router.add_api_route("/jobs/{job_id}/retry", pages.retry, methods=["POST"])
     router.add_api_route("/jobs/{job_id}/retry-now", pages.retry_now, methods=["POST"])
     router.add_api_route("/jobs/{job_id}/cancel", pages.cancel, methods=["POST"])
     router.add_api_route("/theme", pages.theme, methods=["POST"])
+    router.include_router(bulk_routes(renderer, route_class))
     return router
 
 
@@ -88,16 +83,20 @@ class _Pages:
         owner: Owner,
         status: Text = None,
         cursor: Text = None,
+        q: Text = None,
         note: Text = None,
+        done: Text = None,
+        left: Text = None,
     ) -> Response:
         """Show the rows; to htmx, only what changes."""
         if self._renderer.listed_kinds == ():
             return RedirectResponse(self._renderer.navigation("/")[0].path, 307)
         # Asked first: what happens while the rows are read comes over the stream.
         sequence = await self._engine.store.last_sequence()
-        listing = await read_job_list(self._renderer, owner, View.of(status, cursor))
+        listing = await read_job_list(self._renderer, owner, View.of(status, cursor, q))
         templates = ("front.html", "job_list.html")
-        return self._answer(request, templates, note, listing=listing, sequence=sequence)
+        line = note_line(self._renderer, note, count_in(done), count_in(left))
+        return self._answer(request, templates, line, listing=listing, sequence=sequence)
 
     async def job(
         self, request: Request, owner: Owner, admin: IsAdmin, job_id: str, note: Text = None
@@ -118,7 +117,7 @@ class _Pages:
         return self._answer(
             request,
             ("job.html", "job_body.html"),
-            note,
+            note_line(self._renderer, note),
             job=job,
             row=row,
             now=now,
@@ -129,11 +128,11 @@ class _Pages:
         )
 
     def _answer(
-        self, request: Request, templates: tuple[str, str], note: str | None, **values: Any
+        self, request: Request, templates: tuple[str, str], line: str, **values: Any
     ) -> Response:
         """Answer with the whole page; to htmx, with the part of it that changes."""
         whole, part = templates
-        partial, line = is_partial(request), self._note(note)
+        partial = is_partial(request)
         template = part if partial else whole
         answer = self._renderer.answer(request, template, note=line, **values)
         return saying(answer, line) if partial and line else answer
@@ -185,14 +184,6 @@ class _Pages:
         cookie = set_cookie(THEME_COOKIE, chosen, _YEAR, secure=secure).replace("; HttpOnly", "")
         here = _OWN_PATH.fullmatch(back)
         return RedirectResponse(back if here else "/", 303, {"set-cookie": cookie})
-
-    def _note(self, key: str | None) -> str:
-        if not key:
-            return ""
-        known = self._engine.registry.errors.get(key)
-        if known is not None:
-            return known.message
-        return _NOTES.get(key) or self._renderer.note(key)
 
 
 def _page_route(renderer: Renderer) -> type[APIRoute]:

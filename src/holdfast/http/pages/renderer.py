@@ -22,6 +22,7 @@ from holdfast.jobs.model import Job, JobStatus
 
 THEME_COOKIE = "holdfast_theme"
 THEMES = ("auto", "light", "dark")
+_REMOVAL = "Its history is deleted too."
 _HEADERS = {
     # The browser may keep a page for going back; what it shows is asked for again.
     "cache-control": "private, no-cache",
@@ -100,6 +101,23 @@ class Renderer:
         """What the jobs on the front page are called, in the plural."""
         nouns = {part.noun for part in self.parts.values()}
         return nouns.pop() if len(nouns) == 1 else "jobs"
+
+    @property
+    def counted(self) -> tuple[str, str]:
+        """What is counted on the front page, one and several."""
+        counted = {part.counted for part in self.parts.values()}
+        return counted.pop() if len(counted) == 1 else ("job", "jobs")
+
+    def count(self, number: int) -> str:
+        """Return a number of the jobs on the front page: 1 file, 60 files."""
+        one, several = self.counted
+        return f"{number} {one if number == 1 else several}"
+
+    @property
+    def removal(self) -> str:
+        """What is deleted with a job."""
+        lines = dict.fromkeys(part.removal for part in self.parts.values())
+        return " ".join(lines) or _REMOVAL
 
     @property
     def title(self) -> str:
@@ -183,8 +201,10 @@ def _environment(folders: Mapping[str, Path]) -> Environment:
         "size": humanize.size,
         "duration": humanize.duration,
         "countdown": humanize.countdown,
+        "rough": humanize.rough,
         "ago": humanize.ago,
         "iso": humanize.iso,
         "clock": humanize.clock_time,
+        "time_of_day": humanize.time_of_day,
     }
     return environment

@@ -263,6 +263,7 @@ class BlockingClient(_Mirror):
     cancel = mirror(Client.cancel)
     retry = mirror(Client.retry)
     retry_now = mirror(Client.retry_now)
+    delete = mirror(Client.delete)
     get = mirror(Client.get)
     wait = mirror(Client.wait)
     events = mirror(Client.events)

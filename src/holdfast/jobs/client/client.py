@@ -12,7 +12,7 @@ from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
-from holdfast.jobs.client.queries import JobId, Queries, id_of
+from holdfast.jobs.client.queries import JobId, Queries, id_of, several
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
 from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.database_port import Database
@@ -20,6 +20,7 @@ from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.registry import Registry
+from holdfast.jobs.declare.retention import call_on_deleted
 from holdfast.jobs.downstream_calls import DownstreamCalls
 from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob
 from holdfast.jobs.model import Job, JobError, JobStatus
@@ -225,6 +226,20 @@ class Client(Queries):
         stays held.
         """
         return await self._changed(job, await self.store.expedite(id_of(job)), "retried now")
+
+    async def delete(self, jobs: JobId | Iterable[JobId]) -> tuple[str, ...]:
+        """Delete finished jobs with their history, now, and return their ids.
+
+        The `on_deleted` of a kind's `Retention` is called as if the job's time were over. Jobs that
+        are not finished, or not there, are left out.
+        """
+        deleted = await self.store.delete([id_of(job) for job in several(jobs)])
+        for kind in dict.fromkeys(job.kind for job in deleted):
+            declared = self.registry.find(kind)
+            if declared is not None:
+                gone = [job for job in deleted if job.kind == kind]
+                await call_on_deleted(kind, declared.retention, gone)
+        return tuple(job.id for job in deleted)
 
     async def _changed(self, job: JobId, change: Change, done: str) -> Job:
         found = await self.get(job)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from holdfast.clock import Clock
 from holdfast.errors import HoldfastError
-from holdfast.jobs.client.queries import MOST_LISTED, JobId, id_of
+from holdfast.jobs.client.queries import MOST_LISTED, JobId, id_of, several
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.downstreams.record import HoldMode
 from holdfast.jobs.store_port import Change, Store
@@ -102,8 +102,7 @@ class DeadLetters:
 
     async def discard(self, jobs: JobId | Iterable[JobId]) -> int:
         """Remove jobs from the dead letters; they stay failed. Return how many."""
-        several = jobs if isinstance(jobs, Iterable) and not isinstance(jobs, str) else (jobs,)
-        return await self._store.discard([id_of(job) for job in several])
+        return await self._store.discard([id_of(job) for job in several(jobs)])
 
     async def _batches(self, where: JobFilter, size: int) -> AsyncIterator[Sequence[DeadLetter]]:
         cursor: str | None = None

@@ -1,5 +1,6 @@
 """Read jobs, wait for them, and return their results."""
 
+from collections.abc import Iterable
 from typing import Any, TypeVar, overload
 
 from holdfast.clock import Clock
@@ -143,3 +144,8 @@ def id_of(job: JobId) -> str:
     if isinstance(job, DeadLetter):
         return job.job.id
     raise TypeError(f"a job must be an id, a handle or a Job, got {shown(job)}")
+
+
+def several(jobs: JobId | Iterable[JobId]) -> Iterable[JobId]:
+    """Return `jobs` as an iterable, also where it is a single one."""
+    return jobs if isinstance(jobs, Iterable) and not isinstance(jobs, str) else (jobs,)

@@ -1,6 +1,8 @@
 """Declare how long finished jobs of a kind are kept."""
 
-from collections.abc import Callable
+import inspect
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from holdfast.jobs.model import JobStatus
@@ -8,6 +10,7 @@ from holdfast.jobs.store_values import Deleted, RetentionRule
 from holdfast.resilience import checks
 
 _DAY = 86400.0
+_log = logging.getLogger("holdfast.maintenance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +67,17 @@ FOREVER = Retention(complete_for=None, cancelled_for=None)
 
 DOCUMENTS = Retention(complete_for=3600.0, complete_newest=1000, failed_for=_DAY)
 """Keep complete jobs for an hour, at most the newest 1000, and failed jobs for a day."""
+
+
+async def call_on_deleted(kind: str, retention: Retention, deleted: Iterable[Deleted]) -> None:
+    """Call `on_deleted` for jobs of `kind` that were deleted; log what it raises."""
+    if retention.on_deleted is None:
+        return
+    for job in deleted:
+        try:
+            answer = retention.on_deleted(job)
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception:
+            # One failure must not keep the files of the other jobs.
+            _log.exception("%s: on_deleted failed for job %s", kind, job.id)

@@ -1,15 +1,12 @@
 """Delete finished jobs by the retention of their kinds."""
 
-import inspect
-import logging
 from collections.abc import Iterable, Sequence
 
 from holdfast.events import Listener, notify
 from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.declare.retention import call_on_deleted
 from holdfast.jobs.job_events import JobsDeleted
-from holdfast.jobs.store_port import Deleted, MaintenanceStore
-
-_log = logging.getLogger("holdfast.maintenance")
+from holdfast.jobs.store_port import MaintenanceStore
 
 
 class RetentionService:
@@ -45,21 +42,8 @@ class RetentionService:
                 deleted = await self._store.delete_finished(rule, limit=self._batch)
                 if deleted:
                     total += len(deleted)
-                    await self._call_on_deleted(kind, deleted)
+                    await call_on_deleted(kind.name, kind.retention, deleted)
                     notify(self._listeners, JobsDeleted(kind.name, deleted))
                 if len(deleted) < self._batch:
                     break
         return total
-
-    async def _call_on_deleted(self, kind: JobKind, deleted: Sequence[Deleted]) -> None:
-        on_deleted = kind.retention.on_deleted
-        if on_deleted is None:
-            return
-        for job in deleted:
-            try:
-                answer = on_deleted(job)
-                if inspect.isawaitable(answer):
-                    await answer
-            except Exception:
-                # One failure must not keep the files of the other jobs.
-                _log.exception("%s: on_deleted failed for job %s", kind.name, job.id)

@@ -1,5 +1,8 @@
 """Maintenance, each call on a bounded number of jobs."""
 
+from collections.abc import Sequence
+
+from holdfast.jobs.model import JobStatus
 from holdfast.jobs.report_rules import LEASE_LOST
 from holdfast.jobs.store_port import Deleted, FailedJob, Leadership, Rescued, RetentionRule
 from holdfast.store.error_columns import error_columns
@@ -74,4 +77,13 @@ async def delete_finished(
     return tuple(
         Deleted(row["id"], rule.kind, rule.status, row["owner"], row["meta"], row["result"])
         for row in found
+    )
+
+
+async def delete_of_ids(database: Database, job_ids: Sequence[str]) -> tuple[Deleted, ...]:
+    """Delete the finished jobs among `job_ids`, with their history."""
+    found = await database.write("maintain_delete_of_ids", ids=list(job_ids))
+    return tuple(
+        Deleted(id_, kind, JobStatus(status), owner, meta, result)
+        for id_, kind, status, owner, meta, result in found
     )

@@ -277,6 +277,10 @@ class PostgresStore(JobQueries, Pauses, ApiKeys, SharedRates, SchemaMethods):
         await self._wrote()
         return discarded
 
+    async def delete(self, job_ids: Sequence[str]) -> tuple[Deleted, ...]:
+        """Delete the finished jobs among `job_ids`, with all their history."""
+        return await maintenance.delete_of_ids(self._database, job_ids)
+
     async def workers(self) -> tuple[WorkerRecord, ...]:
         """Return the workers that are alive or have jobs."""
         return tuple(WorkerRecord(*row) for row in await self._rows("worker_overview"))

@@ -1,5 +1,7 @@
 """Maintenance: leadership, rescue, deadlines and retention, each on a bounded number of jobs."""
 
+from collections.abc import Sequence
+
 from holdfast.jobs.model import (
     AttemptOutcome,
     DeadLetterReason,
@@ -123,24 +125,33 @@ def store_late_result(tx: Transaction, job_id: str, token: int, result: str | No
 
 def delete_finished(tx: Transaction, rule: RetentionRule, limit: int) -> tuple[Deleted, ...]:
     """Delete the oldest finished jobs that `rule` no longer keeps, with their history."""
-    expired = _expired(tx, rule, limit)
-    if not expired:
+    return _delete(tx, _expired(tx, rule, limit))
+
+
+def delete_of_ids(tx: Transaction, job_ids: Sequence[str]) -> tuple[Deleted, ...]:
+    """Delete the finished jobs among `job_ids`, with their history."""
+    return _delete(tx, tx.rows("maintain_finished_of_ids", {"ids": as_json(list(job_ids))}))
+
+
+def _delete(tx: Transaction, finished: Sequence[Row]) -> tuple[Deleted, ...]:
+    """Delete jobs, rows of `deleted_columns`, with their history."""
+    if not finished:
         return ()
-    seqs = {"seqs": as_json([row[0] for row in expired])}
+    seqs = {"seqs": as_json([row[0] for row in finished])}
     for query in (
         "maintain_delete_arguments", "maintain_delete_events", "maintain_delete_late_results",
     ):  # fmt: skip
         tx.change(query, seqs)
-    tx.change_exactly(len(expired), "maintain_delete_jobs", seqs)
+    tx.change_exactly(len(finished), "maintain_delete_jobs", seqs)
     deleted = []
-    for _, _, job_id, lane, owner, meta, result, code, group, dead_letter in expired:
-        tx.move_count(lane, rule.status, None)
+    for _, _, job_id, lane, kind, status, owner, meta, result, code, group, dead_letter in finished:
+        tx.move_count(lane, status, None)
         if dead_letter is not None:
-            tx.count_dead(rule.kind, code, group, -1)
-        deleted.append(Deleted(job_id, rule.kind, rule.status, owner, meta, result))
+            tx.count_dead(kind, code, group, -1)
+        deleted.append(Deleted(job_id, kind, JobStatus(status), owner, meta, result))
     tx.count_total("deleted", len(deleted))
     tx.flush()
-    tx.change("maintain_delete_lanes", {"lanes": as_json(sorted({row[3] for row in expired}))})
+    tx.change("maintain_delete_lanes", {"lanes": as_json(sorted({row[3] for row in finished}))})
     return tuple(deleted)
 
 

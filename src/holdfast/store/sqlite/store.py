@@ -307,6 +307,10 @@ class SQLiteStore(JobQueries, Pauses, ApiKeys, SharedRates):
         """Take jobs out of the dead letters."""
         return await self._write(lambda tx: control.discard(tx, job_ids), now)
 
+    async def delete(self, job_ids: Sequence[str]) -> tuple[Deleted, ...]:
+        """Delete the finished jobs among `job_ids`, with all their history."""
+        return await self._write(lambda tx: maintenance.delete_of_ids(tx, job_ids))
+
     async def workers(self) -> tuple[WorkerRecord, ...]:
         """Return the workers that are alive or have jobs."""
         return await self._read(workers.overview)

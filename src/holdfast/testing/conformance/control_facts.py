@@ -15,7 +15,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.store_port import Change, Overruled
+from holdfast.jobs.store_port import Change, Deleted, Overruled
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 
@@ -260,3 +260,39 @@ async def a_discarded_dead_letter_keeps_its_job(world: World) -> None:
     assert (job.status, job.dead_letter, job.error) == (JobStatus.FAILED, None, BROKEN)
     assert (await world.store.events("a"))[-1].name is EventName.DISCARDED
     assert (await world.store.stats()).dead_letters == 1
+
+
+@fact
+async def finished_jobs_are_deleted_by_id_with_their_history(world: World) -> None:
+    """Of any kind and status; the rest of the list is left alone, and so are other jobs."""
+    await world.run("complete", Completed('"r"'), owner="ann", meta='{"f":1}')
+    await world.run("failed", Failed(BROKEN), kind="other")
+    await world.run("kept", Completed())
+    await world.start("running")
+    await world.add("waiting", run_at=world.now + 60)
+    named = ["waiting", "failed", "running", "complete", "missing", "failed"]
+    deleted = {job.id: job for job in await world.store.delete(named)}
+    assert deleted == {
+        "complete": Deleted("complete", "work", JobStatus.COMPLETE, "ann", '{"f":1}', '"r"'),
+        "failed": Deleted("failed", "other", JobStatus.FAILED, None, None, None),
+    }
+    for name in deleted:
+        assert await world.store.get(name) is None
+        assert await world.store.events(name) == ()
+        assert await world.store.attempts(name) == ()
+    left = {job.id for job in (await world.store.list_jobs()).jobs}
+    assert left == {"kept", "running", "waiting"}
+    assert await world.store.events("kept") != ()
+    assert await world.store.dead_letter_groups() == ()
+    assert sum(lane.complete + lane.failed for lane in (await world.store.stats()).lanes) == 1
+    assert await world.total("deleted") == 2
+    assert await world.store.delete(named) == ()
+    assert await world.store.delete([]) == ()
+
+
+@fact
+async def a_deleted_job_leaves_its_id_and_its_key_free(world: World) -> None:
+    await world.run("a", Completed(), dedup_key="key")
+    await world.store.delete(["a"])
+    await world.add("a", dedup_key="key")
+    assert ids(await world.claim()) == ["a"]

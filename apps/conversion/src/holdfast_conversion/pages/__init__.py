@@ -25,6 +25,8 @@ def conversion_page(settings: ConversionSettings) -> PagePart:
     return PagePart(
         title="Convert PDFs to XML",
         noun="conversions",
+        counted=("file", "files"),
+        removal="The PDF and its XML are deleted now, on this server.",
         folder=Path(__file__).parent,
         intake="intake.html",
         empty="empty.html",

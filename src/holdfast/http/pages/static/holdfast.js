@@ -43,6 +43,13 @@ function countdown(seconds) {
   return `${Math.floor(left / 3600)} h ${Math.floor((left % 3600) / 60)} min`;
 }
 
+function rough(seconds) {
+  const left = Math.max(0, Math.floor(seconds));
+  if (left >= 172800) return `${Math.floor(left / 86400)} days`;
+  if (left >= 3600) return `${Math.floor(left / 3600)} h`;
+  return left >= 60 ? `${Math.floor(left / 60)} min` : `${left} s`;
+}
+
 function ago(seconds) {
   const passed = Math.max(0, seconds);
   if (passed < 60) return "just now";
@@ -65,6 +72,10 @@ function tick() {
   }
   for (const node of document.querySelectorAll("time[data-ago]"))
     write(node, ago(serverNow() - Number(node.dataset.ago)));
+  for (const node of document.querySelectorAll("time[data-since]"))
+    write(node, countdown(serverNow() - Number(node.dataset.since)));
+  for (const node of document.querySelectorAll("time[data-left]"))
+    write(node, rough(Number(node.dataset.left) - serverNow()));
   // A job that becomes due may be held from then on, and the stream has no event for that.
   if (!due || Date.now() - askedAt < DUE_MS) return;
   askedAt = Date.now();
@@ -76,6 +87,8 @@ function localTimes() {
   const how = { month: "short", day: "numeric", hour: two, minute: two, second: two };
   for (const node of document.querySelectorAll("time[data-local]"))
     write(node, new Date(node.dateTime).toLocaleString(undefined, how));
+  for (const node of document.querySelectorAll("time[data-clock]"))
+    write(node, new Date(node.dateTime).toLocaleTimeString(undefined, { hour: two, minute: two }));
 }
 
 // -- live -----------------------------------------------------------------------------------------
@@ -140,6 +153,17 @@ document.addEventListener("htmx:before:history:restore", (event) => {
   event.preventDefault();
   htmx.ajax("GET", event.detail.path, { source: "main", target: "#board", swap: "outerMorph" });
 });
+
+// A server that is away is said in words, once it has not answered twice.
+let unanswered = 0;
+
+function answered(yes) {
+  unanswered = yes ? 0 : unanswered + 1;
+  byId("away").hidden = unanswered < 2;
+}
+
+document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => answered(!!ctx.response));
+document.addEventListener("htmx:error", ({ detail: { ctx } }) => ctx && !ctx.response && answered(false));
 
 let beat = 0;
 
@@ -266,7 +290,8 @@ function move(step) {
 const KEYS = {
   j: () => move(1),
   k: () => move(-1),
-  "/": () => document.querySelector(".filter [aria-current]")?.focus(),
+  x: () => document.activeElement?.closest?.(".row")?.querySelector(".pick")?.click(),
+  "/": () => (byId("finder-text") ?? document.querySelector(".filter [aria-current]"))?.focus(),
   u: () => byId("file")?.click(),
   r: () => byId("pause").hidden || pause(!paused),
   "?": () => byId("help").showModal(),
@@ -282,7 +307,7 @@ keysOn.addEventListener("change", () =>
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest?.(TYPED);
   const meant = !event.ctrlKey && !event.metaKey && !event.altKey && !event.isComposing;
-  if (!meant || typing || byId("help").open || !keysOn.checked) return;
+  if (!meant || typing || document.querySelector("dialog[open]") || !keysOn.checked) return;
   const act = KEYS[event.key];
   if (!act) return;
   event.preventDefault();

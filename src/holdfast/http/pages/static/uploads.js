@@ -2,6 +2,7 @@
 // it a form posts one file and reloads the page.
 
 const AT_ONCE = 3;
+const FILTERED = /[?&](status|cursor|q|metadata)=[^&]/;
 export const NOT_TAKEN = "The server could not take it in.";
 const form = document.getElementById("upload");
 const input = document.getElementById("file");
@@ -10,6 +11,7 @@ let app;
 let waiting = [];
 const handedOver = new Set();
 let running = 0;
+let batch = null;
 
 export const say = (text, aloud = true) =>
   document.dispatchEvent(new CustomEvent("holdfast:say", { detail: { text, aloud } }));
@@ -58,6 +60,8 @@ class Upload {
       waiting = waiting.filter((upload) => upload !== this);
       this.request?.abort();
       this.row.remove();
+      this.gone = true;
+      batch.show();
       if (was !== "refused") say(`Upload of ${this.file.name} cancelled.`);
       input.focus();
     }
@@ -81,12 +85,15 @@ class Upload {
     request.open("POST", app.url);
     request.responseType = "json";
     this.announced = 0;
+    this.sent = 0;
     this.show("uploading", "Uploading 0 %");
     request.send(body);
   }
 
   progressed({ loaded, total }) {
     const share = total ? Math.floor((loaded / total) * 100) : 0;
+    this.sent = total ? (loaded / total) * this.file.size : 0;
+    batch?.show();
     this.row.querySelector("progress").value = share;
     this.row.querySelector(".status").textContent =
       share < 100 ? `Uploading ${share} %` : "Storing";
@@ -114,7 +121,7 @@ class Upload {
     const { deduplicated, error } = response;
     this.job = app.jobOf(response);
     // A filter may leave that row out of the list.
-    const hidden = /[?&](status|cursor|q|metadata)=/.test(location.search);
+    const hidden = FILTERED.test(location.search);
     this.show("stored", error ? "Failed" : "Queued", hidden ? "Not in the list that is shown." : "");
     if (deduplicated) say(`${this.file.name}: ${app.twinLine}`, false);
     if (error) say(`${this.file.name}: ${error.message}`);
@@ -123,9 +130,49 @@ class Upload {
   }
 
   settle() {
-    if (!document.getElementById(`job-${this.job}`)) return;
+    this.swaps = (this.swaps ?? 0) + 1;
+    // The second answer was asked for after the upload: a row that is not in it is on a later page.
+    const later = this.swaps > 1 && !FILTERED.test(location.search);
+    if (!later && !document.getElementById(`job-${this.job}`)) return;
     this.row.remove();
     handedOver.delete(this);
+  }
+}
+
+// How far all files are that were chosen together, by their bytes. One alone has its row.
+class Batch {
+  constructor() {
+    this.uploads = [];
+    this.line = document.createElement("li");
+    this.line.className = "upload-total";
+    const words = document.createElement("p");
+    const bar = Object.assign(document.createElement("progress"), { max: 1 });
+    bar.setAttribute("aria-label", "Upload of all files");
+    const stop = Object.assign(document.createElement("button"), { type: "button", className: "button" });
+    stop.textContent = "Cancel what is not sent";
+    stop.addEventListener("click", () => this.left().forEach((upload) => upload.clicked("cancel")));
+    this.line.append(words, bar, stop);
+  }
+
+  all() {
+    return this.uploads.filter((upload) => upload.row.dataset.phase !== "refused" && !upload.gone);
+  }
+
+  left() {
+    return this.all().filter((upload) => ["waiting", "uploading"].includes(upload.row.dataset.phase));
+  }
+
+  show() {
+    const [all, left] = [this.all(), this.left()];
+    if (all.length < 2 || !left.length) return this.line.remove();
+    if (!this.line.isConnected) list().prepend(this.line);
+    const bytes = all.reduce((sum, upload) => sum + upload.file.size, 0);
+    const rest = left.reduce((sum, upload) => sum + upload.file.size - (upload.sent ?? 0), 0);
+    const share = bytes ? 1 - rest / bytes : 0;
+    const done = all.length - left.length;
+    const [words, bar] = this.line.children;
+    words.textContent = `Uploading ${all.length} files · ${done} sent · ${Math.floor(share * 100)} %`;
+    bar.value = share;
   }
 }
 
@@ -144,6 +191,7 @@ function pump() {
 function finished() {
   running -= 1;
   pump();
+  batch.show();
   // Without htmx the rows are part of the page, which is reloaded when no upload is running.
   if (!window.htmx && !running && handedOver.size) refresh();
 }
@@ -151,12 +199,15 @@ function finished() {
 function take(files) {
   const fields = app.fields();
   const most = Number(form.dataset.mostBytes);
+  if (!running && !waiting.length) batch = new Batch();
   for (const file of files) {
     const upload = new Upload(file, fields);
+    batch.uploads.push(upload);
     // Refuse a file that is too large before it is sent.
     if (file.size > most) upload.refuse(form.dataset.tooLarge, true);
     else enqueue(upload);
   }
+  batch.show();
 }
 
 const isFiles = (event) => event.dataTransfer?.types.includes("Files");

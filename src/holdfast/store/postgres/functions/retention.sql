@@ -30,10 +30,69 @@ BEGIN
 END
 $$;
 
+-- Delete finished jobs with all their history. A page of history is deleted with the last of its jobs.
+-- One process at a time: two would each leave their common pages to the other.
+CREATE OR REPLACE FUNCTION holdfast.delete_jobs(p_jobs bigint[])
+RETURNS TABLE (id text, kind text, status text, owner text, meta text, result text)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    touched bigint[];
+    kinds text[];
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('holdfast retention', 0));
+    SELECT array_agg(DISTINCT jobs.kind) INTO kinds FROM holdfast.jobs WHERE jobs.seq = ANY (p_jobs);
+    DELETE FROM holdfast.late_results WHERE late_results.job = ANY (p_jobs);
+    WITH RECURSIVE pages (sequence) AS (
+        SELECT jobs.last_event FROM holdfast.jobs WHERE jobs.seq = ANY (p_jobs)
+        UNION
+        SELECT line.previous
+        FROM pages
+        JOIN holdfast.history ON history.sequence = pages.sequence
+        CROSS JOIN LATERAL unnest(history.jobs, history.previous) AS line (job, previous)
+        WHERE line.job = ANY (p_jobs) AND line.previous IS NOT NULL
+    )
+    SELECT array_agg(pages.sequence) INTO touched FROM pages;
+    RETURN QUERY
+    WITH gone AS (
+        DELETE FROM holdfast.jobs WHERE jobs.seq = ANY (p_jobs)
+        RETURNING jobs.*
+    ), counted AS (
+        INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
+        SELECT -count(*), 'lane', lane::text, status::text, '' FROM gone GROUP BY lane, status
+        UNION ALL
+        SELECT -count(*), 'dead', kind, error_code, error_group
+        FROM gone
+        WHERE dead_letter IS NOT NULL
+        GROUP BY kind, error_code, error_group
+        UNION ALL
+        SELECT count(*), 'total', 'deleted', '', '' FROM gone
+    ), unnamed AS (
+        DELETE FROM holdfast.ids USING gone WHERE ids.id = gone.id AND ids.job = gone.seq
+    )
+    SELECT gone.id, gone.kind, gone.status::text, gone.owner, gone.meta, gone.result
+    FROM gone
+    ORDER BY gone.finished_at, gone.seq;
+    DELETE FROM holdfast.history
+    WHERE history.sequence = ANY (touched)
+        AND NOT EXISTS (
+            SELECT FROM unnest(history.jobs) AS line (job)
+            JOIN holdfast.jobs ON jobs.seq = line.job
+        );
+    DELETE FROM holdfast.completed
+    WHERE completed.kind = ANY (kinds)
+        AND completed.page = ANY (touched)
+        AND NOT EXISTS (
+            SELECT FROM holdfast.events
+            JOIN holdfast.jobs ON jobs.seq = events.job AND jobs.kind = completed.kind
+            WHERE events.page = completed.page
+        );
+END
+$$;
+
 -- Delete finished jobs of one kind and status, oldest first, with all their history: those that
--- finished `p_max_age` seconds ago, and all but the newest `p_max_count`. A page of history is
--- deleted with the last of its jobs. One process at a time: two that count before either deletes would
--- delete twice as many, and each would leave their common pages to the other.
+-- finished `p_max_age` seconds ago, and all but the newest `p_max_count`. One process at
+-- a time: two that count before either deletes would delete twice as many.
 CREATE OR REPLACE FUNCTION holdfast.delete_finished(
     p_kind text,
     p_status text,
@@ -47,7 +106,6 @@ LANGUAGE plpgsql AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
     going bigint[];
-    touched bigint[];
     excess bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('holdfast retention', 0));
@@ -80,50 +138,33 @@ BEGIN
     IF going IS NULL THEN
         RETURN;
     END IF;
-    DELETE FROM holdfast.late_results WHERE late_results.job = ANY (going);
-    WITH RECURSIVE pages (sequence) AS (
-        SELECT jobs.last_event FROM holdfast.jobs WHERE jobs.seq = ANY (going)
-        UNION
-        SELECT line.previous
-        FROM pages
-        JOIN holdfast.history ON history.sequence = pages.sequence
-        CROSS JOIN LATERAL unnest(history.jobs, history.previous) AS line (job, previous)
-        WHERE line.job = ANY (going) AND line.previous IS NOT NULL
-    )
-    SELECT array_agg(pages.sequence) INTO touched FROM pages;
     RETURN QUERY
-    WITH gone AS (
-        DELETE FROM holdfast.jobs WHERE jobs.seq = ANY (going)
-        RETURNING jobs.*
-    ), counted AS (
-        INSERT INTO holdfast.counter_deltas (delta, family, a, b, c)
-        SELECT -count(*), 'lane', lane::text, p_status, '' FROM gone GROUP BY lane
-        UNION ALL
-        SELECT -count(*), 'dead', kind, error_code, error_group
-        FROM gone
-        WHERE dead_letter IS NOT NULL
-        GROUP BY kind, error_code, error_group
-        UNION ALL
-        SELECT count(*), 'total', 'deleted', '', '' FROM gone
-    ), unnamed AS (
-        DELETE FROM holdfast.ids USING gone WHERE ids.id = gone.id AND ids.job = gone.seq
-    )
-    SELECT gone.id, gone.owner, gone.meta, gone.result
-    FROM gone
-    ORDER BY gone.finished_at, gone.seq;
-    DELETE FROM holdfast.history
-    WHERE history.sequence = ANY (touched)
-        AND NOT EXISTS (
-            SELECT FROM unnest(history.jobs) AS line (job)
-            JOIN holdfast.jobs ON jobs.seq = line.job
-        );
-    DELETE FROM holdfast.completed
-    WHERE completed.kind = p_kind
-        AND completed.page = ANY (touched)
-        AND NOT EXISTS (
-            SELECT FROM holdfast.events
-            JOIN holdfast.jobs ON jobs.seq = events.job AND jobs.kind = p_kind
-            WHERE events.page = completed.page
-        );
+    SELECT deleted.id, deleted.owner, deleted.meta, deleted.result
+    FROM holdfast.delete_jobs(going) AS deleted;
+END
+$$;
+
+-- Delete the finished jobs among `p_ids` with all their history.
+CREATE OR REPLACE FUNCTION holdfast.delete_of_ids(p_ids text[])
+RETURNS TABLE (id text, kind text, status text, owner text, meta text, result text)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    going bigint[];
+BEGIN
+    -- Before the rows: retention has it before it locks any.
+    PERFORM pg_advisory_xact_lock(hashtextextended('holdfast retention', 0));
+    SELECT array_agg(seq) INTO going
+    FROM (
+        SELECT jobs.seq
+        FROM holdfast.jobs
+        WHERE jobs.seq = ANY (ARRAY(SELECT holdfast.job_of(given.id) FROM unnest(p_ids) AS given (id)))
+            AND jobs.status IN ('complete', 'failed', 'cancelled')
+        ORDER BY jobs.seq
+        FOR UPDATE
+    ) AS finished;
+    IF going IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM holdfast.delete_jobs(going);
+    END IF;
 END
 $$;

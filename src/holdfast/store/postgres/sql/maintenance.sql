@@ -22,6 +22,9 @@ LEFT JOIN holdfast.jobs ON jobs.seq = holdfast.job_of(expired.id);
 SELECT id, owner, meta, result
 FROM holdfast.delete_finished(:kind, :status, :max_age, :max_count, :limit, :now);
 
+-- name: maintain_delete_of_ids
+SELECT id, kind, status, owner, meta, result FROM holdfast.delete_of_ids(:ids);
+
 -- Kinds of waiting jobs that no registered worker knows. None if the worker that asks is not registered
 -- itself, as behind a pooler, or if a worker does not say what it knows: then others may know them.
 -- name: maintain_unknown_kinds

@@ -56,12 +56,20 @@ SELECT coalesce(sum(complete), 0), coalesce(sum(failed), 0), coalesce(sum(cancel
 FROM holdfast_lanes AS lanes
 WHERE kind = :kind;
 
+-- fragment: deleted_columns
+seq, finished_at, id, lane, kind, status, owner, meta, result, error_code, error_group, dead_letter
+
 -- name: maintain_oldest_finished
-SELECT seq, finished_at, id, lane, owner, meta, result, error_code, error_group, dead_letter
+SELECT {{deleted_columns}}
 FROM holdfast_jobs AS jobs
 WHERE kind = :kind AND status = :status AND finished_at IS NOT NULL
 ORDER BY finished_at, seq
 LIMIT :limit;
+
+-- name: maintain_finished_of_ids
+SELECT {{deleted_columns}}
+FROM holdfast_jobs AS jobs
+WHERE id IN (SELECT value FROM json_each(:ids)) AND finished_at IS NOT NULL;
 
 -- name: maintain_delete_jobs
 DELETE FROM holdfast_jobs AS jobs WHERE seq IN (SELECT value FROM json_each(:seqs));

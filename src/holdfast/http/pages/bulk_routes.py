@@ -1,0 +1,149 @@
+"""The forms that act on many rows, and the page that asks before anything is removed."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Form, Request, Response
+from fastapi.responses import RedirectResponse
+from fastapi.routing import APIRoute
+
+from holdfast.http import bulk
+from holdfast.http.api_errors import ApiError
+from holdfast.http.pages.job_list import FILTERS, View, read_held, rows_of
+from holdfast.http.pages.renderer import Renderer
+from holdfast.http.sessions import Owner
+from holdfast.jobs.model import Job, JobStatus
+
+_SHOWN = 10
+"""Names that the question before a removal lists; the rest is counted."""
+
+Field = Annotated[str, Form()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What a form's boxes select, and the view that it stands in.
+
+    `until` is when the page was rendered, in epoch seconds: what is newer was not in sight when all
+    were selected.
+    """
+
+    view: View
+    ids: tuple[str, ...]
+    every: bool
+    until: float | None
+
+    def selection(self, kinds: tuple[str, ...]) -> bulk.Selection:
+        """Return the selected jobs; without any, those of the view."""
+        return bulk.Selection(
+            ids=() if self.every and self.until is not None else self.ids,
+            name=self.view.text,
+            statuses=FILTERS[self.view.status],
+            kinds=kinds,
+            created_to=self.until if self.every else None,
+        )
+
+
+def _chosen(
+    ids: Annotated[list[str] | None, Form(alias="id")] = None,
+    every: Annotated[str, Form(alias="all")] = "",
+    status: Field = "",
+    q: Field = "",
+    cursor: Field = "",
+    until: Field = "",
+) -> _Chosen:
+    view = View.of(status, cursor, q)
+    return _Chosen(view, tuple(ids or ()), bool(every), _moment(until))
+
+
+def _moment(text: str) -> float | None:
+    try:
+        moment = float(text)
+    except ValueError:
+        return None
+    # A store takes what is no number for "no limit".
+    return moment if math.isfinite(moment) else None
+
+
+Chosen = Annotated[_Chosen, Depends(_chosen)]
+
+
+def bulk_routes(renderer: Renderer, route_class: type[APIRoute]) -> APIRouter:
+    """Return the routes of the forms for many rows."""
+    forms = _BulkForms(renderer)
+    router = APIRouter(include_in_schema=False, route_class=route_class)
+    router.add_api_route("/bulk/download", forms.download, methods=["POST"])
+    router.add_api_route("/bulk/retry", forms.retry, methods=["POST"])
+    router.add_api_route("/bulk/remove", forms.remove, methods=["POST"])
+    router.add_api_route("/jobs/{job_id}/remove", forms.ask_to_remove, methods=["GET"])
+    router.add_api_route("/jobs/{job_id}/remove", forms.remove_one, methods=["POST"])
+    return router
+
+
+class _BulkForms:
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
+        self._state = renderer.state
+
+    async def download(self, owner: Owner, chosen: Chosen) -> Response:
+        """Download the selected results, or without a selection all of the view."""
+        try:
+            return await bulk.zip_answer(self._state, owner, self._selection(chosen))
+        except ApiError:
+            return RedirectResponse(chosen.view.path(note="nothing-ready"), 303)
+
+    async def retry(self, owner: Owner, chosen: Chosen) -> Response:
+        """Requeue the selected failed jobs, or without a selection all of the view."""
+        failed = bulk.selected(self._state, owner, self._selection(chosen), JobStatus.FAILED)
+        result = await bulk.retry_all(self._state, await bulk.first_of(failed))
+        return _done("retried-many", chosen.view, result)
+
+    async def remove(
+        self, request: Request, owner: Owner, chosen: Chosen, confirmed: Field = ""
+    ) -> Response:
+        """Remove the selected jobs; a form that was not confirmed is answered by the question."""
+        # All of what was in sight when is not known is not what somebody has seen.
+        if not chosen.ids and (not chosen.every or chosen.until is None):
+            return RedirectResponse(chosen.view.path(note="nothing-selected"), 303)
+        jobs = await bulk.first_of(bulk.selected(self._state, owner, self._selection(chosen)))
+        if not confirmed:
+            return await self._ask(request, jobs, chosen.view, "/bulk/remove")
+        return _done("removed-many", chosen.view, await bulk.remove_all(self._state, jobs))
+
+    async def ask_to_remove(
+        self, request: Request, owner: Owner, job_id: str, status: str = "", q: str = ""
+    ) -> Response:
+        """Ask whether one job is to be removed."""
+        job = await self._state.own_job(job_id, owner)
+        action = f"/jobs/{quote(job.id, safe='')}/remove"
+        return await self._ask(request, [job], View.of(status, None, q), action)
+
+    async def remove_one(
+        self, owner: Owner, job_id: str, status: Field = "", q: Field = "", cursor: Field = ""
+    ) -> Response:
+        """Remove one job."""
+        job = await self._state.own_job(job_id, owner)
+        result = await bulk.remove_all(self._state, [job])
+        return _done("removed-many", View.of(status, cursor, q), result)
+
+    def _selection(self, chosen: _Chosen) -> bulk.Selection:
+        return chosen.selection(self._renderer.listed_kinds or ())
+
+    async def _ask(self, request: Request, jobs: list[Job], view: View, action: str) -> Response:
+        now = await self._state.engine.store.ping()
+        rows = rows_of(self._renderer, jobs[:_SHOWN], now, await read_held(self._renderer, now))
+        values: dict[str, Any] = {
+            "action": action,
+            "ids": [job.id for job in jobs],
+            "rows": rows,
+            "running": sum(not job.status.finished for job in jobs),
+            "view": view,
+        }
+        return self._renderer.answer(request, "remove.html", **values)
+
+
+def _done(note: str, view: View, result: bulk.BulkResult) -> Response:
+    counts = {"done": str(len(result.done)), "left": str(len(result.refused))}
+    return RedirectResponse(view.path(note=note, **counts), 303)
