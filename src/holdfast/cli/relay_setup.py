@@ -1,6 +1,6 @@
 """The relay of a command: its options, and where its messages go."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
 from holdfast import bootstrap
@@ -12,6 +12,7 @@ from holdfast.settings import Environment
 
 if TYPE_CHECKING:
     from holdfast.http import ServedApp
+    from holdfast.messaging import DeadLetterQueue
 
 BROKER = "RABBITMQ_URL"
 """The setting that names the broker."""
@@ -45,6 +46,14 @@ def make_relay(
     """
     options, publisher = relay_options(environment), _publisher(environment, engine, apps)
     return None if publisher is None else engine.relay(publisher, options)
+
+
+def dead_letter_queues(environment: Environment) -> "Callable[[str], DeadLetterQueue] | None":
+    """Return what opens a queue of the broker in the settings by its name; None without one."""
+    from holdfast.messaging import DeadLetterQueue
+
+    url = environment.text(BROKER)
+    return None if url is None else lambda queue: DeadLetterQueue(url, queue)
 
 
 def _publisher(

@@ -18,6 +18,7 @@ from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.admin import AdminAccess
 from holdfast.http.api_errors import ApiError, forbidden
+from holdfast.http.dlq_port import DlqSource
 from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.plugins import Download, JobFact, JobFacts, NavItem, PagePart, Sidecar
 from holdfast.http.rendered import RenderedJobs, Step
@@ -185,6 +186,8 @@ class ServerState:
     """Set when the server is about to stop: streams end, and no more of a body is waited for."""
     outbox: Outbox | None = None
     """The engine's outbox, if it has one."""
+    dlq: DlqSource | None = None
+    """The dead-letter queues of the broker, if there is one."""
     requeue: PacedRequeue = field(default_factory=PacedRequeue)
     """The requeue of dead letters that runs at a pace."""
 
