@@ -20,7 +20,15 @@ from holdfast.http.admin import AdminAccess
 from holdfast.http.api_errors import ApiError, forbidden
 from holdfast.http.dlq_port import DlqSource
 from holdfast.http.pause_watch import PauseWatch
-from holdfast.http.plugins import Download, JobFact, JobFacts, NavItem, PagePart, Sidecar
+from holdfast.http.plugins import (
+    Download,
+    JobFact,
+    JobFacts,
+    MessageQueue,
+    NavItem,
+    PagePart,
+    Sidecar,
+)
 from holdfast.http.rendered import RenderedJobs, Step
 from holdfast.http.requeue import PacedRequeue
 from holdfast.http.schemas import JobOut, MetaView
@@ -120,6 +128,9 @@ class ServedApp:
 
     message_jobs: Mapping[str, JobFunction[Any, Any] | str] = MappingProxyType({})
     """The jobs that take the messages of the outbox, by message type, where there is no broker."""
+
+    message_queues: Sequence[MessageQueue] = ()
+    """The queues that take the messages of the outbox, where there is a broker."""
 
     def __init__(self, app: App) -> None:
         self.app = app
