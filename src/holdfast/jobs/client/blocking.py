@@ -84,6 +84,7 @@ class BlockingCalls(_Mirror):
     declare = mirror(DownstreamCalls.declare)
     admit = mirror(DownstreamCalls.admit)
     report = mirror(DownstreamCalls.report)
+    run = mirror(DownstreamCalls.run)
 
 
 class BlockingPeriodic(_Mirror):

@@ -246,6 +246,18 @@ class JobContext:
         """
         return self._port.database_of(self)
 
+    @property
+    def engine(self) -> Any:
+        """The `Engine` whose worker runs this attempt, with its `outbox`, `inbox` and `calls`.
+
+        What it changes is committed at once, and not with the job's completion, unless it is given
+        the connection of `ctx.transaction()`. For handlers that are async.
+
+        Raises:
+            ContextError: the handler runs in a child process, or the worker has no engine.
+        """
+        return self._port.engine_of(self)
+
     def shared_rate(self, name: str, limit: RateLimit) -> SharedRate:
         """Return a rate of calls that all processes share, as `Engine.shared_rate` does.
 

@@ -33,6 +33,10 @@ class ContextPort(Protocol):
         """Return the database of the jobs, for an app's own tables."""
         ...
 
+    def engine_of(self, context: "JobContext", /) -> Any:
+        """Return the engine whose worker runs the attempt."""
+        ...
+
     def shared_rate(self, name: str, limit: RateLimit, /) -> SharedRate:
         """Return a rate of calls that is counted in the store."""
         ...

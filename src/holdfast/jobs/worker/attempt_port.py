@@ -31,10 +31,12 @@ class HandlerSupport:
     Args:
         apps: the apps whose lifespans the worker enters.
         new_job: validates the jobs of `ctx.enqueue`.
+        engine: what `ctx.engine` is.
     """
 
     apps: tuple[App, ...] = ()
     new_job: NewJobFrom | None = None
+    engine: object = None
 
 
 NO_SUPPORT = HandlerSupport()
@@ -63,6 +65,7 @@ class AttemptPort:
         self._progress = progress
         self._store = store
         self._new_job = support.new_job
+        self._engine = support.engine
         self._lifespans = lifespans
         self._clock = clock
         self._transaction_seconds = transaction_seconds
@@ -85,6 +88,12 @@ class AttemptPort:
     def database_of(self, _context: JobContext) -> Database:
         """Return the store's database."""
         return self._store.database
+
+    def engine_of(self, _context: JobContext) -> Any:
+        """Return the engine that has made the worker."""
+        if self._engine is None:
+            raise ContextError("ctx.engine needs a worker that an Engine has made")
+        return self._engine
 
     def shared_rate(self, name: str, limit: RateLimit) -> SharedRate:
         """Return a rate that the store counts."""

@@ -115,3 +115,9 @@ CREATE TABLE holdfast.handling (
     autovacuum_vacuum_cost_delay = 0
 );
 CREATE INDEX handling_by_age ON holdfast.handling (updated_at);
+
+-- How far each message is, for queries that join it with tables of an app. `message_id` is not called `id`,
+-- so that it stands beside the app's own columns. Published messages are deleted after a while.
+CREATE VIEW holdfast.message_states AS
+SELECT id AS message_id, aggregate_id, message_type, status, retry_count, processed_at
+FROM holdfast.outbox;

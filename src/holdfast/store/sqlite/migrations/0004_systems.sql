@@ -107,3 +107,9 @@ CREATE TABLE holdfast_handling (
     CHECK (dead = 0 OR leased_until IS NULL)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX holdfast_handling_by_age ON holdfast_handling (updated_at);
+
+-- How far each message is, for queries that join it with tables of an app. `message_id` is not called `id`,
+-- so that it stands beside the app's own columns. Published messages are deleted after a while.
+CREATE VIEW holdfast_message_states AS
+SELECT id AS message_id, aggregate_id, message_type, status, retry_count, processed_at
+FROM holdfast_outbox;
