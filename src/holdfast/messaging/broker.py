@@ -35,8 +35,10 @@ class QueueSpec:
         kind: `quorum` for a cluster of three nodes or more: such queues are replicated and limit
             deliveries. On a single node choose `classic`: after a crash of its only node, a quorum
             queue of RabbitMQ 3.10 was seen to stay without a leader.
-        dead_letter_to: the queue for messages that are rejected or expire.
-        delivery_limit: deliveries after which a quorum queue rejects a message itself.
+        dead_letter_to: the queue for messages that are rejected or expire. Without one they are
+            dropped.
+        delivery_limit: deliveries after which a quorum queue rejects a message itself; 20 by
+            default in RabbitMQ 4, without a limit before that.
     """
 
     name: str

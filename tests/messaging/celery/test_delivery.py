@@ -10,6 +10,7 @@ from holdfast.jobs.store_values import StoreUnavailable
 from holdfast.messaging.celery import AlreadyHandled, delivery
 from holdfast.outbox import MessageDraft, RequestClaim, StartState
 from holdfast.outbox.client import LONGEST_DELAY
+from holdfast.resilience.service import RetryService
 
 LARGE = "x" * 2_000_000
 """More than the outbox takes."""
@@ -87,7 +88,7 @@ def test_a_process_that_is_asked_to_end_leaves_its_next_attempt(shop):
     assert [queue for queue, _, _ in shop.messages()] == ["orders"]
 
 
-def test_a_delivery_that_was_taken_over_leaves_nothing(shop):
+def test_a_delivery_that_was_taken_over_leaves_nothing(shop, quick):
     def body(task):
         shop.process.get().handling.extend([claims[0]], -1)
         shop.process.get().handling.begin("send", "o1")
@@ -111,7 +112,7 @@ def test_a_delivery_that_was_taken_over_leaves_nothing(shop):
         shop.deliver()
 
 
-def test_a_request_that_the_store_has_forgotten_is_delivered_again(shop):
+def test_a_request_that_the_store_has_forgotten_is_delivered_again(shop, quick):
     def body(task):
         with apsw.Connection(str(shop.path)) as connection:
             connection.execute("DELETE FROM holdfast_handling")
@@ -215,11 +216,11 @@ def test_a_request_that_another_delivery_has_handled_rolls_the_transaction_back(
     assert tables == []
 
 
-def test_a_store_that_does_not_answer_sends_the_message_back(shop, quick, monkeypatch):
+def test_a_store_that_does_not_answer_sends_the_message_back(shop, quick):
     def broken(*_, **__):
         raise StoreUnavailable("gone")
 
-    monkeypatch.setattr(delivery, "_SERVICE", delivery.RetryService(clock=quick))
+    shop.process.service = RetryService(clock=quick)
     shop.process.get().handling.begin = broken
     before = quick.monotonic()
     with pytest.raises(Reject) as caught:

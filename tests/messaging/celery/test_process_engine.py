@@ -49,6 +49,22 @@ def test_a_forked_process_opens_an_engine_of_its_own(postgres_url):
     process.close()
 
 
+def test_the_children_of_a_worker_spread_their_delays_differently():
+    process = ProcessEngine(lambda: None)
+    drawn = set()
+    for _ in range(3):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writer, str(process.rng.random()).encode())
+            os._exit(0)
+        os.close(writer)
+        os.waitpid(child, 0)
+        with os.fdopen(reader) as answer:
+            drawn.add(answer.read())
+    assert len(drawn) == 3
+
+
 def test_the_lease_of_a_running_task_is_extended(tmp_path):
     process = ProcessEngine(lambda: Engine(f"sqlite:///{tmp_path}/work.db"))
     handling = process.get().handling

@@ -10,15 +10,15 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
-from random import Random
 from typing import Any, NoReturn, TypeVar
 
-from celery.exceptions import Ignore, Reject, Retry
+from celery.exceptions import Ignore, Retry
 
-from holdfast.errors import Category, CircuitOpenError, ErrorCode, Permanent
+from holdfast.errors import Category, CircuitOpenError, ErrorCode, HoldfastError, Permanent
 from holdfast.jobs.downstreams.record import Verdict
 from holdfast.jobs.error_text import one_line
 from holdfast.messaging.celery.process_engine import ProcessEngine
+from holdfast.messaging.celery.requeue import sent_back
 from holdfast.messaging.celery.task_messages import (
     dead_letter,
     ensure_queue,
@@ -34,7 +34,6 @@ from holdfast.outbox.model import MessageDraft
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.breaker.transitions import Permit
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
-from holdfast.resilience.service import RetryService
 
 _log = logging.getLogger("holdfast.celery")
 T = TypeVar("T")
@@ -43,13 +42,13 @@ WORKER_LOST = "WORKER_LOST"
 """The code of a task that died with its worker in every attempt."""
 _STORE = RetryPolicy(max_attempts=7, backoff=Exponential(base=0.2, multiplier=2, cap=8))
 """For the statements of a delivery: about half a minute, then the message goes back."""
-_SERVICE = RetryService()
-_RNG = Random()
-_BEFORE_REQUEUE = 2.0
-"""Seconds before a message goes back to the broker, which delivers it again at once."""
 _SHORTEST_WAIT = 0.5
 _MOST_ROUNDS = 2**31 - 1
 """What the store's column holds; a round rises by one at a time."""
+
+
+class NotSettled(HoldfastError):
+    """What became of a delivery is not in the store, so its message must come again."""
 
 
 class TaskDelivery:
@@ -98,17 +97,16 @@ class TaskDelivery:
         """Run the task if it may run, and settle what became of it.
 
         Raises:
-            Reject: what became of it is not in the store: the message goes back to the broker.
+            Reject, Ignore: what became of it is not in the store: the message goes back to its
+                queue, see `requeue`.
         """
         try:
             return self._handle()
-        except Reject:
-            raise
         except Exception as error:
             if self._settled:
                 raise
             # Celery acknowledges whatever else is raised, such as a time limit that strikes now.
-            raise self._sent_back(error) from error
+            raise sent_back(self._task, error, self._process.clock) from error
 
     def _handle(self) -> Any:
         claim = self._claim()
@@ -164,7 +162,9 @@ class TaskDelivery:
         if admission.permit is not None:
             return admission.permit
         # Spread, so that those who wait do not all come back at the same moment.
-        delay = max(_SHORTEST_WAIT, admission.wait) + _RNG.random() * breaker.open_for / 3
+        delay = (
+            max(_SHORTEST_WAIT, admission.wait) + self._process.rng.random() * breaker.open_for / 3
+        )
         error = CircuitOpenError(name)
         failure = examine(self._task.policy, error, self._task.name)
         copy = self._copy(claim.round + 1, self._task.request.retries, delay)
@@ -193,7 +193,7 @@ class TaskDelivery:
         last = claim.attempt >= self._task.policy.max_attempts
         if failure.category is Category.PERMANENT or last:
             self._bury(claim, failure)
-        delay = failure.delay(self._task.policy, claim.attempt, _RNG)
+        delay = failure.delay(self._task.policy, claim.attempt, self._process.rng)
         copy = self._copy(claim.round + 1, claim.attempt, delay)
         if not self._is_storable(copy):
             self._bury(claim, failure)
@@ -277,8 +277,7 @@ class TaskDelivery:
             # Another delivery has taken over; or a database server that was killed has forgotten
             # the claim, and this message is the only one. The store judges when it comes again.
             reason = f"the claim on request {self.request_id} was lost"
-            _log.warning("%s: %s", self._task.name, reason)
-            raise Reject(reason, requeue=True)
+            raise NotSettled(reason)
         self._settled = True
 
     def _messages_for(self, event: TaskEvent) -> list[MessageDraft]:
@@ -322,24 +321,14 @@ class TaskDelivery:
         """Return what `work` returns; a store that does not answer is asked again for a while.
 
         Raises:
-            Reject: it does not answer, or cannot keep what it is given: the message goes back to
-                the broker.
+            NotSettled: it does not answer, or cannot keep what it is given.
         """
-        result = _SERVICE.execute_sync(work, _STORE, "holdfast-store")
+        result = self._process.service.execute_sync(work, _STORE, "holdfast-store")
         if result.ok:
             return result.unwrap()
         error = result.error
         assert error is not None
-        raise self._sent_back(error) from error
-
-    def _sent_back(self, error: BaseException) -> Reject:
-        """Wait, and return what sends the message back to the broker."""
-        # As text: an exception that cannot be pickled would not reach the worker's main process,
-        # which then acknowledges the message.
-        reason = one_line(error)
-        _log.error("%s: request %s goes back: %s", self._task.name, self.request_id, reason)
-        self._process.clock.sleep(_BEFORE_REQUEUE)
-        return Reject(reason, requeue=True)
+        raise NotSettled(one_line(error)) from error
 
 
 def _round_of(task: Any) -> int:

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -15,6 +16,7 @@ from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.client.blocking import BlockingCalls
 from holdfast.outbox.blocking import BlockingHandling, BlockingInbox, BlockingOutbox
 from holdfast.outbox.handling import RequestClaim
+from holdfast.resilience.service import RetryService
 
 _log = logging.getLogger("holdfast.celery")
 
@@ -51,7 +53,14 @@ class EngineSource(Protocol):
 
 
 class ProcessEngine:
-    """Opens one engine per process: one from before a fork is not used after it."""
+    """Opens one engine per process: one from before a fork is not used after it.
+
+    Attributes:
+        clock: by which deliveries wait.
+        rng: spreads their delays; each process has its own, or all children of a worker would
+            come back at the same moment.
+        service: repeats statements while the store does not answer.
+    """
 
     def __init__(self, make: Callable[[], EngineSource], clock: Clock = SYSTEM_CLOCK) -> None:
         self._make = make
@@ -65,6 +74,8 @@ class ProcessEngine:
         self._declared: set[str] = set()
         self._lock = threading.Lock()
         self._leases = LeaseKeeper(self)
+        self.rng = Random()
+        self.service = RetryService(clock=self.clock, rng=self.rng)
 
     def after_fork(self) -> None:
         """Forget the parent's engine, but keep it referenced: its end would disturb the parent."""

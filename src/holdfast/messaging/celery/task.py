@@ -7,10 +7,12 @@ from typing import Any
 from celery import Task
 from celery.exceptions import Ignore, Retry
 
+from holdfast.clock import SYSTEM_CLOCK
 from holdfast.messaging.celery.delivery import TaskDelivery
 from holdfast.messaging.celery.process_engine import process_engine_of
-from holdfast.messaging.celery.task_messages import default_queue_of, new_call
-from holdfast.messaging.celery.task_outcome import TaskEvent
+from holdfast.messaging.celery.requeue import sent_back
+from holdfast.messaging.celery.task_messages import check_options, default_queue_of, new_call
+from holdfast.messaging.celery.task_outcome import TaskEvent, seconds_until
 from holdfast.outbox.model import MessageDraft
 from holdfast.resilience import presets
 from holdfast.resilience.policy import RetryPolicy
@@ -69,7 +71,10 @@ class ReliableTask(Task):  # type: ignore[misc]  # Celery has no types
         """Run the task; in a worker under its guarantees, elsewhere as the plain function."""
         if self.request.called_directly or self.request.is_eager:
             return super().__call__(*args, **kwargs)
-        delivery = TaskDelivery(self, process_engine_of(self.app), args, kwargs)
+        try:
+            delivery = TaskDelivery(self, process_engine_of(self.app), args, kwargs)
+        except Exception as error:  # Celery would acknowledge the message
+            raise sent_back(self, error, SYSTEM_CLOCK) from error
         setattr(self.request, _DELIVERY, delivery)
         return delivery.run()
 
@@ -153,6 +158,32 @@ class ReliableTask(Task):  # type: ignore[misc]  # Celery has no types
 
     # -- for callers -----------------------------------------------------------------------------
 
+    def apply_async(
+        self,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        task_id: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Call the task, as Celery's own `apply_async`; with a delay the message is durable.
+
+        Celery would publish a call with `countdown` or `eta` at once, and a worker would keep it
+        in memory. Here it waits in the outbox, and a relay publishes it when it is due.
+
+        Raises:
+            NotConnected: the call is delayed, and its app has no engine.
+            TypeError: the call is delayed, and has an option that the outbox cannot keep:
+                `priority`, `exchange` or `routing_key`.
+        """
+        when = options.get("countdown") or options.get("eta")
+        delay = seconds_until(when, SYSTEM_CLOCK.wall())
+        if not delay or self.app.conf.task_always_eager:
+            return super().apply_async(args, kwargs, task_id, **options)
+        if self.typing:
+            self.__header__(*(args or ()), **(kwargs or {}))
+        kept = {name: options[name] for name in options if name not in {"countdown", "eta"}}
+        return self._apply_later(args or (), kwargs or {}, task_id, delay, kept)
+
     def apply_in_transaction(
         self,
         connection: object,
@@ -185,6 +216,21 @@ class ReliableTask(Task):  # type: ignore[misc]  # Celery has no types
             delay=delay,
         )
         return identifier
+
+    def _apply_later(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        task_id: str | None,
+        delay: float,
+        options: dict[str, Any],
+    ) -> Any:
+        queue = options.pop("queue", None)
+        identifier, body, headers = new_call(self, args, kwargs, task_id, check_options(options))
+        name = str(getattr(queue, "name", queue) or default_queue_of(self))
+        draft = MessageDraft(identifier, name, body, headers, delay)
+        process_engine_of(self.app).get().handling.add([draft])
+        return self.AsyncResult(identifier)
 
     @property
     def _delivery(self) -> TaskDelivery | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from celery import Celery
+from celery.utils.functional import maybe_list
 from kombu.entity import Queue
 from kombu.utils.json import dumps
 from kombu.utils.uuid import uuid
@@ -16,6 +17,18 @@ _PUBLISHING = 30.0
 """Seconds that the broker may take to confirm a large message."""
 _DEFAULT = ""
 """The exchange that leads to the queue that the routing key names."""
+_COUNT = "x-delivery-count"
+"""The header of a quorum queue; a copy of the message must not have it."""
+_OF_THE_MESSAGE = frozenset({
+    "chain", "chord", "expires", "group_id", "group_index", "headers", "ignore_result", "link",
+    "link_error", "parent_id", "replaced_task_nesting", "reply_to", "retries", "root_id", "shadow",
+    "soft_time_limit", "stamped_headers", "time_limit",
+})  # fmt: skip
+_OF_PUBLISHING = frozenset({
+    "add_to_parent", "compression", "connection", "delivery_mode", "immediate", "mandatory",
+    "producer", "publisher", "retry", "retry_policy", "router", "serializer",
+})  # fmt: skip
+"""Options of `apply_async` that the relay decides for messages of the outbox."""
 
 
 def queue_of(task: Any) -> str:
@@ -37,21 +50,69 @@ def default_queue_of(task: Any) -> str:
 
 
 def new_call(
-    task: Any, args: Sequence[Any], kwargs: Mapping[str, Any], task_id: str | None
+    task: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    task_id: str | None,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[str, msgspec.Raw, dict[str, Any]]:
-    """Return the id, the body and the headers of a message that calls `task`."""
+    """Return the id, the body and the headers of a message that calls `task`.
+
+    Args:
+        options: of `apply_async`, see `check_options`.
+    """
     identifier = task_id or uuid()
+    given = dict(options or {})
+    own = {
+        "ignore_result": bool(task.ignore_result),
+        "time_limit": task.time_limit,
+        "soft_time_limit": task.soft_time_limit,
+        "expires": task.expires,
+        "callbacks": maybe_list(given.pop("link", None)),
+        "errbacks": maybe_list(given.pop("link_error", None)),
+    }
+    custom = given.pop("headers", None) or {}
     message = task.app.amqp.as_task_v2(
-        identifier, task.name, tuple(args), dict(kwargs), ignore_result=bool(task.ignore_result),
-        time_limit=task.time_limit, soft_time_limit=task.soft_time_limit,
-    )  # fmt: skip
-    return identifier, _encoded(message.body), _headers(message, {})
+        identifier, task.name, tuple(args), dict(kwargs), **{**own, **given}
+    )
+    return identifier, _encoded(message.body), _headers(message, custom)
+
+
+def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of `options`, given to `apply_async`, that are part of a task's message.
+
+    Raises:
+        TypeError: an option cannot be kept in the outbox.
+    """
+    part = {*_OF_THE_MESSAGE, *(options.get("stamped_headers") or ())}
+    unknown = sorted(options.keys() - part - _OF_PUBLISHING)
+    if unknown:
+        raise TypeError(
+            f"a call with countdown or eta is kept in the outbox, which has no {unknown[0]!r}; "
+            "leave it out, or send the call without countdown and eta"
+        )
+    return {name: value for name, value in options.items() if name in part}
+
+
+def deliveries_before(task: Any) -> int:
+    """Return how often the running message of `task` came before, as its quorum queue counts.
+
+    0 where its queue does not count.
+    """
+    found = (task.request.headers or {}).get(_COUNT)
+    return found if isinstance(found, int) and found > 0 else 0
+
+
+def same_message(task: Any) -> MessageDraft:
+    """Return a copy of the message that the running delivery of `task` came with."""
+    body, headers = _running_message(task, task.request.retries)
+    return MessageDraft(str(task.request.id), queue_of(task), body, headers)
 
 
 def next_message(
     task: Any, *, aggregate_id: str, round_: int, retries: int, delay: float = 0.0
 ) -> MessageDraft:
-    """Return a copy of the message that the running delivery of `task` came with.
+    """Return the message that replaces the one that the running delivery of `task` came with.
 
     Args:
         retries: what `self.request.retries` is to be when it comes.
@@ -112,7 +173,7 @@ def publish_now(app: Celery, letter: MessageDraft) -> None:
 def _running_message(task: Any, retries: int) -> tuple[msgspec.Raw, dict[str, Any]]:
     request = task.request
     options = request.as_execution_options()
-    custom = options.pop("headers") or {}
+    custom = {name: value for name, value in options.pop("headers").items() if name != _COUNT}
     message = task.app.amqp.as_task_v2(
         options.pop("task_id"), task.name, request.args, request.kwargs,
         callbacks=options.pop("link"), errbacks=options.pop("link_error"),

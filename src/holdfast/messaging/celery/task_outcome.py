@@ -71,7 +71,7 @@ def examine(policy: RetryPolicy, error: BaseException, name: str) -> TaskFailure
     now = SYSTEM_CLOCK.wall()
     cause, after, category = error, None, None
     if isinstance(error, Retry):  # raised by `self.retry`
-        cause, after = error.exc or error, _seconds(error.when, now)
+        cause, after = error.exc or error, seconds_until(error.when, now)
         category = Category.TRANSIENT
     elif isinstance(error, Reject):
         category = Category.TRANSIENT if error.requeue else Category.PERMANENT
@@ -89,7 +89,16 @@ def examine(policy: RetryPolicy, error: BaseException, name: str) -> TaskFailure
     )
 
 
-def _seconds(when: object, now: float) -> float | None:
+def seconds_until(when: object, now: float) -> float | None:
+    """Return the seconds until `when`, never below 0; None where it is None.
+
+    Args:
+        when: seconds, or a moment as Celery takes it: a datetime or its ISO 8601 text, in UTC
+            where it names no time zone.
+        now: epoch seconds.
+    """
+    if isinstance(when, str):
+        when = datetime.fromisoformat(when)
     if isinstance(when, datetime):
         moment = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
         return max(0.0, moment.timestamp() - now)
