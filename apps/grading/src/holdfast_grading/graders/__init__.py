@@ -1,0 +1,1 @@
+"""What turns a submission into scores and feedback."""
