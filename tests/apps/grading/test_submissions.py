@@ -105,11 +105,11 @@ def test_a_list_is_newest_first_and_goes_on_from_a_cursor(database_url):
 def test_an_attempt_is_counted_once(database_url):
     async def scenario(engine, submissions):
         stored, _ = await submissions.add(new_submission())
-        assert await submissions.begin_attempt(stored.id, 1)
-        assert not await submissions.begin_attempt(stored.id, 1)
-        assert await submissions.begin_attempt(stored.id, 2)
+        assert await submissions.count_attempt(stored.id, 1)
+        assert not await submissions.count_attempt(stored.id, 1)
+        assert await submissions.count_attempt(stored.id, 2)
         found = await submissions.find(stored.id)
         assert (found.attempts, found.status) == (2, Status.PROCESSING)
-        assert not await submissions.begin_attempt("nothing", 1)
+        assert not await submissions.count_attempt("nothing", 1)
 
     run(database_url, scenario)

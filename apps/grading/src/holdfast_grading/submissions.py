@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast import Engine
 from holdfast_grading.messages import REQUEST, GradingRequest, Skill, SubmissionPayload, moment
-from holdfast_grading.tables import SELECT, STATUS, Status, Submission, sql_for, submission_of
+from holdfast_grading.tables import Status, Submission, sql_for, submission_of
 
 _ADD = """
     INSERT INTO {submissions} (
@@ -25,11 +25,15 @@ _ADD = """
     RETURNING id
 """
 _SENT_BY = "UPDATE {submissions} SET message_id = :message WHERE id = :id"
-_PAGE = f"""{SELECT}
+_BY_ID = "{select} WHERE submissions.id = :id"
+_BY_REQUEST = """{select}
+    WHERE submissions.owner = :owner AND submissions.request_id = :request_id
+"""
+_PAGE = """{select}
     WHERE submissions.owner = :owner
         AND (CAST(:before AS text) IS NULL OR submissions.id < :before)
         AND (CAST(:skill AS text) IS NULL OR submissions.skill = :skill)
-        AND (CAST(:status AS text) IS NULL OR {STATUS} = :status)
+        AND (CAST(:status AS text) IS NULL OR {status} = :status)
     ORDER BY submissions.id DESC
     LIMIT :limit
 """
@@ -41,7 +45,7 @@ _PROGRESS = """
     SELECT skill, count(*), avg(score) FROM {submissions}
     WHERE owner = :owner AND status = 'COMPLETED' GROUP BY skill ORDER BY skill
 """
-_BEGIN = """
+_COUNT_ATTEMPT = """
     UPDATE {submissions} SET status = 'PROCESSING', attempts = :attempt
     WHERE id = :id AND status IN ('PENDING', 'PROCESSING') AND attempts < :attempt
     RETURNING id
@@ -132,22 +136,21 @@ class Submissions:
                 )
                 sent = {"id": identifier, "message": message}
                 await tx.fetch(sql_for(self._database, _SENT_BY), sent)
-        found = await self._one("owner = :owner AND submissions.request_id = :request_id", row)
+        found = await self._one(_BY_REQUEST, row)
         assert found is not None  # submissions are never deleted
         return found, is_new
 
     async def get(self, owner: str, submission_id: str) -> Submission | None:
         """Return a submission of `owner`; None if there is none."""
-        which = {"owner": owner, "id": submission_id}
-        return await self._one("owner = :owner AND submissions.id = :id", which)
+        found = await self.find(submission_id)
+        return found if found is not None and found.owner == owner else None
 
     async def find(self, submission_id: str) -> Submission | None:
         """Return a submission of any owner; None if there is none."""
-        return await self._one("id = :id", {"id": submission_id})
+        return await self._one(_BY_ID, {"id": submission_id})
 
-    async def _one(self, where: str, values: dict[str, Any]) -> Submission | None:
-        query = sql_for(self._database, f"{SELECT} WHERE submissions.{where}")
-        rows = await self._database.fetch(query, values)
+    async def _one(self, statement: str, values: dict[str, Any]) -> Submission | None:
+        rows = await self._database.fetch(sql_for(self._database, statement), values)
         return submission_of(rows[0]) if rows else None
 
     async def page(
@@ -181,8 +184,8 @@ class Submissions:
         rows = await self._database.fetch(sql_for(self._database, _PROGRESS), {"owner": owner})
         return [SkillProgress(Skill(skill), count, mean) for skill, count, mean in rows]
 
-    async def begin_attempt(self, submission_id: str, attempt: int) -> bool:
-        """Note that the attempt of this number begins; False if it is finished or was noted."""
+    async def count_attempt(self, submission_id: str, attempt: int) -> bool:
+        """Note that the attempt of this number was made; False if it is finished or was noted."""
         async with self._database.transaction() as tx:
             values = {"id": submission_id, "attempt": attempt}
-            return bool(await tx.fetch(sql_for(self._database, _BEGIN), values))
+            return bool(await tx.fetch(sql_for(self._database, _COUNT_ATTEMPT), values))

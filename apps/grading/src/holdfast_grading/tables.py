@@ -27,35 +27,35 @@ class Status(StrEnum):
     """Not graded, or not in time: then the reason is `TIMEOUT`."""
 
 
-_NAMES = {
+_TABLES = {
     "sqlite": {
         "submissions": "grading_submissions",
         "results": "grading_results",
         "messages": "holdfast_message_states",
+        "boolean": "integer",
         "locked": "",  # a transaction has the write lock of the whole file
     },
     "postgresql": {
         "submissions": "grading.submissions",
         "results": "grading.results",
         "messages": "holdfast.message_states",
+        "boolean": "boolean",
         "locked": "FOR UPDATE OF submissions",
     },
 }
-
-STATUS = """
+# A message that was published says so itself, in the same query.
+_STATUS = """
     CASE WHEN submissions.status = 'PENDING' AND messages.status = 'published' THEN 'PROCESSING'
     ELSE submissions.status END
 """
-"""Where a submission stands: a message that was published says so itself, in the same query."""
-
-SELECT = f"""
+_SELECT = """
     SELECT
         submissions.id, submissions.owner, submissions.organisation, submissions.request_id,
-        submissions.skill, submissions.payload, {STATUS}, submissions.failure_reason,
+        submissions.skill, submissions.payload, {status}, submissions.failure_reason,
         submissions.failure_message, submissions.attempts, submissions.score,
         submissions.created_at, submissions.deadline_at, submissions.completed_at
-    FROM {{submissions}} AS submissions
-    LEFT JOIN {{messages}} AS messages ON messages.message_id = submissions.message_id
+    FROM {submissions} AS submissions
+    LEFT JOIN {messages} AS messages ON messages.message_id = submissions.message_id
 """
 
 
@@ -65,7 +65,7 @@ class Submission:
 
     Attributes:
         request_id: as its owner names it; unique among the owner's.
-        attempts: how often grading it has begun.
+        attempts: how often grading it was tried.
         score: from 0 to 10, once completed.
         completed_at: when it was completed or failed.
     """
@@ -92,7 +92,7 @@ class Submission:
 
 
 def submission_of(row: Sequence[Any]) -> Submission:
-    """Return a row of `SELECT` as a value."""
+    """Return a row of `{select}` as a value."""
     values = dict(zip(Submission.__slots__, row, strict=True))
     values["skill"] = Skill(values["skill"])
     values["payload"] = msgspec.json.decode(values["payload"], type=SubmissionPayload)
@@ -101,14 +101,20 @@ def submission_of(row: Sequence[Any]) -> Submission:
 
 
 def sql_for(database: Database, statement: str) -> str:
-    """Return `statement` with the names of the tables in `database`."""
-    return statement.format(**_NAMES[database.dialect])
+    """Return `statement` for `database`.
+
+    `{submissions}` and `{results}` are the tables, `{select}` reads submissions, `{status}` is
+    where one stands, and `{locked}` locks the rows of `{select}`.
+    """
+    names = _TABLES[database.dialect]
+    select = _SELECT.format(status=_STATUS, **names)
+    return statement.format(select=select, status=_STATUS, **names)
 
 
 async def locked(
     database: Database, tx: DatabaseTransaction, submission_id: str
 ) -> Submission | None:
     """Return a submission, locked until the end of the transaction; None if there is none."""
-    query = sql_for(database, f"{SELECT} WHERE submissions.id = :id {{locked}}")
+    query = sql_for(database, "{select} WHERE submissions.id = :id {locked}")
     rows = await tx.fetch(query, {"id": submission_id})
     return submission_of(rows[0]) if rows else None

@@ -1,19 +1,14 @@
 """The rubric: what is scored for each skill, and the form that every result has."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Annotated
 
 import msgspec
 
 HIGHEST = 10.0
-CRITERIA: Mapping[str, Sequence[str]] = {
-    "writing": ("task", "coherence", "vocabulary", "grammar"),
-    "speaking": ("fluency", "coherence", "vocabulary", "grammar"),
-}
-"""The criteria of each skill, each scored from 0 to 10."""
-
 Score = Annotated[float, msgspec.Meta(ge=0, le=HIGHEST)]
+Comment = Annotated[str, msgspec.Meta(max_length=2000)]
 Feedback = Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
 
 
@@ -22,7 +17,7 @@ class CriterionScore(msgspec.Struct, frozen=True):
 
     criterion: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
     score: Score
-    comment: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+    comment: Comment = ""
 
 
 class GradingResult(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -41,14 +36,11 @@ class GradingResult(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     transcript: str | None = None
 
 
-def graded(
-    criteria: Sequence[CriterionScore], feedback: str, grader: str, transcript: str | None = None
-) -> GradingResult:
+def graded(criteria: Sequence[CriterionScore], feedback: str, grader: str) -> GradingResult:
     """Return the result whose score is the mean of `criteria`."""
     return GradingResult(
         score=round(fmean(each.score for each in criteria), 2),
         criteria=list(criteria),
         feedback=feedback,
         grader=grader,
-        transcript=transcript,
     )

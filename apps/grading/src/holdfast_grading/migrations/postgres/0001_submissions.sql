@@ -2,7 +2,7 @@
 -- byte (COLLATE "C").
 CREATE SCHEMA grading;
 
--- One row per submission. `PROCESSING` is stored when an attempt begins; before that it is read from the
+-- One row per submission. `PROCESSING` is stored once an attempt was made; before that it is read from the
 -- message `message_id` in the outbox, which says whether it was published (see tables.py).
 CREATE TABLE grading.submissions (
     id              text    COLLATE "C" PRIMARY KEY,

@@ -1,6 +1,6 @@
 -- Submissions and their results. Times are epoch seconds; JSON is text.
 
--- One row per submission. `PROCESSING` is stored when an attempt begins; before that it is read from the
+-- One row per submission. `PROCESSING` is stored once an attempt was made; before that it is read from the
 -- message `message_id` in the outbox, which says whether it was published (see tables.py).
 CREATE TABLE grading_submissions (
     id              TEXT    PRIMARY KEY,

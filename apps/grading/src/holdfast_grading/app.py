@@ -1,0 +1,172 @@
+"""The grading app: its jobs, and what it adds to a server."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from fastapi import APIRouter
+
+from holdfast import (
+    App,
+    AppTables,
+    Clock,
+    Engine,
+    Job,
+    JobContext,
+    Retention,
+    RetryPolicy,
+    SystemClock,
+    presets,
+)
+from holdfast.fetch import FETCH_ERRORS, Fetcher, FetchLimits
+from holdfast.http import JobFact, JobFacts, ServedApp, ServerState, meta_of
+from holdfast_grading.deadlines import expire
+from holdfast_grading.embedded import POLICY, GradingAttempt, receive_callback
+from holdfast_grading.error_codes import DECLARED
+from holdfast_grading.graders.tools import GradingTools
+from holdfast_grading.messages import CALLBACK, REQUEST
+from holdfast_grading.routes import submission_routes
+from holdfast_grading.settings import GradingSettings
+
+_ATTEMPT = 300.0
+"""Seconds that one attempt may take: fetching, transcribing and grading."""
+# The breakers are asked before each call, as one attempt may call two downstreams.
+_RETRY = replace(POLICY, breaker=None)
+_RECEIVE = replace(presets.DATABASE, attempt_timeout=None, breaker=None)
+_SHORT = Retention(complete_for=3600.0, complete_newest=1000)
+
+
+def create(environment: Mapping[str, str]) -> "Grading":
+    """Return the app as `environment` sets it up.
+
+    Raises:
+        BadSetting: a value cannot be used; the message names it.
+    """
+    return Grading(GradingSettings.load(environment))
+
+
+class WorkerTools:
+    """The tools of one worker, made when its first job brings the engine."""
+
+    def __init__(self, make: Callable[[Engine], GradingTools]) -> None:
+        self._make = make
+        self._tools: GradingTools | None = None
+
+    async def use(self, engine: Engine) -> GradingTools:
+        """Return the tools, whose downstreams have their breakers in the store of `engine`."""
+        if self._tools is None:
+            tools = self._make(engine)
+            assert POLICY.breaker is not None
+            for name in tools.downstreams:
+                await engine.calls.declare(name, POLICY.breaker)
+            self._tools = tools
+        return self._tools
+
+    async def aclose(self) -> None:
+        """Close them."""
+        if self._tools is not None:
+            await self._tools.aclose()
+
+
+class Grading(ServedApp):
+    """Submissions in, grades out.
+
+    Args:
+        settings: how it is set up.
+        new_fetcher: makes the fetcher of a worker and of a server; by default as `settings` say.
+        clock: where time comes from.
+        rng: spreads what comes back after a breaker was open.
+    """
+
+    job_facts = (
+        JobFact("submissionId", "Submission", in_rows=False),
+        JobFact("submissionStatus", "Submission is", in_rows=False),
+        JobFact("failureReason", "Reason", in_rows=False),
+    )
+
+    def __init__(
+        self,
+        settings: GradingSettings,
+        *,
+        new_fetcher: Callable[[], Fetcher] | None = None,
+        clock: Clock | None = None,
+        rng: Random | None = None,
+    ) -> None:
+        app = App(
+            "grading",
+            errors=[*FETCH_ERRORS, *DECLARED],
+            tables=AppTables("holdfast_grading"),
+            lifespan=self._worker_tools,
+        )
+        super().__init__(app)
+        self.settings = settings
+        self._new_fetcher = new_fetcher or self._default_fetcher
+        self._clock = clock or SystemClock()
+        self._rng = rng or Random()
+        self.message_jobs = self._declare()
+
+    def _default_fetcher(self) -> Fetcher:
+        limits = FetchLimits(max_bytes=self.settings.max_audio_bytes)
+        return Fetcher(limits, allow_private=self.settings.allow_private, clock=self._clock)
+
+    def tools(self, engine: Engine) -> GradingTools:
+        """Return new tools that use the breakers and rates of `engine`."""
+        return GradingTools(
+            self.settings, engine.calls, engine.shared_rate, self._new_fetcher(), self._clock
+        )
+
+    # -- the jobs ------------------------------------------------------------------------------
+
+    def _declare(self) -> dict[str, Any]:
+        @self.app.job(retry=_RETRY, timeout=_ATTEMPT)
+        async def grade(ctx: JobContext, body: dict[str, Any]) -> str:
+            """Grade a submission, and send the callback."""
+            tools = await ctx.state.use(ctx.engine)
+            return await GradingAttempt(ctx, tools, self._rng).run(body)
+
+        @self.app.job(retry=_RECEIVE, retention=_SHORT)
+        async def receive(ctx: JobContext, body: dict[str, Any]) -> str:
+            """Receive the callback of a submission."""
+            return await receive_callback(ctx, body)
+
+        @self.app.job(name="notify", retention=_SHORT)
+        async def notify(_ctx: JobContext) -> None:
+            """Tell the owner's live stream of a change, by being there."""
+
+        @self.app.periodic(
+            every=self.settings.check_seconds, retry=RetryPolicy(max_attempts=1), retention=_SHORT
+        )
+        async def time_out(ctx: JobContext) -> int:
+            """Fail submissions whose deadline is over."""
+            return await expire(ctx.engine)
+
+        return {REQUEST: grade, CALLBACK: receive}
+
+    @contextlib.asynccontextmanager
+    async def _worker_tools(self, _app: App) -> AsyncIterator[WorkerTools]:
+        tools = WorkerTools(self.tools)
+        try:
+            yield tools
+        finally:
+            await tools.aclose()
+
+    # -- what it serves ------------------------------------------------------------------------
+
+    def routes(self, state: ServerState) -> APIRouter:
+        """Return the routes below `/api`."""
+        return submission_routes(self.settings, self._new_fetcher(), state)
+
+    def facts(self, job: Job, now: float) -> JobFacts:
+        """Return what a notice says of its submission."""
+        del now
+        meta = meta_of(job)
+        return JobFacts(
+            title="Submission",
+            values={
+                "submissionId": meta.get("submissionId"),
+                "submissionStatus": meta.get("status"),
+                "failureReason": meta.get("failureReason"),
+            },
+        )
