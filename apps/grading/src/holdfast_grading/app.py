@@ -2,9 +2,10 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from fastapi import APIRouter
 
@@ -22,6 +23,8 @@ from holdfast import (
 )
 from holdfast.fetch import FETCH_ERRORS, Fetcher, FetchLimits
 from holdfast.http import JobFact, JobFacts, ServedApp, ServerState, meta_of
+from holdfast_grading.callback_consumer import consuming
+from holdfast_grading.celery_calls import QUEUES
 from holdfast_grading.deadlines import expire
 from holdfast_grading.embedded import POLICY, GradingAttempt, receive_callback
 from holdfast_grading.error_codes import DECLARED
@@ -80,6 +83,7 @@ class Grading(ServedApp):
         rng: spreads what comes back after a breaker was open.
     """
 
+    message_queues = QUEUES
     job_facts = (
         JobFact("submissionId", "Submission", in_rows=False),
         JobFact("submissionStatus", "Submission is", in_rows=False),
@@ -157,6 +161,11 @@ class Grading(ServedApp):
     def routes(self, state: ServerState) -> APIRouter:
         """Return the routes below `/api`."""
         return submission_routes(self.settings, self._new_fetcher(), state)
+
+    def running(self, state: ServerState) -> AbstractAsyncContextManager[Any]:
+        """Take the callbacks of Celery workers, where there is a broker."""
+        url = self.settings.broker_url
+        return nullcontext() if url is None else consuming(cast(Engine, state.engine), url)
 
     def facts(self, job: Job, now: float) -> JobFacts:
         """Return what a notice says of its submission."""

@@ -25,6 +25,7 @@ class GradingSettings:
         check_seconds: between two looks for submissions past their deadline.
         max_audio_bytes: the largest recording.
         allow_private: fetch from any address, this machine included; for development.
+        broker_url: the RabbitMQ that takes requests to Celery workers; without it they are jobs.
         stt_base_url: speech to text, OpenAI-compatible; without it speech is refused.
         chatmock_base_url: the language model, OpenAI-compatible.
         gemini_api_key: the key of the Gemini API, used where there is no `chatmock_base_url`;
@@ -38,6 +39,7 @@ class GradingSettings:
     check_seconds: float = 60.0
     max_audio_bytes: int = 20 * MEBIBYTE
     allow_private: bool = False
+    broker_url: str | None = field(default=None, repr=False)
     stt_base_url: str | None = None
     chatmock_base_url: str | None = None
     gemini_api_key: str | None = field(default=None, repr=False)
@@ -60,6 +62,7 @@ class GradingSettings:
                 "TIMEOUT_CHECK_INTERVAL_MS", defaults.check_seconds, at_least_ms=1000
             ),
             allow_private=read.choice("FETCH_ALLOW_PRIVATE", "0", ("0", "1")) == "1",
+            broker_url=read.text("RABBITMQ_URL"),
             stt_base_url=read.address("STT_BASE_URL"),
             chatmock_base_url=read.address("CHATMOCK_BASE_URL"),
             gemini_api_key=read.text("GEMINI_API_KEY"),
