@@ -1,5 +1,6 @@
 """The grading app: its jobs, and what it adds to a server."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
@@ -53,16 +54,20 @@ class WorkerTools:
     def __init__(self, make: Callable[[Engine], GradingTools]) -> None:
         self._make = make
         self._tools: GradingTools | None = None
+        self._declared = False
+        self._making = asyncio.Lock()
 
     async def use(self, engine: Engine) -> GradingTools:
         """Return the tools, whose downstreams have their breakers in the store of `engine`."""
-        if self._tools is None:
-            tools = self._make(engine)
-            assert POLICY.breaker is not None
-            for name in tools.downstreams:
-                await engine.calls.declare(name, POLICY.breaker)
-            self._tools = tools
-        return self._tools
+        async with self._making:
+            if self._tools is None:
+                self._tools = self._make(engine)
+            if not self._declared:
+                assert POLICY.breaker is not None
+                for name in self._tools.downstreams:
+                    await engine.calls.declare(name, POLICY.breaker)
+                self._declared = True
+            return self._tools
 
     async def aclose(self) -> None:
         """Close them."""
