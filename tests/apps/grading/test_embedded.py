@@ -17,7 +17,7 @@ from holdfast_grading.tables import Status
 
 CRITERION = {"score": 8, "comment": "Clear."}
 ANSWER = json.dumps(
-    {name: CRITERION for name in ("task", "coherence", "vocabulary", "grammar")}
+    dict.fromkeys(("task", "coherence", "vocabulary", "grammar"), CRITERION)
     | {"feedback": "Vary your sentences."}
 )
 FAILED = JobFilter(statuses=(JobStatus.FAILED,))
