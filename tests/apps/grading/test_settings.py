@@ -8,7 +8,7 @@ from holdfast_grading.messages import Skill
 from holdfast_grading.settings import GradingSettings
 
 
-def test_without_settings_the_deadlines_are_those_of_the_seed():
+def test_without_settings_the_deadlines_are_20_and_60_minutes():
     settings = GradingSettings.load({})
     assert settings.seconds_for(Skill.WRITING) == 20 * 60
     assert settings.seconds_for(Skill.SPEAKING) == 60 * 60
