@@ -8,7 +8,7 @@ from random import Random
 
 import httpx
 
-from holdfast import Engine, JobFilter
+from holdfast import Engine, JobFilter, SystemClock
 from holdfast.fetch import Fetcher
 from holdfast.http import HttpSettings, create_app
 from holdfast.messaging import JobPublisher
@@ -18,6 +18,19 @@ from holdfast_grading.settings import GradingSettings
 from holdfast_grading.submissions import Submissions
 
 SETTINGS = HttpSettings(secret_key="a secret of the tests", admin_token="a token of the tests")
+
+
+class ShiftedClock(SystemClock):
+    """The machine's clock, whose time of day a test may move forward."""
+
+    def __init__(self):
+        self._shift = 0.0
+
+    def wall(self):
+        return super().wall() + self._shift
+
+    def advance(self, seconds):
+        self._shift += seconds
 
 
 async def no_names(host, port):

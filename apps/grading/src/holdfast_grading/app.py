@@ -1,6 +1,8 @@
 """The grading app: its jobs, and what it adds to a server."""
 
+import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
@@ -22,22 +24,31 @@ from holdfast import (
     presets,
 )
 from holdfast.fetch import FETCH_ERRORS, Fetcher, FetchLimits
-from holdfast.http import JobFact, JobFacts, ServedApp, ServerState, meta_of
+from holdfast.files import ArtifactStore
+from holdfast.http import AppPages, JobFact, JobFacts, ServedApp, ServerState, meta_of
 from holdfast_grading.callback_consumer import consuming
 from holdfast_grading.celery_calls import QUEUES
 from holdfast_grading.deadlines import expire
 from holdfast_grading.embedded import POLICY, GradingAttempt, receive_callback
 from holdfast_grading.error_codes import DECLARED
 from holdfast_grading.graders.tools import GradingTools
-from holdfast_grading.messages import CALLBACK, REQUEST
+from holdfast_grading.intake import Intake
+from holdfast_grading.messages import CALLBACK, REQUEST, Skill
+from holdfast_grading.pages import FOLDER, NAVIGATION
+from holdfast_grading.pages.submission_form import submission_form
+from holdfast_grading.pages.submission_pages import submission_pages
+from holdfast_grading.recordings import delete_old
 from holdfast_grading.routes import submission_routes
 from holdfast_grading.settings import GradingSettings
 
+_log = logging.getLogger("holdfast.grading")
 _ATTEMPT = 300.0
 """Seconds that one attempt may take: fetching, transcribing and grading."""
 # The breakers are asked before each call, as one attempt may call two downstreams.
 _RETRY = replace(POLICY, breaker=None)
 _RECEIVE = replace(presets.DATABASE, attempt_timeout=None, breaker=None)
+_KEEP_RECORDINGS = 7 * 86_400.0
+"""Seconds after its deadline for which a recording is kept: a dead letter may be retried."""
 _SHORT = Retention(complete_for=3600.0, complete_newest=1000)
 
 
@@ -56,16 +67,20 @@ class WorkerTools:
     def __init__(self, make: Callable[[Engine], GradingTools]) -> None:
         self._make = make
         self._tools: GradingTools | None = None
+        self._declared = False
+        self._making = asyncio.Lock()
 
     async def use(self, engine: Engine) -> GradingTools:
         """Return the tools, whose downstreams have their breakers in the store of `engine`."""
-        if self._tools is None:
-            tools = self._make(engine)
-            assert POLICY.breaker is not None
-            for name in tools.downstreams:
-                await engine.calls.declare(name, POLICY.breaker)
-            self._tools = tools
-        return self._tools
+        async with self._making:
+            if self._tools is None:
+                self._tools = self._make(engine)
+            if not self._declared:
+                assert POLICY.breaker is not None
+                for name in self._tools.downstreams:
+                    await engine.calls.declare(name, POLICY.breaker)
+                self._declared = True
+            return self._tools
 
     async def aclose(self) -> None:
         """Close them."""
@@ -83,6 +98,8 @@ class Grading(ServedApp):
         rng: spreads what comes back after a breaker was open.
     """
 
+    navigation = NAVIGATION
+    folder = FOLDER
     message_queues = QUEUES
     job_facts = (
         JobFact("submissionId", "Submission", in_rows=False),
@@ -109,6 +126,8 @@ class Grading(ServedApp):
         self._new_fetcher = new_fetcher or self._default_fetcher
         self._clock = clock or SystemClock()
         self._rng = rng or Random()
+        self.files = ArtifactStore(settings.files)
+        self._intake: Intake | None = None
         self.message_jobs = self._declare()
 
     def _default_fetcher(self) -> Fetcher:
@@ -146,6 +165,13 @@ class Grading(ServedApp):
             """Fail submissions whose deadline is over."""
             return await expire(ctx.engine)
 
+        @self.app.periodic(every=3600, retention=_SHORT)
+        async def delete_recordings(ctx: JobContext) -> int:
+            """Delete recordings that are no longer needed."""
+            longest = max(self.settings.seconds_for(skill) for skill in Skill)
+            before = ctx.slot.timestamp() - longest - _KEEP_RECORDINGS
+            return await asyncio.to_thread(delete_old, self.files, before)
+
         return {REQUEST: grade, CALLBACK: receive}
 
     @contextlib.asynccontextmanager
@@ -159,13 +185,30 @@ class Grading(ServedApp):
     # -- what it serves ------------------------------------------------------------------------
 
     def routes(self, state: ServerState) -> APIRouter:
-        """Return the routes below `/api`."""
-        return submission_routes(self.settings, self._new_fetcher(), state)
+        """Return the routes below `/api`, and the one that the page's form posts to."""
+        engine = cast(Engine, state.engine)
+        self._intake = intake = Intake(self.settings, self._new_fetcher(), engine)
+        router = submission_form(intake)
+        router.include_router(submission_routes(intake))
+        return router
 
-    def running(self, state: ServerState) -> AbstractAsyncContextManager[Any]:
-        """Take the callbacks of Celery workers, where there is a broker."""
+    def pages(self, pages: AppPages) -> APIRouter:
+        """Return the pages of submissions."""
+        assert self._intake is not None  # the routes are asked for before
+        return submission_pages(pages, self._intake)
+
+    @contextlib.asynccontextmanager
+    async def _running(self, engine: Engine) -> AsyncIterator[None]:
+        if (warning := self._new_fetcher().start_warning) is not None:
+            _log.warning("%s", warning)
+        await asyncio.to_thread(self.files.prepare)
         url = self.settings.broker_url
-        return nullcontext() if url is None else consuming(cast(Engine, state.engine), url)
+        async with nullcontext() if url is None else consuming(engine, url):
+            yield
+
+    def running(self, state: ServerState) -> AbstractAsyncContextManager[None]:
+        """Prepare the folder for recordings, and take callbacks from the broker if there is one."""
+        return self._running(cast(Engine, state.engine))
 
     def facts(self, job: Job, now: float) -> JobFacts:
         """Return what a notice says of its submission."""

@@ -1,9 +1,11 @@
 """What a caller hands in, checked, and found again by its owner only."""
 
+import asyncio
 import re
 
 from holdfast import Engine, ErrorCode
 from holdfast.fetch import Fetcher
+from holdfast.files import ArtifactStore
 from holdfast.http import ApiError, CallerIdentity
 from holdfast_grading.error_codes import (
     SPEAKING_OFF,
@@ -12,11 +14,14 @@ from holdfast_grading.error_codes import (
     UNKNOWN_SKILL,
 )
 from holdfast_grading.messages import Skill, SubmissionPayload
+from holdfast_grading.recordings import keep
 from holdfast_grading.settings import MOST_CHARACTERS, GradingSettings
 from holdfast_grading.submissions import NewSubmission, Submissions
 from holdfast_grading.tables import Submission
 
 SUBMISSION_ID = re.compile(r"[0-9a-f]{32}")
+LONGEST_NAME = 100
+"""Characters of a request's name."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -33,6 +38,7 @@ class Intake:
         self.settings = settings
         self._fetcher = fetcher
         self._engine = engine
+        self._files = ArtifactStore(settings.files)
 
     @property
     def submissions(self) -> Submissions:
@@ -69,8 +75,8 @@ class Intake:
             PermanentFetchError: its address can never be fetched.
         """
         payload = self._checked(skill, payload)
-        if request_id is not None and (not request_id.isprintable() or not request_id.strip()):
-            raise ApiError(ErrorCode.VALIDATION_ERROR, "requestId must be printable.")
+        if request_id is not None:
+            _check_name(request_id)
         return await self.submissions.add(
             NewSubmission(
                 owner=caller.owner,
@@ -81,6 +87,20 @@ class Intake:
                 request_id=request_id,
             )
         )
+
+    async def uploaded(self, recording: bytes | None) -> SubmissionPayload:
+        """Return the payload of an uploaded recording, which is stored first.
+
+        Raises:
+            ApiError: it is empty, or larger than allowed.
+        """
+        if recording is not None and len(recording) > self.settings.max_audio_bytes:
+            most = self.settings.max_audio_bytes / 2**20
+            raise ApiError(
+                ErrorCode.TOO_LARGE, f"The recording is larger than {most:g} MB, the limit."
+            )
+        name = await asyncio.to_thread(keep, self._files, recording or b"")
+        return SubmissionPayload(audio_file=name)
 
     def _checked(self, skill: Skill, payload: SubmissionPayload) -> SubmissionPayload:
         if skill is Skill.WRITING:
@@ -109,6 +129,12 @@ class Intake:
             line = "There is no such submission, or it is not yours."
             raise ApiError(ErrorCode.FORBIDDEN, line)
         return found
+
+
+def _check_name(request_id: str) -> None:
+    if len(request_id) > LONGEST_NAME or not request_id.isprintable() or not request_id.strip():
+        line = f"requestId must be printable, with at most {LONGEST_NAME} characters."
+        raise ApiError(ErrorCode.VALIDATION_ERROR, line)
 
 
 def _checked_text(text: str) -> str:

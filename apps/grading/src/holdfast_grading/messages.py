@@ -1,4 +1,4 @@
-"""The messages of grading, as CONTRACT.md and the queues name them: camelCase, times in ISO 8601.
+"""The messages of grading, as their queues have them: camelCase, times in ISO 8601.
 
 A request asks for one submission to be graded. A callback answers it: with a result, or with the
 error that ended it. `CIRCUIT_OPEN` is an error that ends nothing: the request comes back.

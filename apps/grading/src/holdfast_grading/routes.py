@@ -1,16 +1,16 @@
 """The routes below `/api`: what a caller asks for, checked and handed on."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from holdfast import Engine, ErrorCode
-from holdfast.fetch import Fetcher
-from holdfast.http import ApiError, Caller, ErrorOut, ServerState
+from holdfast import ErrorCode
+from holdfast.http import ApiError, Caller, ErrorOut
 from holdfast_grading.intake import SUBMISSION_ID, Intake
 from holdfast_grading.messages import Skill, SubmissionPayload
+from holdfast_grading.recordings import read_form
 from holdfast_grading.schemas import (
     ProgressOut,
     SubmissionDetailOut,
@@ -19,8 +19,7 @@ from holdfast_grading.schemas import (
     SubmissionsOut,
     TakenOut,
 )
-from holdfast_grading.settings import GradingSettings
-from holdfast_grading.tables import Status
+from holdfast_grading.tables import Status, Submission
 
 
 class SubmissionApi:
@@ -33,10 +32,16 @@ class SubmissionApi:
         """Hand in a text, or the address of a recording; the same `requestId` is the same."""
         payload = SubmissionPayload(text=asked.text, audio_url=asked.audio_url)
         skill = self._intake.skill(asked.skill)
-        found, is_new = await self._intake.add(caller, skill, payload, asked.request_id)
-        taken = TakenOut.of(found, is_new=is_new)
-        body = taken.model_dump(mode="json", by_alias=True)
-        return JSONResponse(body, 202 if is_new else 200)
+        return _taken(*await self._intake.add(caller, skill, payload, asked.request_id))
+
+    async def upload(self, request: Request, caller: Caller) -> Response:
+        """Hand in a recording: a form with `file` and, if wanted, `requestId`."""
+        skill = self._intake.skill(Skill.SPEAKING)
+        form = await read_form(request, self._intake.settings.max_audio_bytes)
+        payload = await self._intake.uploaded(form.recording)
+        return _taken(
+            *await self._intake.add(caller, skill, payload, form.fields.get("requestId") or None)
+        )
 
     async def list_submissions(
         self,
@@ -78,9 +83,25 @@ _TAKEN: dict[int | str, dict[str, Any]] = {
 }
 
 
-def submission_routes(settings: GradingSettings, fetcher: Fetcher, state: ServerState) -> APIRouter:
-    """Return the routes; `fetcher` checks addresses."""
-    api = SubmissionApi(Intake(settings, fetcher, cast(Engine, state.engine)))
+_FORM = {
+    "type": "object",
+    "required": ["file"],
+    "properties": {
+        "file": {"type": "string", "format": "binary"},
+        "requestId": {"type": "string", "maxLength": 100},
+    },
+}
+_UPLOAD = {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FORM}}}}
+
+
+def _taken(submission: Submission, is_new: bool) -> Response:
+    body = TakenOut.of(submission, is_new=is_new).model_dump(mode="json", by_alias=True)
+    return JSONResponse(body, 202 if is_new else 200)
+
+
+def submission_routes(intake: Intake) -> APIRouter:
+    """Return the routes that ask `intake`."""
+    api = SubmissionApi(intake)
     router = APIRouter(prefix="/api", tags=["submissions"])
 
     def route(path: str, answer: Callable[..., Any], method: str, **how: Any) -> None:
@@ -88,6 +109,9 @@ def submission_routes(settings: GradingSettings, fetcher: Fetcher, state: Server
 
     taken: dict[str, Any] = {"status_code": 202, "response_model": None, "responses": _TAKEN}
     route("/submissions", api.add, "POST", **taken)
+    route(
+        "/submissions/upload", api.upload, "POST", openapi_extra=_UPLOAD, tags=["streamed"], **taken
+    )
     route("/submissions", api.list_submissions, "GET")
     route("/submissions/{submission_id}", api.show, "GET")
     route("/progress", api.progress, "GET")
