@@ -28,7 +28,7 @@ async def consuming(engine: Engine, url: str) -> AsyncIterator[Consumer]:
     """
 
     async def handle(delivery: Delivery) -> None:
-        await _receive(engine, GradingCallback.from_json(delivery.body))
+        await store_callback(engine, GradingCallback.from_json(delivery.body))
 
     consumer = Consumer(url, _QUEUE, handle, dead_letters=QueueSpec(DEAD_LETTERS))
     running = asyncio.create_task(consumer.run())
@@ -41,7 +41,7 @@ async def consuming(engine: Engine, url: str) -> AsyncIterator[Consumer]:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def _receive(engine: Engine, callback: GradingCallback) -> None:
+async def store_callback(engine: Engine, callback: GradingCallback) -> None:
     """Store a callback, however long the store is away; what counts is when it came."""
     came, failures = engine.clock.monotonic(), 0
     while True:

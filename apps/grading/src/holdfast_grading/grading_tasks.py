@@ -59,12 +59,14 @@ class GradingTask(ReliableTask):
         yield MessageDraft(event.aggregate_id, CALLBACK, callback.to_json())
 
 
-def declare_tasks(app: Celery, settings: WorkerSettings, engine: Callable[[], Any]) -> None:
+def declare_tasks(
+    app: Celery, settings: WorkerSettings, engine: Callable[[], Any], providers: TaskProviders
+) -> None:
     """Declare the tasks of `app`; `engine` returns the blocking engine of the process."""
-    providers = TaskProviders(settings.grading, lambda *given: engine().shared_rate(*given))
     options: dict[str, Any] = {
         "base": GradingTask,
         "bind": True,
+        "shared": False,  # other Celery apps of the process do not get them
         "policy": settings.retry,
         "lease_seconds": settings.lease_seconds,
     }

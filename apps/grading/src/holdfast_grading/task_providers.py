@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 import msgspec
@@ -72,20 +73,29 @@ class TaskProviders:
         payload = SubmissionPayload(text=self._run(listen()))
         return msgspec.structs.replace(request, payload=payload)
 
+    def close(self) -> None:
+        """Close those of the calling thread."""
+        if self._of_thread.__dict__:
+            self._run(self._of_thread.opened.aclose())
+            self._of_thread.runner.close()
+            self._of_thread.__dict__.clear()
+
     def _run(self, work: Any) -> Any:
         return self._of_thread.runner.run(work)
 
     def _tools(self) -> GradingTools:
         found: GradingTools | None = getattr(self._of_thread, "tools", None)
         if found is None:
-            # They last as long as the process, which ends them.
-            self._of_thread.runner = runner = asyncio.Runner()
-            self._of_thread.tools = found = runner.run(self._opened())
+            self._of_thread.runner = asyncio.Runner()
+            self._of_thread.opened = AsyncExitStack()
+            self._of_thread.tools = found = self._run(self._open(self._of_thread.opened))
         return found
 
-    async def _opened(self) -> GradingTools:
+    async def _open(self, opened: AsyncExitStack) -> GradingTools:
         settings = self._settings
         limits = FetchLimits(max_bytes=settings.max_audio_bytes)
         fetcher = Fetcher(limits, allow_private=settings.allow_private)
-        await fetcher.__aenter__()
-        return GradingTools(settings, AdmittedCalls(), self._shared_rate, fetcher, SystemClock())
+        await opened.enter_async_context(fetcher)
+        calls, clock = AdmittedCalls(), SystemClock()
+        tools = GradingTools(settings, calls, self._shared_rate, fetcher, clock)
+        return await opened.enter_async_context(tools)

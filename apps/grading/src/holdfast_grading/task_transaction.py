@@ -1,5 +1,6 @@
 """One transaction of a Celery task, on a connection that blocks."""
 
+import importlib.util
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -7,9 +8,21 @@ from urllib.parse import unquote
 
 import apsw
 
+from holdfast.settings import BadSetting
+
 _SQLITE = "sqlite:///"
 _BUSY = 30_000
 """Milliseconds that a transaction waits for the writers of other processes."""
+
+
+def check_driver(url: str) -> None:
+    """Refuse a database whose driver is not installed, before a task needs it.
+
+    Raises:
+        BadSetting: psycopg is missing.
+    """
+    if not url.startswith(_SQLITE) and importlib.util.find_spec("psycopg") is None:
+        raise BadSetting("PostgreSQL needs psycopg: pip install 'holdfast-grading[celery]'")
 
 
 @contextmanager
@@ -17,9 +30,6 @@ def task_transaction(url: str) -> Iterator[Any]:
     """Yield a connection to the database at `url`, in a transaction that the block's end commits.
 
     An exception rolls it back.
-
-    Raises:
-        ModuleNotFoundError: psycopg is not installed.
     """
     if not url.startswith(_SQLITE):
         import psycopg
