@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from kombu.connection import Connection
 
 from holdfast.messaging import (
     DeadLetterQueue,
@@ -74,5 +75,24 @@ def test_a_discarded_message_is_gone(rabbitmq_server, queue_name):
         with pytest.raises(UnknownDeadMessage):
             await letters.discard("a")
         assert [letter.message_id for letter in await letters.list()] == ["b"]
+
+    asyncio.run(scenario())
+
+
+def test_a_letter_of_celery_is_known_by_the_id_of_its_task(rabbitmq_server, queue_name):
+    """Kombu gives messages no id of their own."""
+
+    async def scenario():
+        home = await filled(rabbitmq_server, f"{queue_name}.home")
+        letters = await filled(rabbitmq_server, queue_name)
+        with Connection(rabbitmq_server.url()) as connection:
+            for task_id in ("t1", "t2"):
+                about = {"id": task_id, "task": "grade", "originalQueue": f"{queue_name}.home"}
+                connection.Producer().publish([[], {}], routing_key=queue_name, headers=about)
+        assert [letter.message_id for letter in await letters.list()] == ["t1", "t2"]
+        await letters.requeue("t2")
+        await letters.discard("t1")
+        assert [letter.message_id for letter in await home.list()] == ["t2"]
+        assert await letters.list() == ()
 
     asyncio.run(scenario())

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 
 import aio_pika
 import pytest
@@ -12,6 +13,7 @@ from holdfast.messaging import QueueSpec, RabbitPublisher
 from holdfast.messaging.broker import Broker
 from holdfast.outbox import (
     MessageClaim,
+    MessageDraft,
     MessageRefused,
     MessageStatus,
     MessageUnconfirmed,
@@ -95,12 +97,15 @@ def test_a_message_that_a_full_queue_rejects_is_refused(rabbitmq_server, queue_n
 def test_after_a_confirm_that_does_not_come_another_channel_is_used(
     rabbitmq_server, queue_name, monkeypatch
 ):
+    async def silence(*_, timeout, **__):
+        async with asyncio.timeout(timeout):
+            await asyncio.sleep(60)
+
     async def scenario():
         publisher = RabbitPublisher(rabbitmq_server.url(), [QueueSpec(queue_name)], timeout=0.05)
         channels = [await publisher._broker.channel()]
         for number in range(3):
             with monkeypatch.context() as patch:
-                silence = lambda *_, **__: asyncio.sleep(60)  # noqa: E731 - one line says it
                 patch.setattr(aio_pika.exchange.Exchange, "publish", silence)
                 with pytest.raises(MessageUnconfirmed, match=r"did not confirm within 0\.05 s"):
                     await publisher.send(b"{}", queue_name, message_id="a")
@@ -148,6 +153,36 @@ def test_a_poison_message_fails_and_the_others_are_published(database, rabbitmq_
             assert "NO_ROUTE" in (await engine.outbox.get(poison)).error_message
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("headers", [{"CC": "no list"}, {"notes": "x" * 140_000}])
+def test_a_message_that_rabbitmq_closes_the_connection_for_fails_alone(
+    database, rabbitmq_server, queue_name, headers
+):
+    async def scenario():
+        async with database.engine() as engine:
+            publisher = RabbitPublisher(rabbitmq_server.url(), [QueueSpec(queue_name)])
+            drafts = [MessageDraft(each, queue_name, {"at": 0}) for each in "abcdef"]
+            poison = MessageDraft("poison", queue_name, {"at": 0}, headers)
+            await engine.handling.add([*drafts[:3], poison, *drafts[3:]])
+            relay = engine.relay(publisher, QUICK)
+            running = asyncio.create_task(relay.run())
+            await until(lambda: _statuses(engine, failed=1, published=6))
+            assert relay.waits_for is None
+            await engine.handling.add(drafts)
+            await until(lambda: _statuses(engine, failed=1, published=12))
+            relay.stop()
+            await running
+            (failed,) = (await engine.outbox.list(MessageStatus.FAILED)).messages
+            assert failed.aggregate_id == "poison"
+            assert "does not take the message" in failed.error_message
+
+    asyncio.run(scenario())
+
+
+async def _statuses(engine, **expected):
+    found = (await engine.outbox.list()).messages
+    return Counter(message.status.value for message in found) == expected
 
 
 async def _failed(engine, message_id):

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from tests.support.publishers import ScriptedPublisher
@@ -220,6 +221,32 @@ def test_a_connection_lost_in_the_middle_of_a_batch_releases_the_rest(database):
             assert sorted(publisher.ids) == sorted(added)
 
     asyncio.run(scenario())
+
+
+def test_what_was_confirmed_is_marked_before_a_lost_connection_is_opened_again(database):
+    async def scenario():
+        async with database.engine() as engine:
+            publisher = ScriptedPublisher()
+            connecting = asyncio.Event()
+            back = asyncio.Event()
+
+            async def reopened():
+                if publisher.taken:
+                    connecting.set()
+                    await back.wait()
+
+            publisher.open = reopened
+            await database.add(engine, "a")
+            async with relaying(engine, publisher, replace(QUICK, batches=1)):
+                await until(lambda: _is_marked(engine))
+                await connecting.wait()
+                back.set()
+
+    asyncio.run(scenario())
+
+
+async def _is_marked(engine):
+    return await statuses(engine) == {MessageStatus.PUBLISHED}
 
 
 def test_an_outage_of_the_store_is_waited_for(database, monkeypatch):

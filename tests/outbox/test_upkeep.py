@@ -75,6 +75,22 @@ def test_a_store_that_does_not_answer_is_asked_again():
     assert len(outbox.ages) == 1  # the later rounds fail before they delete
 
 
+def test_an_error_of_a_driver_does_not_end_the_upkeep(caplog):
+    clock = VirtualClock()
+    outbox = Outbox(61.0, 61.0)
+    outbox.deleted = []  # it raises an IndexError
+
+    async def scenario():
+        running = asyncio.create_task(Upkeep(outbox, None, RelayOptions(), clock).run())
+        await clock.sleep_async(61.0)
+        assert not running.done()
+        running.cancel()
+
+    clock.run(scenario())
+    assert "IndexError" in caplog.text
+    assert outbox.lags == []
+
+
 def test_a_running_relay_deletes_what_is_old(database):
     async def scenario():
         async with database.engine() as engine:

@@ -36,7 +36,10 @@ class UnknownDeadMessage(HoldfastError, LookupError):
 
 @dataclass(frozen=True, slots=True)
 class DeadMessage:
-    """A message of a dead-letter queue; `body` and `headers` are those that were received."""
+    """A message of a dead-letter queue; `body` and `headers` are those that were received.
+
+    `message_id` is the id of the task where a Celery message has no id of its own.
+    """
 
     message_id: str
     message_type: str | None
@@ -108,7 +111,7 @@ class DeadLetterQueue:
             kept[ROUND] = int(str(kept.get(ROUND) or 0)) + 1
             copy = Message(
                 message.body,
-                message_id=message.message_id,
+                message_id=dead.message_id,
                 type=message.type,
                 correlation_id=message.correlation_id,
                 reply_to=message.reply_to,
@@ -156,7 +159,7 @@ class DeadLetterQueue:
 
     async def _find(self, broker: Broker, message_id: str) -> "AbstractIncomingMessage | None":
         async for message in self._messages(broker):
-            if message.message_id == message_id:
+            if _id_of(message) == message_id:
                 return message
         return None
 
@@ -167,5 +170,10 @@ class DeadLetterQueue:
         return message
 
 
+def _id_of(message: "AbstractIncomingMessage") -> str:
+    """Return the id of a message; kombu sets none, and Celery's tasks have one in their headers."""
+    return message.message_id or str(message.headers.get("id") or "")
+
+
 def _as_dead(message: "AbstractIncomingMessage") -> DeadMessage:
-    return DeadMessage(message.message_id or "", message.type, message.body, message.headers)
+    return DeadMessage(_id_of(message), message.type, message.body, message.headers)

@@ -7,13 +7,22 @@ being dropped. The connection is opened when it is needed and opened anew after 
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.messaging.broker import Broker, QueueSpec
 from holdfast.outbox.model import MessageClaim
-from holdfast.outbox.ports import MessageRefused, MessageUnconfirmed
+from holdfast.outbox.ports import MessageRefused, MessageUnconfirmed, PublisherUnavailable
+
+if TYPE_CHECKING:
+    from aio_pika import Message
 
 JSON = "application/json"
+_MOST_SUSPECTS = 1000
+"""Messages that are remembered after RabbitMQ has closed a channel because of one of them."""
+
+
+class ClosedByBroker(PublisherUnavailable):
+    """RabbitMQ closed the channel or the connection because of a message that it cannot take."""
 
 
 def by_message_type(message: MessageClaim) -> str:
@@ -31,6 +40,11 @@ class RabbitPublisher:
     The body of a message is its payload, the AMQP property `message_id` its id, `type` its type,
     and the header `aggregate_id` what it speaks of. Its own headers `correlation_id` and `reply_to`
     become the AMQP properties of these names.
+
+    Where RabbitMQ closes the channel or the connection because of a message, such as one with
+    headers above 128 KiB, all messages on their way fail, and it is not known which one it was. So
+    these are published again one at a time on a connection of their own, where only the message at
+    fault is refused.
 
     Args:
         url: `amqp://user:password@host:5672/vhost`.
@@ -55,6 +69,9 @@ class RabbitPublisher:
         connect_timeout: float = 10.0,
     ) -> None:
         self._broker = Broker(url, queues, timeout=connect_timeout)
+        self._for_suspects = Broker(url, timeout=connect_timeout)
+        self._suspects: dict[str, None] = {}
+        self._one_suspect = asyncio.Lock()
         self._exchange = exchange
         self._routing_key = routing_key
         self._timeout = timeout
@@ -71,6 +88,7 @@ class RabbitPublisher:
     async def close(self) -> None:
         """Disconnect."""
         await self._broker.close()
+        await self._for_suspects.close()
 
     async def publish(self, message: MessageClaim) -> None:
         """Publish a message of the outbox; see `Publisher.publish`."""
@@ -100,9 +118,7 @@ class RabbitPublisher:
             PublisherUnavailable: the broker cannot be reached, or the connection was lost.
         """
         from aio_pika import DeliveryMode, Message
-        from aio_pika.exceptions import CONNECTION_EXCEPTIONS, DeliveryError
 
-        channel = await self._broker.channel()
         given = dict(headers or {})
         message = Message(
             body,
@@ -114,23 +130,52 @@ class RabbitPublisher:
             content_type=content_type,
             delivery_mode=DeliveryMode.PERSISTENT,
         )
+        if message_id in self._suspects:
+            await self._send_alone(message_id, message, routing_key)
+            return
         try:
-            async with asyncio.timeout(self._timeout):
-                exchange = (
-                    await channel.get_exchange(self._exchange, ensure=False)
-                    if self._exchange
-                    else channel.default_exchange
-                )
-                await exchange.publish(message, routing_key, mandatory=True)
+            await self._send_on(self._broker, message, routing_key)
+        except ClosedByBroker:
+            self._suspects[message_id] = None
+            if len(self._suspects) > _MOST_SUSPECTS:
+                del self._suspects[next(iter(self._suspects))]
+            raise
+
+    async def _send_alone(self, message_id: str, message: "Message", routing_key: str) -> None:
+        async with self._one_suspect:
+            try:
+                await self._send_on(self._for_suspects, message, routing_key)
+            except ClosedByBroker as error:
+                raise MessageRefused(str(error)) from error
+        self._suspects.pop(message_id, None)
+
+    async def _send_on(self, broker: Broker, message: "Message", routing_key: str) -> None:
+        from aio_pika.exceptions import (
+            CONNECTION_EXCEPTIONS,
+            ChannelPreconditionFailed,
+            DeliveryError,
+        )
+        from aiormq.exceptions import ConnectionFrameError, ConnectionSyntaxError
+
+        channel = await broker.channel()
+        try:
+            exchange = (
+                await channel.get_exchange(self._exchange, ensure=False)
+                if self._exchange
+                else channel.default_exchange
+            )
+            await exchange.publish(message, routing_key, mandatory=True, timeout=self._timeout)
         except DeliveryError as error:
             raise MessageRefused(self._refusal(error, routing_key)) from None
         except TimeoutError:
-            self._broker.retire(channel)
+            broker.retire(channel)
             raise MessageUnconfirmed(
-                f"{self._broker.where} did not confirm within {self._timeout:g} s"
+                f"{broker.where} did not confirm within {self._timeout:g} s"
             ) from None
+        except (ChannelPreconditionFailed, ConnectionFrameError, ConnectionSyntaxError) as error:
+            raise ClosedByBroker(f"{broker.where} does not take the message: {error}") from error
         except CONNECTION_EXCEPTIONS as error:
-            raise self._broker.explained(error) from error
+            raise broker.explained(error) from error
 
     def _refusal(self, error: Any, routing_key: str) -> str:
         returned = getattr(error.frame, "reply_text", None)

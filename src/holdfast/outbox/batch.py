@@ -26,11 +26,13 @@ class Batch:
     Attributes:
         outage: why the publisher takes no more messages; None while it does.
         published: how many messages were confirmed.
+        on_their_way: those that are being published, by id.
     """
 
     def __init__(self, claims: Sequence[MessageClaim] = ()) -> None:
         self.outage: PublisherUnavailable | None = None
         self.published = 0
+        self.on_their_way: dict[str, MessageClaim] = {}
         self._reports = {claim.id: _report(claim, MessageStatus.PENDING) for claim in claims}
         self.by_aggregate: dict[str, list[MessageClaim]] = {}
         for claim in claims:
@@ -60,14 +62,21 @@ class BatchPublisher:
         # The lease must outlast the start of the last message and the wait for its confirm.
         self._seconds = options.lease_seconds / 3
 
-    async def publish(self, batch: Batch) -> None:
-        """Publish what can be published; `batch` then says what became of each message."""
-        until = self._clock.monotonic() + self._seconds
-        groups = list(batch.by_aggregate.values())
-        if len(groups) == 1:
-            await self._publish_in_order(batch, groups[0], until)
-            return
-        await asyncio.gather(*(self._publish_in_order(batch, group, until) for group in groups))
+    async def publish(self, batch: Batch, claimed_at: float) -> None:
+        """Publish what can be published; `batch` then says what became of each message.
+
+        Args:
+            claimed_at: when the leases began at the earliest, in seconds of the monotonic clock.
+        """
+        until = claimed_at + self._seconds
+        groups = batch.by_aggregate.values()
+        left = until + self._seconds - self._clock.monotonic()
+        try:
+            async with asyncio.timeout(left):
+                await asyncio.gather(*(self._publish_in_order(batch, g, until) for g in groups))
+        except TimeoutError:
+            for claim in batch.on_their_way.values():
+                batch.settle(self._later(claim, "not confirmed in time"))
 
     async def _publish_in_order(
         self, batch: Batch, claims: Sequence[MessageClaim], until: float
@@ -76,6 +85,7 @@ class BatchPublisher:
             if batch.outage is not None or self._clock.monotonic() >= until:
                 return
             report = await self._publish_one(batch, claim)
+            del batch.on_their_way[claim.id]
             if report is None:
                 return
             batch.settle(report)
@@ -84,9 +94,9 @@ class BatchPublisher:
 
     async def _publish_one(self, batch: Batch, claim: MessageClaim) -> MessageReport | None:
         """Return what became of a message; None where the publisher is out of order."""
+        batch.on_their_way[claim.id] = claim
         try:
-            async with asyncio.timeout(self._seconds):
-                await self._publisher.publish(claim)
+            await self._publisher.publish(claim)
         except PublisherUnavailable as error:
             batch.outage = error
             return None

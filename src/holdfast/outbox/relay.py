@@ -114,8 +114,11 @@ class Relay:
         batch, tick = Batch(), _NOTHING
         try:
             while not self._stopping.is_set():
-                outage = batch.outage or await self._connect()
+                outage = batch.outage
+                if outage is None and not batch.reports:  # reports must not wait for a connection
+                    outage = await self._connect()
                 limit = 0 if outage is not None else self._options.batch_size
+                claimed_at = self._clock.monotonic()
                 if batch.reports or limit:
                     ticked = await self._tick(batch.reports, limit)
                     if ticked is None:
@@ -125,7 +128,8 @@ class Relay:
                 if outage is not None:
                     await self._pause(_BROKER, outage)
                 elif tick.claims:
-                    await self._batches.publish(batch)
+                    batch.outage = await self._connect()
+                    await self._batches.publish(batch, claimed_at)
                     self._count(batch)
                 elif until_idle:
                     return

@@ -35,6 +35,9 @@ class Upkeep:
                     await self.tidy()
             except HoldfastError as error:
                 _log.debug("the outbox could not be looked after: %s", error)
+            except Exception:
+                # Such as one of a driver: nothing starts this again while the relay publishes.
+                _log.exception("the outbox could not be looked after")
             await self._clock.sleep_async(self._options.poll_interval)
 
     async def warn_of_lag(self) -> None:

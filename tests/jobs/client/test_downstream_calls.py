@@ -66,6 +66,28 @@ def test_the_breaker_opens_above_half_of_twenty_and_closes_after_three_trials(ru
     run(scenario)
 
 
+def test_a_trial_keeps_its_place_while_its_call_is_extended(run):
+    async def scenario(engine, clock):
+        await open_breaker(engine)
+        clock.advance(30)
+        trials = [await engine.calls.admit("llm", 60.0) for _ in range(3)]
+        clock.advance(50)  # past `open_for`
+        assert (await engine.calls.admit("llm")).permit is None
+        await engine.calls.extend("llm", trials[0].permit, 60.0)
+        clock.advance(50)  # the other two have ended without a report
+        again = [await engine.calls.admit("llm", 60.0) for _ in range(3)]
+        assert [trial.permit is not None for trial in again] == [True, True, False]
+        for trial in (trials[0], *again[:2]):
+            await engine.calls.report("llm", trial.permit, Verdict.SUCCESS)
+        assert await engine.downstreams.state("llm") is CircuitState.CLOSED
+        before = await engine.downstreams.get("llm")
+        for permit in (trials[0].permit, Permit(before.circuit.generation)):
+            await engine.calls.extend("llm", permit, 60.0)
+        assert await engine.downstreams.get("llm") == before
+
+    run(scenario)
+
+
 def test_a_call_that_says_nothing_of_the_downstream_is_not_counted(run):
     async def scenario(engine, clock):
         before = await engine.downstreams.get("llm")
@@ -123,6 +145,8 @@ def test_a_record_that_others_write_all_the_time_is_given_up(run, monkeypatch):
         monkeypatch.setattr(engine.store, "write_downstream", lose)
         with pytest.raises(DownstreamBusy):
             await engine.calls.report("llm", trial.permit, Verdict.SUCCESS)
+        with pytest.raises(DownstreamBusy):
+            await engine.calls.extend("llm", trial.permit, 600.0)
 
     run(scenario)
 

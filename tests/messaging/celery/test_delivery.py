@@ -143,9 +143,9 @@ def test_an_open_breaker_puts_the_task_off_and_counts_no_attempt(shop):
 
 
 def test_the_lease_is_extended_while_the_breaker_is_asked(shop):
-    def admit(name):
+    def admit(*asked):
         leased.append(dict(shop.process._leases._running))
-        return ask(name)
+        return ask(*asked)
 
     leased = []
     shop.task.downstream = "bank"

@@ -5,7 +5,7 @@ import threading
 
 from tests.support.waiting import until_sync
 
-from holdfast import Engine
+from holdfast import BreakerPolicy, Engine
 from holdfast.messaging.celery import process_engine
 from holdfast.messaging.celery.process_engine import ProcessEngine
 from holdfast.outbox import StartState
@@ -73,6 +73,27 @@ def test_the_lease_of_a_running_task_is_extended(tmp_path):
         first = handling.begin("grading", "r1").wait
         until_sync(lambda: handling.begin("grading", "r1").wait > first)
     until_sync(lambda: handling.begin("grading", "r1").state is StartState.CLAIMED)
+    process.close()
+
+
+def test_the_trial_of_a_running_task_is_extended(tmp_path):
+    process = ProcessEngine(lambda: Engine(f"sqlite:///{tmp_path}/work.db"))
+    engine = process.get()
+    engine.calls.declare("bank", BreakerPolicy(open_for=0.1, trial_calls=1))
+    engine.downstreams.hold("bank")
+    engine.downstreams.release("bank")
+    claim = engine.handling.begin("grading", "r1", lease_seconds=0.3).claim
+    with process.leased(claim, 0.3):
+        permit = engine.calls.admit("bank", 0.3).permit
+        process.keep_trial(claim, "bank", permit)
+
+        def expires_at():
+            return engine.downstreams.get("bank").circuit.trials[0].expires_at
+
+        first = expires_at()
+        until_sync(lambda: expires_at() > first + 0.3)
+        assert engine.calls.admit("bank").permit is None
+    until_sync(lambda: engine.calls.admit("bank").permit is not None)
     process.close()
 
 

@@ -14,6 +14,8 @@ from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import ClaimRequest, Rescued
 from holdfast.jobs.worker.worker import Worker
+from holdfast.outbox.handling import StartState
+from holdfast.outbox.model import NewMessage
 from holdfast.store.sqlite import clock_jumps
 from holdfast.store.sqlite.store import SQLiteStore
 from holdfast.testing import VirtualClock
@@ -130,6 +132,39 @@ def test_a_leadership_lasts_for_its_length(tmp_path, jump):
         assert await store.lead("maintenance", "two", 30.0) is None
         clock.advance(2.0)
         assert await store.lead("maintenance", "two", 30.0) is not None
+
+    play(tmp_path, clock, scenario)
+
+
+@pytest.mark.parametrize("jump", [HOUR, -HOUR])
+def test_a_request_is_in_the_hands_of_one_consumer_for_the_length_of_its_lease(tmp_path, jump):
+    clock = VirtualClock()
+
+    async def scenario(store):
+        await store.outbox.begin("grading", "r1", 0, 30.0)
+        clock.step_wall(jump)
+        clock.advance(29.0)
+        running = await store.outbox.begin("grading", "r1", 0, 30.0)
+        assert (running.state, running.wait) == (StartState.RUNNING, pytest.approx(1.0))
+        clock.advance(2.0)
+        assert (await store.outbox.begin("grading", "r1", 0, 30.0)).claim is not None
+
+    play(tmp_path, clock, scenario)
+
+
+@pytest.mark.parametrize("jump", [HOUR, -HOUR])
+def test_a_message_is_in_the_hands_of_one_relay_for_the_length_of_its_lease(tmp_path, jump):
+    clock = VirtualClock()
+
+    async def scenario(store):
+        await store.outbox.add([NewMessage("m1", "order-1", "order.placed", "{}")])
+        assert len((await store.outbox.tick((), 10, 20.0)).claims) == 1
+        clock.step_wall(jump)
+        clock.advance(19.0)
+        await store.outbox.delete_published(60.0)  # as every relay does at intervals
+        assert (await store.outbox.tick((), 10, 20.0)).claims == ()
+        clock.advance(2.0)
+        assert len((await store.outbox.tick((), 10, 20.0)).claims) == 1
 
     play(tmp_path, clock, scenario)
 

@@ -83,6 +83,7 @@ class BlockingCalls(_Mirror):
 
     declare = mirror(DownstreamCalls.declare)
     admit = mirror(DownstreamCalls.admit)
+    extend = mirror(DownstreamCalls.extend)
     report = mirror(DownstreamCalls.report)
     run = mirror(DownstreamCalls.run)
 

@@ -13,9 +13,8 @@ from typing import TypeVar
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import CircuitOpenError, HoldfastError
 from holdfast.jobs.client.downstream_control import WRITE_TRIES, DownstreamBusy
-from holdfast.jobs.downstreams.claim_permits import grant
+from holdfast.jobs.downstreams.claim_permits import extend_call, grant_call
 from holdfast.jobs.downstreams.record import (
-    Admission,
     CallReport,
     DownstreamRecord,
     DownstreamSettings,
@@ -84,8 +83,12 @@ class DownstreamCalls:
         present = DownstreamSettings(name) if record is None else record.settings
         await self._store.declare_downstreams([replace(present, breaker=breaker)])
 
-    async def admit(self, name: str) -> CallAdmission:
+    async def admit(self, name: str, lease_seconds: float = 0.0) -> CallAdmission:
         """Ask leave for one call; one to an unknown downstream is admitted.
+
+        Args:
+            lease_seconds: that a trial of a half-open breaker keeps its place at least. A call
+                that lasts longer is extended, see `extend`.
 
         Raises:
             DownstreamBusy: every try to write the record lost against another write.
@@ -95,12 +98,26 @@ class DownstreamCalls:
             if record is None or record.circuit.state is CircuitState.CLOSED:
                 return CallAdmission(Permit(0 if record is None else record.circuit.generation))
             now = await self._store.ping()
-            granted = grant(record, 1, now)
-            permits = [p for how, p in granted.permits if how is not Admission.REFUSED]
-            if not permits:
+            granted = grant_call(record, now, lease_seconds)
+            if not granted.permits:
                 return CallAdmission(None, _wait(record, now))
             if await self._store.write_downstream(granted.record) is not None:
-                return CallAdmission(permits[0])
+                return CallAdmission(granted.permits[0][1])
+        raise DownstreamBusy(name)
+
+    async def extend(self, name: str, permit: Permit, lease_seconds: float) -> None:
+        """Let a trial that still runs keep its place for `lease_seconds` from now.
+
+        Raises:
+            DownstreamBusy: every try to write the record lost against another write.
+        """
+        for _ in range(WRITE_TRIES):
+            record = await self._store.downstream(name)
+            if record is None or permit.trial is None:
+                return
+            extended = extend_call(record, permit, await self._store.ping(), lease_seconds)
+            if extended is record or await self._store.write_downstream(extended) is not None:
+                return
         raise DownstreamBusy(name)
 
     async def report(

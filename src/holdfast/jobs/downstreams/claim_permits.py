@@ -85,6 +85,28 @@ def grant(
     return Grant(trials.record, trials.permits + ((Admission.REFUSED, permit),) * refusals)
 
 
+def grant_call(record: DownstreamRecord, now: float, lease_seconds: float) -> Grant:
+    """Grant a permit for one call outside of jobs at `now`, whatever the limits of jobs are.
+
+    Args:
+        lease_seconds: that a trial keeps its place at least; longer if `extend_call` says so.
+    """
+    granted = grant(record, 1, now)
+    permits = tuple(each for each in granted.permits if each[0] is not Admission.REFUSED)
+    kept = granted.record
+    for _, permit in permits:
+        kept = extend_call(kept, permit, now, lease_seconds)
+    return Grant(kept, permits)
+
+
+def extend_call(
+    record: DownstreamRecord, permit: Permit, now: float, lease_seconds: float
+) -> DownstreamRecord:
+    """Let the trial of a call outside of jobs keep its place for `lease_seconds` from `now`."""
+    circuit = transitions.extend_trial(record.circuit, permit, now + lease_seconds, outside=True)
+    return record if circuit is record.circuit else replace(record, circuit=circuit)
+
+
 def _grant_trials(
     record: DownstreamRecord,
     policy: BreakerPolicy,
@@ -107,11 +129,16 @@ def _grant_trials(
 
 
 def _running_trials(circuit: Circuit, trial_leases: Mapping[int, float]) -> Circuit:
-    """Return `circuit` with those of its trials that still run, as long as their leases."""
+    """Return `circuit` with those of its trials that still run, as long as their leases.
+
+    Calls outside of jobs keep their own times.
+    """
     kept = tuple(
-        Trial(trial.number, max(trial.expires_at, trial_leases[trial.number]))
+        trial
+        if trial.outside
+        else Trial(trial.number, max(trial.expires_at, trial_leases[trial.number]))
         for trial in circuit.trials
-        if trial.number in trial_leases
+        if trial.outside or trial.number in trial_leases
     )
     return circuit if kept == circuit.trials else replace(circuit, trials=kept)
 

@@ -25,6 +25,8 @@ def dump_record(record: DownstreamRecord) -> str:
             "opened_at": circuit.opened_at,
             "successes": circuit.successes,
             "trials": [[trial.number, trial.expires_at] for trial in circuit.trials],
+            # Not in "trials": the release before this one reads two values there.
+            "outside_trials": [trial.number for trial in circuit.trials if trial.outside],
             "trials_started": circuit.trials_started,
             "cause": None if circuit.cause is None else circuit.cause.name,
             "window": record.window,
@@ -152,6 +154,7 @@ def _load_nameless(
     state: str, generation: int, open_until: float | None, settings: str, record: str
 ) -> DownstreamRecord:
     data: dict[str, Any] = json.loads(record)
+    outside = data.get("outside_trials", ())  # not written by the release before this one
     circuit = Circuit(
         state=CircuitState(state),
         generation=generation,
@@ -159,7 +162,9 @@ def _load_nameless(
         opened_at=data["opened_at"],
         open_until=open_until,
         successes=data["successes"],
-        trials=tuple(Trial(number, expires_at) for number, expires_at in data["trials"]),
+        trials=tuple(
+            Trial(number, expires_at, number in outside) for number, expires_at in data["trials"]
+        ),
         trials_started=data["trials_started"],
         cause=None if data["cause"] is None else Cause[data["cause"]],
     )

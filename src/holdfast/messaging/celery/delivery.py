@@ -5,6 +5,7 @@ next attempt or the dead letter in the outbox. A worker that dies before that le
 the broker; one that dies after it leaves a message that is known to be stale.
 """
 
+import functools
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -77,7 +78,7 @@ class TaskDelivery:
             self._round = _round_of(task)
             if task.request_id_argument is None:
                 checked_name("the task id", task_id)
-            given = inspect.signature(task.run).bind(*args, **kwargs)
+            given = _signature(task.run).bind(*args, **kwargs)
             given.apply_defaults()
             self.request_id = self._named(given.arguments, task.request_id_argument)
             self.aggregate_id = self._named(given.arguments, task.aggregate_argument)
@@ -158,8 +159,9 @@ class TaskDelivery:
         calls = self._process.get().calls
         breaker = self._task.policy.breaker or BreakerPolicy()
         self._stored(lambda: self._process.once(name, lambda: calls.declare(name, breaker)))
-        admission = self._stored(lambda: calls.admit(name))
+        admission = self._stored(lambda: calls.admit(name, self._task.lease_seconds))
         if admission.permit is not None:
+            self._process.keep_trial(claim, name, admission.permit)
             return admission.permit
         # Spread, so that those who wait do not all come back at the same moment.
         delay = (
@@ -329,6 +331,11 @@ class TaskDelivery:
         error = result.error
         assert error is not None
         raise NotSettled(one_line(error)) from error
+
+
+@functools.lru_cache(maxsize=1024)
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
 
 
 def _round_of(task: Any) -> int:

@@ -16,6 +16,7 @@ from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.client.blocking import BlockingCalls
 from holdfast.outbox.blocking import BlockingHandling, BlockingInbox, BlockingOutbox
 from holdfast.outbox.handling import RequestClaim
+from holdfast.resilience.breaker.transitions import Permit
 from holdfast.resilience.service import RetryService
 
 _log = logging.getLogger("holdfast.celery")
@@ -121,14 +122,20 @@ class ProcessEngine:
         finally:
             self._leases.remove(claim)
 
+    def keep_trial(self, claim: RequestClaim, downstream: str, permit: Permit) -> None:
+        """Extend the trial under `permit` with the lease of `claim`."""
+        if permit.trial is not None:
+            self._leases.keep_trial(claim, downstream, permit)
+
 
 class LeaseKeeper:
-    """Extends the leases of the deliveries that run in this process, in a thread of its own."""
+    """Extends the leases and trials of the deliveries that run in this process, in a thread."""
 
     def __init__(self, engine: ProcessEngine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
         self._running: dict[RequestClaim, float] = {}
+        self._trials: dict[RequestClaim, tuple[str, Permit]] = {}
         self._interval = 0.0
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
@@ -147,10 +154,16 @@ class LeaseKeeper:
                 self._thread.start()
         self._woken.set()  # the interval is shorter now
 
+    def keep_trial(self, claim: RequestClaim, downstream: str, permit: Permit) -> None:
+        """Extend the trial under `permit` as well, for as long as `claim`."""
+        with self._lock:
+            self._trials[claim] = downstream, permit
+
     def remove(self, claim: RequestClaim) -> None:
         """Stop extending `claim`."""
         with self._lock:
             self._running.pop(claim, None)
+            self._trials.pop(claim, None)
 
     def _run(self) -> None:
         while True:
@@ -161,11 +174,14 @@ class LeaseKeeper:
 
     def _extend(self) -> None:
         with self._lock:
-            running = dict(self._running)
+            running, trials = dict(self._running), dict(self._trials)
         try:
+            engine = self._engine.get()
             for seconds in set(running.values()):
                 claims = [claim for claim, lease in running.items() if lease == seconds]
-                self._engine.get().handling.extend(claims, seconds)
+                engine.handling.extend(claims, seconds)
+            for claim, (downstream, permit) in trials.items():
+                engine.calls.extend(downstream, permit, running[claim])
         except Exception as error:
             # The next turn may succeed. Past the lease another delivery may take over, and the
             # inbox still lets only one of them have an effect.

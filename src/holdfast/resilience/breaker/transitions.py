@@ -54,10 +54,14 @@ MOVES: dict[tuple[CircuitState, Cause], CircuitState] = {
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A trial call under way: its number, and when it gives up its place."""
+    """A trial call under way: its number, and when it gives up its place.
+
+    `outside` marks a call outside of jobs: no job's lease says whether it still runs.
+    """
 
     number: int
     expires_at: float
+    outside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +178,21 @@ def release_permit(circuit: Circuit, permit: Permit) -> Circuit:
         return circuit
     remaining = _without(circuit, permit)
     return _half_open(circuit, remaining, circuit.successes, circuit.trials_started)
+
+
+def extend_trial(circuit: Circuit, permit: Permit, expires_at: float, *, outside: bool) -> Circuit:
+    """Let the trial under `permit` keep its place until `expires_at` at least."""
+    if permit.generation != circuit.generation or not _has_place(circuit, permit):
+        return circuit
+    kept = tuple(
+        Trial(trial.number, max(trial.expires_at, expires_at), outside)
+        if trial.number == permit.trial
+        else trial
+        for trial in circuit.trials
+    )
+    if kept == circuit.trials:
+        return circuit
+    return _half_open(circuit, kept, circuit.successes, circuit.trials_started)
 
 
 def move(circuit: Circuit, cause: Cause, policy: BreakerPolicy, now: float) -> Circuit:

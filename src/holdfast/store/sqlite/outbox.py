@@ -11,6 +11,7 @@ from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.outbox.handling import Release, RequestClaim
 from holdfast.outbox.model import MessageClaim, MessageReport, NewMessage, RelayTick
 from holdfast.store.message_queries import MessageQueries, release_columns
+from holdfast.store.sqlite import clock_jumps
 from holdfast.store.sqlite.enqueue import join
 from holdfast.store.sqlite.read_pool import ReadPool
 from holdfast.store.sqlite.transaction import SQL, Row, Transaction, as_json
@@ -42,7 +43,11 @@ class SQLiteOutbox(MessageQueries):
         return await self._write(lambda tx: tx.rows(query, {**parameters, "now": tx.now}), now)
 
     async def _write(self, work: Callable[[Transaction], T], now: float | None) -> T:
-        value, _ = await asyncio.wrap_future(self._writer.submit(work, now))
+        def after_jumps(tx: Transaction) -> T:
+            clock_jumps.follow(tx)
+            return work(tx)
+
+        value, _ = await asyncio.wrap_future(self._writer.submit(after_jumps, now))
         return value
 
     def _now(self, now: float | None) -> float:

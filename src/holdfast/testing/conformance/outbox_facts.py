@@ -175,6 +175,19 @@ async def a_retry_holds_back_its_own_aggregate_and_no_other(world: World) -> Non
 
 
 @fact
+async def a_report_that_comes_again_counts_once(world: World) -> None:
+    """The answer to the first one was lost, so its relay sends it again."""
+    (message,) = await add(world, "a")
+    (claim,) = (await tick(world)).claims
+    refusal = report(claim, PENDING, error="no queue", delay=60.0)
+    await tick(world, refusal)
+    world.now += 30
+    answer = await tick(world, refusal)
+    assert (answer.refused, answer.wake_in) == (1, 30.0)
+    assert (await messages_of(world.store).get(message)).retry_count == 1
+
+
+@fact
 async def a_failed_message_lets_the_next_ones_pass_and_can_be_requeued(world: World) -> None:
     one, two = await add(world, "a", "a")
     outbox = messages_of(world.store)

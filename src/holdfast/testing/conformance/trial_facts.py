@@ -1,6 +1,7 @@
 """Facts about the jobs that serve as trial calls of a half-open breaker."""
 
-from holdfast.jobs.downstreams.record import Admission, Verdict, with_circuit
+from holdfast.jobs.downstreams.claim_permits import grant_call
+from holdfast.jobs.downstreams.record import Admission, CallReport, Verdict, judge, with_circuit
 from holdfast.jobs.model import Claim, Completed, EventName, JobStatus, Retry
 from holdfast.resilience.breaker.transitions import Cause, CircuitState, move
 from holdfast.resilience.policy import BreakerPolicy
@@ -171,3 +172,19 @@ async def the_permit_of_a_trial_ends_with_its_attempt(world: World) -> None:
     assert await world.claim() == ()
     assert len((await world.store.rescue(now=world.now)).requeued) == 2
     assert [claim.admission for claim in await world.claim()] == [Admission.TRIAL] * 2
+
+
+@fact
+async def a_claim_keeps_the_trials_of_calls_outside_of_jobs(world: World) -> None:
+    """No job's lease shows that they run, and their reports count as those of jobs do."""
+    await world.open_gateway(waiting=2)
+    world.pass_time(_OPEN_FOR)
+    granted = grant_call(await world.downstream(), world.now, LEASE)
+    assert await world.store.write_downstream(granted.record, now=world.now) is not None
+    ((_, permit),) = granted.permits
+    (claim,) = await world.claim()  # of two trials, one is taken
+    await world.finish(claim, Completed(), Verdict.SUCCESS)
+    judged = judge(
+        await world.downstream(), [CallReport("gateway", permit, Verdict.SUCCESS)], world.now
+    )
+    assert judged.circuit.state is CircuitState.CLOSED

@@ -80,6 +80,8 @@ DECLARE
 BEGIN
     UPDATE holdfast.outbox AS messages SET
         status = given.status,
+        -- A report ends the claim, so the same report that comes again finds another token.
+        token = messages.token + CASE WHEN given.status = 'pending' THEN 1 ELSE 0 END,
         retry_count = messages.retry_count + CASE WHEN given.error IS NULL THEN 0 ELSE 1 END,
         error_message = CASE
             WHEN given.status = 'published' THEN NULL
@@ -126,6 +128,8 @@ BEGIN
         ORDER BY ready.seq
         LIMIT p_limit
     )
+        -- A late report of an expired claim may have published one since it was chosen.
+        AND messages.status = 'pending' AND messages.claimable_at IS NULL
     RETURNING messages.*;
 END
 $$;

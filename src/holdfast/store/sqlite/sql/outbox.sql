@@ -10,9 +10,11 @@ SELECT
 FROM json_each(:messages)
 ORDER BY key;
 
+-- A report ends the claim, so the same report that comes again finds another token.
 -- name: outbox_report
 UPDATE holdfast_outbox AS messages SET
     status = :status,
+    token = token + (:status = 'pending'),
     retry_count = retry_count + (:error IS NOT NULL),
     error_message = CASE
         WHEN :status = 'published' THEN NULL

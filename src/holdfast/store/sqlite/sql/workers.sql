@@ -94,3 +94,10 @@ UPDATE holdfast_workers AS workers SET seen_at = seen_at + :jump;
 -- A leadership that was resigned ends at 0.
 -- name: clock_move_leaderships
 UPDATE holdfast_leaders AS leaders SET expires_at = expires_at + :jump WHERE expires_at > 0;
+
+-- name: clock_move_messages
+UPDATE holdfast_outbox SET claimable_at = claimable_at + :jump
+WHERE status = 'pending' AND claimable_at IS NOT NULL;
+
+-- name: clock_move_requests
+UPDATE holdfast_handling SET leased_until = leased_until + :jump WHERE leased_until IS NOT NULL;

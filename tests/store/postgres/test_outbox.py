@@ -1,0 +1,41 @@
+"""Relays that meet on one message of the outbox."""
+
+import asyncio
+
+import asyncpg
+from tests.support.waiting import until
+
+from holdfast import Engine
+from holdfast.outbox import MessageDraft, MessageStatus
+
+
+def test_a_message_that_is_published_meanwhile_is_not_claimed(postgres_url):
+    """A late report holds the row while another relay claims: it waits, and looks again."""
+
+    async def scenario():
+        async with Engine(postgres_url) as engine:
+            await engine.handling.add([MessageDraft("order-1", "order.placed", {})])
+            store = engine.store.outbox
+            (claim,) = (await store.tick((), 1, 20.0)).claims
+            reporting = await asyncpg.connect(postgres_url)
+            # The lease has expired, and no relay has claimed the message since.
+            await reporting.execute("UPDATE holdfast.outbox SET claimable_at = NULL")
+            transaction = reporting.transaction()
+            await transaction.start()
+            await reporting.execute(
+                "SELECT holdfast.report_messages($1, $2, $3, $4, $5, NULL)",
+                [claim.id], [claim.token], ["published"], [None], [0.0],
+            )  # fmt: skip
+            claiming = asyncio.create_task(store.tick((), 1, 20.0))
+            await until(lambda: _waits_for_a_lock(reporting))
+            await transaction.commit()
+            assert (await claiming).claims == ()
+            assert (await engine.outbox.get(claim.id)).status is MessageStatus.PUBLISHED
+            await reporting.close()
+
+    asyncio.run(scenario())
+
+
+async def _waits_for_a_lock(connection):
+    statement = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    return await connection.fetchval(statement)
