@@ -24,7 +24,8 @@ pytest_collect_file = Sybil(
 
 BROWSER = "tests/browser/"
 MANY_PROCESSES = (
-    "tests/acceptance/", BROWSER, "tests/campaigns/", "tests/faults/", "tests/messaging/celery/",
+    "tests/acceptance/", "tests/apps/grading/broker/", BROWSER, "tests/campaigns/",
+    "tests/faults/", "tests/messaging/celery/",
 )  # fmt: skip
 """Whose tests start many processes, and wait for them about as long as they compute."""
 UNMEASURED = (*MANY_PROCESSES, "tests/docs/", "tests/apps/conversion/test_serve.py",

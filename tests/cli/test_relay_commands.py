@@ -20,7 +20,8 @@ from holdfast.outbox import MessageStatus
 
 MODULE = """
     from holdfast import App, JobContext
-    from holdfast.http import ServedApp
+    from dataclasses import replace
+    from holdfast.http import MessageQueue, ServedApp
 
     app = App("letters")
 
@@ -30,14 +31,24 @@ MODULE = """
     class Letters(ServedApp):
         message_jobs = {"letter.written": write}
 
+    class Posted(ServedApp):
+        message_queues = (
+            MessageQueue("NAME.plain", dead_letter_to="NAME.dead"),
+            MessageQueue("NAME.formed", form=lambda it: replace(it, payload='"formed"')),
+        )
+
     served = Letters(app)
     again = Letters(App("others"))
+    posted = Posted(App("posted"))
+    twice = Posted(App("twice"))
 """
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    (tmp_path / "relayed_letters.py").write_text(textwrap.dedent(MODULE))
+def folder(tmp_path, monkeypatch, queue_name):
+    text = textwrap.dedent(MODULE).replace("NAME", queue_name)
+    (tmp_path / "relayed_letters.py").write_text(text)
+    monkeypatch.delitem(sys.modules, "relayed_letters", raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_DATABASE_URL", f"sqlite:///{tmp_path}/work.db")
     monkeypatch.delenv("RABBITMQ_URL", raising=False)
@@ -145,6 +156,26 @@ def test_a_killed_relay_loses_nothing_and_a_stopped_one_ends_by_itself(
     assert process.returncode == 0
     arrived = {message.message_id for message in asyncio.run(queue.list(limit=1000))}
     assert arrived == set(added)
+
+
+def test_a_relay_declares_the_queues_of_its_apps_and_sends_what_their_consumers_take(
+    folder, rabbitmq_server, queue_name, monkeypatch
+):
+    monkeypatch.setenv("RABBITMQ_URL", rabbitmq_server.url())
+    for kind in ("plain", "formed"):
+        add(folder, f"{queue_name}.{kind}")
+    assert main(["relay", "relayed_letters:posted", "--until-idle"]) == 0
+    bodies = []
+    for kind in ("plain", "formed", "dead"):
+        queue = DeadLetterQueue(rabbitmq_server.url(), f"{queue_name}.{kind}")
+        bodies.append([message.body for message in asyncio.run(queue.list())])
+    assert bodies == [[b'{"n":1}'], [b'"formed"'], []]
+
+
+def test_a_queue_that_two_apps_declare_is_refused_in_one_line(folder, capsys, monkeypatch):
+    monkeypatch.setenv("RABBITMQ_URL", "amqp://127.0.0.1:1/")
+    assert main(["relay", "relayed_letters:posted", "relayed_letters:twice"]) == 2
+    assert "two apps declare the queue" in capsys.readouterr().err
 
 
 def test_serve_relays_to_the_jobs_of_its_apps_and_stops_by_itself(folder):

@@ -2,6 +2,10 @@
 
 import pytest
 from tests.http.live_server import Serving
+from tests.support.rabbitmq import (  # noqa: F401 - fixtures are found by name
+    queue_name,
+    rabbitmq_server,
+)
 
 
 @pytest.fixture

@@ -50,13 +50,13 @@ def demo_app() -> App:
 class Serving:
     """A running server; `client` keeps cookies, `run` awaits on its event loop."""
 
-    def __init__(self, tmp_path, served=None, clock=SYSTEM_CLOCK, others=(), **changes):
+    def __init__(self, tmp_path, served=None, clock=SYSTEM_CLOCK, others=(), dlq=None, **changes):
         self.served = served if served is not None else demo_app()
         every = [self.served, *others]
         apps = [each.app if isinstance(each, ServedApp) else each for each in every]
         self.engine = Engine(f"sqlite:///{tmp_path / 'work.db'}", apps=apps, clock=clock)
         settings = replace(SETTINGS, **changes)
-        self.asgi = create_app(self.engine, every, settings, outbox=self.engine.outbox)
+        self.asgi = create_app(self.engine, every, settings, outbox=self.engine.outbox, dlq=dlq)
         self.state = self.asgi.state.server
         self._clients = []
 

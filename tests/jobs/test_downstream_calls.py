@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast import App, BreakerPolicy, Engine, JobContext
+from holdfast import App, BreakerPolicy, CircuitOpenError, Engine, JobContext, Permanent
 from holdfast.jobs.downstream_calls import DownstreamBusy
 from holdfast.jobs.downstreams.record import Verdict
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
@@ -170,12 +170,36 @@ def test_calls_that_were_made_without_asking_are_counted(run):
     run(scenario)
 
 
+def test_a_guarded_call_counts_its_outcome_and_is_refused_while_the_breaker_is_open(run):
+    async def fail():
+        raise ConnectionError("refused")
+
+    async def answer():
+        return 42
+
+    async def scenario(engine, clock):
+        assert await engine.calls.run("llm", answer) == 42
+        for _ in range(20):
+            with pytest.raises(ConnectionError):
+                await engine.calls.run("llm", fail)
+            if await engine.downstreams.state("llm") is CircuitState.OPEN:
+                break
+        with pytest.raises(CircuitOpenError) as refused:
+            await engine.calls.run("llm", answer)
+        assert refused.value.retry_at == pytest.approx(clock.wall() + 30)
+        clock.advance(30)
+        assert [await engine.calls.run("llm", answer) for _ in range(3)] == [42] * 3
+        assert await engine.downstreams.state("llm") is CircuitState.CLOSED
+
+    run(scenario)
+
+
 def test_a_handler_counts_calls_to_other_downstreams_than_its_own(tmp_path):
     app = App("calls")
 
     @app.job()
     async def call(ctx: JobContext) -> None:
-        await ctx.calls.count("other", RULE, "GW_5XX")
+        await ctx.engine.calls.count("other", RULE, "GW_5XX")
 
     async def scenario():
         async with Engine(f"sqlite:///{tmp_path}/work.db", apps=[app]) as engine:
@@ -184,3 +208,32 @@ def test_a_handler_counts_calls_to_other_downstreams_than_its_own(tmp_path):
             return await engine.downstreams.get("other")
 
     assert asyncio.run(scenario()).circuit.streak == 1
+
+
+def test_an_error_of_the_caller_does_not_count_in_a_guarded_call(run):
+    async def refuse():
+        raise Permanent("GW_4XX", "no")
+
+    async def scenario(engine, clock):
+        for _ in range(40):
+            with pytest.raises(Permanent):
+                await engine.calls.run("llm", refuse)
+        assert await engine.downstreams.state("llm") is CircuitState.CLOSED
+
+    run(scenario)
+
+
+def test_a_guarded_call_whose_outcome_cannot_be_counted_still_answers(run, monkeypatch, caplog):
+    async def scenario(engine, clock):
+        async def busy(*_):
+            raise DownstreamBusy("llm")
+
+        monkeypatch.setattr(engine.calls, "report", busy)
+
+        async def answer():
+            return 1
+
+        assert await engine.calls.run("llm", answer) == 1
+        assert "was not counted" in caplog.text
+
+    run(scenario)

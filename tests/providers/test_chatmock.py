@@ -148,6 +148,23 @@ def test_json_is_asked_for_by_schema_and_returned_as_that_type(call, server, sch
     assert sent["properties"]["x"]["type"] == "integer"
 
 
+def test_each_attempt_sends_the_idempotency_key(form, server):
+    server.script(chatted("not JSON"), chatted('{"x": 1, "y": 2}'))
+    client = chatmock(server, service=RetryService(clock=VirtualClock()))
+
+    async def ask():
+        async with aclosing(client):
+            return await client.chat_json(MESSAGES, Point, idempotency_key="request-7")
+
+    if form == "sync":
+        with closing(client):
+            result = client.chat_json_sync(MESSAGES, Point, idempotency_key="request-7")
+    else:
+        result = asyncio.run(ask())
+    assert result.attempts == 2
+    assert [request.headers["idempotency-key"] for request in server.requests] == ["request-7"] * 2
+
+
 @pytest.mark.parametrize("schema", [Point, PointModel])
 @pytest.mark.parametrize("answer", ["1, 2", '{"x": 1}', '{"x": "one", "y": 2}', "[]", ""])
 def test_json_that_does_not_fit_is_tried_again(call, server, schema, answer):

@@ -138,6 +138,12 @@ def test_an_answer_by_schema_is_asked_for_and_checked(call, server):
     assert wanted["responseJsonSchema"]["required"] == ["name", "people"]
 
 
+def test_the_idempotency_key_is_sent_as_a_header(call, server):
+    server.script(generated("Hi."))
+    assert call("generate", "Hello", idempotency_key="request-7").value == "Hi."
+    assert server.requests[0].headers["idempotency-key"] == "request-7"
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -14,6 +14,7 @@ from tests.support.rabbitmq_server import RabbitServer
 from holdfast.messaging import QueueSpec, RabbitPublisher
 
 _missing: list[str] = []  # once: an installation may take minutes
+_started: list[RabbitServer] = []  # one for the session, however many conftests have the fixture
 
 
 @pytest.fixture(scope="session")
@@ -22,12 +23,13 @@ def rabbitmq_server() -> Iterator[RabbitServer]:
     try:
         if _missing:
             raise Missing(_missing[0])
-        server = RabbitServer().__enter__()
+        if not _started:
+            _started.append(RabbitServer().__enter__())
     except Missing as error:
         _missing.append(str(error))
         do_without(error)
-    yield server
-    server.close()
+    yield _started[0]
+    _started[0].close()  # at the end of the session; harmless if repeated
 
 
 @pytest.fixture(scope="session")

@@ -97,7 +97,7 @@ def test_what_is_not_given_and_wrong_arguments_are_refused_as_in_a_worker():
     with pytest.raises(ContextError, match="virtual_engine"):
         assert ctx.database
     with pytest.raises(ContextError, match="virtual_engine"):
-        assert ctx.calls
+        assert ctx.engine
     with pytest.raises(ContextError, match="virtual_engine"):
         ctx.shared_rate("gemini", RateLimit(per_minute=2))
     with pytest.raises(ValidationError):

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from holdfast import bootstrap
-from holdfast.cli.app_discovery import find_workable
+from holdfast.cli.app_discovery import find_workable, has_installed
 from holdfast.cli.relay_setup import BROKER, make_relay
 from holdfast.cli.startup import opened
 from holdfast.cli.tables import one_line, print_rows
@@ -28,12 +28,14 @@ _COLUMNS = (
 def relay(apps: Sequence[str], database: str | None = None, *, until_idle: bool = False) -> int:
     """Publish the messages of the outbox until SIGTERM or Ctrl-C, or until there is none.
 
-    They go to the RabbitMQ at RABBITMQ_URL; without that setting to the jobs of `apps`, or of all
-    that are installed. A broker or a store that does not answer is waited for.
+    They go to the RabbitMQ at RABBITMQ_URL, where the queues of `apps` are declared; without that
+    setting to the jobs of `apps`. Where none is named, these are all that are installed. A broker
+    or a store that does not answer is waited for.
     """
     environment = Environment(os.environ)
     settings = Settings.load(environment)
-    found = [] if environment.text(BROKER) else find_workable(apps, os.environ)
+    needed = bool(apps) or has_installed() or environment.text(BROKER) is None
+    found = find_workable(apps, os.environ) if needed else []
     set_up_log(settings, os.environ)
     declared = [app if isinstance(app, App) else app.app for app in found]
     engine = bootstrap.Engine(database_address(settings, database), apps=declared)

@@ -1,17 +1,18 @@
 """The relay of a command: its options, and where its messages go."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
 from holdfast import bootstrap
 from holdfast.cli.usage import UsageError
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.job_function import JobFunction
-from holdfast.outbox import Publisher, Relay, RelayOptions
+from holdfast.outbox import MessageClaim, Publisher, Relay, RelayOptions
 from holdfast.settings import Environment
 
 if TYPE_CHECKING:
-    from holdfast.http import ServedApp
+    from holdfast.http import MessageQueue, ServedApp
+    from holdfast.messaging import DeadLetterQueue, QueueSpec
 
 BROKER = "RABBITMQ_URL"
 """The setting that names the broker."""
@@ -47,6 +48,14 @@ def make_relay(
     return None if publisher is None else engine.relay(publisher, options)
 
 
+def dead_letter_queues(environment: Environment) -> "Callable[[str], DeadLetterQueue] | None":
+    """Return what opens a queue of the broker in the settings by its name; None without one."""
+    from holdfast.messaging import DeadLetterQueue
+
+    url = environment.text(BROKER)
+    return None if url is None else lambda queue: DeadLetterQueue(url, queue)
+
+
 def _publisher(
     environment: Environment,
     engine: bootstrap.Engine,
@@ -56,7 +65,8 @@ def _publisher(
 
     url = environment.text(BROKER)
     if url is not None:
-        return RabbitPublisher(url)
+        queues = _message_queues(apps)
+        return FormingPublisher(RabbitPublisher(url, _declared(queues)), queues)
     jobs = _message_jobs(apps)
     return JobPublisher(engine, jobs) if jobs else None
 
@@ -73,3 +83,45 @@ def _message_jobs(
                 raise UsageError(f"two apps take messages of type {message_type!r}")
             jobs[message_type] = job
     return jobs
+
+
+def _message_queues(apps: Iterable[Union[App, "ServedApp"]]) -> "dict[str, MessageQueue]":
+    queues: dict[str, MessageQueue] = {}
+    for app in apps:
+        for queue in () if isinstance(app, App) else app.message_queues:
+            if queue.name in queues:
+                raise UsageError(f"two apps declare the queue {queue.name!r}")
+            queues[queue.name] = queue
+    return queues
+
+
+def _declared(queues: "Mapping[str, MessageQueue]") -> "list[QueueSpec]":
+    """Return the specs of `queues`, after those of the dead letters that they lead to."""
+    from holdfast.messaging import QueueSpec
+
+    dead = {queue.dead_letter_to for queue in queues.values() if queue.dead_letter_to}
+    return [
+        *(QueueSpec(name) for name in sorted(dead - queues.keys())),
+        *(QueueSpec(each.name, dead_letter_to=each.dead_letter_to) for each in queues.values()),
+    ]
+
+
+class FormingPublisher:
+    """Implements `Publisher`: hands messages on in the form that their queue's consumers take."""
+
+    def __init__(self, publisher: Publisher, queues: "Mapping[str, MessageQueue]") -> None:
+        self._publisher = publisher
+        self._forms = {name: queue.form for name, queue in queues.items()}
+
+    async def open(self) -> None:
+        """Connect unless connected."""
+        await self._publisher.open()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._publisher.close()
+
+    async def publish(self, message: MessageClaim) -> None:
+        """Publish a message; see `Publisher.publish`."""
+        form = self._forms.get(message.message_type)
+        await self._publisher.publish(message if form is None else form(message))

@@ -16,7 +16,7 @@ from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_apps
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
 from holdfast.cli.http_server import Server, uvicorn_server
-from holdfast.cli.relay_setup import make_relay
+from holdfast.cli.relay_setup import dead_letter_queues, make_relay
 from holdfast.cli.sidecars import Sidecars
 from holdfast.cli.startup import entered, opened
 from holdfast.cli.worker_setup import (
@@ -99,9 +99,11 @@ class _Service:
                 if not await entered(sidecars, stack, self._stop) or self._stop.is_set():
                     return None
                 http = replace(self._http_settings(), ready=(sidecars.missing, self._idle))
-                app = create_app(engine, self._apps, http, outbox=engine.outbox)
+                environment = Environment(self._environment)
+                relay = make_relay(environment, engine, self._apps)
+                dlq = dead_letter_queues(environment)
+                app = create_app(engine, self._apps, http, outbox=engine.outbox, dlq=dlq)
                 state = app.state.server
-                relay = make_relay(Environment(self._environment), engine, self._apps)
                 await self._serve(engine, uvicorn_server(app, state.stopping), state, relay)
         return self._worker
 

@@ -8,9 +8,11 @@ from fastapi import FastAPI
 from holdfast.http.admin import AdminAccess
 from holdfast.http.admin import router as admin_router
 from holdfast.http.api import bulk, event_stream, fleet, health, jobs, metrics, ops, periodic
+from holdfast.http.api import dlq as dlq_api
 from holdfast.http.api import outbox as outbox_api
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.callers import KeyMiddleware
+from holdfast.http.dlq_port import DlqSource
 from holdfast.http.job_facts import describe_facts
 from holdfast.http.pages import add_pages
 from holdfast.http.pause_watch import PauseWatch
@@ -35,10 +37,12 @@ def create_app(
     settings: HttpSettings,
     *,
     outbox: Outbox | None = None,
+    dlq: DlqSource | None = None,
 ) -> FastAPI:
     """Return the ASGI app that serves `engine` and `apps`; `app.state.server` is what they share.
 
     The caller opens and closes the engine. With an `outbox` there are routes for its messages.
+    `dlq` opens a dead-letter queue of the broker; without it those routes say that there is none.
 
     Raises:
         ValueError: a fact of an app has the name of a field that every job has.
@@ -56,6 +60,7 @@ def create_app(
         pauses=PauseWatch(engine),
         proxies=TrustedProxies(settings.trusted_proxies),
         outbox=outbox,
+        dlq=dlq,
     )
 
     @contextlib.asynccontextmanager
@@ -82,7 +87,7 @@ def create_app(
     app.state.errors = engine.registry.errors
     app.state.refusal_page = None
     add_error_handlers(app)
-    modules = [health, metrics, bulk, jobs, event_stream, ops, fleet, periodic]
+    modules = [health, metrics, bulk, jobs, event_stream, ops, fleet, periodic, dlq_api]
     if outbox is not None:
         modules.append(outbox_api)
     for router in (*(each.router for each in modules), admin_router):

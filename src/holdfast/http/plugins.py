@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from holdfast.jobs.model import Job, JobStatus
+from holdfast.outbox import MessageClaim
 
 
 class FactFormat(StrEnum):
@@ -85,6 +86,22 @@ class Sidecar:
     arguments: tuple[str, ...] = ()
     ready: str = "listening on"
     on_ready: Callable[[str], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageQueue:
+    """A durable queue of the broker that an app's messages go to; a relay declares it.
+
+    Args:
+        name: its name, which is the type of the messages that go there.
+        dead_letter_to: the queue for messages that are rejected.
+        form: turns a message of the outbox into the one that the queue's consumers take, such as
+            a call of a Celery task; None publishes it as it is. Without I/O.
+    """
+
+    name: str
+    dead_letter_to: str | None = None
+    form: Callable[[MessageClaim], MessageClaim] | None = None
 
 
 @dataclass(frozen=True, slots=True)

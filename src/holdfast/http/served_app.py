@@ -18,8 +18,17 @@ from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.admin import AdminAccess
 from holdfast.http.api_errors import ApiError
+from holdfast.http.dlq_port import DlqSource
 from holdfast.http.pause_watch import PauseWatch
-from holdfast.http.plugins import Download, JobFact, JobFacts, NavItem, PagePart, Sidecar
+from holdfast.http.plugins import (
+    Download,
+    JobFact,
+    JobFacts,
+    MessageQueue,
+    NavItem,
+    PagePart,
+    Sidecar,
+)
 from holdfast.http.proxies import TrustedProxies
 from holdfast.http.rendered import RenderedJobs, Step
 from holdfast.http.requeue import PacedRequeue
@@ -132,6 +141,9 @@ class ServedApp:
     message_jobs: Mapping[str, JobFunction[Any, Any] | str] = MappingProxyType({})
     """The jobs that take the messages of the outbox, by message type, where there is no broker."""
 
+    message_queues: Sequence[MessageQueue] = ()
+    """The queues that take the messages of the outbox, where there is a broker."""
+
     def __init__(self, app: App) -> None:
         self.app = app
 
@@ -201,6 +213,8 @@ class ServerState:
     """Set when the server is about to stop: streams end, and no more of a body is waited for."""
     outbox: Outbox | None = None
     """The engine's outbox, if it has one."""
+    dlq: DlqSource | None = None
+    """The dead-letter queues of the broker, if there is one."""
     requeue: PacedRequeue = field(default_factory=PacedRequeue)
     """The requeue of dead letters that runs at a pace."""
 

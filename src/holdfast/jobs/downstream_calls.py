@@ -6,9 +6,12 @@ breaker that jobs have opened refuses tasks too.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.errors import CircuitOpenError, ErrorCode, HoldfastError
 from holdfast.jobs.downstreams.claim_permits import extend_call, grant_call
 from holdfast.jobs.downstreams.record import (
     CallReport,
@@ -19,7 +22,10 @@ from holdfast.jobs.downstreams.record import (
 )
 from holdfast.jobs.store_port import Store
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
+from holdfast.resilience.categorize import diagnose
 from holdfast.resilience.policy import BreakerPolicy
+
+T = TypeVar("T")
 
 _log = logging.getLogger("holdfast.downstreams")
 
@@ -56,8 +62,33 @@ class DownstreamCalls:
     Rates and concurrency limits are those of jobs and are not applied here.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Clock = SYSTEM_CLOCK) -> None:
         self._store = store
+        self._clock = clock
+
+    async def run(self, name: str, operation: Callable[[], Awaitable[T]]) -> T:
+        """Return what `operation` returns, one call to the downstream `name`; its outcome counts.
+
+        Raises:
+            CircuitOpenError: the breaker refuses the call; `retry_at` says when to come again.
+            DownstreamBusy: every try to write the record lost against another write.
+            Exception: what `operation` raises.
+        """
+        admission = await self.admit(name)
+        if admission.permit is None:
+            raise CircuitOpenError(name, self._clock.wall() + admission.wait)
+        verdict, code = Verdict.NEITHER, None
+        try:
+            value = await operation()
+            verdict = Verdict.SUCCESS
+        except Exception as error:
+            seen = diagnose(error, wall_now=self._clock.wall())
+            verdict, code = Verdict.FAILURE if seen.counts else Verdict.NEITHER, seen.code
+            raise
+        finally:
+            # Also where the call was cancelled: a trial call's permit is returned.
+            await self._counted(name, admission.permit, verdict, code)
+        return value
 
     async def declare(self, name: str, breaker: BreakerPolicy) -> None:
         """Create the downstream `name`, or give it this breaker; other settings are kept."""
@@ -141,6 +172,13 @@ class DownstreamCalls:
                     _log.warning("downstream %s: the breaker is %s", name, judged.circuit.state)
                 return
         raise DownstreamBusy(name)
+
+    async def _counted(self, name: str, permit: Permit, verdict: Verdict, code: str | None) -> None:
+        try:
+            await self.report(name, permit, verdict, code)
+        except HoldfastError as error:
+            # The call's own outcome must not suffer from it.
+            _log.warning("a call to %s was not counted: %s", name, error)
 
 
 def _wait(record: DownstreamRecord, now: float) -> float:

@@ -120,7 +120,7 @@ class StoreEngine(Client):
             rng=self._rng,
             listeners=self._listeners,
             payload_limit=self._payload_limit,
-            support=HandlerSupport(self.registry.apps, self._new_job),
+            support=HandlerSupport(self.registry.apps, self._new_job, self),
         )
         self._workers.add(worker)
         return worker

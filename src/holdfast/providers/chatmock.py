@@ -77,20 +77,30 @@ class ChatMockClient:
         """Do what `chat` does, and block the calling thread meanwhile."""
         return self._ask_sync(self._request(messages), str)
 
-    async def chat_json(self, messages: Messages, schema: type[T]) -> RetryResult[T]:
+    async def chat_json(
+        self, messages: Messages, schema: type[T], *, idempotency_key: str | None = None
+    ) -> RetryResult[T]:
         """Return the model's answer to `messages` as a value of the type `schema`.
 
-        `schema` is a dataclass, msgspec Struct, TypedDict or pydantic model. The server is asked
-        for JSON of that type, and the answer is checked: one that does not fit is an
-        `InvalidAnswer`, which is tried again as other transient errors are.
+        Args:
+            messages: the chat.
+            schema: a dataclass, msgspec Struct, TypedDict or pydantic model. The server is asked
+                for JSON of that type, and the answer is checked: one that does not fit is an
+                `InvalidAnswer`, which is tried again as other transient errors are.
+            idempotency_key: sent as `Idempotency-Key` with each attempt, for a server that charges
+                once for all requests with the same key.
         """
         answer_type = AnswerType(schema)
-        return await self._ask(self._request(messages, answer_type), answer_type.read)
+        request = self._request(messages, answer_type, idempotency_key)
+        return await self._ask(request, answer_type.read)
 
-    def chat_json_sync(self, messages: Messages, schema: type[T]) -> RetryResult[T]:
+    def chat_json_sync(
+        self, messages: Messages, schema: type[T], *, idempotency_key: str | None = None
+    ) -> RetryResult[T]:
         """Do what `chat_json` does, and block the calling thread meanwhile."""
         answer_type = AnswerType(schema)
-        return self._ask_sync(self._request(messages, answer_type), answer_type.read)
+        request = self._request(messages, answer_type, idempotency_key)
+        return self._ask_sync(request, answer_type.read)
 
     async def stream(self, messages: Messages) -> AsyncIterator[str]:
         """Yield the model's answer to `messages` in pieces, as they arrive.
@@ -184,6 +194,7 @@ class ChatMockClient:
         self,
         messages: Messages,
         answer_type: AnswerType[Any] | None = None,
+        idempotency_key: str | None = None,
         *,
         stream: bool = False,
     ) -> dict[str, Any]:
@@ -195,6 +206,8 @@ class ChatMockClient:
         request: dict[str, Any] = {"model": self._model, "messages": list(messages)}
         if stream:
             request["stream"] = True
+        if idempotency_key is not None:
+            request["extra_headers"] = {"Idempotency-Key": idempotency_key}
         if answer_type is not None:
             request["response_format"] = {
                 "type": "json_schema",

@@ -103,7 +103,12 @@ class GeminiClient:
         return combined(results)
 
     async def generate(
-        self, prompt: str, *, system: str | None = None, schema: type | None = None
+        self,
+        prompt: str,
+        *,
+        system: str | None = None,
+        schema: type | None = None,
+        idempotency_key: str | None = None,
     ) -> RetryResult[str]:
         """Return the model's answer to `prompt`.
 
@@ -112,9 +117,11 @@ class GeminiClient:
             system: the system instruction.
             schema: a dataclass, msgspec Struct, TypedDict or pydantic model. The answer is then
                 JSON of that type; one that is not is an `InvalidAnswer`.
+            idempotency_key: sent as `Idempotency-Key` with each attempt, for a proxy that charges
+                once for all requests with the same key; Google's own API does not.
         """
         answer_type = _answer_type(schema)
-        request = self._prompt_request(prompt, system, answer_type)
+        request = self._prompt_request(prompt, system, answer_type, idempotency_key)
 
         async def generate() -> str:
             with _reading():
@@ -124,11 +131,16 @@ class GeminiClient:
         return await self._service.execute(generate, self._policy, _GENERATE)
 
     def generate_sync(
-        self, prompt: str, *, system: str | None = None, schema: type | None = None
+        self,
+        prompt: str,
+        *,
+        system: str | None = None,
+        schema: type | None = None,
+        idempotency_key: str | None = None,
     ) -> RetryResult[str]:
         """Do what `generate` does, and block the calling thread meanwhile."""
         answer_type = _answer_type(schema)
-        request = self._prompt_request(prompt, system, answer_type)
+        request = self._prompt_request(prompt, system, answer_type, idempotency_key)
 
         def generate() -> str:
             with _reading():
@@ -159,13 +171,19 @@ class GeminiClient:
         return _vectors(answer, len(texts))
 
     def _prompt_request(
-        self, prompt: str, system: str | None, answer_type: AnswerType[Any] | None
+        self,
+        prompt: str,
+        system: str | None,
+        answer_type: AnswerType[Any] | None,
+        idempotency_key: str | None,
     ) -> dict[str, Any]:
         checks.instance("prompt", prompt, str)
         config: dict[str, Any] = {"system_instruction": system}
         if answer_type is not None:
             config["response_mime_type"] = "application/json"
             config["response_json_schema"] = answer_type.json_schema
+        if idempotency_key is not None:
+            config["http_options"] = {"headers": {"Idempotency-Key": idempotency_key}}
         return {"model": self._model, "contents": prompt, "config": config}
 
 

@@ -51,8 +51,8 @@ class _Recorder(ContextPort):
     def database_of(self, _context: JobContext) -> NoReturn:
         raise ContextError("job_context() has no ctx.database: use virtual_engine(), which has one")
 
-    def calls(self) -> NoReturn:
-        raise ContextError("job_context() has no store with breakers: use virtual_engine()")
+    def engine_of(self, _context: JobContext) -> NoReturn:
+        raise ContextError("job_context() has no ctx.engine: use virtual_engine(), which is one")
 
     def shared_rate(self, *_: object) -> NoReturn:
         raise ContextError("job_context() has no store to count a rate: use virtual_engine()")

@@ -49,7 +49,7 @@ SITE = Downstream(
 async def report_call(ctx: JobContext, host: str, code: str | None = None) -> None:
     """Count a call to another site than the job's own; `code` is that of its failure."""
     try:
-        await ctx.calls.count(f"host:{host}", _BREAKER, code)
+        await ctx.engine.calls.count(f"host:{host}", _BREAKER, code)
     except HoldfastError as error:
         # The document does not depend on it.
         _log.warning("a call to the site %s could not be counted: %s", host, error)

@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 
 from holdfast.errors import HoldfastError
 from holdfast.http.admin import IsAdmin
-from holdfast.http.api_errors import TWIN_LINE, as_api_error
+from holdfast.http.api_errors import as_api_error
 from holdfast.http.cookies import set_cookie
 from holdfast.http.pages.bulk_routes import bulk_routes
 from holdfast.http.pages.job_list import View, read_held, read_job_list, rows_of

@@ -87,6 +87,7 @@ class BlockingCalls(_Mirror):
     extend = mirror(DownstreamCalls.extend)
     count = mirror(DownstreamCalls.count)
     report = mirror(DownstreamCalls.report)
+    run = mirror(DownstreamCalls.run)
 
 
 class BlockingPeriodic(_Mirror):

@@ -73,7 +73,7 @@ class Client(Queries):
         )
         self.dead_letters = DeadLetters(store, self.registry, clock)
         self.downstreams = DownstreamControl(store)
-        self.calls = DownstreamCalls(store)
+        self.calls = DownstreamCalls(store, clock)
         self.queues = QueueControl(store, self.registry)
         self.kinds = KindControl(store, self.registry)
         self.workers = WorkerControl(store)

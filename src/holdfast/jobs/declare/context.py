@@ -19,7 +19,6 @@ from holdfast.jobs.declare.job_handle import PendingJob, RequestOptions
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.slot_meta import slot_in
 from holdfast.jobs.declare.validation import UNSTORABLE
-from holdfast.jobs.downstream_calls import DownstreamCalls
 from holdfast.jobs.exceptions import ContextError, LostLease
 from holdfast.jobs.model import Claim, Lease
 from holdfast.jobs.shared_rate import SharedRate
@@ -251,13 +250,16 @@ class JobContext:
         return self._port.database_of(self)
 
     @property
-    def calls(self) -> DownstreamCalls:
-        """The breakers of downstreams other than the job's own, as `Engine.calls`.
+    def engine(self) -> Any:
+        """The `Engine` whose worker runs this attempt, with its `outbox`, `inbox` and `calls`.
+
+        What it changes is committed at once, and not with the job's completion, unless it is given
+        the connection of `ctx.transaction()`. For handlers that are async.
 
         Raises:
-            ContextError: the handler runs in a child process.
+            ContextError: the handler runs in a child process, or the worker has no engine.
         """
-        return self._port.calls()
+        return self._port.engine_of(self)
 
     def shared_rate(self, name: str, limit: RateLimit) -> SharedRate:
         """Return a rate of calls that all processes share, as `Engine.shared_rate` does.

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.attempt_scope import TransactionBlock
 from holdfast.jobs.declare.job_handle import RequestOptions
-from holdfast.jobs.downstream_calls import DownstreamCalls
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.shared_rate import SharedRate
 from holdfast.resilience.policy import RateLimit
@@ -34,8 +33,8 @@ class ContextPort(Protocol):
         """Return the database of the jobs, for an app's own tables."""
         ...
 
-    def calls(self) -> DownstreamCalls:
-        """Return the breakers of the store, for calls to other downstreams than the job's own."""
+    def engine_of(self, context: "JobContext", /) -> Any:
+        """Return the engine whose worker runs the attempt."""
         ...
 
     def shared_rate(self, name: str, limit: RateLimit, /) -> SharedRate:

@@ -12,7 +12,6 @@ from holdfast.jobs.declare.attempt_scope import TransactionBlock
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.job_handle import RequestOptions
-from holdfast.jobs.downstream_calls import DownstreamCalls
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.shared_rate import SharedRate
@@ -32,10 +31,12 @@ class HandlerSupport:
     Args:
         apps: the apps whose lifespans the worker enters.
         new_job: validates the jobs of `ctx.enqueue`.
+        engine: what `ctx.engine` is.
     """
 
     apps: tuple[App, ...] = ()
     new_job: NewJobFrom | None = None
+    engine: object = None
 
 
 NO_SUPPORT = HandlerSupport()
@@ -64,6 +65,7 @@ class AttemptPort:
         self._progress = progress
         self._store = store
         self._new_job = support.new_job
+        self._engine = support.engine
         self._lifespans = lifespans
         self._clock = clock
         self._transaction_seconds = transaction_seconds
@@ -87,9 +89,11 @@ class AttemptPort:
         """Return the store's database."""
         return self._store.database
 
-    def calls(self) -> DownstreamCalls:
-        """Return the breakers that the store keeps."""
-        return DownstreamCalls(self._store)
+    def engine_of(self, _context: JobContext) -> Any:
+        """Return the engine that has made the worker."""
+        if self._engine is None:
+            raise ContextError("ctx.engine needs a worker that an Engine has made")
+        return self._engine
 
     def shared_rate(self, name: str, limit: RateLimit) -> SharedRate:
         """Return a rate that the store counts."""

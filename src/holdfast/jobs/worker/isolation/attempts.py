@@ -98,10 +98,10 @@ class Attempts:
         advice = "read before the job is enqueued, and store in a job without isolation"
         raise ContextError(_NOT_HERE.format("ctx.database", advice))
 
-    def calls(self) -> NoReturn:
+    def engine_of(self, _context: JobContext) -> NoReturn:
         """Refuse: a child has no store."""
-        advice = "declare the downstream of the job"
-        raise ContextError(_NOT_HERE.format("ctx.calls", advice))
+        advice = "use the engine in a job without isolation"
+        raise ContextError(_NOT_HERE.format("ctx.engine", advice))
 
     def shared_rate(self, *_: object) -> NoReturn:
         """Refuse: a child has no store."""

@@ -118,3 +118,9 @@ CREATE INDEX handling_by_age ON holdfast.handling (updated_at);
 
 -- The breakers that are not closed, among those of thousands of hosts.
 CREATE INDEX downstreams_troubled ON holdfast.downstreams (name COLLATE "C") WHERE state <> 'CLOSED';
+
+-- How far each message is, for queries that join it with tables of an app. `message_id` is not called `id`,
+-- so that it stands beside the app's own columns. Published messages are deleted after a while.
+CREATE VIEW holdfast.message_states AS
+SELECT id AS message_id, aggregate_id, message_type, status, retry_count, processed_at
+FROM holdfast.outbox;

@@ -110,3 +110,9 @@ CREATE INDEX holdfast_handling_by_age ON holdfast_handling (updated_at);
 
 -- The breakers that are not closed, among those of thousands of hosts.
 CREATE INDEX holdfast_downstreams_troubled ON holdfast_downstreams (name) WHERE state <> 'CLOSED';
+
+-- How far each message is, for queries that join it with tables of an app. `message_id` is not called `id`,
+-- so that it stands beside the app's own columns. Published messages are deleted after a while.
+CREATE VIEW holdfast_message_states AS
+SELECT id AS message_id, aggregate_id, message_type, status, retry_count, processed_at
+FROM holdfast_outbox;

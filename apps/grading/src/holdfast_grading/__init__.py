@@ -1,0 +1,1 @@
+"""Submissions in, grades out: through an outbox, with callbacks and deadlines."""

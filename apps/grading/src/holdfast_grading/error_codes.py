@@ -1,0 +1,25 @@
+"""The app's own error codes; those of fetching come from `holdfast.fetch`."""
+
+from holdfast.errors import ErrorInfo
+
+AUDIO_UNREADABLE = "AUDIO_UNREADABLE"
+INVALID_SCHEMA = "INVALID_SCHEMA"
+NO_SPEECH = "NO_SPEECH"
+PROVIDER_FAILED = "PROVIDER_FAILED"
+SPEAKING_OFF = "SPEAKING_OFF"
+UNKNOWN_SKILL = "UNKNOWN_SKILL"
+TEXT_EMPTY = "TEXT_EMPTY"
+TEXT_TOO_LONG = "TEXT_TOO_LONG"
+UNKNOWN_SUBMISSION = "UNKNOWN_SUBMISSION"
+
+DECLARED = (
+    ErrorInfo(AUDIO_UNREADABLE, "The audio cannot be decoded.", 415),
+    ErrorInfo(INVALID_SCHEMA, "The message does not have the form that was agreed on.", 422),
+    ErrorInfo(NO_SPEECH, "There is no speech in the recording.", 422),
+    ErrorInfo(PROVIDER_FAILED, "The grader could not be reached.", 502),
+    ErrorInfo(SPEAKING_OFF, "Speech cannot be graded here: STT_BASE_URL is not set.", 409),
+    ErrorInfo(TEXT_EMPTY, "The text is empty.", 400),
+    ErrorInfo(TEXT_TOO_LONG, "The text is longer than what is graded.", 413),
+    ErrorInfo(UNKNOWN_SKILL, "There is no such skill; choose writing or speaking.", 400),
+    ErrorInfo(UNKNOWN_SUBMISSION, "There is no such submission.", 404),
+)

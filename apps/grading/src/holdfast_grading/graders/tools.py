@@ -1,0 +1,122 @@
+"""What graders share in one process: the clients of providers, and the breakers before them."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, Self, TypeVar
+
+from holdfast import Clock, SharedRate, presets
+from holdfast.fetch import Fetcher
+from holdfast.files import ArtifactStore
+from holdfast_grading.graders.audio import Recording
+from holdfast_grading.graders.language_models import ChatMockGrader, GeminiGrader, TextGrader
+from holdfast_grading.graders.offline import grade_offline
+from holdfast_grading.graders.rubric import GradingResult
+from holdfast_grading.graders.speech import Transcriber, recording_of
+from holdfast_grading.messages import GradingRequest, Skill
+from holdfast_grading.settings import GradingSettings
+
+LLM = "llm"
+STT = "stt"
+"""The downstreams: whichever model grades, and whatever turns speech into text."""
+RATE_NAME = "gemini"
+"""The account's, which other apps use too."""
+
+T = TypeVar("T")
+
+
+class Calls(Protocol):
+    """Makes one call to a downstream under its breaker; `engine.calls` is one."""
+
+    async def run(self, name: str, operation: Callable[[], Awaitable[T]]) -> T:
+        """Return what `operation` returns, or refuse it with `CircuitOpenError`."""
+        ...
+
+
+class GradingTools:
+    """The clients of the providers, as `settings` name them; an async context manager.
+
+    Args:
+        settings: which providers there are.
+        calls: the breakers.
+        shared_rate: `engine.shared_rate`, for the rate of the Gemini API.
+        fetcher: fetches recordings.
+        clock: where time comes from.
+    """
+
+    def __init__(
+        self,
+        settings: GradingSettings,
+        calls: Calls,
+        shared_rate: Callable[..., SharedRate],
+        fetcher: Fetcher,
+        clock: Clock,
+    ) -> None:
+        self._calls = calls
+        self._fetcher = fetcher
+        self._files = ArtifactStore(settings.files)
+        self._grader = _text_grader(settings, shared_rate, clock)
+        url = settings.stt_base_url
+        self._transcriber = None if url is None else Transcriber(url)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the clients and the fetcher."""
+        for client in (self._grader, self._transcriber, self._fetcher):
+            if client is not None:
+                await client.aclose()
+
+    @property
+    def downstreams(self) -> tuple[str, ...]:
+        """The downstreams that are called."""
+        called = ((LLM, self._grader), (STT, self._transcriber))
+        return tuple(name for name, client in called if client is not None)
+
+    @property
+    def transcribes(self) -> bool:
+        """Whether speech can be turned into text."""
+        return self._transcriber is not None
+
+    async def recording(self, request: GradingRequest) -> Recording:
+        """Return the recording of a request; see `recording_of`."""
+        return await recording_of(request.payload, self._fetcher, self._files)
+
+    async def transcribe(self, recording: Recording, request_id: str) -> str:
+        """Return what was said; see `Transcriber.transcribe`.
+
+        Raises:
+            CircuitOpenError: the breaker refuses the call.
+        """
+        transcriber = self._transcriber
+        assert transcriber is not None  # the caller has asked `transcribes`
+        return await self._calls.run(STT, lambda: transcriber.transcribe(recording, request_id))
+
+    async def grade_text(
+        self, skill: Skill, text: str, request_id: str, seconds: float | None = None
+    ) -> GradingResult:
+        """Return the grade of a text, or of the transcript of `seconds` of speech.
+
+        Raises:
+            CircuitOpenError: the breaker refuses the call.
+            Exception: the error that ended the call.
+        """
+        grader = self._grader
+        if grader is None:
+            return grade_offline(skill, text, seconds)
+        return await self._calls.run(LLM, lambda: grader.grade(skill, text, request_id))
+
+
+def _text_grader(
+    settings: GradingSettings, shared_rate: Callable[..., SharedRate], clock: Clock
+) -> TextGrader | None:
+    if settings.chatmock_base_url is not None:
+        return ChatMockGrader(settings.chatmock_base_url, clock)
+    if settings.gemini_api_key is not None:
+        rate: Any = presets.GEMINI_API.rate
+        return GeminiGrader(
+            settings.gemini_api_key, settings.gemini_base_url, shared_rate(RATE_NAME, rate), clock
+        )
+    return None

@@ -1,0 +1,126 @@
+"""The Celery tasks: one call of a provider each, under the breaker that all workers share.
+
+Speech takes two tasks. The first one ends by sending the transcript to the second, in the
+transaction that records it as done, so a failure of the language model repeats no transcription.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from celery import Celery
+
+from holdfast import SystemClock
+from holdfast.errors import ERRORS
+from holdfast.messaging.celery import ReliableTask, TaskEvent
+from holdfast.outbox import MessageDraft, Release
+from holdfast_grading.celery_calls import GRADE, TRANSCRIBE
+from holdfast_grading.graders.tools import LLM, STT
+from holdfast_grading.messages import (
+    CALLBACK,
+    DEAD_LETTERS,
+    CallbackError,
+    GradingCallback,
+    GradingRequest,
+    completed,
+)
+from holdfast_grading.task_providers import TaskProviders
+from holdfast_grading.task_transaction import task_transaction
+from holdfast_grading.worker_settings import WorkerSettings
+
+_log = logging.getLogger("holdfast.grading")
+_CLOCK = SystemClock()
+
+
+class GradingTask(ReliableTask):
+    """A step of grading; its keyword arguments are the request.
+
+    What ends a request without a result is called back as an error.
+    """
+
+    abstract = True
+    dead_letter_queue = DEAD_LETTERS
+    request_id_argument = "requestId"
+    aggregate_argument = "submissionId"
+
+    def messages_for(self, event: TaskEvent) -> Iterator[MessageDraft]:
+        """Return the callback for a request that a breaker holds, or that is given up."""
+        given = self.request.kwargs or {}
+        if event.why is Release.RETRY or given.get("submissionId") != event.aggregate_id:
+            return  # it goes on; or it names no submission
+        # What a provider has said is for developers; the lines of the table are for people.
+        line = ERRORS[event.code].message if event.code in ERRORS else event.message
+        callback = GradingCallback(
+            request_id=event.request_id,
+            submission_id=event.aggregate_id,
+            status="error",
+            error=CallbackError(event.code, line),
+        )
+        yield MessageDraft(event.aggregate_id, CALLBACK, callback.to_json())
+
+
+def declare_tasks(
+    app: Celery, settings: WorkerSettings, engine: Callable[[], Any], providers: TaskProviders
+) -> None:
+    """Declare the tasks of `app`; `engine` returns the blocking engine of the process."""
+    options: dict[str, Any] = {
+        "base": GradingTask,
+        "bind": True,
+        "shared": False,  # other Celery apps of the process do not get them
+        "policy": settings.retry,
+        "lease_seconds": settings.lease_seconds,
+    }
+
+    # Celery has no types, so its decorators have none.
+    @app.task(name=GRADE, downstream=LLM, **options)  # type: ignore[untyped-decorator]
+    def grade(
+        self: GradingTask,
+        requestId: str,  # noqa: N803 - as the message names it
+        submissionId: str,  # noqa: N803 - as the message names it
+        **rest: Any,
+    ) -> None:
+        """Grade a text, and send the callback."""
+        request = read(requestId, submissionId, rest)
+        if is_expired(request):
+            return
+        result = providers.grade(request)
+        with task_transaction(settings.database_url) as connection:
+            self.complete_in(connection)
+            answer = completed(request, result).to_json()
+            engine().outbox.add(connection, submissionId, CALLBACK, answer)
+
+    @app.task(name=TRANSCRIBE, downstream=STT, **options)  # type: ignore[untyped-decorator]
+    def transcribe(
+        self: GradingTask,
+        requestId: str,  # noqa: N803 - as the message names it
+        submissionId: str,  # noqa: N803 - as the message names it
+        **rest: Any,
+    ) -> None:
+        """Turn speech into text, and send that on to be graded."""
+        request = read(requestId, submissionId, rest)
+        if is_expired(request):
+            return
+        spoken = providers.transcribe(request)
+        with task_transaction(settings.database_url) as connection:
+            self.complete_in(connection)
+            grade.apply_in_transaction(
+                connection, kwargs=spoken.to_json(), aggregate_id=submissionId
+            )
+
+
+def read(request_id: str, submission_id: str, rest: dict[str, Any]) -> GradingRequest:
+    """Return the request that a task was called with.
+
+    Raises:
+        Permanent: `INVALID_SCHEMA`.
+    """
+    names = {"requestId": request_id, "submissionId": submission_id}
+    return GradingRequest.from_json({**rest, **names})
+
+
+def is_expired(request: GradingRequest) -> bool:
+    """Say whether the deadline of `request` is over, and log it."""
+    if not request.is_expired(_CLOCK.wall()):
+        return False
+    _log.info("submission %s is not graded: its deadline is over", request.submission_id)
+    return True

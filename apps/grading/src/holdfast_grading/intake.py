@@ -1,0 +1,149 @@
+"""What a caller hands in, checked, and found again by its owner only."""
+
+import asyncio
+import re
+
+from holdfast import Engine, ErrorCode
+from holdfast.fetch import Fetcher
+from holdfast.files import ArtifactStore
+from holdfast.http import ApiError, CallerIdentity
+from holdfast_grading.error_codes import (
+    SPEAKING_OFF,
+    TEXT_EMPTY,
+    TEXT_TOO_LONG,
+    UNKNOWN_SKILL,
+)
+from holdfast_grading.messages import Skill, SubmissionPayload
+from holdfast_grading.recordings import keep
+from holdfast_grading.settings import MOST_CHARACTERS, GradingSettings
+from holdfast_grading.submissions import NewSubmission, Submissions
+from holdfast_grading.tables import Submission
+
+SUBMISSION_ID = re.compile(r"[0-9a-f]{32}")
+LONGEST_NAME = 100
+"""Characters of a request's name."""
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class Intake:
+    """Check submissions, and take them in.
+
+    Args:
+        settings: the limits, and whether speech is graded.
+        fetcher: checks addresses; nothing is fetched with it.
+        engine: has the tables.
+    """
+
+    def __init__(self, settings: GradingSettings, fetcher: Fetcher, engine: Engine) -> None:
+        self.settings = settings
+        self._fetcher = fetcher
+        self._engine = engine
+        self._files = ArtifactStore(settings.files)
+
+    @property
+    def submissions(self) -> Submissions:
+        """The submissions in the server's database."""
+        return Submissions(self._engine)
+
+    def skill(self, name: str) -> Skill:
+        """Return the skill called `name`, if it is graded here.
+
+        Raises:
+            ApiError: `UNKNOWN_SKILL` or `SPEAKING_OFF`.
+        """
+        try:
+            skill = Skill(name)
+        except ValueError:
+            line = f"There is no skill {name[:40]!r}; choose {' or '.join(Skill)}."
+            raise ApiError(UNKNOWN_SKILL, line, status=400) from None
+        if skill is Skill.SPEAKING and not self.settings.grades_speech:
+            line = "Speech cannot be graded here: the setting STT_BASE_URL is missing."
+            raise ApiError(SPEAKING_OFF, line, status=409)
+        return skill
+
+    async def add(
+        self,
+        caller: CallerIdentity,
+        skill: Skill,
+        payload: SubmissionPayload,
+        request_id: str | None,
+    ) -> tuple[Submission, bool]:
+        """Take a submission in; return it, and False if it was there before.
+
+        Raises:
+            ApiError: it is empty, too long, or does not fit its skill.
+            PermanentFetchError: its address can never be fetched.
+        """
+        payload = self._checked(skill, payload)
+        if request_id is not None:
+            _check_name(request_id)
+        return await self.submissions.add(
+            NewSubmission(
+                owner=caller.owner,
+                organisation=caller.organisation,
+                skill=skill,
+                payload=payload,
+                seconds=self.settings.seconds_for(skill),
+                request_id=request_id,
+            )
+        )
+
+    async def uploaded(self, recording: bytes | None) -> SubmissionPayload:
+        """Return the payload of an uploaded recording, which is stored first.
+
+        Raises:
+            ApiError: it is empty, or larger than allowed.
+        """
+        if recording is not None and len(recording) > self.settings.max_audio_bytes:
+            most = self.settings.max_audio_bytes / 2**20
+            raise ApiError(
+                ErrorCode.TOO_LARGE, f"The recording is larger than {most:g} MB, the limit."
+            )
+        name = await asyncio.to_thread(keep, self._files, recording or b"")
+        return SubmissionPayload(audio_file=name)
+
+    def _checked(self, skill: Skill, payload: SubmissionPayload) -> SubmissionPayload:
+        if skill is Skill.WRITING:
+            if payload.text is None or payload.audio_url is not None:
+                raise ApiError(ErrorCode.VALIDATION_ERROR, "Writing is handed in as text.")
+            return SubmissionPayload(text=_checked_text(payload.text))
+        if payload.text is not None:
+            raise ApiError(ErrorCode.VALIDATION_ERROR, "Speaking is handed in as audio.")
+        if payload.audio_file is not None:
+            return payload
+        if payload.audio_url is None:
+            line = "Give the address of the recording, audioUrl."
+            raise ApiError(ErrorCode.VALIDATION_ERROR, line)
+        return SubmissionPayload(audio_url=str(self._fetcher.check(payload.audio_url)))
+
+    async def find(self, submission_id: str, caller: CallerIdentity) -> Submission:
+        """Return a submission of the caller's.
+
+        Raises:
+            ApiError: there is none; those of others look as if they did not exist.
+        """
+        found = None
+        if SUBMISSION_ID.fullmatch(submission_id):
+            found = await self.submissions.get(caller.owner, submission_id)
+        if found is None:
+            line = "There is no such submission, or it is not yours."
+            raise ApiError(ErrorCode.FORBIDDEN, line)
+        return found
+
+
+def _check_name(request_id: str) -> None:
+    if len(request_id) > LONGEST_NAME or not request_id.isprintable() or not request_id.strip():
+        line = f"requestId must be printable, with at most {LONGEST_NAME} characters."
+        raise ApiError(ErrorCode.VALIDATION_ERROR, line)
+
+
+def _checked_text(text: str) -> str:
+    if not text.strip():
+        raise ApiError(TEXT_EMPTY, "The text is empty.", status=400)
+    if len(text) > MOST_CHARACTERS:
+        line = f"The text has {len(text)} characters; at most {MOST_CHARACTERS} are graded."
+        raise ApiError(TEXT_TOO_LONG, line, status=413)
+    if _UNSTORABLE.search(text):
+        line = "The text has a character that cannot be stored."
+        raise ApiError(ErrorCode.VALIDATION_ERROR, line)
+    return text
