@@ -91,7 +91,10 @@ def test_sixty_files_are_accessible_and_not_five_screens_long(open_as, many, siz
     page.locator("#pick-all").check()
     expect(page.locator("#picked")).to_have_text("60 files selected")
     page.locator("#bulk-remove").click()
-    expect(page.locator("#confirm")).to_contain_text("Remove 60 files?")
+    question = page.locator("#confirm")
+    expect(question).to_contain_text("Remove 60 files?")
+    expect(question).to_contain_text("and 55 more")
+    expect(question).to_contain_text("1 is still in progress and cancelled first.")
     assert session.overflow() == 0
     page.keyboard.press("Escape")
     expect(page.locator("#confirm")).to_be_hidden()
