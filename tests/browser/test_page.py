@@ -367,7 +367,8 @@ def test_keys_move_between_rows_open_help_and_destroy_nothing(session, chaos):
         seen_ids.append(names.index(focused(session)))
     assert seen_ids == [0, 1, 0, 1, 2, 2, 1]
     page.keyboard.press("/")
-    expect(page.locator("#filter-all")).to_be_focused()
+    expect(page.locator("#finder-text")).to_be_focused()
+    page.keyboard.press("Tab")
     page.keyboard.press("?")
     expect(page.locator("#help")).to_be_visible()
     page.keyboard.press("j")

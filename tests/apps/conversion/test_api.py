@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
@@ -382,6 +383,27 @@ def test_a_client_that_is_slow_and_steady_is_served(service):
         answer = read_all(connection)
 
     assert answer.startswith(b"HTTP/1.1 201 ")
+
+
+def test_a_job_says_how_large_its_result_is_and_until_when_it_is_kept(service, client):
+    job_id = service.upload(pdf("kept"), client=client).json()["job"]["id"]
+    job = service.wait(job_id, client=client)
+
+    got = client.get(f"/api/jobs/{job_id}/download")
+    assert job["resultBytes"] == len(got.content)
+    kept = datetime.fromisoformat(job["expiresAt"]) - datetime.fromisoformat(job["completedAt"])
+    assert kept > timedelta()
+
+
+def test_a_removed_job_leaves_no_files(service, client):
+    job_id = service.upload(pdf("gone"), client=client).json()["job"]["id"]
+    service.wait(job_id, client=client)
+    assert list(service.folder.rglob(f"{job_id}*.xml"))
+
+    assert client.delete(f"/api/jobs/{job_id}").status_code == 204
+
+    assert list(service.folder.rglob(f"{job_id}*")) == []
+    assert code_of(client.get(f"/api/jobs/{job_id}/download")) == (403, "FORBIDDEN")
 
 
 # -- waiting, cancelling, downloading --------------------------------------------------------------

@@ -107,6 +107,7 @@ class JobList:
         summary: how many there are, and what has become of them.
         ready: how many of those counted have a result to download.
         failed: how many of those counted can be retried.
+        active: how many of those counted are not finished.
         matching: how many of those counted the view shows, on all its pages.
         total: how many jobs were counted.
         is_all: no job of the owner's was left out of the counts.
@@ -119,6 +120,7 @@ class JobList:
     summary: str
     ready: int
     failed: int
+    active: int
     matching: int
     total: int
     is_all: bool
@@ -140,7 +142,8 @@ async def read_job_list(renderer: Renderer, owner: str, view: View) -> JobList:
     )
     paused = _paused(held)
     named = [job for job in newest.jobs if has_name(renderer.state, job, view.text)]
-    facts = [renderer.state.facts(job) for job in named if _is_in(job, view)]
+    shown = [job for job in named if _is_in(job, view)]
+    facts = [renderer.state.facts(job) for job in shown]
     return JobList(
         view=view,
         rows=rows_of(renderer, page.jobs, now, held),
@@ -148,7 +151,8 @@ async def read_job_list(renderer: Renderer, owner: str, view: View) -> JobList:
         summary=_summary(renderer, newest, named, view),
         ready=sum(each.can_download for each in facts),
         failed=sum(each.can_retry for each in facts),
-        matching=len(facts),
+        active=sum(not job.status.finished for job in shown),
+        matching=len(shown),
         total=len(newest.jobs),
         is_all=newest.next_cursor is None,
         waiting=sum(is_held(job, now, paused=job.downstream in paused) for job in newest.jobs),

@@ -62,10 +62,11 @@ document.addEventListener("htmx:after:swap", show);
 const SHOWN = 5;
 let confirmed;
 
-function ask(title, names, active, then) {
+// `names` may be a part of all that go; `active` of them are not finished.
+function ask(title, names, number, active, then) {
   confirmed = then;
   byId("confirm-title").textContent = title;
-  const more = names.length > SHOWN ? [`and ${names.length - SHOWN} more`] : [];
+  const more = number > SHOWN ? [`and ${number - SHOWN} more`] : [];
   byId("confirm-names").replaceChildren(
     ...[...names.slice(0, SHOWN), ...more].map((name) => {
       const line = document.createElement("li");
@@ -93,15 +94,17 @@ document.addEventListener("click", (event) => {
   if (button) {
     const rows = boxes().filter((box) => box.checked).map((box) => box.closest(".row"));
     const names = rows.map((row) => row.querySelector("bdi").textContent);
-    const number = every ? Number(byId("pick-all").dataset.matching) : rows.length;
-    while (names.length < number) names.push("");
-    const active = rows.filter((row) => "active" in row.dataset).length;
-    ask(`Remove ${count(number)}?`, names, active, () => {
+    const all = byId("pick-all").dataset;
+    const number = every ? Number(all.matching) : rows.length;
+    const active = every
+      ? Number(all.active)
+      : rows.filter((row) => "active" in row.dataset).length;
+    ask(`Remove ${count(number)}?`, names, number, active, () => {
       post("/bulk/remove", byId("bulk"), { confirmed: "1" }).then(clear);
     });
   } else {
     const row = link.closest(".row");
-    ask("Remove this?", [link.dataset.name], "active" in row.dataset ? 1 : 0, () => {
+    ask("Remove this?", [link.dataset.name], 1, "active" in row.dataset ? 1 : 0, () => {
       const at = new URL(link.href);
       // The job's own page is gone with it.
       if (!byId("rows")) return leave(at.pathname);
