@@ -27,6 +27,7 @@ CAMPAIGNS = {
     "production": "two apps on one server: kills, restarts, failover, poolers, poison, all at once",
     "conversion": "SIGKILL for the whole conversion service during uploads and conversions",
     "ingestion": "SIGKILL for the whole ingestion service while documents are taken in and indexed",
+    "grading": "SIGKILL for Celery workers and the server, while submissions are graded",
     "planted": "known bugs, inserted one by one: the suite or a campaign must detect each",
 }
 
