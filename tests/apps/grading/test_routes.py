@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 from tests.apps.grading.samples import ESSAY, RESULT
 from tests.apps.grading.world import served_world
 
@@ -97,29 +96,27 @@ def test_submissions_of_others_look_as_if_they_did_not_exist(sqlite_url, tmp_pat
     run(sqlite_url, tmp_path, scenario)
 
 
-@pytest.mark.parametrize(
-    "body, status, code",
-    [
-        ({"skill": "juggling", "text": "x"}, 400, "UNKNOWN_SKILL"),
-        ({"skill": "writing", "text": " \n"}, 400, "TEXT_EMPTY"),
-        ({"skill": "writing", "text": "x" * 20_001}, 413, "TEXT_TOO_LONG"),
-        ({"skill": "writing", "text": "a\0b"}, 422, "VALIDATION_ERROR"),
-        ({"skill": "writing"}, 422, "VALIDATION_ERROR"),
-        ({"skill": "writing", "text": "x", "requestId": "\u0007"}, 422, "VALIDATION_ERROR"),
-        ({"skill": "speaking", "text": "x"}, 422, "VALIDATION_ERROR"),
-        ({"skill": "speaking"}, 422, "VALIDATION_ERROR"),
-        ({"skill": "speaking", "audioUrl": "http://10.0.0.1/a.wav"}, 422, "URL_REFUSED"),
-        ({"skill": "speaking", "audioUrl": "file:///etc/passwd"}, 400, "URL_INVALID"),
-    ],
-)
-def test_what_cannot_be_graded_is_refused_with_a_clear_error(
-    sqlite_url, tmp_path, body, status, code
-):
+REFUSED = [
+    ({"skill": "juggling", "text": "x"}, 400, "UNKNOWN_SKILL"),
+    ({"skill": "writing", "text": " \n"}, 400, "TEXT_EMPTY"),
+    ({"skill": "writing", "text": "x" * 20_001}, 413, "TEXT_TOO_LONG"),
+    ({"skill": "writing", "text": "a\0b"}, 422, "VALIDATION_ERROR"),
+    ({"skill": "writing"}, 422, "VALIDATION_ERROR"),
+    ({"skill": "writing", "text": "x", "requestId": "\u0007"}, 422, "VALIDATION_ERROR"),
+    ({"skill": "speaking", "text": "x"}, 422, "VALIDATION_ERROR"),
+    ({"skill": "speaking"}, 422, "VALIDATION_ERROR"),
+    ({"skill": "speaking", "audioUrl": "http://10.0.0.1/a.wav"}, 422, "URL_REFUSED"),
+    ({"skill": "speaking", "audioUrl": "file:///etc/passwd"}, 400, "URL_INVALID"),
+]
+
+
+def test_what_cannot_be_graded_is_refused_with_a_clear_error(sqlite_url, tmp_path):
     async def scenario(world, client):
-        answer = await post(client, **body)
-        error = answer.json()["error"]
-        assert (answer.status_code, error["code"]) == (status, code)
-        assert error["message"].endswith(".")
+        for body, status, code in REFUSED:
+            answer = await post(client, **body)
+            error = answer.json()["error"]
+            assert (answer.status_code, error["code"]) == (status, code), body
+            assert error["message"].endswith(".")
         assert (await client.get("/api/submissions")).json()["submissions"] == []
 
     run(sqlite_url, tmp_path, scenario, stt_base_url="http://127.0.0.1:1/v1")

@@ -56,7 +56,8 @@ def test_a_submission_is_graded_by_the_service_alone_and_a_missed_deadline_is_a_
 
 def test_after_a_kill_the_submission_is_graded_with_the_same_key(tmp_path, model):
     model.script(hang(), chatted(ANSWER))
-    with Service(tmp_path, *APPS, CHATMOCK_BASE_URL=f"{model.url}/v1") as service:
+    settings = {"LEASE_MS": "3000", "LEASE_EXTEND_MS": "500"}
+    with Service(tmp_path, *APPS, CHATMOCK_BASE_URL=f"{model.url}/v1", **settings) as service:
         submission_id = hand_in(service)
         model.wait_for_requests(1, timeout=60)
         service.kill()

@@ -18,6 +18,7 @@ from holdfast import (
     Engine,
     Job,
     JobContext,
+    JobStatus,
     Retention,
     RetryPolicy,
     SystemClock,
@@ -221,4 +222,5 @@ class Grading(ServedApp):
                 "submissionStatus": meta.get("status"),
                 "failureReason": meta.get("failureReason"),
             },
+            can_retry=job.status is JobStatus.FAILED,
         )

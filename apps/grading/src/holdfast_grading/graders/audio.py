@@ -1,4 +1,8 @@
-"""Recordings: decoded by libsndfile, so that what is not audio never reaches the provider."""
+"""Recordings: decoded by libsndfile, so that what is not audio never reaches the provider.
+
+`AudioDecoder` does it in a child process that has given up files, sockets and programs and has
+limits on memory and time: a recording of a stranger that breaks its decoder breaks nothing else.
+"""
 
 import io
 from dataclasses import dataclass
@@ -12,6 +16,7 @@ FORMATS = "WAV, FLAC, OGG (Vorbis or Opus) and MP3"
 LONGEST = 15 * 60.0
 """Seconds that a recording may last."""
 _BLOCK = 65_536
+_SAMPLE_BYTES = 2
 _MOST_CHANNELS = 8
 
 
@@ -41,8 +46,8 @@ def decode(data: bytes) -> Recording:
             if file.channels > _MOST_CHANNELS:
                 raise unreadable(f"The recording has more than {_MOST_CHANNELS} channels.")
             most, frames = int(LONGEST * file.samplerate), 0
-            while read := len(file.read(_BLOCK, dtype="int16")):
-                frames += read
+            while block := file.buffer_read(_BLOCK, dtype="int16"):
+                frames += len(block) // (_SAMPLE_BYTES * file.channels)
                 if frames > most:
                     raise unreadable(f"The recording is longer than {LONGEST / 60:g} minutes.")
             # A file that was cut off promises more than it holds.

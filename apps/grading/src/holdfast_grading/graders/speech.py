@@ -1,4 +1,4 @@
-"""Speech: fetched through the guarded fetcher or read from an upload, decoded, and transcribed."""
+"""Speech: fetched through the guarded fetcher or read from an upload, and transcribed."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ from holdfast import Permanent
 from holdfast.fetch import Fetcher
 from holdfast.files import ArtifactStore
 from holdfast_grading.error_codes import NO_SPEECH
-from holdfast_grading.graders.audio import Recording, decode, unreadable
+from holdfast_grading.graders.audio import Recording, unreadable
 from holdfast_grading.messages import SubmissionPayload
 
 _AUDIO_TYPES = ("audio/", "application/ogg", "application/octet-stream", "video/ogg")
@@ -17,10 +17,8 @@ _NO_KEY = "none"
 """The SDK insists on a key, and would take the one of another service from the environment."""
 
 
-async def recording_of(
-    payload: SubmissionPayload, fetcher: Fetcher, files: ArtifactStore
-) -> Recording:
-    """Return the recording of a submission, decoded.
+async def audio_of(payload: SubmissionPayload, fetcher: Fetcher, files: ArtifactStore) -> bytes:
+    """Return the recording of a submission as it came, not decoded yet.
 
     Raises:
         FetchError: its address cannot be fetched.
@@ -30,10 +28,8 @@ async def recording_of(
         fetched = await fetcher.get(payload.audio_url)
         if not fetched.content_type.startswith(_AUDIO_TYPES):
             raise unreadable(f"The address leads to {fetched.content_type}, and not to audio.")
-        data = fetched.body
-    else:
-        data = await asyncio.to_thread(_read, files, payload.audio_file or "")
-    return await asyncio.to_thread(decode, data)
+        return fetched.body
+    return await asyncio.to_thread(_read, files, payload.audio_file or "")
 
 
 def _read(files: ArtifactStore, name: str) -> bytes:

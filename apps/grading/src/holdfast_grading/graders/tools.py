@@ -7,10 +7,11 @@ from holdfast import Clock, SharedRate, presets
 from holdfast.fetch import Fetcher
 from holdfast.files import ArtifactStore
 from holdfast_grading.graders.audio import Recording
+from holdfast_grading.graders.audio_decoder import AudioDecoder
 from holdfast_grading.graders.language_models import ChatMockGrader, GeminiGrader, TextGrader
 from holdfast_grading.graders.offline import grade_offline
 from holdfast_grading.graders.rubric import GradingResult
-from holdfast_grading.graders.speech import Transcriber, recording_of
+from holdfast_grading.graders.speech import Transcriber, audio_of
 from holdfast_grading.messages import GradingRequest, Skill
 from holdfast_grading.settings import GradingSettings
 
@@ -53,6 +54,7 @@ class GradingTools:
         self._calls = calls
         self._fetcher = fetcher
         self._files = ArtifactStore(settings.files)
+        self._decoder = AudioDecoder(clock)
         self._grader = _text_grader(settings, shared_rate, clock)
         url = settings.stt_base_url
         self._transcriber = None if url is None else Transcriber(url)
@@ -64,8 +66,8 @@ class GradingTools:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the clients and the fetcher."""
-        for client in (self._grader, self._transcriber, self._fetcher):
+        """Close the clients, the fetcher and the decoder."""
+        for client in (self._grader, self._transcriber, self._fetcher, self._decoder):
             if client is not None:
                 await client.aclose()
 
@@ -81,8 +83,10 @@ class GradingTools:
         return self._transcriber is not None
 
     async def recording(self, request: GradingRequest) -> Recording:
-        """Return the recording of a request; see `recording_of`."""
-        return await recording_of(request.payload, self._fetcher, self._files)
+        """Return the recording of a request; see `audio_of` and `AudioDecoder.decode`."""
+        return await self._decoder.decode(
+            await audio_of(request.payload, self._fetcher, self._files)
+        )
 
     async def transcribe(self, recording: Recording, request_id: str) -> str:
         """Return what was said; see `Transcriber.transcribe`.
