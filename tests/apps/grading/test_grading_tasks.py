@@ -36,7 +36,7 @@ class Worker:
             }
         )
         made = create_worker_app(loaded)
-        self.app, self.process, self.providers = made.celery, made.process, made.providers
+        self.app, self.engine, self.providers = made.celery, made.engine, made.providers
 
     def deliver(self, request, task=GRADE, round_=0):
         """Deliver a message as a worker does."""
@@ -54,7 +54,7 @@ class Worker:
     def messages(self):
         """The messages of the outbox by the last word of their type: (payload, headers) each."""
         found = {"request": [], "callback": [], "dlq": []}
-        for each in self.process.get().outbox.list().messages:
+        for each in self.engine().outbox.list().messages:
             read = (json.loads(each.payload), json.loads(each.headers or "{}"))
             found[each.message_type.removeprefix("grading.")].append(read)
         return found
@@ -78,7 +78,7 @@ def started(tmp_path):
     yield start
     for worker in workers:
         worker.providers.close()
-        worker.process.close()
+        worker.engine().close()
         worker.app.close()
 
 
@@ -147,7 +147,7 @@ def test_a_failure_is_retried_without_a_callback_and_then_called_back_as_an_erro
 
 
 def test_an_open_breaker_is_called_back_and_costs_no_attempt(worker, model):
-    calls = worker.process.get().calls
+    calls = worker.engine().calls
     worker.deliver(REQUEST)  # declares the downstream
     model.for_all = status(503)
     for number in range(40):
