@@ -1,12 +1,11 @@
 """The Celery tasks in this process, delivered as a worker delivers them."""
 
-import io
 import json
-import wave
 from contextlib import contextmanager
 
 import pytest
 from celery.exceptions import Ignore, Retry
+from tests.apps.grading.sounds import tone
 from tests.support.grading_processes import ScriptedModel
 
 from holdfast import Permanent
@@ -87,21 +86,11 @@ def worker(started, model):
     return started(CHATMOCK_BASE_URL=model.url)
 
 
-def wav(seconds=0.1):
-    file = io.BytesIO()
-    with wave.open(file, "wb") as sound:
-        sound.setnchannels(1)
-        sound.setsampwidth(2)
-        sound.setframerate(8000)
-        sound.writeframes(b"\x00\x01" * int(8000 * seconds))
-    return file.getvalue()
-
-
 @contextmanager
 def speech(audio=None):
     """A server with a recording, and with a speech-to-text endpoint below `/v1`."""
     with ScriptedDownstream() as server:
-        sent = wav() if audio is None else audio
+        sent = tone() if audio is None else audio
         server.script(ok(sent, headers={"Content-Type": "audio/wav"}), path="/a.wav")
         server.script(ok(json={"text": "Hello, mark-b."}), path="/v1/audio/transcriptions")
         yield server
