@@ -9,7 +9,7 @@ import pytest
 from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import until
 
-from holdfast.messaging import QueueSpec, RabbitPublisher
+from holdfast.messaging import QueueSpec, RabbitPublisher, rabbitmq
 from holdfast.messaging.broker import Broker
 from holdfast.outbox import (
     MessageClaim,
@@ -177,6 +177,24 @@ def test_a_message_that_rabbitmq_closes_the_connection_for_fails_alone(
             assert failed.aggregate_id == "poison"
             assert "does not take the message" in failed.error_message
 
+    asyncio.run(scenario())
+
+
+def test_a_bounded_number_of_suspects_is_remembered(monkeypatch):
+    async def refused(*_):
+        raise rabbitmq.ClosedByBroker("it does not take the message")
+
+    async def scenario():
+        publisher = RabbitPublisher("amqp://127.0.0.1:1/")
+        monkeypatch.setattr(publisher, "_send_on", refused)
+        for message_id in "abc":
+            with pytest.raises(PublisherUnavailable):
+                await publisher.send(b"{}", "orders", message_id=message_id)
+        assert list(publisher._suspects) == ["b", "c"]
+        with pytest.raises(MessageRefused):
+            await publisher.send(b"{}", "orders", message_id="c")
+
+    monkeypatch.setattr(rabbitmq, "_MOST_SUSPECTS", 2)
     asyncio.run(scenario())
 
 

@@ -164,9 +164,8 @@ class TaskDelivery:
             self._process.keep_trial(claim, name, admission.permit)
             return admission.permit
         # Spread, so that those who wait do not all come back at the same moment.
-        delay = (
-            max(_SHORTEST_WAIT, admission.wait) + self._process.rng.random() * breaker.open_for / 3
-        )
+        spread = self._process.rng.random() * breaker.open_for / 3
+        delay = max(_SHORTEST_WAIT, admission.wait) + spread
         error = CircuitOpenError(name)
         failure = examine(self._task.policy, error, self._task.name)
         copy = self._copy(claim.round + 1, self._task.request.retries, delay)
@@ -278,8 +277,7 @@ class TaskDelivery:
         if not done:
             # Another delivery has taken over; or a database server that was killed has forgotten
             # the claim, and this message is the only one. The store judges when it comes again.
-            reason = f"the claim on request {self.request_id} was lost"
-            raise NotSettled(reason)
+            raise NotSettled(f"the claim on request {self.request_id} was lost")
         self._settled = True
 
     def _messages_for(self, event: TaskEvent) -> list[MessageDraft]:
