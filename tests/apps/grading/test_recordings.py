@@ -18,7 +18,7 @@ def test_a_recording_is_uploaded_once_for_one_request_id(sqlite_url, tmp_path):
             async def post(data, **fields):
                 files = {"file": ("talk.wav", data, "audio/wav")} if data is not None else {}
                 parts = {name: (None, value) for name, value in fields.items()}
-                return await world.client.post("/api/submissions/upload", files={**files, **parts})
+                return await world.client.post("/api/recordings", files={**files, **parts})
 
             first = await post(tone(), requestId="talk-1")
             again = await post(tone(), requestId="talk-1")
@@ -31,7 +31,7 @@ def test_a_recording_is_uploaded_once_for_one_request_id(sqlite_url, tmp_path):
             assert (await post(b"x" * 700_001)).status_code == 413
             assert (await post(None, requestId="talk-2")).status_code == 400
             assert (await post(tone(), requestId="x" * 101)).status_code == 422
-            plain = await world.client.post("/api/submissions/upload", content=b"x")
+            plain = await world.client.post("/api/recordings", content=b"x")
             assert plain.status_code == 400
 
     asyncio.run(main())

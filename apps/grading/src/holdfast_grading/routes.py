@@ -109,9 +109,7 @@ def submission_routes(intake: Intake) -> APIRouter:
 
     taken: dict[str, Any] = {"status_code": 202, "response_model": None, "responses": _TAKEN}
     route("/submissions", api.add, "POST", **taken)
-    route(
-        "/submissions/upload", api.upload, "POST", openapi_extra=_UPLOAD, tags=["streamed"], **taken
-    )
+    route("/recordings", api.upload, "POST", openapi_extra=_UPLOAD, tags=["streamed"], **taken)
     route("/submissions", api.list_submissions, "GET")
     route("/submissions/{submission_id}", api.show, "GET")
     route("/progress", api.progress, "GET")
