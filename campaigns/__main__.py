@@ -28,6 +28,7 @@ CAMPAIGNS = {
     "conversion": "SIGKILL for the whole conversion service during uploads and conversions",
     "abuse": "hostile PDFs, gateways and clients: no 5xx, bounded memory, others are served",
     "ingestion": "SIGKILL for the whole ingestion service while documents are taken in and indexed",
+    "grading": "SIGKILL for Celery workers and the server, while submissions are graded",
     "planted": "known bugs, inserted one by one: the suite or a campaign must detect each",
 }
 

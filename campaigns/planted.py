@@ -246,6 +246,42 @@ BUGS = (
         "WHERE name = :name\n",
         ("periodic",),
     ),
+    Bug(
+        "a message is marked as published before the broker has it",
+        "sqlite",
+        "messaging/rabbitmq.py",
+        "            await self._send_on(self._broker, message, routing_key)\n",
+        "            sent = self._send_on(self._broker, message, routing_key)\n"
+        "            asyncio.get_running_loop().call_later(1.0, asyncio.ensure_future, sent)\n",
+        ("grading",),
+    ),
+    Bug(
+        "a Celery task is acknowledged before what became of it is committed",
+        "sqlite",
+        "messaging/celery/task.py",
+        "    acks_late = True\n",
+        "    acks_late = False\n",
+        ("grading",),
+    ),
+    Bug(
+        "the inbox is committed before the transaction of the task",
+        "sqlite",
+        "messaging/celery/task.py",
+        "        delivery.completed = True\n",
+        '        connection.execute("COMMIT")\n'
+        '        connection.execute("BEGIN IMMEDIATE")\n'
+        "        delivery.completed = True\n",
+        ("grading",),
+    ),
+    Bug(
+        "a Celery task that waits for its retry waits in the memory of its worker",
+        "sqlite",
+        "messaging/celery/delivery.py",
+        "        copy = self._copy(claim.round + 1, claim.attempt, delay)\n",
+        "        self._process.clock.sleep(delay)\n"
+        "        copy = self._copy(claim.round + 1, claim.attempt, 0.0)\n",
+        ("grading",),
+    ),
 )
 """All bugs."""
 

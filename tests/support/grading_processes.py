@@ -21,7 +21,7 @@ from tests.support.processes import children_of
 from tests.support.providers import chatted
 from tests.support.waiting import SOON
 
-from holdfast.testing.downstream import Behaviour, Exchange, Request, ScriptedDownstream, status
+from holdfast.testing.downstream import Behaviour, Exchange, Request, ScriptedDownstream, ok, status
 
 _MARK = re.compile(r"mark-(\w+)")
 _TOLERANCE = 0.05
@@ -133,6 +133,13 @@ class ScriptedModel:
             await status(429, retry_after=seconds)(exchange)
 
         self.plan(mark, refuse)
+
+    def say(self, text: str, recording: bytes) -> str:
+        """Transcribe every recording as `text`; return the address of `recording`."""
+        self._server.script(ok(json={"text": text}), path="/v1/audio/transcriptions")
+        wav = {"Content-Type": "audio/wav"}
+        self._server.script(ok(recording, headers=wav), path="/recording.wav")
+        return f"{self._server.url}/recording.wav"
 
     def release(self) -> None:
         """Answer the calls that hang."""

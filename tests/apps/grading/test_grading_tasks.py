@@ -1,12 +1,11 @@
 """The Celery tasks in this process, delivered as a worker delivers them."""
 
-import io
 import json
-import wave
 from contextlib import contextmanager
 
 import pytest
 from celery.exceptions import Ignore, Retry
+from tests.apps.grading.sounds import tone
 from tests.support.grading_processes import ScriptedModel
 
 from holdfast import Permanent
@@ -36,7 +35,7 @@ class Worker:
             }
         )
         made = create_worker_app(loaded)
-        self.app, self.process, self.providers = made.celery, made.process, made.providers
+        self.app, self.engine, self.providers = made.celery, made.engine, made.providers
 
     def deliver(self, request, task=GRADE, round_=0):
         """Deliver a message as a worker does."""
@@ -54,7 +53,7 @@ class Worker:
     def messages(self):
         """The messages of the outbox by the last word of their type: (payload, headers) each."""
         found = {"request": [], "callback": [], "dlq": []}
-        for each in self.process.get().outbox.list().messages:
+        for each in self.engine().outbox.list().messages:
             read = (json.loads(each.payload), json.loads(each.headers or "{}"))
             found[each.message_type.removeprefix("grading.")].append(read)
         return found
@@ -78,7 +77,7 @@ def started(tmp_path):
     yield start
     for worker in workers:
         worker.providers.close()
-        worker.process.close()
+        worker.engine().close()
         worker.app.close()
 
 
@@ -87,21 +86,11 @@ def worker(started, model):
     return started(CHATMOCK_BASE_URL=model.url)
 
 
-def wav(seconds=0.1):
-    file = io.BytesIO()
-    with wave.open(file, "wb") as sound:
-        sound.setnchannels(1)
-        sound.setsampwidth(2)
-        sound.setframerate(8000)
-        sound.writeframes(b"\x00\x01" * int(8000 * seconds))
-    return file.getvalue()
-
-
 @contextmanager
 def speech(audio=None):
     """A server with a recording, and with a speech-to-text endpoint below `/v1`."""
     with ScriptedDownstream() as server:
-        sent = wav() if audio is None else audio
+        sent = tone() if audio is None else audio
         server.script(ok(sent, headers={"Content-Type": "audio/wav"}), path="/a.wav")
         server.script(ok(json={"text": "Hello, mark-b."}), path="/v1/audio/transcriptions")
         yield server
@@ -147,7 +136,7 @@ def test_a_failure_is_retried_without_a_callback_and_then_called_back_as_an_erro
 
 
 def test_an_open_breaker_is_called_back_and_costs_no_attempt(worker, model):
-    calls = worker.process.get().calls
+    calls = worker.engine().calls
     worker.deliver(REQUEST)  # declares the downstream
     model.for_all = status(503)
     for number in range(40):

@@ -10,7 +10,6 @@ from kombu.entity import Queue
 from holdfast import Engine
 from holdfast.messaging import QueueSpec
 from holdfast.messaging.celery import connect
-from holdfast.messaging.celery.process_engine import ProcessEngine
 from holdfast_grading.grading_tasks import declare_tasks
 from holdfast_grading.messages import DEAD_LETTERS, REQUEST
 from holdfast_grading.task_providers import TaskProviders
@@ -20,10 +19,14 @@ from holdfast_grading.worker_settings import WorkerSettings
 
 @dataclass(frozen=True, slots=True)
 class WorkerApp:
-    """The Celery app of a worker, and what its tasks use in each process."""
+    """The Celery app of a worker, and what its tasks use.
+
+    Attributes:
+        engine: returns the blocking engine of the calling process, which it opens.
+    """
 
     celery: Celery
-    process: ProcessEngine
+    engine: Callable[[], Any]
     providers: TaskProviders
 
 
@@ -47,9 +50,8 @@ def create_worker_app(settings: WorkerSettings) -> WorkerApp:
         worker_consumer="holdfast_grading.celery_consumer:RejectingConsumer",
         broker_connection_retry_on_startup=True,
     )
-    process = connect(celery, lambda: Engine(settings.database_url))
-    engine: Callable[[], Any] = process.get
+    engine: Callable[[], Any] = connect(celery, lambda: Engine(settings.database_url)).get
     providers = TaskProviders(settings.grading, lambda *given: engine().shared_rate(*given))
     declare_tasks(celery, settings, engine, providers)
     signals.worker_process_shutdown.connect(lambda **_: providers.close(), weak=False)
-    return WorkerApp(celery, process, providers)
+    return WorkerApp(celery, engine, providers)

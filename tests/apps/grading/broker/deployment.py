@@ -39,6 +39,8 @@ class Deployment:
             **QUICK,
             "RABBITMQ_URL": broker.url(),
             "CHATMOCK_BASE_URL": model.url,
+            "STT_BASE_URL": model.url,
+            "FETCH_ALLOW_PRIVATE": "1",
             "HOLDFAST_DATABASE_URL": url,
         }
         path = os.pathsep.join(filter(None, sys.path))
@@ -94,6 +96,10 @@ class Deployment:
     def submit(self, mark=None, **more):
         """Hand in a text with a mark, and return the answer's body."""
         body = {"skill": "writing", "text": f"Some words, mark-{mark or self.mark()}.", **more}
+        return self.submit_body(body)
+
+    def submit_body(self, body):
+        """Hand in a submission, and return the answer's body."""
         with self.service.client() as client:
             client.cookies.update(self._cookies)
             answer = client.post("/api/submissions", json=body)

@@ -6,6 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.apps.grading.broker.deployment import APP
+from tests.apps.grading.sounds import tone
 from tests.support.grading_processes import wait_for
 
 from holdfast.testing.downstream import hang, status
@@ -24,6 +25,16 @@ def test_a_submission_goes_through_the_broker_and_comes_back_graded(deployment):
     assert (found["status"], found["score"]) == ("COMPLETED", 7.0)
     assert found["result"]["grader"] == "chatmock"
     assert (deployment.model.calls[mark], deployment.model.charged[mark]) == (1, 1)
+
+
+def test_speech_is_transcribed_and_then_graded_by_a_second_task(deployment):
+    mark = deployment.mark()
+    address = deployment.model.say(f"Spoken words, mark-{mark}.", tone())
+    submission = deployment.submit_body({"skill": "speaking", "audioUrl": address})
+    found = deployment.wait(submission)
+    assert (found["status"], found["score"]) == ("COMPLETED", 7.0)
+    assert found["result"]["transcript"] == f"Spoken words, mark-{mark}."
+    assert deployment.model.charged[mark] == 1
 
 
 def test_the_same_request_a_hundred_times_at_once_is_graded_once(deployment):
