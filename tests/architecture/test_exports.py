@@ -35,7 +35,7 @@ REVIEWED = {
     """,
     "holdfast.fetch": """
         FETCH_ERRORS FetchCode FetchError FetchLimits FetchResponse Fetched Fetcher
-        PermanentFetchError Resolver Url sniff_charset
+        PermanentFetchError Resolver Url allows_private sniff_charset
     """,
     "holdfast.files": "Artifact ArtifactStore Draft",
     "holdfast.http": """

@@ -24,7 +24,7 @@ from holdfast.fetch.content_types import sniff_charset
 from holdfast.fetch.fetch_errors import FETCH_ERRORS, FetchCode, FetchError, PermanentFetchError
 from holdfast.fetch.fetch_limits import FetchLimits
 from holdfast.fetch.fetch_response import Fetched, FetchResponse
-from holdfast.fetch.fetcher import Fetcher
+from holdfast.fetch.fetcher import Fetcher, allows_private
 from holdfast.fetch.resolver import Resolver
 from holdfast.fetch.urls import Url
 
@@ -39,5 +39,6 @@ __all__ = [
     "PermanentFetchError",
     "Resolver",
     "Url",
+    "allows_private",
     "sniff_charset",
 ]

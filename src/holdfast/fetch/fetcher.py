@@ -98,8 +98,7 @@ class Fetcher:
         Raises:
             BadSetting: it is neither 0 nor 1.
         """
-        allow = environment.choice(_SETTING, "0", ("0", "1")) == "1"
-        return cls(limits, allow_private=allow, clock=clock)
+        return cls(limits, allow_private=allows_private(environment), clock=clock)
 
     @property
     def start_warning(self) -> str | None:
@@ -107,7 +106,7 @@ class Fetcher:
         if not self._policy.allow_private:
             return None
         return (
-            f"{_SETTING}=1: whoever can name a URL reaches this machine and its network. "
+            f"{_SETTING}=1: everyone who may submit a URL reaches this machine and its network. "
             "This is for development only."
         )
 
@@ -238,6 +237,15 @@ class Fetcher:
         response = FetchResponse(answer, self.limits)
         await response.begin()
         return response
+
+
+def allows_private(environment: Environment) -> bool:
+    """Say whether `FETCH_ALLOW_PRIVATE` lets fetchers reach private addresses.
+
+    Raises:
+        BadSetting: it is neither 0 nor 1.
+    """
+    return environment.choice(_SETTING, "0", ("0", "1")) == "1"
 
 
 def _checked(headers: Mapping[str, str]) -> _Headers:

@@ -78,8 +78,7 @@ class InlineStore(SQLiteStore):
         """Return a transaction that also completes the job of `lease`."""
         return InlineTransaction(
             self._writer, self.path, self._clock, lease, source, seconds=seconds,
-            busy_timeout=self._busy_timeout, run=self._statements.run,
-            waiting_threads=self.waiting_threads,
+            busy_timeout=self._busy_timeout, waiting_threads=self.waiting_threads,
         )  # fmt: skip
 
     async def next_moments(self) -> tuple[float, ...]:

@@ -79,8 +79,8 @@ async def ranks_of(world, texts):
     return ranks
 
 
-def assert_found(ranks):
-    assert len(ranks) >= LEAST
+def assert_found(ranks, least):
+    assert len(ranks) >= least
     assert {sentence: rank for sentence, rank in ranks.items() if rank not in {1, 2}} == {}
 
 
@@ -89,27 +89,25 @@ def test_each_document_is_found_first_or_second_by_a_sentence_of_its_own(texts):
 
     # A few PDFs are pictures, or need a password.
     assert len(failed) <= 10, failed
-    assert_found(ranks)
+    assert_found(ranks, LEAST)
 
 
 def test_the_same_holds_on_postgres(texts, postgres_server, ingestion_template, tmp_path):
-    """With the same texts, so that they are not extracted a second time."""
-    contents = list(texts[0].values())
+    """With every third of the texts, extracted before; others test the rules of a search."""
+    contents = list(texts[0].values())[::3]
     name = postgres_server.create_database(ingestion_template)
 
     async def scenario():
         async with World(postgres_server.url(name), tmp_path) as world:
             added = {}
             async with world.working():
-                for begin in range(0, len(contents), 100):
-                    batch = contents[begin : begin + 100]
-                    body = {"documents": [{"content": each} for each in batch]}
-                    answer = await world.client.post("/v3/documents/batch", json=body)
-                    ids = [each["id"] for each in answer.json()["documents"]]
-                    added |= dict(zip(ids, batch, strict=True))
+                body = {"documents": [{"content": each} for each in contents]}
+                answer = await world.client.post("/v3/documents/batch", json=body)
+                ids = [each["id"] for each in answer.json()["documents"]]
+                added |= dict(zip(ids, contents, strict=True))
                 await until(lambda: all_finished(world), seconds=300)
             return await ranks_of(world, added)
 
     ranks = asyncio.run(scenario())
     postgres_server.drop_database(name)
-    assert_found(ranks)
+    assert_found(ranks, LEAST // 3)

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from tests.apps.ingestion.world import World
 
-from holdfast_ingestion.repository import Extracted
+from holdfast_ingestion.repository import NewContent
 
-FOUND = Extracted("New words.", "New", "text/plain", 10, "hash")
+FOUND = NewContent("New words.", "New", "text/plain", 10, "hash")
 
 
 async def settle_late(documents, document_id):
@@ -50,6 +50,6 @@ def test_a_retry_whose_indexing_fails_keeps_its_text_and_stays_queued(database_u
 
             await world.documents.keep(document_id, FOUND, 2, 2.0)
             item = await world.documents.work_item(document_id)
-            assert (item.status, item.content, item.token) == ("queued", "New words.", 2)
+            assert (item.status, item.content) == ("queued", "New words.")
 
     asyncio.run(scenario())

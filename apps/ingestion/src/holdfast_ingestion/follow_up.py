@@ -45,8 +45,11 @@ class Results(Protocol[R_contra]):
         """Return the first chunks of a document that have none: their ids and texts."""
         ...
 
-    async def unfinished(self, limit: int) -> list[tuple[str, int]]:
-        """Return documents that lack some and have no job, with the first chunk that has none."""
+    async def unfinished(self, job_prefix: str, limit: int) -> list[tuple[str, int]]:
+        """Return documents that lack some and have no job, with the first chunk that has none.
+
+        The id of that job would be `<job_prefix>-<document>-<chunk>`.
+        """
         ...
 
     async def add(self, tx: DatabaseTransaction, found: Mapping[int, R_contra]) -> None:
@@ -92,7 +95,8 @@ class FollowUp(Generic[R]):
 
         @app.periodic(every=_CATCH_UP_EVERY, name=f"{name}_catch_up", overlap=False)
         async def catch_up(ctx: JobContext) -> None:
-            for document_id, chunk in await results(ctx.database).unfinished(_CATCH_UP_MOST):
+            found = await results(ctx.database).unfinished(self._prefix, _CATCH_UP_MOST)
+            for document_id, chunk in found:
                 self._enqueue(ctx, document_id, chunk)
 
         self.job = follow_up

@@ -30,7 +30,7 @@ from holdfast_ingestion.extraction.extractor import Extractor
 from holdfast_ingestion.follow_up import FollowUp
 from holdfast_ingestion.formats import Format, format_of_media_type
 from holdfast_ingestion.job_values import DocumentArgs, Indexed, host_key
-from holdfast_ingestion.repository import Documents, Extracted, Validators, WorkItem
+from holdfast_ingestion.repository import Documents, NewContent, Validators, WorkItem
 from holdfast_ingestion.sites import OtherSiteFailed, report_call
 from holdfast_ingestion.stage_reports import StageReports
 from holdfast_ingestion.uploads import read_upload
@@ -117,14 +117,14 @@ class Processor:
 
     async def _read(
         self, ctx: JobContext, args: DocumentArgs, item: WorkItem, stages: StageReports
-    ) -> Extracted:
+    ) -> NewContent:
         if item.url is not None:
             stages.enter(Stage.FETCHING)
             return await self._extracted(stages, await self._fetch(ctx, args.host, item))
         stages.enter(Stage.EXTRACTING)
         data = await asyncio.to_thread(read_upload, self.files, args.document_id)
         text = await self.extractor.extract(data, Format(item.type), None)
-        return Extracted(
+        return NewContent(
             text=text.text,
             title=text.title or item.filename,
             media_type=Format(item.type).media_type,
@@ -155,7 +155,7 @@ class Processor:
             await report_call(ctx, answered)
         return fetched
 
-    async def _extracted(self, stages: StageReports, fetched: Fetched) -> Extracted:
+    async def _extracted(self, stages: StageReports, fetched: Fetched) -> NewContent:
         """Return the text of what was fetched.
 
         Raises:
@@ -167,7 +167,7 @@ class Processor:
             line = f"Documents of the type {fetched.content_type} cannot be read."
             raise Permanent(UNSUPPORTED_TYPE, line)
         text = await self.extractor.extract(fetched.body, chosen, fetched.charset)
-        return Extracted(
+        return NewContent(
             text=text.text,
             title=text.title or _name_in(fetched.url),
             media_type=fetched.content_type,
@@ -185,7 +185,7 @@ class Processor:
         args: DocumentArgs,
         stages: StageReports,
         text: str,
-        found: Extracted | None = None,
+        found: NewContent | None = None,
     ) -> Indexed:
         """Store the chunks of `text`, and with them what was `found` unless that is stored."""
         stages.enter(Stage.INDEXING)

@@ -41,22 +41,18 @@ class NewDocument:
 class WorkItem:
     """What an attempt needs to know of its document."""
 
-    organisation: str
     type: str
     url: str | None
     filename: str | None
-    title: str | None
-    media_type: str | None
     etag: str | None
     last_modified: str | None
     content: str | None
     content_hash: str | None
     status: str
-    token: int
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class NewContent:
     """The text of a document and where it came from, to be stored."""
 
     text: str
@@ -199,7 +195,7 @@ class Documents:
             values = {"id": document_id, "token": token}
             return bool(await tx.fetch(self.queries["reopen"], values))
 
-    async def keep(self, document_id: str, found: Extracted, token: int, now: float) -> None:
+    async def keep(self, document_id: str, found: NewContent, token: int, now: float) -> None:
         """Keep the text of a document that could not be indexed, unless the lease is lost."""
         values = {**_content_values(found), "id": document_id, "token": token, "now": now}
         async with self.database.transaction() as tx:
@@ -209,7 +205,7 @@ class Documents:
         self,
         tx: DatabaseTransaction,
         document_id: str,
-        found: Extracted | None,
+        found: NewContent | None,
         chunks: Sequence[Chunk],
         values: Mapping[str, Any],
     ) -> bool:
@@ -235,7 +231,7 @@ class Documents:
         self,
         tx: DatabaseTransaction,
         document_id: str,
-        found: Extracted,
+        found: NewContent,
         chunks: Sequence[Chunk],
         values: Mapping[str, Any],
     ) -> bool:
@@ -320,7 +316,7 @@ def filter_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def _content_values(found: Extracted) -> dict[str, Any]:
+def _content_values(found: NewContent) -> dict[str, Any]:
     return {
         "content": found.text,
         "content_hash": found.content_hash,

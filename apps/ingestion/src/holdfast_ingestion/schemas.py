@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from holdfast_ingestion.document_state import Document, Stage, State
+from holdfast_ingestion.job_values import job_id
 
 
 class Model(BaseModel):
@@ -101,7 +102,7 @@ class DocumentOut(Model):
             chunks=document.chunks,
             org_id=document.org_id or None,
             metadata=document.metadata,
-            job_id=f"doc-{document.id}",
+            job_id=job_id(document.id),
             created_at=_moment(document.created_at),
             checked_at=_moment(document.checked_at),
             finished_at=_moment(document.finished_at),

@@ -43,7 +43,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SearchAnswer:
     """The hits of a search.
 
     `mode` is what it went by, and `degraded` says that this is less than was asked for.
@@ -73,7 +73,9 @@ class Search:
             return (Mode.WORDS,)
         return (Mode.HYBRID, Mode.WORDS, Mode.SEMANTIC)
 
-    async def find(self, scope: Scope, query: str, limit: int, mode: Mode | None = None) -> Answer:
+    async def find(
+        self, scope: Scope, query: str, limit: int, mode: Mode | None = None
+    ) -> SearchAnswer:
         """Return the best passages for `query`, at most one of each document.
 
         Raises:
@@ -87,17 +89,17 @@ class Search:
             raise Permanent(SEMANTIC_SEARCH_OFF, line)
         if chosen is Mode.WORDS:
             hits = await search_words(self._database, scope, query, limit)
-            return Answer(Mode.WORDS, False, hits)
+            return SearchAnswer(Mode.WORDS, False, hits)
         depth = limit if chosen is Mode.SEMANTIC else max(limit, _DEPTH)
         by_words, vector = await asyncio.gather(
             search_words(self._database, scope, query, depth), self._vector(query)
         )
         if vector is None:
-            return Answer(Mode.WORDS, True, by_words[:limit])
+            return SearchAnswer(Mode.WORDS, True, by_words[:limit])
         by_meaning = await Embeddings(self._database, MODEL).search(scope, vector, depth)
         if chosen is Mode.SEMANTIC:
-            return Answer(chosen, False, by_meaning)
-        return Answer(chosen, False, fused(by_words, by_meaning)[:limit])
+            return SearchAnswer(chosen, False, by_meaning)
+        return SearchAnswer(chosen, False, fused(by_words, by_meaning)[:limit])
 
     async def _vector(self, query: str) -> Vector | None:
         assert self._embedder is not None

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from holdfast.fetch import allows_private
 from holdfast.settings import Environment, Settings
 from holdfast_ingestion.model_settings import ModelSettings
 
@@ -47,6 +48,6 @@ class IngestionSettings:
             max_bytes=read.whole("INGESTION_MAX_BYTES", defaults.max_bytes, at_most=most),
             fetch_seconds=read.seconds("INGESTION_FETCH_TIMEOUT", defaults.fetch_seconds),
             concurrency=read.whole("INGESTION_CONCURRENCY", defaults.concurrency, at_most=1000),
-            allow_private=read.choice("FETCH_ALLOW_PRIVATE", "0", ("0", "1")) == "1",
+            allow_private=allows_private(read),
             models=ModelSettings.load(read),
         )

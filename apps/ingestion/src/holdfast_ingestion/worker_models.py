@@ -6,7 +6,7 @@ from holdfast import Clock, JobContext
 from holdfast_ingestion.embeddings.embedder import RATE, RATE_NAME, Embedder
 from holdfast_ingestion.embeddings.jobs import CALLS_IN_JOBS
 from holdfast_ingestion.graph.chat_extraction import ChatExtractor
-from holdfast_ingestion.graph.jobs import Extractor
+from holdfast_ingestion.graph.jobs import ConceptExtractor
 from holdfast_ingestion.graph.key_phrases import KeyPhraseExtractor
 from holdfast_ingestion.model_settings import ModelSettings
 
@@ -18,7 +18,7 @@ class WorkerModels:
         self._settings = settings
         self._clock = clock
         self._embedder: Embedder | None = None
-        self._extractor: Extractor | None = None
+        self._extractor: ConceptExtractor | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -35,7 +35,7 @@ class WorkerModels:
             self._embedder = Embedder(self._settings, rate, CALLS_IN_JOBS, self._clock)
         return self._embedder
 
-    def extractor(self) -> Extractor:
+    def extractor(self) -> ConceptExtractor:
         """Return what extracts concepts: by a model where one is set up."""
         if self._extractor is None:
             url = self._settings.chatmock_base_url

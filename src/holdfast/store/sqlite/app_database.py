@@ -41,9 +41,8 @@ class StatementThreads:
     """Run the statements of lent transactions. At most one is lent at a time."""
 
     def __init__(self) -> None:
-        # More: for a statement whose task was cancelled and that is being interrupted, and for
-        # opening the connection of the next transaction.
-        self._pool = ThreadPoolExecutor(3, thread_name_prefix="holdfast-statement")
+        # One more, for a statement whose task was cancelled and that is being interrupted.
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="holdfast-statement")
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return `work()`, called in a thread."""

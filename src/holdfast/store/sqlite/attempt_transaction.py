@@ -9,8 +9,6 @@ from holdfast.clock import Clock
 from holdfast.jobs.exceptions import ContextError, LostLease
 from holdfast.jobs.model import Finished, Lease
 from holdfast.jobs.store_values import TickResult
-from holdfast.store.sqlite.app_database import Runner
-from holdfast.store.sqlite.connection import disconnect, translated
 from holdfast.store.sqlite.enqueue import check_connection
 from holdfast.store.sqlite.lent_transaction import LentTransaction, execute, plain_cursor
 from holdfast.store.sqlite.tick import tick
@@ -25,7 +23,6 @@ class SQLiteTransaction(LentTransaction):
         lease: the lease of the attempt.
         source: the caller's own apsw connection, a function that opens one, or None.
         seconds: how long it may last.
-        run: runs a function outside the event loop.
     """
 
     def __init__(
@@ -38,13 +35,11 @@ class SQLiteTransaction(LentTransaction):
         *,
         seconds: float,
         busy_timeout: float,
-        run: Runner,
     ) -> None:
         super().__init__(writer, path, seconds=seconds, busy_timeout=busy_timeout)
         self._clock = clock
         self._lease = lease
         self._source = source
-        self._run = run
 
     async def begin(
         self,
@@ -54,9 +49,6 @@ class SQLiteTransaction(LentTransaction):
         """Take the write lock, and return the connection."""
         if self._source is not None and not callable(self._source):
             self._check(self._source)
-        if self._source is None:
-            # Before its turn: a new connection reads the whole schema, and the lock is not needed.
-            await self._run(self._open_own)
         connection = await self._begin()
         held = execute(connection, SQL["transaction_lease"], _key(self._lease))
         if not held:
@@ -78,20 +70,10 @@ class SQLiteTransaction(LentTransaction):
         result: TickResult = await self._end(end)
         return result
 
-    def _open_own(self) -> None:
-        connection = super()._open()
-        with translated(self._path):
-            # The first statement reads the schema.
-            execute(connection, SQL["transaction_lease"], _key(self._lease))
-        if self._has_ended:  # the task was cancelled meanwhile
-            self._connection = None
-            disconnect(connection)
-
     def _open(self) -> apsw.Connection:
         source = self._source
         if source is None:
-            assert self._connection is not None
-            return self._connection
+            return super()._open()
         opens = callable(source)
         connection = self._check(source() if callable(source) else source)
         self._close = apsw.Connection.close if opens else self._loan.release

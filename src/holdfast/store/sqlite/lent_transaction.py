@@ -72,7 +72,6 @@ class LentTransaction:
                 ended = self._loan.end(None)
                 if not self._loan.began.cancelled():
                     await asyncio.wrap_future(ended)
-        self._has_ended = True
         connection, self._connection = self._connection, None
         if connection is not None:
             self._close(connection)

@@ -282,7 +282,7 @@ class SQLiteStore(JobQueries, Pauses, ApiKeys, SharedRates):
         """
         return SQLiteTransaction(
             self._writer, self.path, self._clock, lease, source, seconds=seconds,
-            busy_timeout=self._busy_timeout, run=self._statements.run,
+            busy_timeout=self._busy_timeout,
         )  # fmt: skip
 
     def heartbeats(self, kinds: Sequence[str] | None = None) -> Heartbeats:

@@ -87,12 +87,12 @@ def test_embeddings_of_another_model_are_not_compared_and_are_made_again(engine)
                 await old.add(tx, {chunk: as_vector([1.0])})
             assert len(await old.search(Scope("us"), as_vector([1.0]), 1)) == 1
             assert await new.search(Scope("us"), as_vector([1.0]), 1) == []
-            assert await new.unfinished(10) == [("0", chunk)]
+            assert await new.unfinished("embed-new", 10) == [("0", chunk)]
             async with engine.database.transaction() as tx:
                 await new.add(tx, {chunk: as_vector([1.0]), chunk + 1: as_vector([1.0])})
             assert len(await new.search(Scope("us"), as_vector([1.0]), 1)) == 1
             assert await old.search(Scope("us"), as_vector([1.0]), 1) == []
-            assert await new.unfinished(10) == []
+            assert await new.unfinished("embed-new", 10) == []
 
     asyncio.run(scenario())
 

@@ -4,6 +4,7 @@ import pytest
 from tests.apps.ingestion.document_server import DocumentServer
 from tests.http.pages.page_reader import text_of
 
+from holdfast.jobs.views import JobFilter
 from holdfast_ingestion.graph.extracted import bounded
 from holdfast_ingestion.graph.repository import ChunkGraphs
 from holdfast_ingestion.model_settings import ModelSettings
@@ -26,6 +27,13 @@ def filled(busy):
             found = bounded(names, [("Otters", "eat", "Fish"), ("Fish", HOSTILE, HOSTILE)])
             await ChunkGraphs(database, "test").add(tx, {chunk: found})
 
+    async def begin():
+        """Extract its concepts now, and not 15 s after it is done."""
+        where = JobFilter(kinds=("ingestion.concepts",))
+        for job in (await server.engine.list(where)).jobs:
+            await server.engine.retry_now(job.id)
+
+    server.run(begin())
     server.until(lambda: server.client.get("/v3/concepts").json()["concepts"])
     server.run(fill())
     return server, document

@@ -6,7 +6,7 @@ from tests.http.pages.page_reader import text_of
 from tests.http.pages.sample_app import SampleApp
 
 from holdfast_ingestion.pages import document_list
-from holdfast_ingestion.pages.document_list import View
+from holdfast_ingestion.pages.document_list import DocumentsView
 
 CURSOR = "0" * 32
 
@@ -26,26 +26,26 @@ def choices(page):
 
 
 def test_a_view_is_kept_in_its_address():
-    view = View.of("failed", " otter ", "team:blue", CURSOR)
+    view = DocumentsView.of("failed", " otter ", "team:blue", CURSOR)
 
     assert view.path() == f"/documents?status=failed&q=otter&metadata=team%3Ablue&cursor={CURSOR}"
     assert view.path(cursor="", note="added").endswith("metadata=team%3Ablue&note=added")
-    assert View.of("", "", "", "").path() == "/documents"
+    assert DocumentsView.of("", "", "", "").path() == "/documents"
 
 
 def test_what_an_address_cannot_mean_is_ignored():
-    assert View.of("sleeping", "", "", "../etc") == View()
-    assert View.of("", "a\0b" + "c" * 500, "", "").text == "ab" + "c" * 198
+    assert DocumentsView.of("sleeping", "", "", "../etc") == DocumentsView()
+    assert DocumentsView.of("", "a\0b" + "c" * 500, "", "").text == "ab" + "c" * 198
 
 
 @pytest.mark.parametrize("metadata", ["blue", ":blue", " : "])
 def test_a_label_without_key_and_value_is_no_filter(metadata):
-    assert View.of("", "", metadata, "").wanted is None
-    assert View.of("", "", metadata, "").where().metadata == {}
+    assert DocumentsView.of("", "", metadata, "").wanted is None
+    assert DocumentsView.of("", "", metadata, "").where().metadata == {}
 
 
 def test_a_label_is_a_key_and_a_value_that_may_have_a_colon():
-    assert View.of("", "", " see : https://a ", "").wanted == ("see", "https://a")
+    assert DocumentsView.of("", "", " see : https://a ", "").wanted == ("see", "https://a")
 
 
 # -- the rows ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from tests.apps.ingestion.document_server import DocumentServer
 
 from holdfast_ingestion.pages import search_page
 from holdfast_ingestion.pages.search_page import pieces_of, shortened, summary_of
-from holdfast_ingestion.search import Answer, Mode
+from holdfast_ingestion.search import Mode, SearchAnswer
 
 SENTENCE = "Otters swim in cold rivers."
 
@@ -110,7 +110,7 @@ def with_modes(tmp_path, monkeypatch):
 
 
 def test_modes_are_offered_where_there_are_embeddings(with_modes, look):
-    server, search = with_modes(Answer(Mode.SEMANTIC, False, []))
+    server, search = with_modes(SearchAnswer(Mode.SEMANTIC, False, []))
 
     page = look(server, "/search?q=otter&mode=semantic")
 
@@ -121,7 +121,7 @@ def test_modes_are_offered_where_there_are_embeddings(with_modes, look):
 
 
 def test_a_search_that_had_to_do_without_meaning_says_so(with_modes, look):
-    server, _ = with_modes(Answer(Mode.WORDS, True, []))
+    server, _ = with_modes(SearchAnswer(Mode.WORDS, True, []))
 
     page = look(server, "/search?q=otter")
 
@@ -130,10 +130,13 @@ def test_a_search_that_had_to_do_without_meaning_says_so(with_modes, look):
 
 
 def test_a_full_page_of_hits_is_called_the_best():
-    assert summary_of(Answer(Mode.HYBRID, False, [None] * search_page.MOST_HITS)) == (
+    assert summary_of(SearchAnswer(Mode.HYBRID, False, [None] * search_page.MOST_HITS)) == (
         "The best 20 documents, found by their words and their meaning."
     )
-    assert summary_of(Answer(Mode.WORDS, False, [None] * 2)) == "2 documents, found by their words."
+    assert (
+        summary_of(SearchAnswer(Mode.WORDS, False, [None] * 2))
+        == "2 documents, found by their words."
+    )
 
 
 def test_pieces_are_the_text_with_its_places_marked():

@@ -53,12 +53,12 @@ class Embeddings:
         ]
         await tx.execute_many(self._queries["add_embedding"], rows)
 
-    async def unfinished(self, limit: int) -> list[tuple[str, int]]:
+    async def unfinished(self, job_prefix: str, limit: int) -> list[tuple[str, int]]:
         """Return documents that lack some, each with the first chunk that has none.
 
         Left out are those with a job that has it to do, or has failed and is still kept.
         """
-        values = {"model": self._model, "limit": limit}
+        values = {"model": self._model, "job_prefix": job_prefix, "limit": limit}
         rows = await self._database.fetch(self._queries["documents_without_embeddings"], values)
         return [(document, chunk) for document, chunk in rows]
 

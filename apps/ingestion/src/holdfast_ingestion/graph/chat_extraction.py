@@ -13,7 +13,7 @@ from holdfast.providers import ChatMockClient
 from holdfast_ingestion.graph.extracted import (
     MOST_CONCEPTS,
     MOST_RELATIONS,
-    Extracted,
+    PassageConcepts,
     bounded,
 )
 
@@ -57,7 +57,7 @@ class ChatExtractor:
         policy = replace(presets.CHATMOCK_API, max_attempts=1, breaker=None)
         self._client = ChatMockClient(base_url, service=RetryService(clock=clock), policy=policy)
 
-    async def extract(self, text: str) -> Extracted:
+    async def extract(self, text: str) -> PassageConcepts:
         """Return what the model finds in `text`.
 
         Raises:

@@ -32,14 +32,14 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class PassageConcepts:
     """The concepts of a chunk, each once, and relations between two of them."""
 
     mentions: tuple[Mention, ...]
     relations: tuple[Relation, ...]
 
 
-def bounded(names: Iterable[str], relations: Iterable[tuple[str, str, str]]) -> Extracted:
+def bounded(names: Iterable[str], relations: Iterable[tuple[str, str, str]]) -> PassageConcepts:
     """Return what can be used of names, and of relations as (subject, label, object) by name.
 
     Names that are empty or too long are left out, and so are relations with a name that is not
@@ -63,4 +63,4 @@ def bounded(names: Iterable[str], relations: Iterable[tuple[str, str, str]]) -> 
         assert ends[0] is not None
         assert ends[1] is not None
         found[Relation(ends[0].concept, ends[1].concept, words)] = None
-    return Extracted(tuple(mentions.values()), tuple(found))
+    return PassageConcepts(tuple(mentions.values()), tuple(found))

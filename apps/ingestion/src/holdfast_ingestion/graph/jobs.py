@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from holdfast import App, Downstream, Exponential, JobContext, RetryPolicy, StoreError, presets
 from holdfast_ingestion.follow_up import FollowUp
 from holdfast_ingestion.graph import chat_extraction, key_phrases
-from holdfast_ingestion.graph.extracted import Extracted
+from holdfast_ingestion.graph.extracted import PassageConcepts
 from holdfast_ingestion.graph.repository import ChunkGraphs
 from holdfast_ingestion.model_settings import ModelSettings
 
@@ -30,10 +30,10 @@ _LOCALLY_AT_ONCE = 20
 """Chunks of one job without a model, about half a second of computing."""
 
 
-class Extractor(Protocol):
+class ConceptExtractor(Protocol):
     """Extract concepts of texts."""
 
-    async def extract(self, text: str) -> Extracted:
+    async def extract(self, text: str) -> PassageConcepts:
         """Return the concepts of `text` and their relations."""
         ...
 
@@ -50,12 +50,12 @@ def source_of(settings: ModelSettings) -> str:
 
 
 def concept_jobs(
-    app: App, settings: ModelSettings, extractor: Callable[[JobContext], Extractor]
-) -> FollowUp[Extracted]:
+    app: App, settings: ModelSettings, extractor: Callable[[JobContext], ConceptExtractor]
+) -> FollowUp[PassageConcepts]:
     """Declare the jobs; `extractor` returns that of the worker which runs an attempt."""
     source, has_model = source_of(settings), settings.chatmock_base_url is not None
 
-    async def work(ctx: JobContext, texts: Sequence[str]) -> Sequence[Extracted]:
+    async def work(ctx: JobContext, texts: Sequence[str]) -> Sequence[PassageConcepts]:
         own = extractor(ctx)
         return [await own.extract(text) for text in texts]
 

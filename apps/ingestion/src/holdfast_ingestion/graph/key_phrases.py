@@ -24,7 +24,7 @@ from holdfast.children import (
     FrameKind,
     answer_requests,
 )
-from holdfast_ingestion.graph.extracted import Extracted, bounded
+from holdfast_ingestion.graph.extracted import PassageConcepts, bounded
 
 SOURCE = "key-phrases"
 _LABEL = "appears with"
@@ -65,7 +65,7 @@ class KeyPhraseExtractor:
     def __init__(self, clock: Clock) -> None:
         self._pool = ChildPool(_SPEC, clock, idle_seconds=60.0)
 
-    async def extract(self, text: str) -> Extracted:
+    async def extract(self, text: str) -> PassageConcepts:
         """Return the key phrases of `text`.
 
         Raises:

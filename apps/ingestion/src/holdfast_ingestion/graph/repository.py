@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast import Database, DatabaseTransaction
 from holdfast_ingestion.graph.concept_names import normalised
-from holdfast_ingestion.graph.extracted import Extracted
+from holdfast_ingestion.graph.extracted import PassageConcepts
 from holdfast_ingestion.queries import load_queries
 from holdfast_ingestion.word_search import Scope
 
@@ -85,13 +85,13 @@ class ChunkGraphs:
         rows = await self._database.fetch(self._queries["chunks_without_extraction"], values)
         return [(chunk, text) for chunk, text in rows]
 
-    async def unfinished(self, limit: int) -> list[tuple[str, int]]:
+    async def unfinished(self, job_prefix: str, limit: int) -> list[tuple[str, int]]:
         """Return documents with such chunks and without a job, each with the first of them."""
-        values = {"source": self._source, "limit": limit}
+        values = {"source": self._source, "job_prefix": job_prefix, "limit": limit}
         rows = await self._database.fetch(self._queries["documents_without_extraction"], values)
         return [(document, chunk) for document, chunk in rows]
 
-    async def add(self, tx: DatabaseTransaction, found: Mapping[int, Extracted]) -> None:
+    async def add(self, tx: DatabaseTransaction, found: Mapping[int, PassageConcepts]) -> None:
         """Store what was extracted, in place of what another source did."""
         for chunk, extracted in found.items():
             own = {"chunk": chunk, "source": self._source}

@@ -27,7 +27,7 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DocumentsView:
     """Which documents: a choice of `FILTERS`, a part of their names, metadata, and a cursor."""
 
     status: str = ALL
@@ -36,7 +36,7 @@ class View:
     cursor: str = ""
 
     @classmethod
-    def of(cls, status: str, text: str, metadata: str, cursor: str) -> "View":
+    def of(cls, status: str, text: str, metadata: str, cursor: str) -> "DocumentsView":
         """Return the view that an address asks for; what cannot be meant is ignored."""
         return cls(
             status if status in FILTERS else ALL,
@@ -97,7 +97,7 @@ class DocumentList:
         paused: sites that documents of this page wait for.
     """
 
-    view: View
+    view: DocumentsView
     rows: list[DocumentRow]
     choices: list[Choice]
     total: int
@@ -108,7 +108,7 @@ class DocumentList:
 
 
 async def read_list(
-    pages: AppPages, state: ServerState, organisation: str, view: View
+    pages: AppPages, state: ServerState, organisation: str, view: DocumentsView
 ) -> DocumentList:
     """Read the documents of `organisation` that `view` asks for."""
     documents = Documents(state.engine.database)
@@ -146,7 +146,7 @@ async def read_rows(
     return rows, shown.now
 
 
-def _choices(counts: dict[Stage, int], view: View) -> list[Choice]:
+def _choices(counts: dict[Stage, int], view: DocumentsView) -> list[Choice]:
     return [
         Choice(
             key=key,

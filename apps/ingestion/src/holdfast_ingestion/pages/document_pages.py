@@ -12,7 +12,7 @@ from holdfast.http import AppPages, Caller, CallerIdentity, state_of
 from holdfast_ingestion.document_state import Document
 from holdfast_ingestion.intake import Intake
 from holdfast_ingestion.job_values import job_id
-from holdfast_ingestion.pages.document_list import FINISHED, View, read_list, read_rows
+from holdfast_ingestion.pages.document_list import FINISHED, DocumentsView, read_list, read_rows
 
 MOST_SHOWN = 20_000
 """Characters of a document's text that its page shows."""
@@ -38,7 +38,7 @@ class _Back:
     """The page that a form was on."""
 
     page: str
-    view: View
+    view: DocumentsView
 
     def path(self, document: Document, note: str) -> str:
         if self.page == "document" and note != "deleted":
@@ -46,17 +46,17 @@ class _Back:
         return self.view.path(note=note)
 
 
-def _view(status: Text = "", q: Text = "", metadata: Text = "", cursor: Text = "") -> View:
-    return View.of(status, q, metadata, cursor)
+def _view(status: Text = "", q: Text = "", metadata: Text = "", cursor: Text = "") -> DocumentsView:
+    return DocumentsView.of(status, q, metadata, cursor)
 
 
 def _back(
     page: Field = "", status: Field = "", q: Field = "", metadata: Field = "", cursor: Field = ""
 ) -> _Back:
-    return _Back(page, View.of(status, q, metadata, cursor))
+    return _Back(page, DocumentsView.of(status, q, metadata, cursor))
 
 
-AskedView = Annotated[View, Depends(_view)]
+AskedView = Annotated[DocumentsView, Depends(_view)]
 Back = Annotated[_Back, Depends(_back)]
 
 

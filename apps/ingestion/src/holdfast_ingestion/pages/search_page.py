@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from holdfast import HoldfastError, Permanent
 from holdfast.http import AppPages, Caller
 from holdfast_ingestion.pages.document_rows import host_of, name_of, origin_of
-from holdfast_ingestion.search import Answer, Mode, Search
+from holdfast_ingestion.search import Mode, Search, SearchAnswer
 from holdfast_ingestion.word_search import Hit, Scope
 
 MOST_HITS = 20
@@ -91,7 +91,7 @@ def pieces_of(text: str, places: tuple[tuple[int, int], ...]) -> Iterator[tuple[
         yield text[at:], False
 
 
-def summary_of(answer: Answer) -> str:
+def summary_of(answer: SearchAnswer) -> str:
     """Say how many documents were found, and how."""
     count = len(answer.hits)
     if not count:

@@ -76,9 +76,7 @@ DELETE FROM {{chunks}} WHERE document = :id
 
 -- What an attempt needs to know.
 -- name: work
-SELECT
-    organisation, type, url, filename, title, media_type, etag, last_modified, content,
-    content_hash, status, token
+SELECT type, url, filename, etag, last_modified, content, content_hash, status
 FROM {{documents}}
 WHERE id = :id
 

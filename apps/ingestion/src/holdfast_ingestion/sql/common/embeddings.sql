@@ -28,7 +28,7 @@ SELECT missing.document, missing.chunk FROM (
 ) AS missing
 LEFT JOIN {{jobs}} AS jobs
     ON jobs.job_id =
-        'embed-' || :model || '-' || missing.document || '-' || CAST(missing.chunk AS text)
+        CAST(:job_prefix AS text) || '-' || missing.document || '-' || CAST(missing.chunk AS text)
 WHERE jobs.job_id IS NULL
 ORDER BY missing.document
 LIMIT :limit
