@@ -82,7 +82,7 @@ def test_a_large_file_that_is_not_a_pdf_is_refused_during_its_upload(session):
 
     session.upload(("film.pdf", b"x" * (LIMIT - 1000)))
 
-    expect(session.row("film.pdf")).to_contain_text("This is not a PDF")
+    expect(session.row("film.pdf")).to_contain_text("Only PDF files are supported.")
 
 
 def test_a_file_that_is_too_large_is_not_sent(session):

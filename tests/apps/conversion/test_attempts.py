@@ -7,16 +7,22 @@ from dataclasses import replace
 import pytest
 from tests.apps.conversion.test_job import World
 
-from holdfast import Exponential, JobStatus, WorkerOptions, presets
+from holdfast import BreakerPolicy, Exponential, JobStatus, WorkerOptions, presets
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
 
 JOBS, ATTEMPTS = 3, 3
+BREAKER = replace(
+    presets.GATEWAY.breaker or BreakerPolicy(),
+    consecutive_failures=2,
+    open_for=1.0,
+    trial_calls=2,
+)
+# The wait is longer than the breaker stays open: in fail_fast each attempt is then a trial.
 RETRY = replace(
     presets.GATEWAY,
     max_attempts=ATTEMPTS,
-    # Longer than the breaker stays open: in fail_fast each attempt is then a trial.
     backoff=Exponential(base=1.2, multiplier=1, jitter=0),
-    breaker=replace(presets.GATEWAY.breaker, consecutive_failures=2, open_for=1.0, trial_calls=2),
+    breaker=BREAKER,
 )
 
 
