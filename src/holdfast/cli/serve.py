@@ -134,7 +134,10 @@ class _Service:
             return_exceptions=True,
         )
         for failure in failures:
-            if isinstance(failure, BaseException):
+            # A server that is stopped while it starts may be cancelled; that is not the reason.
+            if isinstance(failure, BaseException) and not isinstance(
+                failure, asyncio.CancelledError
+            ):
                 raise failure
 
     async def _until_end(self, ends: "set[asyncio.Task[Any]]") -> None:
