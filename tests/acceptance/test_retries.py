@@ -23,6 +23,7 @@ def deployment(build_deployment, gateway):
         RETRY_BASE_DELAY="100",
         RETRY_MAX_DELAY="60000",
         WORKER_CONCURRENCY=str(CONCURRENCY),
+        GATEWAY_CONCURRENCY="100",  # so that the one user of these tests may fill the worker
         LEASE_MS=str(int(LEASE * 1000)),
         LEASE_EXTEND_MS="200",
         **NO_BREAKER,

@@ -21,7 +21,9 @@ class ManyFiles(Serving):
     """The conversion service's pages over jobs whose attempts the tests report."""
 
     def __init__(self, folder):
-        self.conversion: Conversion = create({"HOLDFAST_DATA_DIR": str(folder)})
+        # Enough for all files of one owner, so that they can be claimed at once.
+        environment = {"HOLDFAST_DATA_DIR": str(folder), "GATEWAY_CONCURRENCY": "1000"}
+        self.conversion: Conversion = create(environment)
         super().__init__(folder, served=self.conversion)
 
     def add(self, client, *names, **options):

@@ -73,7 +73,8 @@ def test_the_reason_of_a_refusal_is_not_unpacked():
     with ScriptedDownstream() as gateway:
         gateway.script(packed(400, gzip.compress(reason), "gzip"))
 
-        assert str(refused(gateway.url)) == "The converter could not work with this file."
+        line = "Couldn’t convert this file with the selected mapping."
+        assert str(refused(gateway.url)) == line
 
 
 def test_the_health_check_reads_the_status_alone():

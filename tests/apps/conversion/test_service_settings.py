@@ -94,3 +94,10 @@ def test_a_job_is_listed_for_a_week_and_no_shorter_than_its_files_are_kept(tmp_p
 
     kept = kind.retention
     assert kept.complete_for == kept.failed_for == kept.cancelled_for == listed * 86_400
+
+
+def test_a_gateway_elsewhere_is_sent_as_many_files_as_a_worker_has_slots():
+    elsewhere = {"GATEWAY_URL": "http://converter:8100", "WORKER_CONCURRENCY": "40"}
+    assert ConversionSettings.load(elsewhere).gateway_concurrency == 40
+    chosen = {**elsewhere, "GATEWAY_CONCURRENCY": "7"}
+    assert ConversionSettings.load(chosen).gateway_concurrency == 7

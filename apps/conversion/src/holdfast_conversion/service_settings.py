@@ -52,12 +52,16 @@ class ConversionSettings:
         read = Environment(values)
         service = Settings.load(read)
         defaults = cls(files=service.data_dir / "files")
-        # Where there are fewer slots, one owner could hold them all.
-        at_once = min(defaults.gateway_concurrency, service.concurrency)
+        gateway_url = read.address("GATEWAY_URL")
+        # A worker with fewer slots than there are children could be filled by one owner; how many
+        # children a gateway elsewhere has is not known.
+        at_once = service.concurrency
+        if gateway_url is None:
+            at_once = min(defaults.gateway_concurrency, at_once)
         timeout = read.seconds("GATEWAY_TIMEOUT", defaults.gateway_timeout, at_least_ms=100)
         return replace(
             defaults,
-            gateway_url=read.address("GATEWAY_URL"),
+            gateway_url=gateway_url,
             gateway_timeout=timeout,
             gateway_concurrency=read.whole("GATEWAY_CONCURRENCY", at_once, at_most=1000),
             file_cpu_seconds=read.seconds(
