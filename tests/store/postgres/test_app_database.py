@@ -69,14 +69,23 @@ def test_a_connection_that_is_never_returned_is_waited_for_only_so_long(play):
     play(scenario, connections=1, timeout=0.5)
 
 
-def test_a_connection_that_is_cut_inside_the_block_is_an_outage(play):
+async def by_statement(tx):
+    await tx.fetch("SELECT 1")
+
+
+async def by_driver(tx):
+    await tx.connection.fetch("SELECT 1")
+
+
+@pytest.mark.parametrize("use", [by_statement, by_driver])
+def test_a_connection_that_is_cut_inside_the_block_is_an_outage(play, use):
     async def scenario(store):
         async def cut():
             async with store.database.transaction() as tx:
                 ((pid,),) = await tx.fetch("SELECT pg_backend_pid()")
                 async with store.database.transaction() as other:
                     await other.fetch("SELECT pg_terminate_backend(:pid)", {"pid": pid})
-                await tx.fetch("SELECT 1")
+                await use(tx)
 
         with pytest.raises(StoreUnavailable):
             await cut()

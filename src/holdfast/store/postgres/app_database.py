@@ -18,7 +18,7 @@ import asyncpg
 from holdfast.jobs.database_port import ENDED, READS_ONLY, Row
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import NewJob
-from holdfast.jobs.store_port import StoreError
+from holdfast.jobs.store_port import StoreError, StoreUnavailable
 from holdfast.store.joining import join, numbered
 from holdfast.store.postgres.connection import DRIVER_ERRORS, Connection, Database, store_error
 from holdfast.store.postgres.handler_connections import HandlerConnections
@@ -112,7 +112,8 @@ class PostgresDatabase:
             try:
                 yield PostgresStatements(connection, self._database.where)
             except Exception as error:
-                failure = error  # raised below, so that the connection can be used again
+                # Raised below, so that the connection can be used again.
+                failure = _explained(error, self._database.where)
             finally:
                 del self._enqueued[connection]
             await self._end(connection, transaction, commits=failure is None)
@@ -159,6 +160,18 @@ def translated(where: str) -> Iterator[None]:
         yield
     except DRIVER_ERRORS as error:
         raise store_error(error, where) from error
+
+
+def _explained(error: Exception, where: str) -> Exception:
+    """Return an outage as such, also where the block has used the driver's connection itself."""
+    if isinstance(
+        error, asyncpg.PostgresError | asyncpg.InterfaceError | asyncpg.InternalClientError
+    ):
+        meant = store_error(error, where)
+        if isinstance(meant, StoreUnavailable):
+            meant.__cause__ = error
+            return meant
+    return error
 
 
 async def _fetch(connection: Connection, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
