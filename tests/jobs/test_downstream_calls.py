@@ -1,8 +1,10 @@
 """The shared breaker for calls outside of jobs."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
+from tests.support.waiting import until
 
 from holdfast import App, BreakerPolicy, CircuitOpenError, Engine, JobContext, Permanent
 from holdfast.jobs.downstream_calls import DownstreamBusy
@@ -208,6 +210,35 @@ def test_a_handler_counts_calls_to_other_downstreams_than_its_own(tmp_path):
             return await engine.downstreams.get("other")
 
     assert asyncio.run(scenario()).circuit.streak == 1
+
+
+def test_a_trial_that_outlasts_the_breakers_own_time_keeps_its_place_and_counts(run):
+    """Three slow trials, tried by others all the while: no fourth, and their success closes it."""
+
+    async def fail():
+        raise ConnectionError("refused")
+
+    async def scenario(engine, clock):
+        for _ in range(20):
+            with suppress(ConnectionError, CircuitOpenError):
+                await engine.calls.run("llm", fail)
+        clock.advance(30)
+        done = asyncio.Event()
+        running = [asyncio.create_task(engine.calls.run("llm", done.wait)) for _ in range(3)]
+
+        async def all_are_trials():
+            return len((await engine.downstreams.get("llm")).circuit.trials) == 3
+
+        await until(all_are_trials)
+        for _ in range(12):
+            clock.advance(10)
+            with pytest.raises(CircuitOpenError):
+                await engine.calls.run("llm", fail)
+        done.set()
+        await asyncio.gather(*running)
+        assert await engine.downstreams.state("llm") is CircuitState.CLOSED
+
+    run(scenario)
 
 
 def test_an_error_of_the_caller_does_not_count_in_a_guarded_call(run):

@@ -57,7 +57,7 @@ class CallAdmission:
 
 
 class DownstreamCalls:
-    """Admit and report calls to downstreams; `engine.calls`, and `ctx.calls` in a handler.
+    """Admit and report calls to downstreams; `engine.calls`.
 
     Rates and concurrency limits are those of jobs and are not applied here.
     """
@@ -66,15 +66,22 @@ class DownstreamCalls:
         self._store = store
         self._clock = clock
 
-    async def run(self, name: str, operation: Callable[[], Awaitable[T]]) -> T:
+    async def run(
+        self, name: str, operation: Callable[[], Awaitable[T]], *, lease_seconds: float = 150.0
+    ) -> T:
         """Return what `operation` returns, one call to the downstream `name`; its outcome counts.
+
+        Args:
+            lease_seconds: longer than `operation` may take: for so long it keeps its place where it
+                is a trial of a half-open breaker. The place of a trial whose process has died is
+                free after them.
 
         Raises:
             CircuitOpenError: the breaker refuses the call; `retry_at` says when to come again.
             DownstreamBusy: every try to write the record lost against another write.
             Exception: what `operation` raises.
         """
-        admission = await self.admit(name)
+        admission = await self.admit(name, lease_seconds)
         if admission.permit is None:
             raise CircuitOpenError(name, self._clock.wall() + admission.wait)
         verdict, code = Verdict.NEITHER, None

@@ -107,6 +107,8 @@ CREATE TABLE holdfast_handling (
     CHECK (dead = 0 OR leased_until IS NULL)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX holdfast_handling_by_age ON holdfast_handling (updated_at);
+-- Those that run; read when the clock jumps.
+CREATE INDEX holdfast_handling_running ON holdfast_handling (leased_until) WHERE leased_until IS NOT NULL;
 
 -- The breakers that are not closed, among those of thousands of hosts.
 CREATE INDEX holdfast_downstreams_troubled ON holdfast_downstreams (name) WHERE state <> 'CLOSED';
