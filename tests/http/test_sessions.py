@@ -96,6 +96,14 @@ def test_a_session_from_before_https_is_kept_and_set_for_https(sessions):
     assert (session.owner, session.stale) == ("me as well", False)
 
 
+def test_a_session_for_https_is_kept_where_https_is_not_seen_any_more(sessions):
+    cookies = {sessions.name.secure: sessions.cookie("me")}
+
+    session = sessions.find(cookies, secure=False)
+
+    assert (session.owner, session.known, session.stale) == ("me", True, True)
+
+
 def test_a_cookie_is_set_once_and_kept(serving):
     first = serving.client.get("/api/jobs")
     second = serving.client.get("/api/jobs")

@@ -16,8 +16,9 @@ from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.store_port import StoreUnavailable
 from holdfast.jobs.views import JobFilter
 
-MOST = 1000
-"""Jobs that one request retries or removes at most."""
+MOST = 900
+"""Jobs that one request retries or removes at most. A form has at most 1000 fields, and the question
+before a removal sends one for each."""
 _BATCH = 200
 _STOP_SECONDS = 5.0
 """How long a removal waits for running jobs to stop."""

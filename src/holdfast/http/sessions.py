@@ -80,7 +80,7 @@ class Sessions:
         One that came under another name than the one for `secure` is stale, so that it is set anew.
         """
         wanted = self.name.over(https=secure)
-        for name in (wanted, self.name.plain, _OLD_NAME):
+        for name in (wanted, self.name.secure, self.name.plain, _OLD_NAME):
             session = self.read(cookies.get(name))
             if session.known:
                 session.stale = session.stale or name != wanted

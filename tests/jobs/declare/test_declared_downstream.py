@@ -97,6 +97,7 @@ def test_an_invalid_key_is_refused(key):
         ({"concurrency": 0}, "concurrency must be at least 1, got 0"),
         ({"rate": 100}, "rate must be a RateLimit, got 100"),
         ({"unproven_concurrency": 0}, "unproven_concurrency must be at least 1, got 0"),
+        ({"unproven_concurrency": 1, "breaker": None}, "unproven_concurrency needs a breaker"),
         ({"ramp_seconds": -1}, "ramp_seconds must be at least 0, got -1"),
         ({"key": "host"}, "key must be callable, got 'host'"),
         ({"probe": "http"}, "probe must be callable, got 'http'"),

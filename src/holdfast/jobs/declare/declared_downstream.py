@@ -79,6 +79,8 @@ class Downstream:
         checks.whole("concurrency", self.concurrency, at_least=1, optional=True)
         checks.whole("spare", self.spare, at_least=0)
         checks.whole("unproven_concurrency", self.unproven_concurrency, at_least=1, optional=True)
+        if self.unproven_concurrency is not None and self.breaker is None:
+            raise ValueError("unproven_concurrency needs a breaker, which counts successes")
         checks.instance("rate", self.rate, RateLimit, optional=True)
         checks.number("ramp_seconds", self.ramp_seconds, at_least=0)
         checks.function("key", self.key, optional=True)

@@ -127,6 +127,7 @@ def _settings(words: list[str]) -> GatewaySettings:
         port=options.port,
         any_port=options.any_port,
         children=options.children,
+        most_requests=max(defaults.most_requests, 2 * options.children),
         max_upload_bytes=size,
         chaos=options.chaos,
         limits=replace(limits, cpu_seconds=options.cpu_seconds, wall_seconds=options.wall_seconds),
