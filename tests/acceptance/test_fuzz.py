@@ -19,7 +19,7 @@ from tests.support.log_records import unexpected_tracebacks
 from holdfast.testing.downstream import ScriptedDownstream, status
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = int(os.environ.get("EXAMPLES", "15"))
+EXAMPLES = int(os.environ.get("EXAMPLES", "10"))
 # A file that is not a PDF, or an invalid cursor, matches the schema and is refused; this check
 # would report only that.
 LEFT_OUT = "positive_data_acceptance"
