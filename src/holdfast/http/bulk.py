@@ -17,8 +17,8 @@ from holdfast.jobs.store_port import StoreUnavailable
 from holdfast.jobs.views import JobFilter
 
 MOST = 900
-"""Jobs that one request retries or removes at most. A form has at most 1000 fields, and the question
-before a removal sends one for each."""
+"""Jobs that one request retries or removes at most. A form has at most 1000 fields, and the
+question before a removal sends one for each."""
 _BATCH = 200
 _STOP_SECONDS = 5.0
 """How long a removal waits for running jobs to stop."""
