@@ -12,7 +12,7 @@ from tests.support.providers import chatted, generated
 from holdfast import CircuitState, JobFilter, JobStatus, presets
 from holdfast.messaging import JobPublisher
 from holdfast.testing.downstream import ScriptedDownstream, reset, status
-from holdfast_grading.messages import GradingRequest
+from holdfast_grading.messages import GradingRequest, request_id_of
 from holdfast_grading.tables import Status
 
 CRITERION = {"score": 8, "comment": "Clear."}
@@ -81,18 +81,19 @@ def test_without_keys_a_text_is_graded_offline_and_the_feedback_says_so(database
     run(database_url, tmp_path, scenario)
 
 
-def test_a_language_model_grades_and_is_given_the_request_id_as_its_key(
-    sqlite_url, tmp_path, model
+@pytest.mark.parametrize("name", ["essay-1", "作文-1", "trailing "])
+def test_a_language_model_grades_and_is_given_a_key_however_the_owner_names_the_request(
+    sqlite_url, tmp_path, model, name
 ):
     model.script(chatted(ANSWER))
 
     async def scenario(world):
-        submission_id = await submitted(world, request_id="essay-1")
+        submission_id = await submitted(world, request_id=name)
         await world.settle()
         (stored,) = await world.submissions.results(submission_id)
         assert (stored.result["score"], stored.result["grader"]) == (8.0, "chatmock")
         (call,) = model.requests
-        assert call.headers["idempotency-key"] == f"{submission_id}.essay-1"
+        assert call.headers["idempotency-key"] == request_id_of(submission_id, name)
 
     run(sqlite_url, tmp_path, scenario, chatmock_base_url=f"{model.url}/v1")
 

@@ -6,6 +6,7 @@ error that ended it. `CIRCUIT_OPEN` is an error that ends nothing: the request c
 
 from datetime import UTC, datetime
 from enum import StrEnum
+from hashlib import sha256
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -130,6 +131,15 @@ def failed(request: GradingRequest, code: str, message: str) -> GradingCallback:
         status="error",
         error=CallbackError(code, message),
     )
+
+
+def request_id_of(submission_id: str, name: str) -> str:
+    """Return the id of the request to grade a submission that its owner calls `name`.
+
+    It is sent in headers, which cannot hold every printable text, so it has the name's digest.
+    Owners may use the same name; the submission's id tells their requests apart.
+    """
+    return f"{submission_id}.{sha256(name.encode()).hexdigest()[:32]}"
 
 
 def moment(seconds: float) -> datetime:

@@ -12,7 +12,14 @@ from typing import Any
 import msgspec
 
 from holdfast import Engine
-from holdfast_grading.messages import REQUEST, GradingRequest, Skill, SubmissionPayload, moment
+from holdfast_grading.messages import (
+    REQUEST,
+    GradingRequest,
+    Skill,
+    SubmissionPayload,
+    moment,
+    request_id_of,
+)
 from holdfast_grading.tables import Status, Submission, sql_for, submission_of
 
 _ADD = """
@@ -110,8 +117,7 @@ class Submissions:
         identifier = f"{int(created * 1000):012x}{secrets.token_hex(10)}"
         named = new.request_id or secrets.token_hex(16)
         request = GradingRequest(
-            # An owner's own name for it need not differ from that of another owner.
-            request_id=f"{identifier}.{named}",
+            request_id=request_id_of(identifier, named),
             submission_id=identifier,
             skill=new.skill,
             payload=new.payload,
