@@ -144,5 +144,6 @@ async def _take_error(change: _Change, code: str, message: str) -> Received:
     if change.is_late:
         await change.time_out()
         return Received.LATE
-    await change.fail(code, message)
+    # A call that took too long has the code that is the reason of the deadline alone.
+    await change.fail(ErrorCode.GW_TIMEOUT if code == TIMEOUT else code, message)
     return Received.FAILED
