@@ -39,6 +39,9 @@ class ReliableTask(Task):  # type: ignore[misc]  # Celery has no types
             `max_attempts` also bounds how often it may take its worker down.
         downstream: the name of the dependency that it calls. Its breaker follows
             `policy.breaker`, and is shared through the store by all tasks and jobs that name it.
+            The whole task counts as the call. A task that does more than the call names none, and
+            makes each call with `engine.calls.run`: a `CircuitOpenError` that it raises puts the
+            task off, which costs no attempt.
         dead_letter_queue: for tasks that are given up; by default the name of the queue and
             `.dlq`. Declared where it is missing.
         request_id_argument: the argument that names the request; by default the Celery task id
