@@ -121,14 +121,14 @@ def test_an_error_fails_a_submission_and_a_result_in_time_still_completes_it(
     run(database_url, tmp_path, scenario)
 
 
-def test_a_call_that_took_too_long_is_not_taken_for_the_deadline(sqlite_url, tmp_path):
+def test_a_call_that_took_too_long_is_not_taken_for_the_deadline(database_url, tmp_path):
     async def scenario(world, submission):
         callback = error_for(submission, "TIMEOUT")
         assert await receive(world.engine, callback, 1100.0) is Received.FAILED
         assert await state(world, submission) == (Status.FAILED, "GW_TIMEOUT", None)
         assert await world.notices("ann") == [("FAILED", "GW_TIMEOUT")]
 
-    run(sqlite_url, tmp_path, scenario)
+    run(database_url, tmp_path, scenario)
 
 
 def test_an_error_after_the_deadline_is_a_timeout(sqlite_url, tmp_path):

@@ -8,7 +8,7 @@ from celery.exceptions import Ignore, Retry
 from tests.apps.grading.sounds import tone
 from tests.support.grading_processes import ScriptedModel
 
-from holdfast import Permanent
+from holdfast import BreakerPolicy, CircuitState, Permanent
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
 from holdfast_grading.celery_calls import GRADE, TRANSCRIBE
 from holdfast_grading.worker_app import create_worker_app
@@ -201,6 +201,30 @@ def test_audio_that_does_not_decode_is_a_dead_letter_at_once(started, model):
         assert (about["failureReason"], about["attemptsMade"]) == ("AUDIO_UNREADABLE", 1)
         assert callback["error"]["code"] == "AUDIO_UNREADABLE"
         assert [each.path for each in server.requests] == ["/a.wav"]
+
+
+def test_recordings_that_cannot_be_fetched_are_no_failures_of_the_transcription(started, model):
+    with speech() as server:
+        server.script(status(503), path="/dead.wav")
+        worker = started(CHATMOCK_BASE_URL=model.url, STT_BASE_URL=f"{server.url}/v1")
+        worker.deliver(spoken(server), task=TRANSCRIBE)  # declares the downstream
+        dead = {**REQUEST, "skill": "speaking", "payload": {"audioUrl": f"{server.url}/dead.wav"}}
+        for number in range(25):
+            with pytest.raises(Retry):
+                worker.deliver({**dead, "requestId": f"dead-{number}"}, task=TRANSCRIBE)
+        assert worker.engine().downstreams.state("stt") is CircuitState.CLOSED
+        worker.deliver({**spoken(server), "requestId": "r2"}, task=TRANSCRIBE)
+
+
+def test_expired_requests_do_not_close_a_breaker(worker):
+    calls = worker.engine().calls
+    rule = BreakerPolicy(consecutive_failures=1, open_for=0.001, trial_calls=1)
+    calls.declare("llm", rule)
+    calls.count("llm", rule, "GW_5XX")
+    for number in range(4):
+        expired = {"requestId": f"r{number}", "deadlineAt": "2020-01-01T00:00:00Z"}
+        worker.deliver({**REQUEST, **expired})
+    assert worker.engine().downstreams.state("llm") is not CircuitState.CLOSED
 
 
 def test_speech_is_refused_where_nothing_transcribes_it(worker):

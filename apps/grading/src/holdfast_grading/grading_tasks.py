@@ -2,6 +2,8 @@
 
 Speech takes two tasks. The first one ends by sending the transcript to the second, in the
 transaction that records it as done, so a failure of the language model repeats no transcription.
+Only the call itself is the provider's: a recording that cannot be fetched, or a request that has
+expired, says nothing of it.
 """
 
 import logging
@@ -15,7 +17,6 @@ from holdfast.errors import ERRORS
 from holdfast.messaging.celery import ReliableTask, TaskEvent
 from holdfast.outbox import MessageDraft, Release
 from holdfast_grading.celery_calls import GRADE, TRANSCRIBE
-from holdfast_grading.graders.tools import LLM, STT
 from holdfast_grading.messages import (
     CALLBACK,
     DEAD_LETTERS,
@@ -72,7 +73,7 @@ def declare_tasks(
     }
 
     # Celery has no types, so its decorators have none.
-    @app.task(name=GRADE, downstream=LLM, **options)  # type: ignore[untyped-decorator]
+    @app.task(name=GRADE, **options)  # type: ignore[untyped-decorator]
     def grade(
         self: GradingTask,
         requestId: str,  # noqa: N803 - as the message names it
@@ -89,7 +90,7 @@ def declare_tasks(
             answer = completed(request, result).to_json()
             engine().outbox.add(connection, submissionId, CALLBACK, answer)
 
-    @app.task(name=TRANSCRIBE, downstream=STT, **options)  # type: ignore[untyped-decorator]
+    @app.task(name=TRANSCRIBE, **options)  # type: ignore[untyped-decorator]
     def transcribe(
         self: GradingTask,
         requestId: str,  # noqa: N803 - as the message names it
