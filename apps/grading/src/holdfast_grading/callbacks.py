@@ -16,9 +16,9 @@ from enum import StrEnum
 import msgspec
 
 from holdfast import DatabaseTransaction, Engine, ErrorCode, Permanent
-from holdfast_grading.error_codes import UNKNOWN_SUBMISSION
+from holdfast_grading.error_codes import UNKNOWN_REQUEST, UNKNOWN_SUBMISSION
 from holdfast_grading.graders.rubric import GradingResult
-from holdfast_grading.messages import CALLBACK, GradingCallback
+from holdfast_grading.messages import CALLBACK, GradingCallback, request_id_of
 from holdfast_grading.notices import notify
 from holdfast_grading.tables import Status, Submission, locked, sql_for
 
@@ -104,13 +104,17 @@ async def receive(engine: Engine, callback: GradingCallback, received_at: float)
         engine: has the grading app among its apps.
 
     Raises:
-        Permanent: `UNKNOWN_SUBMISSION`.
+        Permanent: `UNKNOWN_SUBMISSION`, or `UNKNOWN_REQUEST`: it answers another one's request.
     """
     async with engine.database.transaction() as tx:
         submission = await locked(engine.database, tx, callback.submission_id)
         if submission is None:
             line = f"there is no submission {callback.submission_id}"
             raise Permanent(UNKNOWN_SUBMISSION, line)
+        if callback.request_id != request_id_of(submission.id, submission.request_id):
+            # Recorded as handled it would be the loss of the other submission's result.
+            line = f"the request of submission {submission.id} has another id"
+            raise Permanent(UNKNOWN_REQUEST, line)
         change = _Change(engine, tx, submission, received_at)
         if callback.result is not None:
             received = await _take_result(change, callback.request_id, callback.result)
