@@ -282,6 +282,23 @@ def test_a_request_for_an_unknown_submission_is_a_dead_letter(sqlite_url, tmp_pa
     run(sqlite_url, tmp_path, scenario)
 
 
+def test_deadlines_are_looked_for_however_much_waits_to_be_graded(sqlite_url, tmp_path):
+    async def scenario(world):
+        overdue = await submitted(world, seconds=10.0)
+        for _ in range(20):
+            await submitted(world)
+        await world.relay()
+        world.clock.advance(11)
+        check = await world.engine.enqueue("grading.time_out")
+        await world.engine.work(until_idle=True, concurrency=2)
+        assert (await world.submissions.find(overdue)).failure_reason == "TIMEOUT"
+        looked_at = (await world.engine.get(check)).finished_at
+        graded = (await world.engine.list(JobFilter(kinds=("grading.grade",)))).jobs
+        assert sum(job.finished_at < looked_at for job in graded) < 10
+
+    run(sqlite_url, tmp_path, scenario, shifted=True)
+
+
 def test_each_message_has_its_job(sqlite_url, tmp_path):
     async def scenario(world):
         publisher = JobPublisher(world.engine, world.app.message_jobs)
