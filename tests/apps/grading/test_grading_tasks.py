@@ -8,7 +8,7 @@ from celery.exceptions import Ignore, Retry
 from tests.apps.grading.sounds import tone
 from tests.support.grading_processes import ScriptedModel
 
-from holdfast import BreakerPolicy, CircuitState, Permanent
+from holdfast import BreakerPolicy, CircuitState, Permanent, SystemClock
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
 from holdfast_grading.celery_calls import GRADE, TRANSCRIBE
 from holdfast_grading.worker_app import create_worker_app
@@ -176,6 +176,16 @@ def test_an_expired_request_is_handled_without_being_graded(worker, model):
     worker.deliver({**REQUEST, "deadlineAt": "2020-01-01T00:00:00Z"}, task=TRANSCRIBE)
     assert worker.messages() == {"request": [], "callback": [], "dlq": []}
     assert model.calls.total() == 0
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_the_time_of_the_database_server_decides_whether_a_request_has_expired(
+    started, database_url, monkeypatch
+):
+    worker = started(HOLDFAST_DATABASE_URL=database_url)
+    monkeypatch.setattr(SystemClock, "wall", lambda _: 5e9)  # in the year 2128
+    worker.deliver(REQUEST)
+    assert len(worker.messages()["callback"]) == 1
 
 
 def test_speech_is_transcribed_and_its_transcript_is_graded_by_another_task(started, model):

@@ -12,7 +12,6 @@ from typing import Any
 
 from celery import Celery
 
-from holdfast import SystemClock
 from holdfast.errors import ERRORS
 from holdfast.messaging.celery import ReliableTask, TaskEvent
 from holdfast.outbox import MessageDraft, Release
@@ -26,11 +25,10 @@ from holdfast_grading.messages import (
     completed,
 )
 from holdfast_grading.task_providers import TaskProviders
-from holdfast_grading.task_transaction import task_transaction
+from holdfast_grading.task_transaction import store_time, task_transaction
 from holdfast_grading.worker_settings import WorkerSettings
 
 _log = logging.getLogger("holdfast.grading")
-_CLOCK = SystemClock()
 
 
 class GradingTask(ReliableTask):
@@ -82,7 +80,7 @@ def declare_tasks(
     ) -> None:
         """Grade a text, and send the callback."""
         request = read(requestId, submissionId, rest)
-        if is_expired(request):
+        if is_expired(request, settings.database_url):
             return
         result = providers.grade(request)
         with task_transaction(settings.database_url) as connection:
@@ -99,7 +97,7 @@ def declare_tasks(
     ) -> None:
         """Turn speech into text, and send that on to be graded."""
         request = read(requestId, submissionId, rest)
-        if is_expired(request):
+        if is_expired(request, settings.database_url):
             return
         spoken = providers.transcribe(request)
         with task_transaction(settings.database_url) as connection:
@@ -119,9 +117,9 @@ def read(request_id: str, submission_id: str, rest: dict[str, Any]) -> GradingRe
     return GradingRequest.from_json({**rest, **names})
 
 
-def is_expired(request: GradingRequest) -> bool:
-    """Say whether the deadline of `request` is over, and log it."""
-    if not request.is_expired(_CLOCK.wall()):
+def is_expired(request: GradingRequest, database_url: str) -> bool:
+    """Say whether the deadline of `request` is over by the store's time, and log it."""
+    if not request.is_expired(store_time(database_url)):
         return False
     _log.info("submission %s is not graded: its deadline is over", request.submission_id)
     return True

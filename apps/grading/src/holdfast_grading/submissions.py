@@ -20,7 +20,7 @@ from holdfast_grading.messages import (
     moment,
     request_id_of,
 )
-from holdfast_grading.tables import Status, Submission, sql_for, submission_of
+from holdfast_grading.tables import SERVER_TIME, Status, Submission, sql_for, submission_of
 
 _ADD = """
     INSERT INTO {submissions} (
@@ -98,8 +98,7 @@ async def store_time(engine: Engine) -> float:
     """Return the time that decides deadlines, in epoch seconds: the database server's, if any."""
     if engine.database.dialect == "sqlite":
         return engine.clock.wall()
-    query = "SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
-    ((now,),) = await engine.database.fetch(query)
+    ((now,),) = await engine.database.fetch(SERVER_TIME)
     return float(now)
 
 
