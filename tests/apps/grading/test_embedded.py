@@ -11,7 +11,8 @@ from tests.support.providers import chatted, generated
 
 from holdfast import CircuitState, JobFilter, JobStatus, presets
 from holdfast.messaging import JobPublisher
-from holdfast.testing.downstream import ScriptedDownstream, reset, status
+from holdfast.testing.downstream import ScriptedDownstream, hang, reset, status
+from holdfast_grading import embedded
 from holdfast_grading.messages import GradingRequest, request_id_of
 from holdfast_grading.tables import Status
 
@@ -169,6 +170,26 @@ def test_after_its_last_attempt_a_request_is_a_dead_letter_and_its_submission_fa
         await world.engine.work(until_idle=True)
         await world.settle()
         assert (await world.submissions.find(submission_id)).status is Status.COMPLETED
+
+    run(sqlite_url, tmp_path, scenario, shifted=True, chatmock_base_url=f"{model.url}/v1")
+
+
+def test_a_request_that_takes_too_long_in_every_attempt_is_called_back(
+    sqlite_url, tmp_path, model, monkeypatch
+):
+    monkeypatch.setattr(embedded, "GRADING_SECONDS", 0.05)
+    model.script(*[hang()] * 4)
+
+    async def scenario(world):
+        submission_id = await submitted(world)
+        await world.settle()
+        for _ in range(3):
+            world.clock.advance(60)
+            await world.engine.work(until_idle=True)
+        await world.settle()
+        found = await world.submissions.find(submission_id)
+        assert (found.status, found.attempts) == (Status.FAILED, 4)
+        assert found.failure_reason == "PROVIDER_FAILED"
 
     run(sqlite_url, tmp_path, scenario, shifted=True, chatmock_base_url=f"{model.url}/v1")
 

@@ -30,7 +30,7 @@ from holdfast.http import AppPages, JobFact, JobFacts, ServedApp, ServerState, m
 from holdfast_grading.callback_consumer import consuming
 from holdfast_grading.celery_calls import QUEUES
 from holdfast_grading.deadlines import expire
-from holdfast_grading.embedded import POLICY, GradingAttempt, receive_callback
+from holdfast_grading.embedded import GRADING_SECONDS, POLICY, GradingAttempt, receive_callback
 from holdfast_grading.error_codes import DECLARED
 from holdfast_grading.graders.tools import GradingTools
 from holdfast_grading.intake import Intake
@@ -43,8 +43,8 @@ from holdfast_grading.routes import submission_routes
 from holdfast_grading.settings import GradingSettings
 
 _log = logging.getLogger("holdfast.grading")
-_ATTEMPT = 300.0
-"""Seconds that one attempt may take: fetching, transcribing and grading."""
+_ATTEMPT = GRADING_SECONDS + 10.0
+"""Seconds that a job may take: to grade, and to store what came of it."""
 # The breakers are asked before each call, as one attempt may call two downstreams.
 _RETRY = replace(POLICY, breaker=None)
 _RECEIVE = replace(presets.DATABASE, attempt_timeout=None, breaker=None)
