@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 from tests.apps.grading.samples import RESULT, new_submission
 from tests.apps.grading.world import grading_world
 
@@ -157,6 +158,15 @@ def test_a_callback_for_an_unknown_submission_is_a_permanent_error(database_url,
         # It was not recorded as handled.
         known = result_for(submission)
         assert await receive(world.engine, known, 1100.0) is Received.COMPLETED
+
+    run(database_url, tmp_path, scenario)
+
+
+def test_the_attempts_that_a_worker_has_made_are_stored(database_url, tmp_path):
+    async def scenario(world, submission):
+        callback = replace(result_for(submission), attempts=3)
+        assert await receive(world.engine, callback, 1100.0) is Received.COMPLETED
+        assert (await world.submissions.find(submission.id)).attempts == 3
 
     run(database_url, tmp_path, scenario)
 

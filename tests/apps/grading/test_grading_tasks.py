@@ -107,6 +107,7 @@ def test_a_graded_text_leaves_a_callback_and_is_never_graded_again(worker, model
     assert (callback["status"], callback["error"]) == ("completed", None)
     assert (callback["requestId"], callback["submissionId"]) == ("r1", "s1")
     assert (callback["result"]["score"], callback["result"]["transcript"]) == (7.0, None)
+    assert callback["attempts"] == 1
     with pytest.raises(Ignore, match="r1 is handled"):
         worker.deliver(REQUEST)
     assert (model.calls["a"], len(worker.messages()["callback"])) == (1, 1)
@@ -132,6 +133,7 @@ def test_a_failure_is_retried_without_a_callback_and_then_called_back_as_an_erro
     ((_, about),), ((callback, _),) = found["dlq"], found["callback"]
     assert (about["requestId"], about["submissionId"], about["attemptsMade"]) == ("r1", "s1", 2)
     assert callback["error"]["code"] == about["failureReason"] == "GW_5XX"
+    assert callback["attempts"] == 2
     assert "503" not in callback["error"]["message"]  # a line for people
 
 
@@ -149,6 +151,7 @@ def test_an_open_breaker_is_called_back_and_costs_no_attempt(worker, model):
     found = worker.messages()
     (error,) = [each["error"] for each, _ in found["callback"] if each["requestId"] == "held"]
     assert error["code"] == "CIRCUIT_OPEN"
+    assert all(each["attempts"] is None for each, _ in found["callback"] if each["error"])
     (again,) = [about for body, about in found["request"] if body[1]["requestId"] == "held"]
     assert (again["retries"], again["holdfast_round"]) == (0, 1)
 
@@ -191,13 +194,15 @@ def test_the_time_of_the_database_server_decides_whether_a_request_has_expired(
 def test_speech_is_transcribed_and_its_transcript_is_graded_by_another_task(started, model):
     with speech() as server:
         worker = started(CHATMOCK_BASE_URL=model.url, STT_BASE_URL=f"{server.url}/v1")
-        worker.deliver(spoken(server), task=TRANSCRIBE)
+        worker.deliver({**spoken(server), "attempt": 2}, task=TRANSCRIBE)
         (((_, request, _), headers),) = worker.messages()["request"]
+        assert request["attempt"] == 2
         assert (headers["task"], request["payload"]) == (GRADE, {"text": "Hello, mark-b."})
         assert server.requests[-1].headers["idempotency-key"] == "r1"
         worker.deliver(request)
     ((callback, _),) = worker.messages()["callback"]
     assert callback["result"]["transcript"] == "Hello, mark-b."
+    assert callback["attempts"] == 2
     assert model.charged["b"] == 1
 
 

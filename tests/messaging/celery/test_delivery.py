@@ -48,6 +48,19 @@ def test_a_failure_leaves_a_message_of_the_next_round_and_then_a_dead_letter(sho
     assert (headers["lastError"], headers["holdfast_round"]) == ("ConnectionError: reset", 1)
 
 
+def test_a_task_knows_the_number_of_its_attempt(shop):
+    def body(task):
+        seen.append(task.attempt)
+        raise ConnectionError("reset")
+
+    seen, shop.body = [], body
+    with pytest.raises(Retry):
+        shop.deliver()
+    with pytest.raises(ConnectionError):
+        shop.deliver(round_=1)
+    assert seen == [1, 2]
+
+
 def test_a_duplicate_of_a_running_request_comes_back_after_its_lease(shop):
     shop.process.get().handling.begin("send", "o1", lease_seconds=20)
     with pytest.raises(Ignore, match="o1 is running"):

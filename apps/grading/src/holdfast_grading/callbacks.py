@@ -26,6 +26,10 @@ TIMEOUT = "TIMEOUT"
 """The reason of a submission that was not graded by its deadline."""
 
 _log = logging.getLogger("holdfast.grading")
+_COUNT = """
+    UPDATE {submissions} SET attempts = :attempts
+    WHERE id = :id AND status IN ('PENDING', 'PROCESSING') AND attempts < :attempts
+"""
 _COMPLETE = """
     UPDATE {submissions}
     SET status = 'COMPLETED', score = :score, completed_at = :at,
@@ -83,6 +87,9 @@ class _Change:
         text = msgspec.json.encode(result).decode()
         await self._run(_KEEP, late=self.is_late, result=text)
 
+    async def count(self, attempts: int) -> None:
+        await self._run(_COUNT, attempts=attempts)
+
     async def time_out(self) -> None:
         if not self.submission.is_finished:
             await self.fail(TIMEOUT, None)
@@ -116,6 +123,8 @@ async def receive(engine: Engine, callback: GradingCallback, received_at: float)
             line = f"the request of submission {submission.id} has another id"
             raise Permanent(UNKNOWN_REQUEST, line)
         change = _Change(engine, tx, submission, received_at)
+        if callback.attempts is not None:
+            await change.count(callback.attempts)
         if callback.result is not None:
             received = await _take_result(change, callback.request_id, callback.result)
         else:

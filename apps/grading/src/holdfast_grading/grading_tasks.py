@@ -7,10 +7,11 @@ expired, says nothing of it.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from celery import Celery
+from msgspec.structs import replace
 
 from holdfast.errors import ERRORS
 from holdfast.messaging.celery import ReliableTask, TaskEvent
@@ -54,6 +55,7 @@ class GradingTask(ReliableTask):
             submission_id=event.aggregate_id,
             status="error",
             error=CallbackError(event.code, line),
+            attempts=_attempts(event, given),
         )
         yield MessageDraft(event.aggregate_id, CALLBACK, callback.to_json())
 
@@ -85,7 +87,8 @@ def declare_tasks(
         result = providers.grade(request)
         with task_transaction(settings.database_url) as connection:
             self.complete_in(connection)
-            answer = completed(request, result).to_json()
+            attempts = request.attempt + self.attempt - 1
+            answer = completed(request, result, attempts).to_json()
             engine().outbox.add(connection, submissionId, CALLBACK, answer)
 
     @app.task(name=TRANSCRIBE, **options)  # type: ignore[untyped-decorator]
@@ -99,12 +102,20 @@ def declare_tasks(
         request = read(requestId, submissionId, rest)
         if is_expired(request, settings.database_url):
             return
-        spoken = providers.transcribe(request)
+        spoken = providers.transcribe(replace(request, attempt=request.attempt + self.attempt - 1))
         with task_transaction(settings.database_url) as connection:
             self.complete_in(connection)
             grade.apply_in_transaction(
                 connection, kwargs=spoken.to_json(), aggregate_id=submissionId
             )
+
+
+def _attempts(event: TaskEvent, given: Mapping[str, Any]) -> int | None:
+    """Return how many attempts were made, also by the task before; None where none was."""
+    if event.why is Release.HOLD:
+        return None
+    first = given.get("attempt")
+    return event.attempts + (first - 1 if isinstance(first, int) and first > 0 else 0)
 
 
 def read(request_id: str, submission_id: str, rest: dict[str, Any]) -> GradingRequest:

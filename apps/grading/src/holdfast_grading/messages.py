@@ -98,13 +98,18 @@ class CallbackError(msgspec.Struct, frozen=True):
 
 
 class GradingCallback(_Message, frozen=True):
-    """Answer a request: `completed` has a result, `error` an error."""
+    """Answer a request: `completed` has a result, `error` an error.
+
+    Attributes:
+        attempts: how many were made; None where the store has it already.
+    """
 
     request_id: _Name
     submission_id: _Name
     status: Literal["completed", "error"]
     result: GradingResult | None = None
     error: CallbackError | None = None
+    attempts: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
 
     def __post_init__(self) -> None:
         if (self.status == "completed") != (self.result is not None):
@@ -113,13 +118,16 @@ class GradingCallback(_Message, frozen=True):
             raise ValueError("a callback with the status error has an error, and no other has")
 
 
-def completed(request: GradingRequest, result: GradingResult) -> GradingCallback:
+def completed(
+    request: GradingRequest, result: GradingResult, attempts: int | None = None
+) -> GradingCallback:
     """Return the callback that brings a result."""
     return GradingCallback(
         request_id=request.request_id,
         submission_id=request.submission_id,
         status="completed",
         result=result,
+        attempts=attempts,
     )
 
 

@@ -58,6 +58,7 @@ class TaskDelivery:
     Attributes:
         request_id: names the request; the same in every delivery of it.
         aggregate_id: what it speaks of.
+        attempt: the number of this attempt, from 1; 0 before it is claimed.
         completed: the task's own transaction has recorded the request; it may yet be rolled back.
     """
 
@@ -71,6 +72,7 @@ class TaskDelivery:
         self._round = 0
         self._settled = False
         self.completed = False
+        self.attempt = 0
         self._problem: Permanent | None = None
         task_id = str(task.request.id)
         self.request_id = self.aggregate_id = _storable(task_id)
@@ -111,6 +113,7 @@ class TaskDelivery:
 
     def _handle(self) -> Any:
         claim = self._claim()
+        self.attempt = claim.attempt
         policy, name = self._task.policy, self._task.name
         # From here on, since the store may be waited for longer than the lease lasts.
         with self._process.leased(claim, self._task.lease_seconds):

@@ -90,6 +90,12 @@ class ReliableTask(Task):  # type: ignore[misc]  # Celery has no types
         return str(self.request.id) if delivery is None else delivery.request_id
 
     @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1; one that a breaker has put off is not counted."""
+        delivery = self._delivery
+        return 1 if delivery is None else delivery.attempt
+
+    @property
     def idempotency_key(self) -> str:
         """A key for a provider, which charges once for all calls with the same key."""
         return f"{self.name}:{self.request_id}"
