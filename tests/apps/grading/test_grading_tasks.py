@@ -198,7 +198,7 @@ def test_speech_is_transcribed_and_its_transcript_is_graded_by_another_task(star
         (((_, request, _), headers),) = worker.messages()["request"]
         assert request["attempt"] == 2
         assert (headers["task"], request["payload"]) == (GRADE, {"text": "Hello, mark-b."})
-        assert server.requests[-1].headers["idempotency-key"] == "r1"
+        assert server.requests[-1].headers["idempotency-key"] == "r1.stt"
         worker.deliver(request)
     ((callback, _),) = worker.messages()["callback"]
     assert callback["result"]["transcript"] == "Hello, mark-b."
