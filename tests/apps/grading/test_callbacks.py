@@ -3,27 +3,34 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 from tests.apps.grading.samples import RESULT, new_submission
 from tests.apps.grading.world import grading_world
 
 from holdfast import Permanent
 from holdfast_grading.callbacks import Received, receive
 from holdfast_grading.deadlines import expire
-from holdfast_grading.messages import CallbackError, GradingCallback
+from holdfast_grading.messages import CallbackError, GradingCallback, request_id_of
 from holdfast_grading.tables import Status
 
 CREATED, DEADLINE = 1000.0, 2200.0
 
 
-def result_for(submission, request_id="r"):
+def result_for(submission, request_id=None):
     return GradingCallback(
-        request_id=request_id, submission_id=submission.id, status="completed", result=RESULT
+        request_id=request_id or request_id_of(submission.id, submission.request_id),
+        submission_id=submission.id,
+        status="completed",
+        result=RESULT,
     )
 
 
 def error_for(submission, code):
     return GradingCallback(
-        request_id="r", submission_id=submission.id, status="error", error=CallbackError(code, "no")
+        request_id=request_id_of(submission.id, submission.request_id),
+        submission_id=submission.id,
+        status="error",
+        error=CallbackError(code, "no"),
     )
 
 
@@ -121,6 +128,16 @@ def test_an_error_fails_a_submission_and_a_result_in_time_still_completes_it(
     run(database_url, tmp_path, scenario)
 
 
+def test_a_call_that_took_too_long_is_not_taken_for_the_deadline(database_url, tmp_path):
+    async def scenario(world, submission):
+        callback = error_for(submission, "TIMEOUT")
+        assert await receive(world.engine, callback, 1100.0) is Received.FAILED
+        assert await state(world, submission) == (Status.FAILED, "GW_TIMEOUT", None)
+        assert await world.notices("ann") == [("FAILED", "GW_TIMEOUT")]
+
+    run(database_url, tmp_path, scenario)
+
+
 def test_an_error_after_the_deadline_is_a_timeout(sqlite_url, tmp_path):
     async def scenario(world, submission):
         callback = error_for(submission, "GW_5XX")
@@ -141,5 +158,29 @@ def test_a_callback_for_an_unknown_submission_is_a_permanent_error(database_url,
         # It was not recorded as handled.
         known = result_for(submission)
         assert await receive(world.engine, known, 1100.0) is Received.COMPLETED
+
+    run(database_url, tmp_path, scenario)
+
+
+def test_the_attempts_that_a_worker_has_made_are_stored(database_url, tmp_path):
+    async def scenario(world, submission):
+        callback = replace(result_for(submission), attempts=3)
+        assert await receive(world.engine, callback, 1100.0) is Received.COMPLETED
+        assert (await world.submissions.find(submission.id)).attempts == 3
+
+    run(database_url, tmp_path, scenario)
+
+
+def test_a_callback_with_the_request_id_of_another_submission_takes_nothing_from_that_one(
+    database_url, tmp_path
+):
+    async def scenario(world, submission):
+        other, _ = await world.submissions.add(new_submission(), now=CREATED)
+        wrong = result_for(submission, request_id_of(other.id, other.request_id))
+        with pytest.raises(Permanent, match="has another id") as refused:
+            await receive(world.engine, wrong, 1100.0)
+        assert refused.value.code == "UNKNOWN_REQUEST"
+        assert (await state(world, submission))[0] is Status.PENDING
+        assert await receive(world.engine, result_for(other), 1100.0) is Received.COMPLETED
 
     run(database_url, tmp_path, scenario)

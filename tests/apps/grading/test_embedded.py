@@ -11,8 +11,9 @@ from tests.support.providers import chatted, generated
 
 from holdfast import CircuitState, JobFilter, JobStatus, presets
 from holdfast.messaging import JobPublisher
-from holdfast.testing.downstream import ScriptedDownstream, reset, status
-from holdfast_grading.messages import GradingRequest
+from holdfast.testing.downstream import ScriptedDownstream, hang, reset, status
+from holdfast_grading import embedded
+from holdfast_grading.messages import GradingRequest, request_id_of
 from holdfast_grading.tables import Status
 
 CRITERION = {"score": 8, "comment": "Clear."}
@@ -81,18 +82,19 @@ def test_without_keys_a_text_is_graded_offline_and_the_feedback_says_so(database
     run(database_url, tmp_path, scenario)
 
 
-def test_a_language_model_grades_and_is_given_the_request_id_as_its_key(
-    sqlite_url, tmp_path, model
+@pytest.mark.parametrize("name", ["essay-1", "作文-1", "trailing "])
+def test_a_language_model_grades_and_is_given_a_key_however_the_owner_names_the_request(
+    sqlite_url, tmp_path, model, name
 ):
     model.script(chatted(ANSWER))
 
     async def scenario(world):
-        submission_id = await submitted(world, request_id="essay-1")
+        submission_id = await submitted(world, request_id=name)
         await world.settle()
         (stored,) = await world.submissions.results(submission_id)
         assert (stored.result["score"], stored.result["grader"]) == (8.0, "chatmock")
         (call,) = model.requests
-        assert call.headers["idempotency-key"] == f"{submission_id}.essay-1"
+        assert call.headers["idempotency-key"] == request_id_of(submission_id, name)
 
     run(sqlite_url, tmp_path, scenario, chatmock_base_url=f"{model.url}/v1")
 
@@ -168,6 +170,26 @@ def test_after_its_last_attempt_a_request_is_a_dead_letter_and_its_submission_fa
         await world.engine.work(until_idle=True)
         await world.settle()
         assert (await world.submissions.find(submission_id)).status is Status.COMPLETED
+
+    run(sqlite_url, tmp_path, scenario, shifted=True, chatmock_base_url=f"{model.url}/v1")
+
+
+def test_a_request_that_takes_too_long_in_every_attempt_is_called_back(
+    sqlite_url, tmp_path, model, monkeypatch
+):
+    monkeypatch.setattr(embedded, "GRADING_SECONDS", 0.05)
+    model.script(*[hang()] * 4)
+
+    async def scenario(world):
+        submission_id = await submitted(world)
+        await world.settle()
+        for _ in range(3):
+            world.clock.advance(60)
+            await world.engine.work(until_idle=True)
+        await world.settle()
+        found = await world.submissions.find(submission_id)
+        assert (found.status, found.attempts) == (Status.FAILED, 4)
+        assert found.failure_reason == "PROVIDER_FAILED"
 
     run(sqlite_url, tmp_path, scenario, shifted=True, chatmock_base_url=f"{model.url}/v1")
 
@@ -279,6 +301,23 @@ def test_a_request_for_an_unknown_submission_is_a_dead_letter(sqlite_url, tmp_pa
         assert (await world.engine.get(job)).error.code == "UNKNOWN_SUBMISSION"
 
     run(sqlite_url, tmp_path, scenario)
+
+
+def test_deadlines_are_looked_for_however_much_waits_to_be_graded(sqlite_url, tmp_path):
+    async def scenario(world):
+        overdue = await submitted(world, seconds=10.0)
+        for _ in range(20):
+            await submitted(world)
+        await world.relay()
+        world.clock.advance(11)
+        check = await world.engine.enqueue("grading.time_out")
+        await world.engine.work(until_idle=True, concurrency=2)
+        assert (await world.submissions.find(overdue)).failure_reason == "TIMEOUT"
+        looked_at = (await world.engine.get(check)).finished_at
+        graded = (await world.engine.list(JobFilter(kinds=("grading.grade",)))).jobs
+        assert sum(job.finished_at < looked_at for job in graded) < 10
+
+    run(sqlite_url, tmp_path, scenario, shifted=True)
 
 
 def test_each_message_has_its_job(sqlite_url, tmp_path):

@@ -8,7 +8,7 @@ from celery.exceptions import Ignore, Retry
 from tests.apps.grading.sounds import tone
 from tests.support.grading_processes import ScriptedModel
 
-from holdfast import Permanent
+from holdfast import BreakerPolicy, CircuitState, Permanent, SystemClock
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
 from holdfast_grading.celery_calls import GRADE, TRANSCRIBE
 from holdfast_grading.worker_app import create_worker_app
@@ -107,6 +107,7 @@ def test_a_graded_text_leaves_a_callback_and_is_never_graded_again(worker, model
     assert (callback["status"], callback["error"]) == ("completed", None)
     assert (callback["requestId"], callback["submissionId"]) == ("r1", "s1")
     assert (callback["result"]["score"], callback["result"]["transcript"]) == (7.0, None)
+    assert callback["attempts"] == 1
     with pytest.raises(Ignore, match="r1 is handled"):
         worker.deliver(REQUEST)
     assert (model.calls["a"], len(worker.messages()["callback"])) == (1, 1)
@@ -132,6 +133,7 @@ def test_a_failure_is_retried_without_a_callback_and_then_called_back_as_an_erro
     ((_, about),), ((callback, _),) = found["dlq"], found["callback"]
     assert (about["requestId"], about["submissionId"], about["attemptsMade"]) == ("r1", "s1", 2)
     assert callback["error"]["code"] == about["failureReason"] == "GW_5XX"
+    assert callback["attempts"] == 2
     assert "503" not in callback["error"]["message"]  # a line for people
 
 
@@ -149,6 +151,7 @@ def test_an_open_breaker_is_called_back_and_costs_no_attempt(worker, model):
     found = worker.messages()
     (error,) = [each["error"] for each, _ in found["callback"] if each["requestId"] == "held"]
     assert error["code"] == "CIRCUIT_OPEN"
+    assert all(each["attempts"] is None for each, _ in found["callback"] if each["error"])
     (again,) = [about for body, about in found["request"] if body[1]["requestId"] == "held"]
     assert (again["retries"], again["holdfast_round"]) == (0, 1)
 
@@ -178,16 +181,28 @@ def test_an_expired_request_is_handled_without_being_graded(worker, model):
     assert model.calls.total() == 0
 
 
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_the_time_of_the_database_server_decides_whether_a_request_has_expired(
+    started, database_url, monkeypatch
+):
+    worker = started(HOLDFAST_DATABASE_URL=database_url)
+    monkeypatch.setattr(SystemClock, "wall", lambda _: 5e9)  # in the year 2128
+    worker.deliver(REQUEST)
+    assert len(worker.messages()["callback"]) == 1
+
+
 def test_speech_is_transcribed_and_its_transcript_is_graded_by_another_task(started, model):
     with speech() as server:
         worker = started(CHATMOCK_BASE_URL=model.url, STT_BASE_URL=f"{server.url}/v1")
-        worker.deliver(spoken(server), task=TRANSCRIBE)
+        worker.deliver({**spoken(server), "attempt": 2}, task=TRANSCRIBE)
         (((_, request, _), headers),) = worker.messages()["request"]
+        assert request["attempt"] == 2
         assert (headers["task"], request["payload"]) == (GRADE, {"text": "Hello, mark-b."})
-        assert server.requests[-1].headers["idempotency-key"] == "r1"
+        assert server.requests[-1].headers["idempotency-key"] == "r1.stt"
         worker.deliver(request)
     ((callback, _),) = worker.messages()["callback"]
     assert callback["result"]["transcript"] == "Hello, mark-b."
+    assert callback["attempts"] == 2
     assert model.charged["b"] == 1
 
 
@@ -201,6 +216,30 @@ def test_audio_that_does_not_decode_is_a_dead_letter_at_once(started, model):
         assert (about["failureReason"], about["attemptsMade"]) == ("AUDIO_UNREADABLE", 1)
         assert callback["error"]["code"] == "AUDIO_UNREADABLE"
         assert [each.path for each in server.requests] == ["/a.wav"]
+
+
+def test_recordings_that_cannot_be_fetched_are_no_failures_of_the_transcription(started, model):
+    with speech() as server:
+        server.script(status(503), path="/dead.wav")
+        worker = started(CHATMOCK_BASE_URL=model.url, STT_BASE_URL=f"{server.url}/v1")
+        worker.deliver(spoken(server), task=TRANSCRIBE)  # declares the downstream
+        dead = {**REQUEST, "skill": "speaking", "payload": {"audioUrl": f"{server.url}/dead.wav"}}
+        for number in range(25):
+            with pytest.raises(Retry):
+                worker.deliver({**dead, "requestId": f"dead-{number}"}, task=TRANSCRIBE)
+        assert worker.engine().downstreams.state("stt") is CircuitState.CLOSED
+        worker.deliver({**spoken(server), "requestId": "r2"}, task=TRANSCRIBE)
+
+
+def test_expired_requests_do_not_close_a_breaker(worker):
+    calls = worker.engine().calls
+    rule = BreakerPolicy(consecutive_failures=1, open_for=0.001, trial_calls=1)
+    calls.declare("llm", rule)
+    calls.count("llm", rule, "GW_5XX")
+    for number in range(4):
+        expired = {"requestId": f"r{number}", "deadlineAt": "2020-01-01T00:00:00Z"}
+        worker.deliver({**REQUEST, **expired})
+    assert worker.engine().downstreams.state("llm") is not CircuitState.CLOSED
 
 
 def test_speech_is_refused_where_nothing_transcribes_it(worker):

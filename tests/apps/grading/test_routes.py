@@ -6,7 +6,7 @@ from tests.apps.grading.samples import ESSAY, RESULT
 from tests.apps.grading.world import served_world
 
 from holdfast_grading.callbacks import receive
-from holdfast_grading.messages import GradingCallback
+from holdfast_grading.messages import GradingCallback, request_id_of
 
 WRITING = {"skill": "writing", "text": ESSAY}
 
@@ -51,7 +51,10 @@ def test_a_late_result_is_shown_apart_and_leaves_the_progress_as_it_is(sqlite_ur
     async def scenario(world, client):
         taken = (await post(client, **WRITING)).json()
         callback = GradingCallback(
-            request_id="r", submission_id=taken["submissionId"], status="completed", result=RESULT
+            request_id=request_id_of(taken["submissionId"], taken["requestId"]),
+            submission_id=taken["submissionId"],
+            status="completed",
+            result=RESULT,
         )
         await receive(world.engine, callback, world.engine.clock.wall() + 1201)
         shown = (await client.get(f"/api/submissions/{taken['submissionId']}")).json()

@@ -6,7 +6,7 @@ import json
 import pytest
 from tests.apps.grading.samples import ESSAY, grading_engine, new_submission, publish
 
-from holdfast_grading.messages import GradingRequest, Skill, SubmissionPayload
+from holdfast_grading.messages import GradingRequest, Skill, SubmissionPayload, request_id_of
 from holdfast_grading.submissions import Submissions
 from holdfast_grading.tables import Status
 
@@ -32,7 +32,7 @@ def test_a_submission_is_stored_with_its_message_and_processing_once_that_is_pub
         assert (message.message_type, message.aggregate_id) == ("grading.request", stored.id)
         assert (request.submission_id, request.attempt) == (stored.id, 1)
         assert request.deadline_at.timestamp() == stored.deadline_at
-        assert request.request_id.endswith(".essay-1")
+        assert request.request_id == request_id_of(stored.id, "essay-1")
         assert (await submissions.get("ann", stored.id)).status is Status.PROCESSING
         assert [each.id for each in await submissions.page("ann", status=Status.PROCESSING)] == [
             stored.id

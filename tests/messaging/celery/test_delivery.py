@@ -5,7 +5,8 @@ import pytest
 from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 from tests.support.celery_shop import POLICY
 
-from holdfast import Permanent
+from holdfast import CircuitOpenError, Permanent
+from holdfast.jobs.downstreams.record import Verdict
 from holdfast.jobs.store_values import StoreUnavailable
 from holdfast.messaging.celery import AlreadyHandled, delivery
 from holdfast.outbox import MessageDraft, RequestClaim, StartState
@@ -45,6 +46,19 @@ def test_a_failure_leaves_a_message_of_the_next_round_and_then_a_dead_letter(sho
     assert (queue, headers["originalQueue"], delay) == ("orders.dlq", "orders", 0.0)
     assert (headers["attemptsMade"], headers["requestId"]) == (2, "o1")
     assert (headers["lastError"], headers["holdfast_round"]) == ("ConnectionError: reset", 1)
+
+
+def test_a_task_knows_the_number_of_its_attempt(shop):
+    def body(task):
+        seen.append(task.attempt)
+        raise ConnectionError("reset")
+
+    seen, shop.body = [], body
+    with pytest.raises(Retry):
+        shop.deliver()
+    with pytest.raises(ConnectionError):
+        shop.deliver(round_=1)
+    assert seen == [1, 2]
 
 
 def test_a_duplicate_of_a_running_request_comes_back_after_its_lease(shop):
@@ -140,6 +154,45 @@ def test_an_open_breaker_puts_the_task_off_and_counts_no_attempt(shop):
     assert 50 < delay <= 80
     claim = shop.process.get().handling.begin("send", "o2", round_=1).claim
     assert claim.attempt == 1
+
+
+def test_a_breaker_that_refuses_a_call_of_the_task_puts_it_off_and_counts_no_attempt(shop):
+    shop.task.messages_for = lambda event: [MessageDraft("a", "answers", {}, {"why": event.why})]
+    calls = shop.process.get().calls
+    calls.declare("bank", POLICY.breaker)
+    calls.count("bank", POLICY.breaker, "GW_5XX")
+
+    async def pay():
+        raise AssertionError("it must not be called")
+
+    shop.body = lambda task: calls.run("bank", pay)
+    for round_ in range(POLICY.max_attempts + 1):
+        with pytest.raises(Retry, match="circuit is open"):
+            shop.deliver(round_=round_)
+    found = shop.messages()
+    assert [headers["why"] for queue, headers, _ in found if queue == "answers"] == ["hold"] * 3
+    delays = [delay for queue, _, delay in found if queue == "orders"]
+    assert len(delays) == 3
+    assert all(50 < delay <= 80 for delay in delays)
+
+
+def test_a_breaker_without_a_known_end_puts_a_task_off_for_the_cooldown(shop):
+    shop.raising(CircuitOpenError("bank"))
+    with pytest.raises(Retry):
+        shop.deliver()
+    ((_, _, delay),) = shop.messages()
+    assert 60 <= delay <= 80
+
+
+def test_a_task_that_ignores_its_request_is_no_success_of_its_downstream(shop):
+    shop.task.downstream = "bank"
+    reported = []
+    shop.process.get().calls.report = lambda *given: reported.append(given)
+    shop.raising(Ignore())
+    with pytest.raises(Ignore):
+        shop.deliver()
+    ((_, _, verdict, _),) = reported
+    assert verdict is Verdict.NEITHER
 
 
 def test_the_lease_is_extended_while_the_breaker_is_asked(shop):

@@ -30,7 +30,7 @@ from holdfast.http import AppPages, JobFact, JobFacts, ServedApp, ServerState, m
 from holdfast_grading.callback_consumer import consuming
 from holdfast_grading.celery_calls import QUEUES
 from holdfast_grading.deadlines import expire
-from holdfast_grading.embedded import POLICY, GradingAttempt, receive_callback
+from holdfast_grading.embedded import GRADING_SECONDS, POLICY, GradingAttempt, receive_callback
 from holdfast_grading.error_codes import DECLARED
 from holdfast_grading.graders.tools import GradingTools
 from holdfast_grading.intake import Intake
@@ -43,14 +43,17 @@ from holdfast_grading.routes import submission_routes
 from holdfast_grading.settings import GradingSettings
 
 _log = logging.getLogger("holdfast.grading")
-_ATTEMPT = 300.0
-"""Seconds that one attempt may take: fetching, transcribing and grading."""
+_ATTEMPT = GRADING_SECONDS + 10.0
+"""Seconds that a job may take: to grade, and to store what came of it."""
 # The breakers are asked before each call, as one attempt may call two downstreams.
 _RETRY = replace(POLICY, breaker=None)
 _RECEIVE = replace(presets.DATABASE, attempt_timeout=None, breaker=None)
 _KEEP_RECORDINGS = 7 * 86_400.0
 """Seconds after its deadline for which a recording is kept: a dead letter may be retried."""
 _SHORT = Retention(complete_for=3600.0, complete_newest=1000)
+# A claim takes from all queues, so deadlines and results do not wait behind what is to be graded.
+_QUICK: dict[str, Any] = {"queue": "grading-quick", "retention": _SHORT}
+"""Options of the jobs that call no provider."""
 
 
 def create(environment: Mapping[str, str]) -> "Grading":
@@ -150,23 +153,23 @@ class Grading(ServedApp):
             tools = await ctx.state.use(ctx.engine)
             return await GradingAttempt(ctx, tools, self._rng).run(body)
 
-        @self.app.job(retry=_RECEIVE, retention=_SHORT)
+        @self.app.job(retry=_RECEIVE, **_QUICK)
         async def receive(ctx: JobContext, body: dict[str, Any]) -> str:
             """Receive the callback of a submission."""
             return await receive_callback(ctx, body)
 
-        @self.app.job(name="notify", retention=_SHORT)
+        @self.app.job(name="notify", **_QUICK)
         async def notify(_ctx: JobContext) -> None:
             """Tell the owner's live stream of a change, by being there."""
 
         @self.app.periodic(
-            every=self.settings.check_seconds, retry=RetryPolicy(max_attempts=1), retention=_SHORT
+            every=self.settings.check_seconds, retry=RetryPolicy(max_attempts=1), **_QUICK
         )
         async def time_out(ctx: JobContext) -> int:
             """Fail submissions whose deadline is over."""
             return await expire(ctx.engine)
 
-        @self.app.periodic(every=3600, retention=_SHORT)
+        @self.app.periodic(every=3600, **_QUICK)
         async def delete_recordings(ctx: JobContext) -> int:
             """Delete recordings that are no longer needed."""
             longest = max(self.settings.seconds_for(skill) for skill in Skill)

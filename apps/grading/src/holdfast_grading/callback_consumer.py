@@ -20,8 +20,8 @@ _STOPPING = 5.0
 async def consuming(engine: Engine, url: str) -> AsyncIterator[Consumer]:
     """Consume the callbacks at the RabbitMQ at `url` while the block runs.
 
-    A callback that does not have the agreed form, or names no submission, goes to the dead letters
-    with its reason. A broker or a store that does not answer is waited for.
+    A callback that does not have the agreed form, or names no request of ours, goes to the dead
+    letters with its reason. A broker or a store that does not answer is waited for.
 
     Raises:
         PublisherMisconfigured: the address cannot be one.

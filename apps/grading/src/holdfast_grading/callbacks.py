@@ -16,9 +16,9 @@ from enum import StrEnum
 import msgspec
 
 from holdfast import DatabaseTransaction, Engine, ErrorCode, Permanent
-from holdfast_grading.error_codes import UNKNOWN_SUBMISSION
+from holdfast_grading.error_codes import UNKNOWN_REQUEST, UNKNOWN_SUBMISSION
 from holdfast_grading.graders.rubric import GradingResult
-from holdfast_grading.messages import CALLBACK, GradingCallback
+from holdfast_grading.messages import CALLBACK, GradingCallback, request_id_of
 from holdfast_grading.notices import notify
 from holdfast_grading.tables import Status, Submission, locked, sql_for
 
@@ -26,6 +26,10 @@ TIMEOUT = "TIMEOUT"
 """The reason of a submission that was not graded by its deadline."""
 
 _log = logging.getLogger("holdfast.grading")
+_COUNT = """
+    UPDATE {submissions} SET attempts = :attempts
+    WHERE id = :id AND status IN ('PENDING', 'PROCESSING') AND attempts < :attempts
+"""
 _COMPLETE = """
     UPDATE {submissions}
     SET status = 'COMPLETED', score = :score, completed_at = :at,
@@ -83,6 +87,9 @@ class _Change:
         text = msgspec.json.encode(result).decode()
         await self._run(_KEEP, late=self.is_late, result=text)
 
+    async def count(self, attempts: int) -> None:
+        await self._run(_COUNT, attempts=attempts)
+
     async def time_out(self) -> None:
         if not self.submission.is_finished:
             await self.fail(TIMEOUT, None)
@@ -104,14 +111,20 @@ async def receive(engine: Engine, callback: GradingCallback, received_at: float)
         engine: has the grading app among its apps.
 
     Raises:
-        Permanent: `UNKNOWN_SUBMISSION`.
+        Permanent: `UNKNOWN_SUBMISSION`, or `UNKNOWN_REQUEST`: it answers another one's request.
     """
     async with engine.database.transaction() as tx:
         submission = await locked(engine.database, tx, callback.submission_id)
         if submission is None:
             line = f"there is no submission {callback.submission_id}"
             raise Permanent(UNKNOWN_SUBMISSION, line)
+        if callback.request_id != request_id_of(submission.id, submission.request_id):
+            # Recorded as handled it would be the loss of the other submission's result.
+            line = f"the request of submission {submission.id} has another id"
+            raise Permanent(UNKNOWN_REQUEST, line)
         change = _Change(engine, tx, submission, received_at)
+        if callback.attempts is not None:
+            await change.count(callback.attempts)
         if callback.result is not None:
             received = await _take_result(change, callback.request_id, callback.result)
         else:
@@ -144,5 +157,6 @@ async def _take_error(change: _Change, code: str, message: str) -> Received:
     if change.is_late:
         await change.time_out()
         return Received.LATE
-    await change.fail(code, message)
+    # A call that took too long has the code that is the reason of the deadline alone.
+    await change.fail(ErrorCode.GW_TIMEOUT if code == TIMEOUT else code, message)
     return Received.FAILED

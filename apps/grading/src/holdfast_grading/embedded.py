@@ -5,6 +5,7 @@ added to the outbox in the transaction that completes the job, so there is one f
 was graded, whenever a process dies.
 """
 
+import asyncio
 from random import Random
 
 import msgspec
@@ -35,6 +36,8 @@ from holdfast_grading.submissions import Submissions, store_time
 from holdfast_grading.tables import Status
 
 POLICY = presets.GRADING
+GRADING_SECONDS = 290.0
+"""Seconds that one attempt may take: fetching, transcribing and grading."""
 _SHORTEST_WAIT = 0.5
 
 
@@ -65,7 +68,9 @@ class GradingAttempt:
             return reason
         attempt = request.attempt + self._ctx.attempt - 1
         try:
-            result = await grade(request, self._tools)
+            # Below the job's own limit, which would leave no time to send the callback.
+            async with asyncio.timeout(GRADING_SECONDS):
+                result = await grade(request, self._tools)
         except CircuitOpenError as error:
             return await self._come_back(request, attempt, error)
         except Exception as error:

@@ -7,6 +7,7 @@ INVALID_SCHEMA = "INVALID_SCHEMA"
 NO_SPEECH = "NO_SPEECH"
 PROVIDER_FAILED = "PROVIDER_FAILED"
 SPEAKING_OFF = "SPEAKING_OFF"
+UNKNOWN_REQUEST = "UNKNOWN_REQUEST"
 UNKNOWN_SKILL = "UNKNOWN_SKILL"
 TEXT_EMPTY = "TEXT_EMPTY"
 TEXT_TOO_LONG = "TEXT_TOO_LONG"
@@ -20,6 +21,7 @@ DECLARED = (
     ErrorInfo(SPEAKING_OFF, "Speech cannot be graded here: STT_BASE_URL is not set.", 409),
     ErrorInfo(TEXT_EMPTY, "The text is empty.", 400),
     ErrorInfo(TEXT_TOO_LONG, "The text is longer than what is graded.", 413),
+    ErrorInfo(UNKNOWN_REQUEST, "There is no such request for this submission.", 404),
     ErrorInfo(UNKNOWN_SKILL, "There is no such skill; choose writing or speaking.", 400),
     ErrorInfo(UNKNOWN_SUBMISSION, "There is no such submission.", 404),
 )

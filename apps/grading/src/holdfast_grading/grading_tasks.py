@@ -2,20 +2,21 @@
 
 Speech takes two tasks. The first one ends by sending the transcript to the second, in the
 transaction that records it as done, so a failure of the language model repeats no transcription.
+Only the call itself is the provider's: a recording that cannot be fetched, or a request that has
+expired, says nothing of it.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from celery import Celery
+from msgspec.structs import replace
 
-from holdfast import SystemClock
 from holdfast.errors import ERRORS
 from holdfast.messaging.celery import ReliableTask, TaskEvent
 from holdfast.outbox import MessageDraft, Release
 from holdfast_grading.celery_calls import GRADE, TRANSCRIBE
-from holdfast_grading.graders.tools import LLM, STT
 from holdfast_grading.messages import (
     CALLBACK,
     DEAD_LETTERS,
@@ -25,11 +26,10 @@ from holdfast_grading.messages import (
     completed,
 )
 from holdfast_grading.task_providers import TaskProviders
-from holdfast_grading.task_transaction import task_transaction
+from holdfast_grading.task_transaction import store_time, task_transaction
 from holdfast_grading.worker_settings import WorkerSettings
 
 _log = logging.getLogger("holdfast.grading")
-_CLOCK = SystemClock()
 
 
 class GradingTask(ReliableTask):
@@ -55,6 +55,7 @@ class GradingTask(ReliableTask):
             submission_id=event.aggregate_id,
             status="error",
             error=CallbackError(event.code, line),
+            attempts=_attempts(event, given),
         )
         yield MessageDraft(event.aggregate_id, CALLBACK, callback.to_json())
 
@@ -72,7 +73,7 @@ def declare_tasks(
     }
 
     # Celery has no types, so its decorators have none.
-    @app.task(name=GRADE, downstream=LLM, **options)  # type: ignore[untyped-decorator]
+    @app.task(name=GRADE, **options)  # type: ignore[untyped-decorator]
     def grade(
         self: GradingTask,
         requestId: str,  # noqa: N803 - as the message names it
@@ -81,15 +82,16 @@ def declare_tasks(
     ) -> None:
         """Grade a text, and send the callback."""
         request = read(requestId, submissionId, rest)
-        if is_expired(request):
+        if is_expired(request, settings.database_url):
             return
         result = providers.grade(request)
         with task_transaction(settings.database_url) as connection:
             self.complete_in(connection)
-            answer = completed(request, result).to_json()
+            attempts = request.attempt + self.attempt - 1
+            answer = completed(request, result, attempts).to_json()
             engine().outbox.add(connection, submissionId, CALLBACK, answer)
 
-    @app.task(name=TRANSCRIBE, downstream=STT, **options)  # type: ignore[untyped-decorator]
+    @app.task(name=TRANSCRIBE, **options)  # type: ignore[untyped-decorator]
     def transcribe(
         self: GradingTask,
         requestId: str,  # noqa: N803 - as the message names it
@@ -98,14 +100,22 @@ def declare_tasks(
     ) -> None:
         """Turn speech into text, and send that on to be graded."""
         request = read(requestId, submissionId, rest)
-        if is_expired(request):
+        if is_expired(request, settings.database_url):
             return
-        spoken = providers.transcribe(request)
+        spoken = providers.transcribe(replace(request, attempt=request.attempt + self.attempt - 1))
         with task_transaction(settings.database_url) as connection:
             self.complete_in(connection)
             grade.apply_in_transaction(
                 connection, kwargs=spoken.to_json(), aggregate_id=submissionId
             )
+
+
+def _attempts(event: TaskEvent, given: Mapping[str, Any]) -> int | None:
+    """Return how many attempts were made, also by the task before; None where none was."""
+    if event.why is Release.HOLD:
+        return None
+    first = given.get("attempt")
+    return event.attempts + (first - 1 if isinstance(first, int) and first > 0 else 0)
 
 
 def read(request_id: str, submission_id: str, rest: dict[str, Any]) -> GradingRequest:
@@ -118,9 +128,9 @@ def read(request_id: str, submission_id: str, rest: dict[str, Any]) -> GradingRe
     return GradingRequest.from_json({**rest, **names})
 
 
-def is_expired(request: GradingRequest) -> bool:
-    """Say whether the deadline of `request` is over, and log it."""
-    if not request.is_expired(_CLOCK.wall()):
+def is_expired(request: GradingRequest, database_url: str) -> bool:
+    """Say whether the deadline of `request` is over by the store's time, and log it."""
+    if not request.is_expired(store_time(database_url)):
         return False
     _log.info("submission %s is not graded: its deadline is over", request.submission_id)
     return True

@@ -6,6 +6,7 @@ error that ended it. `CIRCUIT_OPEN` is an error that ends nothing: the request c
 
 from datetime import UTC, datetime
 from enum import StrEnum
+from hashlib import sha256
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -97,13 +98,18 @@ class CallbackError(msgspec.Struct, frozen=True):
 
 
 class GradingCallback(_Message, frozen=True):
-    """Answer a request: `completed` has a result, `error` an error."""
+    """Answer a request: `completed` has a result, `error` an error.
+
+    Attributes:
+        attempts: how many were made; None where the store has it already.
+    """
 
     request_id: _Name
     submission_id: _Name
     status: Literal["completed", "error"]
     result: GradingResult | None = None
     error: CallbackError | None = None
+    attempts: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
 
     def __post_init__(self) -> None:
         if (self.status == "completed") != (self.result is not None):
@@ -112,13 +118,16 @@ class GradingCallback(_Message, frozen=True):
             raise ValueError("a callback with the status error has an error, and no other has")
 
 
-def completed(request: GradingRequest, result: GradingResult) -> GradingCallback:
+def completed(
+    request: GradingRequest, result: GradingResult, attempts: int | None = None
+) -> GradingCallback:
     """Return the callback that brings a result."""
     return GradingCallback(
         request_id=request.request_id,
         submission_id=request.submission_id,
         status="completed",
         result=result,
+        attempts=attempts,
     )
 
 
@@ -130,6 +139,15 @@ def failed(request: GradingRequest, code: str, message: str) -> GradingCallback:
         status="error",
         error=CallbackError(code, message),
     )
+
+
+def request_id_of(submission_id: str, name: str) -> str:
+    """Return the id of the request to grade a submission that its owner calls `name`.
+
+    It is sent in headers, which cannot hold every printable text, so it has the name's digest.
+    Owners may use the same name; the submission's id tells their requests apart.
+    """
+    return f"{submission_id}.{sha256(name.encode()).hexdigest()[:32]}"
 
 
 def moment(seconds: float) -> datetime:

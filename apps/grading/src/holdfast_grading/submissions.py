@@ -12,8 +12,15 @@ from typing import Any
 import msgspec
 
 from holdfast import Engine
-from holdfast_grading.messages import REQUEST, GradingRequest, Skill, SubmissionPayload, moment
-from holdfast_grading.tables import Status, Submission, sql_for, submission_of
+from holdfast_grading.messages import (
+    REQUEST,
+    GradingRequest,
+    Skill,
+    SubmissionPayload,
+    moment,
+    request_id_of,
+)
+from holdfast_grading.tables import SERVER_TIME, Status, Submission, sql_for, submission_of
 
 _ADD = """
     INSERT INTO {submissions} (
@@ -91,8 +98,7 @@ async def store_time(engine: Engine) -> float:
     """Return the time that decides deadlines, in epoch seconds: the database server's, if any."""
     if engine.database.dialect == "sqlite":
         return engine.clock.wall()
-    query = "SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
-    ((now,),) = await engine.database.fetch(query)
+    ((now,),) = await engine.database.fetch(SERVER_TIME)
     return float(now)
 
 
@@ -110,8 +116,7 @@ class Submissions:
         identifier = f"{int(created * 1000):012x}{secrets.token_hex(10)}"
         named = new.request_id or secrets.token_hex(16)
         request = GradingRequest(
-            # An owner's own name for it need not differ from that of another owner.
-            request_id=f"{identifier}.{named}",
+            request_id=request_id_of(identifier, named),
             submission_id=identifier,
             skill=new.skill,
             payload=new.payload,

@@ -13,6 +13,9 @@ import msgspec
 from holdfast import Database, DatabaseTransaction
 from holdfast_grading.messages import Skill, SubmissionPayload
 
+SERVER_TIME = "SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+"""Reads the time of a database server, in epoch seconds."""
+
 
 class Status(StrEnum):
     """Where a submission stands."""

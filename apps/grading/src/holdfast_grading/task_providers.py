@@ -8,23 +8,50 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast import Permanent, SharedRate, SystemClock
+from holdfast import BreakerPolicy, Permanent, SharedRate, SystemClock
 from holdfast.fetch import Fetcher, FetchLimits
 from holdfast_grading.error_codes import INVALID_SCHEMA, SPEAKING_OFF
 from holdfast_grading.graders.rubric import GradingResult
-from holdfast_grading.graders.tools import LLM, GradingTools
+from holdfast_grading.graders.tools import LLM, Calls, GradingTools
 from holdfast_grading.messages import GradingRequest, Skill, SubmissionPayload
 from holdfast_grading.settings import GradingSettings
 
 T = TypeVar("T")
 
 
-class AdmittedCalls:
-    """Calls that the breaker has let through before their task began."""
+class TaskCalls:
+    """Calls of a task, under the breakers that the process's engine shares with the fleet.
 
-    async def run(self, _name: str, operation: Callable[[], Awaitable[T]]) -> T:
-        """Return what `operation` returns."""
-        return await operation()
+    Args:
+        engine: returns the blocking engine of the process.
+        breaker: of each downstream.
+    """
+
+    def __init__(self, engine: Callable[[], Any], breaker: BreakerPolicy) -> None:
+        self._engine = engine
+        self._breaker = breaker
+        self._declared: set[str] = set()
+
+    async def run(self, name: str, operation: Callable[[], Awaitable[T]]) -> T:
+        """See `Calls.run`."""
+        own = asyncio.get_running_loop()
+
+        async def operate() -> T:
+            return await operation()
+
+        async def call() -> T:
+            # The engine awaits it in a loop of its own, and the clients belong to the task's.
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(operate(), own))
+
+        return await asyncio.to_thread(self._admitted, name, call)
+
+    def _admitted(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        calls = self._engine().calls
+        if name not in self._declared:
+            calls.declare(name, self._breaker)
+            self._declared.add(name)
+        answer: T = calls.run(name, call)
+        return answer
 
 
 class TaskProviders:
@@ -32,11 +59,15 @@ class TaskProviders:
 
     Args:
         settings: which providers there are.
+        calls: the breakers.
         shared_rate: `engine.shared_rate` of the process's engine.
     """
 
-    def __init__(self, settings: GradingSettings, shared_rate: Callable[..., SharedRate]) -> None:
+    def __init__(
+        self, settings: GradingSettings, calls: Calls, shared_rate: Callable[..., SharedRate]
+    ) -> None:
         self._settings = settings
+        self._calls = calls
         self._shared_rate = shared_rate
         self._of_thread = threading.local()
 
@@ -44,6 +75,7 @@ class TaskProviders:
         """Return the grade of a text, or of the transcript that `transcribe` has made.
 
         Raises:
+            CircuitOpenError: the breaker refuses the call.
             Permanent: `INVALID_SCHEMA`: there is no text.
             Exception: the error that ended the call.
         """
@@ -60,6 +92,7 @@ class TaskProviders:
         """Return the request to grade what was said.
 
         Raises:
+            CircuitOpenError: the breaker refuses the call.
             Permanent: it cannot be understood, or speech is not graded here.
             Exception: the error that ended the call.
         """
@@ -96,6 +129,5 @@ class TaskProviders:
         limits = FetchLimits(max_bytes=settings.max_audio_bytes)
         fetcher = Fetcher(limits, allow_private=settings.allow_private)
         await opened.enter_async_context(fetcher)
-        calls, clock = AdmittedCalls(), SystemClock()
-        tools = GradingTools(settings, calls, self._shared_rate, fetcher, clock)
+        tools = GradingTools(settings, self._calls, self._shared_rate, fetcher, SystemClock())
         return await opened.enter_async_context(tools)

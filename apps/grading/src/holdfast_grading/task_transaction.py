@@ -8,7 +8,9 @@ from urllib.parse import unquote
 
 import apsw
 
+from holdfast import SystemClock
 from holdfast.settings import BadSetting
+from holdfast_grading.tables import SERVER_TIME
 
 _SQLITE = "sqlite:///"
 _BUSY = 30_000
@@ -23,6 +25,15 @@ def check_driver(url: str) -> None:
     """
     if not url.startswith(_SQLITE) and importlib.util.find_spec("psycopg") is None:
         raise BadSetting("PostgreSQL needs psycopg: pip install 'holdfast-grading[celery]'")
+
+
+def store_time(url: str) -> float:
+    """Return the time that decides deadlines, in epoch seconds: the database server's, if any."""
+    if url.startswith(_SQLITE):
+        return SystemClock().wall()
+    with task_transaction(url) as connection:
+        ((now,),) = connection.execute(SERVER_TIME)
+    return float(now)
 
 
 @contextmanager

@@ -7,12 +7,12 @@ from typing import Any
 from celery import Celery, signals
 from kombu.entity import Queue
 
-from holdfast import Engine
+from holdfast import BreakerPolicy, Engine
 from holdfast.messaging import QueueSpec
 from holdfast.messaging.celery import connect
 from holdfast_grading.grading_tasks import declare_tasks
 from holdfast_grading.messages import DEAD_LETTERS, REQUEST
-from holdfast_grading.task_providers import TaskProviders
+from holdfast_grading.task_providers import TaskCalls, TaskProviders
 from holdfast_grading.task_transaction import check_driver
 from holdfast_grading.worker_settings import WorkerSettings
 
@@ -51,7 +51,8 @@ def create_worker_app(settings: WorkerSettings) -> WorkerApp:
         broker_connection_retry_on_startup=True,
     )
     engine: Callable[[], Any] = connect(celery, lambda: Engine(settings.database_url)).get
-    providers = TaskProviders(settings.grading, lambda *given: engine().shared_rate(*given))
+    calls = TaskCalls(engine, settings.retry.breaker or BreakerPolicy())
+    providers = TaskProviders(settings.grading, calls, lambda *given: engine().shared_rate(*given))
     declare_tasks(celery, settings, engine, providers)
     signals.worker_process_shutdown.connect(lambda **_: providers.close(), weak=False)
     return WorkerApp(celery, engine, providers)

@@ -58,6 +58,7 @@ class TaskDelivery:
     Attributes:
         request_id: names the request; the same in every delivery of it.
         aggregate_id: what it speaks of.
+        attempt: the number of this attempt, from 1; 0 before it is claimed.
         completed: the task's own transaction has recorded the request; it may yet be rolled back.
     """
 
@@ -71,6 +72,7 @@ class TaskDelivery:
         self._round = 0
         self._settled = False
         self.completed = False
+        self.attempt = 0
         self._problem: Permanent | None = None
         task_id = str(task.request.id)
         self.request_id = self.aggregate_id = _storable(task_id)
@@ -111,6 +113,7 @@ class TaskDelivery:
 
     def _handle(self) -> Any:
         claim = self._claim()
+        self.attempt = claim.attempt
         policy, name = self._task.policy, self._task.name
         # From here on, since the store may be waited for longer than the lease lasts.
         with self._process.leased(claim, self._task.lease_seconds):
@@ -123,11 +126,12 @@ class TaskDelivery:
             try:
                 value = self._task.run(*self._args, **self._kwargs)
             except Ignore:
-                self._finish(claim, permit)
+                # Nothing says that its downstream was called.
+                self._finish(claim, permit, Verdict.NEITHER)
                 raise
             except BaseException as error:
                 self._failed(claim, permit, error)
-            self._finish(claim, permit)
+            self._finish(claim, permit, Verdict.SUCCESS)
         return value
 
     def _claim(self) -> RequestClaim:
@@ -160,22 +164,30 @@ class TaskDelivery:
         breaker = self._task.policy.breaker or BreakerPolicy()
         self._stored(lambda: self._process.once(name, lambda: calls.declare(name, breaker)))
         admission = self._stored(lambda: calls.admit(name, self._task.lease_seconds))
-        if admission.permit is not None:
-            self._process.keep_trial(claim, name, admission.permit)
-            return admission.permit
+        if admission.permit is None:
+            error = CircuitOpenError(name, self._process.clock.wall() + admission.wait)
+            self._put_off(claim, examine(self._task.policy, error, self._task.name), error)
+        self._process.keep_trial(claim, name, admission.permit)
+        return admission.permit
+
+    def _put_off(
+        self, claim: RequestClaim, failure: TaskFailure, error: CircuitOpenError
+    ) -> NoReturn:
+        """Let the task come again when the breaker may let it through; that costs no attempt."""
+        cooldown = (self._task.policy.breaker or BreakerPolicy()).open_for
+        wait = cooldown
+        if error.retry_at is not None:
+            wait = max(_SHORTEST_WAIT, error.retry_at - self._process.clock.wall())
         # Spread, so that those who wait do not all come back at the same moment.
-        spread = self._process.rng.random() * breaker.open_for / 3
-        delay = max(_SHORTEST_WAIT, admission.wait) + spread
-        error = CircuitOpenError(name)
-        failure = examine(self._task.policy, error, self._task.name)
+        delay = wait + self._process.rng.random() * cooldown / 3
         copy = self._copy(claim.round + 1, self._task.request.retries, delay)
         if not self._is_storable(copy):
             self._bury(claim, failure)
         self._release(claim, Release.HOLD, [copy], self._event(Release.HOLD, failure, claim))
         raise Retry(exc=error, when=delay)
 
-    def _finish(self, claim: RequestClaim, permit: Permit | None) -> None:
-        self._report(permit, Verdict.SUCCESS)
+    def _finish(self, claim: RequestClaim, permit: Permit | None, verdict: Verdict) -> None:
+        self._report(permit, verdict)
         if not self.completed:
             self._stored(lambda: self._process.get().handling.finish(claim))
         elif not self._is_committed():
@@ -191,6 +203,8 @@ class TaskDelivery:
             self._settled = True
             _log.error("%s failed after its transaction: %s", self._task.name, failure.message)
             raise error
+        if isinstance(error, CircuitOpenError) and failure.category is not Category.PERMANENT:
+            self._put_off(claim, failure, error)
         last = claim.attempt >= self._task.policy.max_attempts
         if failure.category is Category.PERMANENT or last:
             self._bury(claim, failure)

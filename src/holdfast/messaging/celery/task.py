@@ -39,6 +39,9 @@ class ReliableTask(Task):  # type: ignore[misc]  # Celery has no types
             `max_attempts` also bounds how often it may take its worker down.
         downstream: the name of the dependency that it calls. Its breaker follows
             `policy.breaker`, and is shared through the store by all tasks and jobs that name it.
+            The whole task counts as the call. A task that does more than the call names none, and
+            makes each call with `engine.calls.run`: a `CircuitOpenError` that it raises puts the
+            task off, which costs no attempt.
         dead_letter_queue: for tasks that are given up; by default the name of the queue and
             `.dlq`. Declared where it is missing.
         request_id_argument: the argument that names the request; by default the Celery task id
@@ -85,6 +88,12 @@ class ReliableTask(Task):  # type: ignore[misc]  # Celery has no types
         """The name of the request that is being handled; the same in each attempt."""
         delivery = self._delivery
         return str(self.request.id) if delivery is None else delivery.request_id
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1; one that a breaker has put off is not counted."""
+        delivery = self._delivery
+        return 1 if delivery is None else delivery.attempt
 
     @property
     def idempotency_key(self) -> str:

@@ -72,7 +72,7 @@ def run(tmp_path):
     return run
 
 
-def test_speech_is_fetched_transcribed_and_graded_with_the_request_id_as_key(server, run):
+def test_speech_is_fetched_transcribed_and_graded_each_with_a_key_of_the_request(server, run):
     server.script(ok(tone(), headers={"Content-Type": "audio/wav"}), path="/talk.wav")
     server.script(ok(**SPOKEN), path="/v1/audio/transcriptions")
     server.script(chatted(ANSWER), path="/v1/chat/completions")
@@ -83,7 +83,8 @@ def test_speech_is_fetched_transcribed_and_graded_with_the_request_id_as_key(ser
     assert (result.score, result.transcript, result.grader) == (6.0, "I like trees.", "chatmock")
     fetched, transcribed, graded = server.requests
     assert "idempotency-key" not in fetched.headers
-    assert transcribed.headers["idempotency-key"] == graded.headers["idempotency-key"] == "r-1"
+    keys = [each.headers["idempotency-key"] for each in (transcribed, graded)]
+    assert keys == ["r-1.stt", "r-1"]
     assert b'filename="recording.wav"' in transcribed.body
     assert "I like trees." in graded.json()["messages"][1]["content"]
 

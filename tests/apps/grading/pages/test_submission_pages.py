@@ -7,8 +7,9 @@ from tests.apps.grading.sounds import tone
 from tests.http.pages.page_reader import Looked
 
 from holdfast_grading.callbacks import receive
-from holdfast_grading.messages import CallbackError, GradingCallback
+from holdfast_grading.messages import CallbackError, GradingCallback, request_id_of
 from holdfast_grading.pages import submission_pages
+from holdfast_grading.submissions import Submissions
 
 HTML = {"accept": "text/html"}
 
@@ -41,8 +42,9 @@ def send(server, status=303, file=None, **fields):
 
 
 def answer(server, submission_id, *, after=0.0, error=None):
+    submission = server.run(Submissions(server.engine).find(submission_id))
     callback = GradingCallback(
-        request_id=submission_id,
+        request_id=request_id_of(submission_id, submission.request_id),
         submission_id=submission_id,
         status="completed" if error is None else "error",
         result=RESULT if error is None else None,

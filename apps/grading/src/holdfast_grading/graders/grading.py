@@ -10,7 +10,7 @@ from holdfast_grading.messages import GradingRequest, Skill
 
 
 async def grade(request: GradingRequest, tools: GradingTools) -> GradingResult:
-    """Return the grade of a request's submission; its id is the provider's idempotency key.
+    """Return the grade of a request's submission; its id makes the providers' idempotency keys.
 
     Raises:
         CircuitOpenError: a provider's breaker refuses the call.

@@ -51,8 +51,8 @@ class Transcriber:
             base_url=base_url, api_key=_NO_KEY, max_retries=0, timeout=_SECONDS
         )
 
-    async def transcribe(self, recording: Recording, request_id: str) -> str:
-        """Return what was said; `request_id` is sent as the idempotency key.
+    async def transcribe(self, recording: Recording, key: str) -> str:
+        """Return what was said; `key` is sent as the idempotency key.
 
         Raises:
             Permanent: `NO_SPEECH`.
@@ -61,7 +61,7 @@ class Transcriber:
         answer: Any = await self._client.audio.transcriptions.create(
             model=self._model,
             file=(f"recording.{recording.suffix}", recording.data),
-            extra_headers={"Idempotency-Key": request_id},
+            extra_headers={"Idempotency-Key": key},
         )
         text = getattr(answer, "text", None)
         if not isinstance(text, str) or not text.strip():

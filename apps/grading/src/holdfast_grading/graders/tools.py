@@ -96,7 +96,9 @@ class GradingTools:
         """
         transcriber = self._transcriber
         assert transcriber is not None  # the caller has asked `transcribes`
-        return await self._calls.run(STT, lambda: transcriber.transcribe(recording, request_id))
+        # Not the key of the grade: both may be calls to one server, which must not mix them up.
+        key = f"{request_id}.{STT}"
+        return await self._calls.run(STT, lambda: transcriber.transcribe(recording, key))
 
     async def grade_text(
         self, skill: Skill, text: str, request_id: str, seconds: float | None = None
