@@ -1,9 +1,10 @@
 """One engine per process, and the leases of what runs in it."""
 
+import asyncio
 import os
 import threading
 
-from tests.support.waiting import until_sync
+from tests.support.waiting import Calls, until_sync
 
 from holdfast import BreakerPolicy, Engine
 from holdfast.messaging.celery import process_engine
@@ -74,6 +75,22 @@ def test_the_lease_of_a_running_task_is_extended(tmp_path):
         until_sync(lambda: handling.begin("grading", "r1").wait > first)
     until_sync(lambda: handling.begin("grading", "r1").state is StartState.CLAIMED)
     process.close()
+
+
+def test_a_closed_engine_is_not_opened_again_while_nothing_runs(tmp_path):
+    made = []
+
+    def make():
+        made.append(Engine(f"sqlite:///{tmp_path}/work.db"))
+        return made[-1]
+
+    process = ProcessEngine(make)
+    claim = process.get().handling.begin("grading", "r1", lease_seconds=0.1).claim
+    with process.leased(claim, 0.1):
+        turns = Calls(process._leases, "_extend")
+    process.close()
+    asyncio.run(turns.more(3))
+    assert len(made) == 1
 
 
 def test_the_trial_of_a_running_task_is_extended(tmp_path):

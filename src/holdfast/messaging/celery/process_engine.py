@@ -175,6 +175,8 @@ class LeaseKeeper:
     def _extend(self) -> None:
         with self._lock:
             running, trials = dict(self._running), dict(self._trials)
+        if not running:
+            return  # the engine may be closed by now, and would be opened again
         try:
             engine = self._engine.get()
             for seconds in set(running.values()):
