@@ -13,7 +13,7 @@ class Gate(Plan):
     __slots__ = ()
 
     def pick(self, full, short):
-        return {400: int(os.environ.get("DEPOSITS", "200")), 10: 4, 8: 8, 3: 2}.get(short, short)
+        return {400: int(os.environ.get("DEPOSITS", "120")), 10: 4, 8: 8, 3: 2}.get(short, short)
 
 
 @pytest.mark.timeout(300)
