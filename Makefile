@@ -57,7 +57,7 @@ test: $(READY) ## The gate: check, and every test under the coverage floor
 	@$(MAKE) --no-print-directory $(POSTGRES18) || true
 	@$(PY) -m tests.support.machine || true
 	@$(MAKE) --no-print-directory check > $(VENV)/check.log 2>&1 & checking=$$!; \
-	$(PY) -m pytest -n 4 --cov --cov-report=term; tests=$$?; \
+	$(PY) -m pytest -n 3 --cov --cov-report=term; tests=$$?; \
 	wait $$checking || { cat $(VENV)/check.log; exit 1; }; \
 	exit $$tests
 

@@ -47,7 +47,7 @@ def _unmeasured_processes(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 class Sharing(LoadScopeScheduling):
-    """Where several processes test (`-n 4`), keep the tests of a file together.
+    """Where several processes test (`-n 3`), keep the tests of a file together.
 
     The files of `MANY_PROCESSES` take longest and come first, but one process runs other files as
     long as there are any: it computes while the others wait. The browser's files share one

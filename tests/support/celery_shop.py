@@ -27,7 +27,12 @@ class Shop:
         shop = self
 
         @self.app.task(
-            base=ReliableTask, bind=True, name="send", policy=POLICY, request_id_argument="order"
+            shared=False,  # other Celery apps of the process do not get it
+            base=ReliableTask,
+            bind=True,
+            name="send",
+            policy=POLICY,
+            request_id_argument="order",
         )
         def send(task, order):
             return shop.body(task)

@@ -27,7 +27,7 @@ def unconnected(broker, queue):
     arguments = {"x-queue-type": "quorum", "x-delivery-limit": LIMIT}
     app.conf.task_queues = [Queue(queue, queue_arguments=arguments)]
 
-    @app.task(base=ReliableTask, name="send")
+    @app.task(base=ReliableTask, name="send", shared=False)
     def send(order):
         raise AssertionError("it must not run")
 

@@ -26,7 +26,7 @@ def app():
 
 @pytest.fixture
 def grade(app):
-    @app.task(base=ReliableTask, bind=True, name="grade")
+    @app.task(base=ReliableTask, bind=True, name="grade", shared=False)
     def grade(self, text):
         if text == "later":
             raise self.retry(exc=ValueError("not yet"), countdown=1)
