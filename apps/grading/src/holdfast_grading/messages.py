@@ -74,7 +74,7 @@ class GradingRequest(_Message, frozen=True):
     Attributes:
         request_id: the same for each message about this request; workers and providers
             deduplicate by it.
-        deadline_at: after this nobody waits for the result.
+        deadline_at: after this the result is late.
         attempt: the number that the next attempt has, from 1.
     """
 

@@ -63,7 +63,7 @@ def _moment(text: str) -> float | None:
         moment = float(text)
     except ValueError:
         return None
-    # A store takes what is no number for "no limit".
+    # NaN would mean "no limit" to a store.
     return moment if math.isfinite(moment) else None
 
 
