@@ -9,8 +9,9 @@ import asyncio
 import json
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast import Clock
 from holdfast.children import (
@@ -31,7 +32,11 @@ from holdfast_ingestion.error_codes import NOTHING_TO_READ
 from holdfast_ingestion.extraction.plain_text import decode, html_charset, markdown_title, tidy
 from holdfast_ingestion.formats import Format
 
+T = TypeVar("T")
+
 _log = logging.getLogger("holdfast.ingestion")
+_SHORT = 100_000
+"""Bytes; what is below that is decoded and copied in a fraction of a millisecond."""
 _FINAL_DEATHS = {
     Death.CPU_TIME: "Reading this document takes more time than is allowed.",
     Death.SIGNAL: "This document breaks its reader, which was ended safely.",
@@ -110,9 +115,8 @@ class Extractor:
         seconds = self._limits.wall_seconds
         if chosen is Format.HTML:
             # Decoded here: a confined process cannot load the codec of a character set.
-            page = await asyncio.to_thread(decode, data, charset or html_charset(data))
-            data = page.encode("utf-8", "replace")
-        source = await asyncio.to_thread(_as_file, data)
+            data = await _called(_as_utf8, data, charset)
+        source = await _called(_as_file, data)
         try:
             async with self._free:
                 return await self._pool.call(str(chosen), _found, [source], timeout=seconds)
@@ -141,6 +145,8 @@ def _spec(limits: ExtractionLimits) -> ChildSpec:
             output_bytes=12 * limits.most_characters + MEGABYTE,
             file_bytes=0,
             open_files=64,
+            # A start takes as long as a hundred small pages; memory has a limit of its own.
+            requests=1000,
         ),
         confine=True,
         start_seconds=60.0,
@@ -150,6 +156,17 @@ def _spec(limits: ExtractionLimits) -> ChildSpec:
 def _plain(data: bytes, chosen: Format, charset: str | None) -> ExtractedText:
     text = tidy(decode(data, charset))
     return ExtractedText(markdown_title(text) if chosen is Format.MARKDOWN else None, text)
+
+
+async def _called(work: Callable[..., T], data: bytes, *arguments: object) -> T:
+    """Return `work(data, ...)`; only a long document is worth the way to a thread and back."""
+    if len(data) < _SHORT:
+        return work(data, *arguments)
+    return await asyncio.to_thread(work, data, *arguments)
+
+
+def _as_utf8(data: bytes, charset: str | None) -> bytes:
+    return decode(data, charset or html_charset(data)).encode("utf-8", "replace")
 
 
 def _as_file(data: bytes) -> int:
