@@ -35,7 +35,7 @@ APPS := $(patsubst %/pyproject.toml,./%,$(wildcard apps/*/pyproject.toml))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-postgres18 check fmt bench campaign assets screenshots lock clean
+.PHONY: help run test test-postgres18 check fmt bench campaign docs assets screenshots lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,11 @@ bench: $(BENCH_READY) ## Measure Holdfast and its peers side by side
 
 campaign: $(READY) ## Crash and fault campaigns, about 45 minutes (see docs/explanation/proof.md)
 	@$(PY) -m campaigns
+
+# A link that leads nowhere is an error.
+docs: $(READY) ## Build the documentation as a site, in build/docs
+	@$(PY) -m sphinx --quiet --fail-on-warning --keep-going --nitpicky docs build/docs
+	@echo "built: build/docs/index.html"
 
 assets: $(ASSETS) ## Fetch what the pages take from npm, as package-lock.json pins it
 
