@@ -16,9 +16,10 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
         WHEN EXISTS (
             SELECT FROM holdfast.pauses WHERE pauses.scope = 'kind' AND pauses.name = lanes.kind
         ) THEN 'kind'
-        WHEN EXISTS (
-            SELECT FROM holdfast.downstreams
-            WHERE downstreams.name = lanes.downstream AND downstreams.held_until > moment.at
+        -- No EXISTS: PostgreSQL 18 would read the whole table for it.
+        WHEN (
+            SELECT downstreams.held_until > moment.at
+            FROM holdfast.downstreams WHERE downstreams.name = lanes.downstream
         ) THEN 'downstream'
     END AS held_by,
     CASE
