@@ -31,7 +31,7 @@ from holdfast.jobs.model import (
 from holdfast.jobs.store_port import ClaimRequest, Store
 
 _ERROR = JobError(ErrorCode.GW_5XX, "the gateway answered 502")
-_EPISODE = 400
+_EPISODE = 200
 """Steps after which all jobs are finished and removed from the model, to keep it fast."""
 
 
@@ -266,6 +266,7 @@ class Walk:
         for job_id in self.oracle.jobs:
             await self.store.cancel(job_id, now=self.now)
         self.now += 1000.0
+        await self.store.expire_deadlines(now=self.now)
         await self.store.rescue(now=self.now)
         self.oracle, self.leases, self.episode = Oracle(), [], number
 
