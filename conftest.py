@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from coverage import Coverage
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 from xdist.remote import Producer
@@ -35,6 +36,13 @@ MEASURED = (
 )  # fmt: skip
 """Whose processes are measured: every program is started here. In other tests coverage would nearly
 double the time of each start."""
+UNMEASURED = (
+    "docs/", "README.md", "tests/acceptance/", "tests/apps/conversion/test_fairness.py",
+    "tests/apps/conversion/test_real_pdfs.py", "tests/apps/ingestion/test_real_documents.py",
+    BROWSER, "tests/campaigns/", "tests/docs/", "tests/faults/",
+)  # fmt: skip
+"""Whose tests put whole systems under load or faults. Other tests cover the code that they run, and
+coverage would only make them longer."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -44,6 +52,18 @@ def _unmeasured_processes(request: pytest.FixtureRequest) -> Iterator[None]:
         if not request.node.nodeid.startswith(MEASURED):
             patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _unmeasured_tests(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Pause coverage, if it measures, during the tests of `UNMEASURED`."""
+    measuring = Coverage.current() if request.node.nodeid.startswith(UNMEASURED) else None
+    if measuring is None:
+        yield
+        return
+    measuring.stop()
+    yield
+    measuring.start()
 
 
 class Sharing(LoadScopeScheduling):

@@ -127,7 +127,7 @@ class Running:
 
     def until_served(self):
         self.url = self.wait_for("Holdfast is at ").split()[-1]
-        self.client = httpx.Client(base_url=self.url, timeout=SOON, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, timeout=SOON, trust_env=False, verify=False)
 
     def close(self):
         if self.process.poll() is None:

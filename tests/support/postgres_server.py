@@ -214,7 +214,8 @@ class PostgresServer:
     def create_database(self, template: str | None = None) -> str:
         """Create a database, empty or a copy of `template`, and return its name."""
         name = f"t_{secrets.token_hex(8)}"
-        copied = f" TEMPLATE {template}" if template else ""
+        # Without fsync, copying the files takes a third less than logging every page of them.
+        copied = f" TEMPLATE {template} STRATEGY file_copy" if template else ""
         self.execute(f"CREATE DATABASE {name}{copied}")
         return name
 

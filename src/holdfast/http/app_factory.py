@@ -91,7 +91,8 @@ def create_app(
     if outbox is not None:
         modules.append(outbox_api)
     for router in (*(each.router for each in modules), admin_router):
-        app.include_router(router)
+        # FastAPI builds every route of an included router once more, at the first request.
+        app.router.routes.extend(router.routes)
     streamed = _include_apps(app, served, state)
     add_pages(app, state)
     describe_facts(app, [fact for each in served for fact in each.job_facts])

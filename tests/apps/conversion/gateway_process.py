@@ -54,7 +54,7 @@ class Running:
         self.announced = line.strip()
         self.address = line.split("listening on ")[1].split()[0]
         self.port = int(self.address.rpartition(":")[2])
-        self.client = httpx.Client(base_url=self.address, timeout=60, trust_env=False)
+        self.client = httpx.Client(base_url=self.address, timeout=60, trust_env=False, verify=False)
         return self
 
     def __exit__(self, *_: object) -> None:

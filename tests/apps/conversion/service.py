@@ -14,6 +14,8 @@ from tests.apps.conversion.gateway_process import environment
 from tests.apps.conversion.pdf_writer import Text, document
 
 SOON = 60.0
+# No TLS here, and loading the certificates takes 30 ms for each client.
+PLAIN = {"trust_env": False, "verify": False}
 APP = "holdfast_conversion.app:create"
 TOKEN = "the admin token of the tests"
 QUICK = {
@@ -102,7 +104,7 @@ class Service:
     # -- requests ------------------------------------------------------------------------------
 
     def browser(self, **headers: str) -> httpx.Client:
-        client = httpx.Client(base_url=self.url, timeout=60, trust_env=False, headers=headers)
+        client = httpx.Client(base_url=self.url, timeout=60, headers=headers, **PLAIN)
         self._clients.append(client)
         return client
 

@@ -7,12 +7,12 @@ from pydantic import Field
 
 from holdfast.http import bulk
 from holdfast.http.api_errors import ErrorDetail, as_api_error
-from holdfast.http.schemas import BulkAnswer, Ordered, RefusedOut
+from holdfast.http.schemas import ERROR_ANSWERS, BulkAnswer, Ordered, RefusedOut
 from holdfast.http.served_app import check_kinds, state_of
 from holdfast.http.sessions import Owner
 from holdfast.jobs.model import JobStatus
 
-router = APIRouter(prefix="/api/bulk", tags=["jobs"])
+router = APIRouter(prefix="/api/bulk", tags=["jobs"], responses=ERROR_ANSWERS)
 
 
 class SelectionIn(Ordered):

@@ -14,11 +14,13 @@ from holdfast.errors import ErrorCode
 from holdfast.http.admin import require_admin
 from holdfast.http.api_errors import ApiError
 from holdfast.http.dlq_port import DlqMessage, DlqTools
-from holdfast.http.schemas import Model
+from holdfast.http.schemas import ERROR_ANSWERS, Model
 from holdfast.http.served_app import state_of
 from holdfast.outbox import MessageRefused, PublisherMisconfigured, PublisherUnavailable
 
-router = APIRouter(prefix="/api/dlq", tags=["ops"], dependencies=[Depends(require_admin)])
+router = APIRouter(
+    prefix="/api/dlq", tags=["ops"], dependencies=[Depends(require_admin)], responses=ERROR_ANSWERS
+)
 
 DEFAULT_QUEUE = "grading.dlq"
 _NO_BROKER = (

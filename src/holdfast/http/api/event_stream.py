@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from holdfast.http.limit_keys import limit_keys
-from holdfast.http.schemas import moment
+from holdfast.http.schemas import ERROR_ANSWERS, moment
 from holdfast.http.served_app import ServerState, state_of
 from holdfast.http.sessions import Owner, session_of
 from holdfast.http.stream_limit import EventStream
@@ -30,7 +30,7 @@ _READ_EVERY = 1.0
 """Seconds between two reads of the downstreams, and until a stream notices that it is to end."""
 _COME_BACK_MS = 2000
 
-router = APIRouter(prefix="/api", tags=["jobs"])
+router = APIRouter(prefix="/api", tags=["jobs"], responses=ERROR_ANSWERS)
 
 
 @router.get(

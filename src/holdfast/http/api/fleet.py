@@ -17,11 +17,14 @@ from holdfast.http.fleet_schemas import (
     WorkerOut,
     WorkersAnswer,
 )
+from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.served_app import state_of
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.exceptions import UnknownKind, UnknownWorker
 
-router = APIRouter(prefix="/api", tags=["ops"], dependencies=[Depends(require_admin)])
+router = APIRouter(
+    prefix="/api", tags=["ops"], dependencies=[Depends(require_admin)], responses=ERROR_ANSWERS
+)
 
 
 class PauseMove(StrEnum):

@@ -5,6 +5,7 @@ import asyncio
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.served_app import ServerState, state_of
 from holdfast.jobs.store_port import StoreError
 
@@ -27,7 +28,7 @@ _NOT_READY = {
     },
 }
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], responses=ERROR_ANSWERS)
 
 
 @router.head("/healthz", include_in_schema=False)

@@ -13,6 +13,7 @@ from holdfast.http.api_errors import ApiError, refusing_cursors
 from holdfast.http.bulk import remove_all
 from holdfast.http.plugins import Download
 from holdfast.http.schemas import (
+    ERROR_ANSWERS,
     AttemptOut,
     ChangedAnswer,
     EventOut,
@@ -29,7 +30,7 @@ from holdfast.jobs.views import JobFilter
 _PIECE = 256 * 1024
 _SANDBOX = "sandbox; default-src 'none'"
 
-router = APIRouter(prefix="/api/jobs", tags=["jobs"])
+router = APIRouter(prefix="/api/jobs", tags=["jobs"], responses=ERROR_ANSWERS)
 
 
 @router.get("")

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
 
 from holdfast.http.ops_schemas import LaneOut
+from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.served_app import state_of
 from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.views import Stats
@@ -22,7 +23,7 @@ Sample = tuple[Mapping[str, str], float]
 BaseName = Callable[[str], str]
 """Returns the declared name of a downstream, without its key."""
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], responses=ERROR_ANSWERS)
 
 
 @router.get(

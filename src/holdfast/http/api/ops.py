@@ -26,11 +26,11 @@ from holdfast.http.ops_schemas import (
     StatsAnswer,
 )
 from holdfast.http.requeue import PacedRequeue
-from holdfast.http.schemas import EventOut
+from holdfast.http.schemas import ERROR_ANSWERS, EventOut
 from holdfast.http.served_app import state_of
 from holdfast.jobs.client.downstream_control import UnknownDownstream
 
-router = APIRouter(prefix="/api", tags=["ops"])
+router = APIRouter(prefix="/api", tags=["ops"], responses=ERROR_ANSWERS)
 _ADMIN = [Depends(require_admin)]
 
 

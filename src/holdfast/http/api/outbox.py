@@ -7,11 +7,16 @@ from pydantic import Field
 
 from holdfast.http.admin import require_admin
 from holdfast.http.api_errors import refusing_cursors
-from holdfast.http.schemas import Model, Moment
+from holdfast.http.schemas import ERROR_ANSWERS, Model, Moment
 from holdfast.http.served_app import state_of
 from holdfast.outbox import MessageStatus, Outbox, OutboxMessage
 
-router = APIRouter(prefix="/api/outbox", tags=["ops"], dependencies=[Depends(require_admin)])
+router = APIRouter(
+    prefix="/api/outbox",
+    tags=["ops"],
+    dependencies=[Depends(require_admin)],
+    responses=ERROR_ANSWERS,
+)
 
 
 class MessageOut(Model):

@@ -3,11 +3,16 @@
 from fastapi import APIRouter, Depends, Request
 
 from holdfast.http.admin import require_admin
-from holdfast.http.schemas import Model, Moment
+from holdfast.http.schemas import ERROR_ANSWERS, Model, Moment
 from holdfast.http.served_app import state_of
 from holdfast.jobs.client.periodic_control import PeriodicSchedule
 
-router = APIRouter(prefix="/api/periodic", tags=["ops"], dependencies=[Depends(require_admin)])
+router = APIRouter(
+    prefix="/api/periodic",
+    tags=["ops"],
+    dependencies=[Depends(require_admin)],
+    responses=ERROR_ANSWERS,
+)
 
 
 class PeriodicOut(Model):

@@ -18,7 +18,8 @@ def add_pages(app: FastAPI, state: ServerState) -> None:
     """Add the pages and their files to `app`."""
     renderer = Renderer(state)
     app.state.refusal_page = renderer.refuse
-    app.include_router(page_routes(renderer))
+    # Not included, see `create_app`: they are complete.
+    app.router.routes.extend(page_routes(renderer).routes)
     for routes in own_page_routes(renderer):
         app.include_router(routes, include_in_schema=False)
-    app.include_router(renderer.assets.routes())
+    app.router.routes.extend(renderer.assets.routes().routes)

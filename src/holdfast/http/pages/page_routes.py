@@ -65,7 +65,7 @@ def page_routes(renderer: Renderer) -> APIRouter:
     router.add_api_route("/jobs/{job_id}/retry-now", pages.retry_now, methods=["POST"])
     router.add_api_route("/jobs/{job_id}/cancel", pages.cancel, methods=["POST"])
     router.add_api_route("/theme", pages.theme, methods=["POST"])
-    router.include_router(bulk_routes(renderer, route_class))
+    router.routes.extend(bulk_routes(renderer, route_class).routes)
     return router
 
 
