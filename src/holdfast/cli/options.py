@@ -40,3 +40,15 @@ OfApps = Annotated[
         show_default=False,
     ),
 ]
+JobIds = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs.")]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", metavar="NAME", help="Of this kind; may be repeated."),
+]
+ErrorPart = Annotated[
+    str | None,
+    typer.Option(
+        "--error", metavar="TEXT", help="With this error code, or a part of the error's message."
+    ),
+]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One name or several.")]

@@ -8,7 +8,6 @@ never cut; a table is fitted to the terminal, but ids are kept whole.
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -20,6 +19,8 @@ _STYLES = {
     "complete": "green", "ok": "green", "CLOSED": "green",
 }  # fmt: skip
 """Colours of cells that name a state; NO_COLOR turns all colours off."""
+_TEXTS = {"error", "error_message", "message", "value", "finding", "advice"}
+"""Columns whose text is wrapped; the others stay on one line."""
 
 
 def moment(at: float | None) -> datetime | None:
@@ -98,29 +99,6 @@ def confirm(question: str, *, yes: bool) -> bool:
     return typer.confirm(question, err=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a command did to one thing: its record afterwards, or why it was left as it is."""
-
-    name: str
-    record: Record | None = None
-    error: str | None = None
-
-
-def show_outcomes(outcomes: Sequence[Outcome], done: str, *, as_json: bool = False) -> int:
-    """Print what was done to each thing and return the exit code: 1 if any was refused."""
-    refused = [each for each in outcomes if each.error is not None]
-    if as_json:
-        show_json([each.record or {"name": each.name, "error": each.error} for each in outcomes])
-    else:
-        for each in outcomes:
-            if each.error is None:
-                print(f"{done} {each.name}")
-    for each in refused:
-        note(str(each.error))
-    return 1 if refused else 0
-
-
 def _print_tsv(records: Sequence[Record], columns: Sequence[str], empty: str) -> None:
     print("\t".join(columns))
     for record in records:
@@ -134,7 +112,13 @@ def _print_table(records: Sequence[Record], columns: Sequence[str], empty: str) 
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in columns:
-        table.add_column(name, no_wrap=name == "id", overflow="fold")
+        whole = max((len(str(record.get(name))) for record in records), default=0)
+        table.add_column(
+            name.replace("_", " "),
+            no_wrap=name not in _TEXTS,
+            overflow="fold" if name in _TEXTS else "ellipsis",
+            min_width=whole if name == "id" else None,
+        )
     for record in records:
         cells = [_cell(record.get(name), empty, _short_time) for name in columns]
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in cells))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from holdfast.cli.options import WORK, AsJson, Database, DryRun, Limit, Yes
-from holdfast.cli.output import Outcome, Record, confirm, moment, note, show, show_outcomes
+from holdfast.cli.outcomes import Outcome, each, show_outcomes
+from holdfast.cli.output import Record, confirm, moment, note, show
 from holdfast.cli.store_session import at_least_one, on_store
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ APPS = (APP,)
 _COLUMNS = (
     "id", "created_at", "status", "retry_count", "message_type", "aggregate_id", "error_message",
 )  # fmt: skip
-_DONE = {"requeue": "requeued", "discard": "discarded"}
 _MOST = 10_000
 """Most messages that one command changes."""
 
@@ -95,19 +95,15 @@ def _change(
         return 1
 
     async def work(engine: "Engine") -> list[Outcome]:
-        from holdfast.errors import HoldfastError
+        async def change(message_id: str) -> tuple[str, Record]:
+            outbox = engine.outbox
+            if verb == "requeue":
+                return f"requeued {message_id}", _record(await outbox.requeue(message_id))
+            return f"discarded {message_id}", _record(await outbox.discard(message_id))
 
-        outcomes = []
-        for each in chosen:
-            try:
-                message = await getattr(engine.outbox, verb)(each)
-                outcomes.append(Outcome(each, _record(message)))
-            except HoldfastError as error:
-                outcomes.append(Outcome(each, error=str(error)))
-        return outcomes
+        return await each(chosen, change)
 
-    outcomes = on_store(database, work)
-    return show_outcomes(outcomes, _DONE[verb], as_json=as_json)
+    return show_outcomes(on_store(database, work), as_json=as_json)
 
 
 async def _failed(engine: "Engine") -> list[str]:
