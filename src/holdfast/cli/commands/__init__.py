@@ -18,6 +18,7 @@ COMMANDS = {
     "kinds": "fleet",
     "workers": "fleet",
     "periodic": "periodic",
+    "doctor": "doctor",
     "migrate": "migrate",
     "keys": "keys",
 }
