@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.cli.commands.shop import filled
 
-from holdfast.cli import doctor_checks, main
+from holdfast.cli import doctor_checks
 
 
 def levels(out):
@@ -16,8 +16,7 @@ def levels(out):
 def test_a_healthy_store_is_exit_code_0(url, run, tmp_path, monkeypatch):
     monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(doctor_checks, "_LEAST_FREE", 0)
-    main(["migrate"])
-    run()
+    run("migrate")
     code, out, _ = run("doctor", "--json")
     assert code == 0
     assert levels(out) == {
@@ -51,8 +50,7 @@ def test_a_database_that_does_not_answer_is_a_finding(url, run):
 
 
 def test_a_misspelt_setting_is_a_warning(url, run, monkeypatch):
-    main(["migrate"])
-    run()
+    run("migrate")
     monkeypatch.setenv("HOLDFAST_DATADIR", "x")
     code, out, _ = run("doctor", "--json")
     assert (code, levels(out)["settings"]) == (0, "warning")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -37,7 +37,10 @@ Status = Literal["uploaded", "queued", "processing", "complete", "failed", "canc
 
 @APP.command("list")
 def list_jobs(
-    status: Annotated[Status | None, typer.Option(help="Only these.")] = None,
+    status: Annotated[
+        Status | None,
+        typer.Option(metavar="STATUS", help=f"Only these: {', '.join(get_args(Status))}."),
+    ] = None,
     kind: Kinds = None,
     queue: Annotated[str | None, typer.Option(metavar="NAME", help="Of this queue.")] = None,
     downstream: Annotated[

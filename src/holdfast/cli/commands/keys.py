@@ -28,7 +28,9 @@ _COLUMNS = ("id", "begins", "name", "owner", "organisation", "created", "revoked
 
 @APP.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What people call it, such as 'laptop of Ann'.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="What people call it, such as 'laptop of Ann'.")
+    ],
     organisation: Annotated[
         str, typer.Option(metavar="NAME", help="Whose data it opens in the apps.")
     ],

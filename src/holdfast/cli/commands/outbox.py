@@ -1,7 +1,7 @@
 """`holdfast outbox`: list, requeue and discard messages of the outbox."""
 
 import json
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -26,6 +26,7 @@ _COLUMNS = (
 _MOST = 10_000
 """Most messages that one command changes."""
 
+Status = Literal["pending", "published", "failed"]
 Ids = Annotated[
     list[str] | None,
     typer.Argument(metavar="ID", help="Default: all failed ones.", show_default=False),
@@ -36,7 +37,8 @@ Ids = Annotated[
 def list_messages(
     database: Database = None,
     status: Annotated[
-        Literal["pending", "published", "failed"] | None, typer.Option(help="Only these.")
+        Status | None,
+        typer.Option(metavar="STATUS", help=f"Only these: {', '.join(get_args(Status))}."),
     ] = None,
     limit: Limit = 50,
     as_json: AsJson = False,
