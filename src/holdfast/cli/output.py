@@ -2,7 +2,7 @@
 
 A record maps names in snake_case to values. The names are the columns of a table and of TSV, and in
 camelCase the keys of the JSON. Times are `datetime` values in UTC, see `moment`. TSV and JSON are
-never cut; a table is fitted to the terminal, but ids are kept whole.
+never cut; on a narrow terminal the table leaves out columns, but ids are kept whole.
 """
 
 import json
@@ -21,6 +21,10 @@ _STYLES = {
 """Colours of cells that name a state; NO_COLOR turns all colours off."""
 _TEXTS = {"error", "error_message", "message", "value", "finding", "advice"}
 """Columns whose text is wrapped; the others stay on one line."""
+_LEAST_TEXT = 20
+"""Characters that such a column has at least."""
+_GAP = 2
+"""Spaces between two columns."""
 
 
 def moment(at: float | None) -> datetime | None:
@@ -110,19 +114,43 @@ def _print_table(records: Sequence[Record], columns: Sequence[str], empty: str) 
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in columns:
-        whole = max((len(str(record.get(name))) for record in records), default=0)
+    console = Console(highlight=False)
+    cells = {
+        name: [_cell(record.get(name), empty, _short_time) for record in records]
+        for name in columns
+    }
+    fitting = _fitting(cells, console.width)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for name in fitting:
         table.add_column(
-            name.replace("_", " "),
-            no_wrap=name not in _TEXTS,
-            overflow="fold" if name in _TEXTS else "ellipsis",
-            min_width=whole if name == "id" else None,
-        )
-    for record in records:
-        cells = [_cell(record.get(name), empty, _short_time) for name in columns]
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in cells))
-    Console(highlight=False).print(table)
+            name.replace("_", " "), no_wrap=name not in _TEXTS, overflow="fold",
+            min_width=None if name in _TEXTS else _width(name, cells[name]),
+        )  # fmt: skip
+    for row in zip(*(cells[name] for name in fitting), strict=True):
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    console.print(table)
+
+
+def _fitting(cells: Mapping[str, Sequence[str]], available: int) -> list[str]:
+    """Return the columns that have room; those on the right give way first, texts never."""
+    fitting = list(cells)
+
+    def needed() -> int:
+        widths = (
+            min(_LEAST_TEXT, _width(name, cells[name])) if name in _TEXTS
+            else _width(name, cells[name])
+            for name in fitting
+        )  # fmt: skip
+        return sum(widths) + _GAP * len(fitting)
+
+    optional = [name for name in fitting[1:] if name not in _TEXTS]
+    while optional and needed() > available:
+        fitting.remove(optional.pop())
+    return fitting
+
+
+def _width(name: str, cells: Sequence[str]) -> int:
+    return max(len(name), *map(len, cells), 0)
 
 
 def _cell(value: object, empty: str, shown: Callable[[datetime], str] | None = None) -> str:

@@ -13,15 +13,8 @@ if TYPE_CHECKING:
     from holdfast.jobs.views import JobFilter
 
 JOB_COLUMNS = (
-    "id",
-    "status",
-    "kind",
-    "attempt_count",
-    "created_at",
-    "ready_at",
-    "held_by",
-    "error",
-)
+    "id", "status", "kind", "attempt_count", "held_by", "created_at", "ready_at", "error",
+)  # fmt: skip
 
 
 def job_record(job: "Job") -> Record:

@@ -18,6 +18,7 @@ COMMANDS = {
     "kinds": "fleet",
     "workers": "fleet",
     "periodic": "periodic",
+    "top": "top",
     "doctor": "doctor",
     "migrate": "migrate",
     "keys": "keys",
