@@ -37,7 +37,9 @@ def application(words: Sequence[str] = ()) -> TyperGroup:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     root.callback()(_root)
-    asked = [words[0]] if words and words[0] in COMMANDS else list(COMMANDS)
+    asked = [name for name in COMMANDS if name in words[:1]] or list(COMMANDS)
+    if list(words) == ["--version"]:
+        asked = []
     for module in dict.fromkeys(COMMANDS[name] for name in asked):
         for declared in importlib.import_module(f"holdfast.cli.commands.{module}").APPS:
             root.add_typer(declared, rich_help_panel=declared.rich_help_panel)

@@ -35,10 +35,18 @@ async def each(
         try:
             line, record = await change(name)
         except HoldfastError as error:
-            outcomes.append(Outcome(name, str(error), unknown=isinstance(error, LookupError)))
+            outcomes.append(Outcome(name, _reason(error), unknown=isinstance(error, LookupError)))
         else:
             outcomes.append(Outcome(name, line, record))
     return outcomes
+
+
+def _reason(error: HoldfastError) -> str:
+    from holdfast.jobs.exceptions import UnknownKind
+
+    if isinstance(error, UnknownKind):  # its own advice is for programs
+        return f"there is no kind {error.kind!r}: no job of it is stored, and --app declares none"
+    return str(error)
 
 
 def show_outcomes(outcomes: Sequence[Outcome], *, as_json: bool = False) -> int:

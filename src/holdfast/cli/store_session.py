@@ -1,6 +1,7 @@
 """Open the store of a command, without the user's app where that is not needed."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -34,7 +35,8 @@ def on_store(
 
     settings = Settings.load(Environment(os.environ))
     declared = find_declared(apps, os.environ) if apps else []
-    set_up_log(settings, os.environ)
+    # Such a command prints itself what it did.
+    set_up_log(settings, os.environ, logging.WARNING)
     url = database_address(settings, database)
 
     async def run() -> T:

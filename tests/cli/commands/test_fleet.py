@@ -26,6 +26,12 @@ def test_a_kind_is_paused_and_resumed(url, data, rows):
     assert data("kinds", "resume", "shop.mail")[0]["pausedAt"] is None
 
 
+def test_an_unknown_kind_is_one_line_and_exit_code_2(url, run):
+    code, _, err = run("kinds", "pause", "shop.fax")
+    assert code == 2
+    assert err.startswith("holdfast: there is no kind 'shop.fax'")
+
+
 def test_a_worker_is_listed_and_asked_to_finish(url, capsys):
     async def scenario():
         async with Engine(url, apps=[app]) as engine:
