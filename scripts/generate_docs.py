@@ -10,7 +10,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from typer.core import TyperGroup
+
 from holdfast import Exponential, RateLimit, RetryPolicy, presets
+from holdfast.cli.application import application
+from holdfast.cli.commands import COMMANDS
 from holdfast.errors import ERRORS
 from holdfast.jobs.model import INITIAL_STATUSES
 from holdfast.jobs.model import MOVES as JOB_MOVES
@@ -115,8 +119,40 @@ def _benchmark_row(row: dict[str, Any]) -> str:
     return f"| {row['work']} | {'; '.join([*better, *level, *worse, *counts])} | {goal} |"
 
 
+def commands_table() -> str:
+    """Return the table of commands; those that installed apps add are left out."""
+    root = application()
+    rows = [
+        f"| `holdfast {usage}` | {does} |"
+        for name in COMMANDS
+        for usage, does in _command_rows(root.commands[name], name)
+    ]
+    return "\n".join(["| command | does |", "| --- | --- |", *rows])
+
+
+def _command_rows(command: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(command, TyperGroup):
+        for name, each in command.commands.items():
+            yield from _command_rows(each, f"{path} {name}")
+        return
+    parameters = [_parameter(each) for each in command.params]
+    does = " ".join(command.help.partition("\n\n")[0].split()).rstrip(".")
+    yield " ".join([path, *parameters]), does[0].lower() + does[1:]
+
+
+def _parameter(parameter: Any) -> str:
+    """Return an argument or an option as a usage line shows it."""
+    many = "…" if parameter.multiple or parameter.nargs == -1 else ""
+    if parameter.param_type_name == "argument":
+        text = parameter.metavar
+    else:
+        text = " ".join(filter(None, [parameter.opts[0], parameter.metavar]))
+    return f"{text if parameter.required else f'[{text}]'}{many}"
+
+
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "benchmarks": ("README.md", benchmarks_table),
+    "commands": ("docs/reference/commands.md", commands_table),
     "breaker": ("docs/explanation/circuit-breaker.md", breaker_diagram),
     "jobs": ("docs/explanation/leases-and-fencing.md", jobs_diagram),
     "errors": ("docs/reference/errors.md", errors_table),

@@ -1,6 +1,5 @@
 """What installed apps add to the command line."""
 
-import argparse
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -40,21 +39,35 @@ def test_a_command_of_an_app_gets_the_arguments_after_its_name(installed):
 
 
 def test_the_help_names_the_commands_of_apps(installed, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["--help"])
-
-    assert ended.value.code == 0
+    assert main(["--help"]) == 0
     assert "greet" in capsys.readouterr().out
 
 
-def test_an_option_of_an_app_writes_a_setting(installed):
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--own")
-    extensions.add_serve_options(parser)
+def test_an_option_of_an_app_writes_a_setting_and_leaves_the_other_words(installed):
+    words = ["--own", "x", "--loud", "mypackage:app", "--na"]
 
-    asked = parser.parse_args(["--loud", "--own", "x"])
+    settings, rest = extensions.parse_serve_options(words)
 
-    assert extensions.settings_of(asked) == {"GREETING_VOLUME": "11"}
+    assert settings == {"GREETING_VOLUME": "11"}
+    assert rest == ["--own", "x", "mypackage:app", "--na"]
+
+
+def test_serve_gets_the_settings_of_apps_beside_its_own_options(installed, monkeypatch):
+    asked = []
+    monkeypatch.setattr("holdfast.cli.serve.serve", lambda *apps, **rest: asked.append(rest) or 0)
+
+    assert main(["serve", "--loud", "a:b", "--name", "Ann", "--no-worker"]) == 0
+
+    assert asked[0]["settings"] == {"GREETING_VOLUME": "11", "GREETING_NAME": "Ann"}
+    assert asked[0]["worker"] is False
+
+
+def test_the_help_of_serve_has_the_options_of_apps_and_a_wrong_use_is_one_line(installed, capsys):
+    assert main(["serve", "--help"]) == 0
+    assert "--loud" in capsys.readouterr().out
+
+    assert main(["serve", "--name"]) == 2
+    assert capsys.readouterr().err == "holdfast: argument --name: expected one argument\n"
 
 
 def test_the_gateway_is_a_command_of_the_conversion_app(capsys):

@@ -1,11 +1,15 @@
 """The command line."""
 
+import importlib.metadata
 import subprocess
 import sys
 
 import pytest
+import typer
 
 from holdfast.cli import main
+from holdfast.cli.commands import COMMANDS
+from holdfast.cli.options import CARE, FLEET, RUNNING, WORK
 
 
 def test_the_tour_shows_retries_retry_after_and_the_breaker(capsys):
@@ -32,16 +36,71 @@ def test_python_dash_m_is_the_same_command():
 
 @pytest.mark.parametrize("pace", ["0", "-1", "fast", "1000", "nan"])
 def test_a_bad_pace_is_refused_in_one_line(pace, capsys):
-    with pytest.raises(SystemExit) as refused:
-        main(["tour", "--pace", pace])
+    assert main(["tour", "--pace", pace]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert pace in line
+    assert line.endswith("see: holdfast tour --help")
 
-    assert refused.value.code == 2
-    assert pace in capsys.readouterr().err
+
+def test_without_a_command_one_line_says_where_the_help_is(capsys):
+    assert main([]) == 2
+    assert capsys.readouterr().err == "holdfast: Missing command; see: holdfast --help\n"
 
 
-def test_without_a_command_the_help_is_printed(capsys):
-    with pytest.raises(SystemExit) as refused:
+def test_the_version_is_that_of_the_package(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"holdfast {importlib.metadata.version('holdfast')}\n"
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        ("holdfast work", ["worker", "workers"]),
+        ("holdfast dead re", ["requeue"]),
+        ("holdfast gate", ["gateway"]),
+        ("holdfast jobs list --status c", ["complete", "cancelled"]),
+    ],
+)
+def test_a_shell_completes_commands_of_holdfast_and_of_apps_and_values(
+    words, expected, capsys, monkeypatch
+):
+    monkeypatch.setenv("_HOLDFAST_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    with pytest.raises(SystemExit) as ended:  # typer ends the process
         main([])
+    assert (ended.value.code, capsys.readouterr().out.split()) == (0, expected)
 
-    assert refused.value.code == 2
-    assert "command" in capsys.readouterr().err
+
+def test_the_help_has_every_command_under_a_heading(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    headings = [RUNNING, WORK, FLEET, CARE, "Of installed apps"]
+    places = [shown.index(f"─ {heading} ─") for heading in headings]
+    assert places == sorted(places)
+    assert "─ Commands ─" not in shown
+    for name in COMMANDS:
+        assert f"│ {name} " in shown
+
+
+def test_only_the_module_of_the_command_is_imported():
+    program = (
+        "import sys; from holdfast.cli import main; main(['worker', '--help']); "
+        "print(sorted(name for name in sys.modules if name.startswith('holdfast.')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.splitlines()[-1]
+    assert "holdfast.cli.commands.run'" in loaded
+    for heavy in ("holdfast.cli.commands.jobs", "holdfast.bootstrap", "holdfast.http"):
+        assert heavy not in loaded
+
+
+def test_an_answer_that_is_interrupted_is_exit_code_130(monkeypatch):
+    def interrupted(words):
+        raise typer.Abort
+
+    monkeypatch.setattr("holdfast.cli.application.application", interrupted)
+    assert main(["jobs", "list"]) == 130

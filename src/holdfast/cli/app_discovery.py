@@ -57,6 +57,16 @@ def find_workable(
     return found
 
 
+def find_declared(names: Sequence[str], environment: Mapping[str, str]) -> list[App]:
+    """Return the apps called `names`, or all that are installed, as they are declared.
+
+    Raises:
+        UsageError: as `find_workable` does.
+    """
+    found = find_workable(names, environment)
+    return [app if isinstance(app, App) else app.app for app in found]
+
+
 def has_installed() -> bool:
     """Say whether any installed package lists an app."""
     return bool(entry_points(group=GROUP))

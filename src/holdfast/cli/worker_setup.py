@@ -25,12 +25,14 @@ _COLLECTIONS = (10_000, 20, 50)
 """Thresholds of the garbage collector's three generations; Python's defaults are 700, 10 and 10."""
 
 
-def set_up_log(settings: Settings, environment: Mapping[str, str]) -> None:
+def set_up_log(
+    settings: Settings, environment: Mapping[str, str], level: int = logging.INFO
+) -> None:
     """Set up the log of a command; warn of settings that do not exist, such as misspelt ones.
 
     Called after the apps are imported: an app that configures logging itself is left alone.
     """
-    set_up_logging(settings.log_format)
+    set_up_logging(settings.log_format, level=level)
     for line in unknown_names(environment):
         _log.warning("%s", line)
 

@@ -16,12 +16,15 @@ _QUIET = ("httpx", "httpcore")
 """Libraries that log every request, with its address and all that stands in it."""
 
 
-def set_up_logging(log_format: str = "text", stream: TextIO | None = None) -> bool:
-    """Write records from INFO on to standard error, unless logging is configured already.
+def set_up_logging(
+    log_format: str = "text", stream: TextIO | None = None, level: int = logging.INFO
+) -> bool:
+    """Write records from `level` on to standard error, unless logging is configured already.
 
     Args:
         log_format: `text` or `json`.
         stream: another place to write to.
+        level: the least level that is written.
 
     Returns:
         False if the root logger has handlers, such as those of an app that was imported before:
@@ -33,7 +36,7 @@ def set_up_logging(log_format: str = "text", stream: TextIO | None = None) -> bo
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root.addHandler(handler)
-    root.setLevel(logging.INFO)
+    root.setLevel(level)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     return True

@@ -89,23 +89,12 @@ class Probes:
         return True
 
     async def _probe(self, record: DownstreamRecord, downstream: Downstream) -> bool:
-        error = await self._call_probe(downstream, record.name)
+        error = await probe_failure(downstream, record.name)
         notify(self._listeners, ProbeRan(record.name, error is None, error))
         if error is not None:
             _log.debug("downstream %s failed its probe: %s", record.name, error)
             return False
         return await self._half_open(record)
-
-    async def _call_probe(self, downstream: Downstream, name: str) -> str | None:
-        """Return None if the probe succeeds, else the reason why not."""
-        probe, key = downstream.probe, downstream.key_of(name)
-        assert probe is not None
-        arguments = () if key is None else (key,)
-        try:
-            answer = await asyncio.wait_for(_called(probe, arguments), downstream.probe_every)
-        except Exception as error:
-            return one_line(error)
-        return "the probe returned False" if answer is False else None
 
     async def _half_open(self, record: DownstreamRecord) -> bool:
         policy = record.settings.breaker
@@ -119,6 +108,21 @@ class Probes:
         _log.info("downstream %s passed its probe; trial calls follow", record.name)
         notify(self._listeners, CircuitMoved(record.name, str(circuit.state), str(Cause.COOLED)))
         return True
+
+
+async def probe_failure(downstream: Downstream, name: str) -> str | None:
+    """Call the probe of `downstream`, which must have one; return why it fails, or None.
+
+    `name` is the name of its record, from which a probe with a key gets the key.
+    """
+    probe, key = downstream.probe, downstream.key_of(name)
+    assert probe is not None
+    arguments = () if key is None else (key,)
+    try:
+        answer = await asyncio.wait_for(_called(probe, arguments), downstream.probe_every)
+    except Exception as error:
+        return one_line(error)
+    return "the probe returned False" if answer is False else None
 
 
 async def _called(probe: Callable[..., object], arguments: tuple[str, ...]) -> object:

@@ -70,7 +70,6 @@ def test_an_app_that_does_not_exist_is_a_mistake_in_the_command(tmp_path, capsys
 
 
 def test_only_one_of_check_and_sql_can_be_asked_for(tmp_path, capsys):
-    with pytest.raises(SystemExit) as refused:
-        main(["migrate", "--check", "--sql", "--database", f"sqlite:///{tmp_path / 'work.db'}"])
-    assert refused.value.code == 2
+    database = f"sqlite:///{tmp_path / 'work.db'}"
+    assert main(["migrate", "--check", "--sql", "--database", database]) == 2
     assert "not allowed with" in capsys.readouterr().err

@@ -1,7 +1,6 @@
-"""`holdfast relay` and `holdfast outbox list`."""
+"""The process of `holdfast relay`."""
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -76,28 +75,6 @@ def add(folder, *types):
 async def is_published(folder, message_id):
     async with Engine(f"sqlite:///{folder}/work.db") as engine:
         return (await engine.outbox.get(message_id)).status is MessageStatus.PUBLISHED
-
-
-def test_messages_are_listed_as_tsv_when_piped_and_as_json(folder, capsys):
-    (added,) = add(folder, "letter.written")
-    assert main(["outbox", "list"]) == 0
-    head, row = capsys.readouterr().out.splitlines()
-    assert head.split("\t")[:3] == ["id", "created_at", "status"]
-    assert row.split("\t")[0::2] == [added, "pending", "letter.written", ""]
-    assert main(["outbox", "list", "--json", "--status", "pending"]) == 0
-    (shown,) = json.loads(capsys.readouterr().out)
-    assert (shown["id"], shown["aggregateId"], shown["payload"]) == (added, "a\tb", {"n": 1})
-    assert (shown["processedAt"], shown["createdAt"][-1]) == (None, "Z")
-    assert main(["outbox", "list", "--status", "failed"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 1
-    assert main(["outbox", "list", "--limit", "0"]) == 1
-
-
-def test_a_terminal_gets_a_table(folder, capsys, monkeypatch):
-    add(folder, "letter.written")
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert main(["outbox", "list"]) == 0
-    assert "letter.written  a b" in capsys.readouterr().out
 
 
 def test_without_a_broker_messages_become_jobs_of_the_app(folder):

@@ -1,4 +1,4 @@
-"""Commands that deal with jobs."""
+"""The process of `holdfast worker`."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Union
 
 from holdfast import bootstrap
-from holdfast.cli.app_discovery import find_workable, has_installed
+from holdfast.cli.app_discovery import find_workable
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
 from holdfast.cli.startup import entered, opened
 from holdfast.cli.usage import UsageError, guess
@@ -27,34 +27,6 @@ from holdfast.settings import Environment, Settings
 
 if TYPE_CHECKING:
     from holdfast.http import ServedApp
-
-
-def migrate(
-    apps: Sequence[str],
-    database: str | None = None,
-    *,
-    check: bool = False,
-    sql: bool = False,
-) -> int:
-    """Bring the schema of `database` up to date, or say what is missing, or print it as SQL.
-
-    The tables of `apps`, or of all that are installed, are part of it.
-    """
-    settings = Settings.load(Environment(os.environ))
-    set_up_log(settings, os.environ)
-    url = database_address(settings, database)
-    found = find_workable(apps, os.environ) if apps or has_installed() else []
-    declared = [app if isinstance(app, App) else app.app for app in found]
-    if sql:
-        print(asyncio.run(bootstrap.migration_script(url, declared)), end="")
-        return 0
-    if check:
-        missing = asyncio.run(bootstrap.missing_migrations(url, declared))
-        print(f"missing: {missing}" if missing else "the schema is up to date")
-        return 1 if missing else 0
-    version = asyncio.run(bootstrap.migrate(url, declared))
-    print(f"the schema is up to date at version {version}")
-    return 0
 
 
 def work(

@@ -1,0 +1,98 @@
+"""`holdfast keys`: create, list and revoke API keys."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from holdfast.cli.options import CARE, AsJson, Database
+from holdfast.cli.output import moment, show
+from holdfast.cli.store_session import on_store
+from holdfast.cli.usage import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.jobs.client.api_keys import KeyControl
+
+T = TypeVar("T")
+
+APP = typer.Typer(
+    name="keys",
+    help="Create, list and revoke API keys.\n\nPrograms send a key as 'Authorization: Bearer "
+    "hf_...' or as 'X-API-Key'. It stands for an owner and an organisation.",
+    rich_help_panel=CARE,
+)
+APPS = (APP,)
+_COLUMNS = ("id", "begins", "name", "owner", "organisation", "created", "revoked")
+
+
+@APP.command()
+def create(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="What people call it, such as 'laptop of Ann'.")
+    ],
+    organisation: Annotated[
+        str, typer.Option(metavar="NAME", help="Whose data it opens in the apps.")
+    ],
+    owner: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Whose jobs it sees and creates; default: the organisation."
+        ),
+    ] = None,
+    database: Database = None,
+) -> int:
+    """Create a key and print its secret, once."""
+    try:
+        created = _with_keys(
+            database,
+            lambda keys: keys.create(
+                owner=owner or organisation, organisation=organisation, name=name
+            ),
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    print(created.secret)
+    return 0
+
+
+@APP.command("list")
+def list_keys(database: Database = None, as_json: AsJson = False) -> int:
+    """List all keys, also revoked ones, without their secrets."""
+    found = _with_keys(database, lambda keys: keys.list())
+    records = [
+        {
+            "id": key.id,
+            "begins": key.hint,
+            "name": key.name,
+            "owner": key.owner,
+            "organisation": key.organisation,
+            "created": _to_seconds(moment(key.created_at)),
+            "revoked": _to_seconds(moment(key.revoked_at)),
+        }
+        for key in found
+    ]
+    show(records, _COLUMNS, as_json=as_json, empty="-")
+    return 0
+
+
+@APP.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="As 'holdfast keys list' shows it.")],
+    database: Database = None,
+) -> int:
+    """Let a key open nothing any more; running servers refuse it at once."""
+    try:
+        _with_keys(database, lambda keys: keys.revoke(key_id))
+    except UsageError as error:
+        raise UsageError(f"{error}; see: holdfast keys list") from None
+    print(f"the key {key_id} is revoked")
+    return 0
+
+
+def _with_keys(database: str | None, work: "Callable[[KeyControl], Awaitable[T]]") -> T:
+    return on_store(database, lambda engine: work(engine.keys))
+
+
+def _to_seconds(at: datetime | None) -> str | None:
+    return None if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}"
