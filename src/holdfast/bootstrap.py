@@ -5,7 +5,7 @@ import importlib
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
@@ -23,6 +23,9 @@ from holdfast.outbox.options import RelayOptions
 from holdfast.outbox.ports import InboxStore, OutboxStore, Publisher
 from holdfast.outbox.relay import Relay
 from holdfast.store.migrations import Migratable, Missing
+
+if TYPE_CHECKING:
+    from holdfast.store.sqlite.backup import DatabaseFile
 
 _SQLITE = ("sqlite",)
 _POSTGRES = ("postgresql", "postgres")
@@ -205,9 +208,37 @@ def _unknown_scheme(scheme: str) -> str:
     return f"the database's address has the unknown scheme {scheme!r}; {guess}{_HELP}"
 
 
+def database_file(url: str) -> "DatabaseFile | None":
+    """Return the database at `url` for backups, where it is a file; None where it is a server.
+
+    Raises:
+        BadAddress: the URL is invalid.
+    """
+    scheme, found, _ = url.partition("://")
+    name = scheme.partition("+")[0].lower()
+    if found and name in _SQLITE:
+        from holdfast.store.sqlite.backup import DatabaseFile
+
+        return DatabaseFile(Path(_sqlite_path(url)))
+    if found and name in _POSTGRES:
+        return None
+    raise BadAddress(_unknown_scheme(scheme if found else ""))
+
+
+def end_leases(path: Path) -> None:
+    """Let the jobs that ran when a database was copied be claimed again, in the copy at `path`."""
+    from holdfast.store.sqlite import backup
+
+    backup.end_leases(path)
+
+
 def _sqlite(url: str, clock: Clock) -> TransactionalStore:
     from holdfast.store.sqlite.store import SQLiteStore
 
+    return SQLiteStore(_sqlite_path(url), clock=clock)
+
+
+def _sqlite_path(url: str) -> str:
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
     if parts.netloc:
@@ -219,7 +250,7 @@ def _sqlite(url: str, clock: Clock) -> TransactionalStore:
         raise BadAddress("jobs are kept in a file: write sqlite:///work.db")
     if parts.query or parts.fragment:
         raise BadAddress("a sqlite address ends with the path: no '?' and no '#' after it")
-    return SQLiteStore(path, clock=clock)
+    return path
 
 
 def _postgres(url: str, clock: Clock, migrate: bool) -> TransactionalStore:

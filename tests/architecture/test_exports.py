@@ -24,6 +24,7 @@ REVIEWED = {
         UnknownWorker UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions
         WorkerRecord cancelled categorize presets remaining retry_after
     """,
+    "holdfast.backup": "BackupDamaged BackupError Manifest back_up restore",
     "holdfast.children": """
         BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death
         FrameKind MEGABYTE NoChildFree answer_requests

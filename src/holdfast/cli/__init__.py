@@ -10,9 +10,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from holdfast.cli import operations_parser
 from holdfast.errors import HoldfastError
 
-_OWN = ("dlq", "keys", "migrate", "outbox", "relay", "serve", "tour", "worker")
+_OWN = (
+    "dlq", "keys", "migrate", "outbox", "relay", "serve", "tour", "worker",
+    *operations_parser.NAMES,
+)  # fmt: skip
 _PACKAGES = {"gateway": "holdfast-conversion"}
 """Commands of our own apps, and the package that brings each."""
 
@@ -66,6 +70,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     _add_relay(commands)
     _add_outbox(commands)
     _add_dlq(commands)
+    operations_parser.add_to(commands)
     serve = _add_serve(commands)
     if words[:1] == ["serve"]:
         from holdfast.cli.extensions import add_serve_options

@@ -1,0 +1,62 @@
+"""The arguments of the commands for operators: backup, restore."""
+
+import argparse
+from typing import TypeAlias
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+NAMES = ("backup", "restore")
+
+
+def add_to(commands: Commands) -> None:
+    """Add the commands for operators."""
+    _add_backup(commands)
+    _add_restore(commands)
+
+
+def _add_backup(commands: Commands) -> None:
+    backup = commands.add_parser(
+        "backup",
+        help="copy the database and the files as one consistent set",
+        description=(
+            "Write a backup to a new folder while the service runs: the database, the files below "
+            "HOLDFAST_DATA_DIR, and a manifest with checksums."
+        ),
+    )
+    backup.add_argument("target", metavar="TARGET", help="a folder that is not there, or empty")
+    _add_database(backup)
+    backup.set_defaults(command=_backup)
+
+
+def _add_restore(commands: Commands) -> None:
+    restore = commands.add_parser(
+        "restore",
+        help="put a backup into an empty data folder",
+        description=(
+            "Check every file of a backup and put it into HOLDFAST_DATA_DIR, which must be empty: "
+            "nothing is overwritten."
+        ),
+    )
+    restore.add_argument("source", metavar="SOURCE", help="the folder of the backup")
+    _add_database(restore)
+    restore.set_defaults(command=_restore)
+
+
+def _add_database(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--database",
+        metavar="URL",
+        help="default: HOLDFAST_DATABASE_URL, else a file in HOLDFAST_DATA_DIR",
+    )
+
+
+def _backup(asked: argparse.Namespace) -> int:
+    from holdfast.cli import backup_commands
+
+    return backup_commands.write_backup(asked.target, asked.database)
+
+
+def _restore(asked: argparse.Namespace) -> int:
+    from holdfast.cli import backup_commands
+
+    return backup_commands.restore_backup(asked.source, asked.database)
