@@ -40,8 +40,8 @@ REVIEWED = {
     """,
     "holdfast.files": "Artifact ArtifactStore Draft",
     "holdfast.http": """
-        ApiError AppPages Caller CallerIdentity Sidecar Download ErrorOut FactFormat
-        HttpSettings JobAnswer JobFact JobFacts JobOut Look MessageQueue NavItem Owner
+        ApiError AppPages Caller CallerIdentity DiskRoom Sidecar Download ErrorOut FactFormat
+        HttpSettings IntakeGate JobAnswer JobFact JobFacts JobOut Look MessageQueue NavItem Owner
         PagePart RenderedJobs RenderedRow ServedApp ServerState ShownFact Step create_app meta_of
         state_of
     """,

@@ -1,16 +1,12 @@
 """Commands for API keys."""
 
-import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from holdfast import bootstrap
+from holdfast.cli.store_command import with_engine
 from holdfast.cli.usage import UsageError
-from holdfast.cli.worker_setup import database_address, set_up_log
 from holdfast.jobs.client.api_keys import KeyControl, UnknownKey
-from holdfast.settings import Environment, Settings
 
 T = TypeVar("T")
 
@@ -53,15 +49,7 @@ def revoke(database: str | None, *, key_id: str) -> int:
 
 
 def _with_keys(database: str | None, work: Callable[[KeyControl], Awaitable[T]]) -> T:
-    """Return what `work` returns, on the store of the settings or of `database`."""
-    settings = Settings.load(Environment(os.environ))
-    set_up_log(settings, os.environ)
-
-    async def run() -> T:
-        async with bootstrap.Engine(database_address(settings, database)) as engine:
-            return await work(engine.keys)
-
-    return asyncio.run(run())
+    return with_engine(database, lambda engine: work(engine.keys))
 
 
 def _moment(at: float | None) -> str:

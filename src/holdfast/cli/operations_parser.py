@@ -1,17 +1,18 @@
-"""The arguments of the commands for operators: backup, restore."""
+"""The arguments of the commands for operators: backup, restore, intake."""
 
 import argparse
 from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-NAMES = ("backup", "restore")
+NAMES = ("backup", "intake", "restore")
 
 
 def add_to(commands: Commands) -> None:
     """Add the commands for operators."""
     _add_backup(commands)
     _add_restore(commands)
+    _add_intake(commands)
 
 
 def _add_backup(commands: Commands) -> None:
@@ -42,6 +43,28 @@ def _add_restore(commands: Commands) -> None:
     restore.set_defaults(command=_restore)
 
 
+def _add_intake(commands: Commands) -> None:
+    intake = commands.add_parser(
+        "intake",
+        help="keep new work out, and let it in again",
+        description=(
+            "While the intake is paused, all servers answer uploads, documents and submissions "
+            "with 503. What is there is worked on."
+        ),
+    )
+    actions = intake.add_subparsers(required=True, metavar="action")
+    shown = actions.add_parser("state", help="say whether it is paused")
+    shown.add_argument("--json", action="store_true", help="print JSON")
+    shown.set_defaults(command=_show_intake)
+    paused = actions.add_parser("pause", help="take nothing in from now on")
+    paused.add_argument("--reason", required=True, metavar="TEXT", help="a line for operators")
+    paused.set_defaults(command=_pause_intake)
+    resumed = actions.add_parser("resume", help="take in again")
+    resumed.set_defaults(command=_resume_intake)
+    for action in (shown, paused, resumed):
+        _add_database(action)
+
+
 def _add_database(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database",
@@ -60,3 +83,21 @@ def _restore(asked: argparse.Namespace) -> int:
     from holdfast.cli import backup_commands
 
     return backup_commands.restore_backup(asked.source, asked.database)
+
+
+def _show_intake(asked: argparse.Namespace) -> int:
+    from holdfast.cli import intake_commands
+
+    return intake_commands.show(asked.database, as_json=asked.json)
+
+
+def _pause_intake(asked: argparse.Namespace) -> int:
+    from holdfast.cli import intake_commands
+
+    return intake_commands.pause(asked.database, reason=asked.reason)
+
+
+def _resume_intake(asked: argparse.Namespace) -> int:
+    from holdfast.cli import intake_commands
+
+    return intake_commands.resume(asked.database)

@@ -20,13 +20,14 @@ from holdfast.cli.relay_setup import dead_letter_queues, make_relay
 from holdfast.cli.sidecars import Sidecars
 from holdfast.cli.startup import entered, opened
 from holdfast.cli.worker_setup import (
+    FILES,
     database_address,
     prepare_data_dir,
     set_up_log,
     worker_options,
 )
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.http import HttpSettings, ServedApp, ServerState, create_app
+from holdfast.http import DiskRoom, HttpSettings, ServedApp, ServerState, create_app
 from holdfast.jobs.worker.signals import stop_on_signals
 from holdfast.jobs.worker.worker import Worker
 from holdfast.outbox import Relay
@@ -179,6 +180,7 @@ class _Service:
             worker_elsewhere=not self._wants_worker,
             secure_cookies=self._settings.secure_cookies,
             trusted_proxies=self._settings.trusted_proxies,
+            disk_room=DiskRoom(folder / FILES, self._settings.min_free_bytes),
         )
 
     def _announce(self, state: ServerState) -> None:

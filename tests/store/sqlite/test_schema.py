@@ -40,6 +40,7 @@ INDEXES = {
 SMALL = {
     "lanes",
     "heads",
+    "intake_pause",
     "totals",
     "outcome_counts",
     "dead_letter_groups",

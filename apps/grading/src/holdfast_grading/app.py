@@ -191,7 +191,7 @@ class Grading(ServedApp):
     def routes(self, state: ServerState) -> APIRouter:
         """Return the routes below `/api`, and the one that the page's form posts to."""
         engine = cast(Engine, state.engine)
-        self._intake = intake = Intake(self.settings, self._new_fetcher(), engine)
+        self._intake = intake = Intake(self.settings, self._new_fetcher(), engine, state.intake)
         router = submission_form(intake)
         router.include_router(submission_routes(intake))
         return router

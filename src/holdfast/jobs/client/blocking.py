@@ -15,6 +15,7 @@ from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.engine_thread import EngineThread
+from holdfast.jobs.client.intake_control import IntakeControl
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId
@@ -145,6 +146,14 @@ class BlockingKeys(_Mirror):
     revoke = mirror(KeyControl.revoke)
 
 
+class BlockingIntake(_Mirror):
+    """Pause and resume the intake; see `IntakeControl`."""
+
+    pause = mirror(IntakeControl.pause)
+    resume = mirror(IntakeControl.resume)
+    state = mirror(IntakeControl.state)
+
+
 class BlockingClient(_Mirror):
     """A client whose methods block. Open it with `with`, or with `open` and `close`.
 
@@ -159,6 +168,7 @@ class BlockingClient(_Mirror):
         kinds: the declared kinds, by name; list, pause and resume kinds.
         workers: list workers, and ask one to finish.
         keys: create, list, find and revoke API keys.
+        intake: pause and resume what servers take in from outside.
     """
 
     def __init__(
@@ -176,6 +186,7 @@ class BlockingClient(_Mirror):
         self.kinds = BlockingKinds(client.kinds, self._thread)
         self.workers = BlockingWorkers(client.workers, self._thread)
         self.keys = BlockingKeys(client.keys, self._thread)
+        self.intake = BlockingIntake(client.intake, self._thread)
 
     def __enter__(self) -> Self:
         return self.open()

@@ -10,6 +10,7 @@ from holdfast.jobs.client.api_keys import KeyControl
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
+from holdfast.jobs.client.intake_control import IntakeControl
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of, several
@@ -53,6 +54,7 @@ class Client(Queries):
         workers: list workers, and ask one to finish.
         periodic: list, pause, resume and run periodic jobs.
         keys: create, list, find and revoke API keys.
+        intake: pause and resume what servers take in from outside.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Client(Queries):
         self.workers = WorkerControl(store)
         self.periodic = PeriodicControl(store, self.registry, self._enqueuer)
         self.keys = KeyControl(store, clock)
+        self.intake = IntakeControl(store)
         self._opened_on: asyncio.AbstractEventLoop | None = None
 
     @property

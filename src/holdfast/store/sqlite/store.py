@@ -29,6 +29,7 @@ from holdfast.jobs.store_port import (
 from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.api_keys import ApiKeys
+from holdfast.store.intake import Intake
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, Schema, app_schema
 from holdfast.store.pauses import Pauses
@@ -57,7 +58,7 @@ from holdfast.store.sqlite.writer import Writer
 T = TypeVar("T")
 
 
-class SQLiteStore(JobQueries, Pauses, ApiKeys, SharedRates):
+class SQLiteStore(JobQueries, Pauses, ApiKeys, Intake, SharedRates):
     """The embedded store.
 
     Args:

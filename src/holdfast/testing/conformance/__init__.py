@@ -20,6 +20,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     handling_facts,
     held_facts,
     inbox_facts,
+    intake_facts,
     invariant_facts,
     key_facts,
     limit_facts,
