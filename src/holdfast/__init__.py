@@ -52,6 +52,7 @@ if typing.TYPE_CHECKING:
         UnknownSchedule,
     )
     from holdfast.jobs.client.requests import JobHandle, JobRequest
+    from holdfast.jobs.client.webhook_control import UnknownWebhook, WebhookDelivery
     from holdfast.jobs.control_port import WorkerRecord
     from holdfast.jobs.database_port import Database, DatabaseTransaction
     from holdfast.jobs.declare.app import App
@@ -75,6 +76,7 @@ if typing.TYPE_CHECKING:
         WaitTimeout,
     )
     from holdfast.jobs.held import HeldBy
+    from holdfast.jobs.intake_port import IntakePause
     from holdfast.jobs.job_events import AttemptFinished
     from holdfast.jobs.key_port import ApiKey
     from holdfast.jobs.model import Job, JobStatus, LastError
@@ -86,6 +88,7 @@ if typing.TYPE_CHECKING:
         TransactionTooLong,
     )
     from holdfast.jobs.views import JobFilter
+    from holdfast.jobs.webhook_port import Webhook
     from holdfast.jobs.worker.options import WorkerOptions
 
 _LOADED_LATER = {
@@ -103,6 +106,7 @@ _LOADED_LATER = {
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
     "HeldBy": "holdfast.jobs.held",
+    "IntakePause": "holdfast.jobs.intake_port",
     "InvalidState": "holdfast.jobs.exceptions",
     "Job": "holdfast.jobs.model",
     "JobContext": "holdfast.jobs.declare.context",
@@ -129,9 +133,12 @@ _LOADED_LATER = {
     "UnknownKind": "holdfast.jobs.exceptions",
     "UnknownQueue": "holdfast.jobs.exceptions",
     "UnknownSchedule": "holdfast.jobs.client.periodic_control",
+    "UnknownWebhook": "holdfast.jobs.client.webhook_control",
     "UnknownWorker": "holdfast.jobs.exceptions",
     "ValidationError": "holdfast.jobs.declare.validation",
     "WaitTimeout": "holdfast.jobs.exceptions",
+    "Webhook": "holdfast.jobs.webhook_port",
+    "WebhookDelivery": "holdfast.jobs.client.webhook_control",
     "WorkerOptions": "holdfast.jobs.worker.options",
     "WorkerRecord": "holdfast.jobs.control_port",
 }
@@ -168,6 +175,7 @@ __all__ = [
     "FailedAttempt",
     "HeldBy",
     "HoldfastError",
+    "IntakePause",
     "InvalidState",
     "Job",
     "JobContext",
@@ -205,11 +213,14 @@ __all__ = [
     "UnknownKind",
     "UnknownQueue",
     "UnknownSchedule",
+    "UnknownWebhook",
     "UnknownWorker",
     "UnwantedResult",
     "ValidationError",
     "WaitFunction",
     "WaitTimeout",
+    "Webhook",
+    "WebhookDelivery",
     "WorkerOptions",
     "WorkerRecord",
     "cancelled",

@@ -1,7 +1,7 @@
 """Wire stores to the engine: the one place that maps a URL to a store."""
 
 import difflib
-import importlib
+import importlib.util
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -22,6 +22,7 @@ from holdfast.outbox.inbox import Inbox
 from holdfast.outbox.options import RelayOptions
 from holdfast.outbox.ports import InboxStore, OutboxStore, Publisher
 from holdfast.outbox.relay import Relay
+from holdfast.settings import Environment
 from holdfast.store.migrations import Migratable, Missing
 
 if TYPE_CHECKING:
@@ -117,6 +118,22 @@ class TransactionalStore(Store, TransactionalEnqueue, Migratable, Protocol):
     def outbox(self) -> MessageStore:
         """The part that keeps messages."""
         ...
+
+
+def delivering_app(environment: Environment) -> App | None:
+    """Return the app that delivers webhooks through the guarded fetcher, as settings say.
+
+    None where httpcore, which `holdfast[fetch]` brings, is not installed.
+
+    Raises:
+        BadSetting: a setting cannot be used.
+    """
+    if importlib.util.find_spec("httpcore") is None:
+        return None
+    from holdfast.fetch import FETCH_ERRORS, Fetcher
+    from holdfast.webhooks import webhooks_app
+
+    return webhooks_app(Fetcher.from_environment(environment), errors=FETCH_ERRORS)
 
 
 async def migrate(url: str, apps: Iterable[App] = ()) -> int:

@@ -15,13 +15,15 @@ REVIEWED = {
         BreakerPolicy Category ChildError CircuitBreaker CircuitOpenError CircuitSnapshot
         CircuitState Clock ConcurrencyLimit ConcurrencyLimitError ConstraintViolated
         ContextError CreatedKey Database DatabaseTransaction DeadlineExceeded Downstream Engine
-        ErrorCode ErrorInfo Exponential FailedAttempt HeldBy HoldfastError InvalidState Job
+        ErrorCode ErrorInfo Exponential FailedAttempt HeldBy HoldfastError IntakePause
+        InvalidState Job
         JobContext JobFailed JobFilter JobHandle JobRequest JobStatus LastError LifespanFailed
         LostLease NotReady PauseState PayloadTooLarge PeriodicSchedule Permanent RateLimit
         RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
         RetryService ScheduleBusy SharedRate StopReason StoreError StoreUnavailable SystemClock
         TransactionTooLong UnknownJob UnknownKey UnknownKind UnknownQueue UnknownSchedule
-        UnknownWorker UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions
+        UnknownWebhook UnknownWorker UnwantedResult ValidationError WaitFunction WaitTimeout Webhook
+        WebhookDelivery WorkerOptions
         WorkerRecord cancelled categorize presets remaining retry_after
     """,
     "holdfast.backup": "BackupDamaged BackupError Manifest back_up restore",
@@ -61,6 +63,7 @@ REVIEWED = {
         Publisher PublisherMisconfigured PublisherUnavailable Relay RelayOptions Release
         RequestClaim RequestStart StartState UnknownMessage
     """,
+    "holdfast.webhooks": "Answer DELIVERY_ERRORS Sender sign webhooks_app",
     "holdfast.settings": "BadSetting Environment Settings unknown_names",
 }
 """Every module that an app may import, and all names that it may take from it."""

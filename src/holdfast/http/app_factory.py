@@ -17,6 +17,7 @@ from holdfast.http.api import (
     metrics,
     ops,
     periodic,
+    webhooks,
 )
 from holdfast.http.api import dlq as dlq_api
 from holdfast.http.api import outbox as outbox_api
@@ -99,7 +100,19 @@ def create_app(
     app.state.errors = engine.registry.errors
     app.state.refusal_page = None
     add_error_handlers(app)
-    modules = [health, metrics, bulk, jobs, event_stream, ops, fleet, intake, periodic, dlq_api]
+    modules = [
+        health,
+        metrics,
+        bulk,
+        jobs,
+        event_stream,
+        ops,
+        fleet,
+        intake,
+        periodic,
+        dlq_api,
+        webhooks,
+    ]
     if outbox is not None:
         modules.append(outbox_api)
     for router in (*(each.router for each in modules), admin_router):

@@ -50,6 +50,7 @@ from holdfast.jobs.store_values import (
 )
 from holdfast.jobs.transaction_port import TransactionStore
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
+from holdfast.jobs.webhook_port import WebhookStore
 
 __all__ = [
     "BadAddress",
@@ -351,7 +352,7 @@ class MaintenanceStore(Protocol):
 
 class Store(
     EnqueueStore, WorkerStore, TransactionStore, ControlStore, FleetStore, QueryStore,
-    DownstreamStore, DatabaseStore, KeyStore, IntakeStore,
+    DownstreamStore, DatabaseStore, KeyStore, IntakeStore, WebhookStore,
     MaintenanceStore, PeriodicStore, RateStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""

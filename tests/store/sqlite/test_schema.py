@@ -41,6 +41,7 @@ SMALL = {
     "lanes",
     "heads",
     "intake_pause",
+    "webhooks",
     "totals",
     "outcome_counts",
     "dead_letter_groups",

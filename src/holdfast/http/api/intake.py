@@ -74,13 +74,12 @@ async def _changed(state: ServerState) -> IntakeAnswer:
 
 def _answer(found: IntakeState) -> IntakeAnswer:
     pause = found.pause
-    return IntakeAnswer(
-        intake=IntakeOut(
-            paused=pause is not None,
-            reason=None if pause is None else pause.reason,
-            paused_at=None if pause is None else pause.paused_at,  # type: ignore[arg-type]  # see Moment
-            disk_full=found.is_full,
-            free_bytes=found.free_bytes,
-            least_bytes=found.least_bytes,
-        )
-    )
+    shown = {
+        "paused": pause is not None,
+        "reason": None if pause is None else pause.reason,
+        "paused_at": None if pause is None else pause.paused_at,
+        "disk_full": found.is_full,
+        "free_bytes": found.free_bytes,
+        "least_bytes": found.least_bytes,
+    }
+    return IntakeAnswer(intake=IntakeOut.model_validate(shown))

@@ -20,6 +20,7 @@ from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
+from holdfast.jobs.client.webhook_control import WebhookControl
 from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.kinds import JobKind
@@ -154,6 +155,17 @@ class BlockingIntake(_Mirror):
     state = mirror(IntakeControl.state)
 
 
+class BlockingWebhooks(_Mirror):
+    """Add, list, remove and test webhooks; see `WebhookControl`."""
+
+    add = mirror(WebhookControl.add)
+    get = mirror(WebhookControl.get)
+    remove = mirror(WebhookControl.remove)
+    test = mirror(WebhookControl.test)
+    deliveries = mirror(WebhookControl.deliveries)
+    list = mirror(WebhookControl.list)
+
+
 class BlockingClient(_Mirror):
     """A client whose methods block. Open it with `with`, or with `open` and `close`.
 
@@ -169,6 +181,7 @@ class BlockingClient(_Mirror):
         workers: list workers, and ask one to finish.
         keys: create, list, find and revoke API keys.
         intake: pause and resume what servers take in from outside.
+        webhooks: add, list, remove and test addresses that are told of the ends of jobs.
     """
 
     def __init__(
@@ -187,6 +200,7 @@ class BlockingClient(_Mirror):
         self.workers = BlockingWorkers(client.workers, self._thread)
         self.keys = BlockingKeys(client.keys, self._thread)
         self.intake = BlockingIntake(client.intake, self._thread)
+        self.webhooks = BlockingWebhooks(client.webhooks, self._thread)
 
     def __enter__(self) -> Self:
         return self.open()

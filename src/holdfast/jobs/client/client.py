@@ -15,6 +15,7 @@ from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of, several
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
+from holdfast.jobs.client.webhook_control import WebhookControl
 from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.app import App
@@ -55,6 +56,7 @@ class Client(Queries):
         periodic: list, pause, resume and run periodic jobs.
         keys: create, list, find and revoke API keys.
         intake: pause and resume what servers take in from outside.
+        webhooks: add, list, remove and test addresses that are told of the ends of jobs.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Client(Queries):
         self.periodic = PeriodicControl(store, self.registry, self._enqueuer)
         self.keys = KeyControl(store, clock)
         self.intake = IntakeControl(store)
+        self.webhooks = WebhookControl(store, self.registry, clock)
         self._opened_on: asyncio.AbstractEventLoop | None = None
 
     @property

@@ -50,9 +50,10 @@ from holdfast.store.postgres.outbox import PostgresOutbox
 from holdfast.store.postgres.rates import SharedRates
 from holdfast.store.postgres.schema_methods import SchemaMethods
 from holdfast.store.postgres.tick import Ticker
+from holdfast.store.webhooks import Webhooks
 
 
-class PostgresStore(JobQueries, Pauses, ApiKeys, Intake, SharedRates, SchemaMethods):
+class PostgresStore(JobQueries, Pauses, ApiKeys, Intake, SharedRates, SchemaMethods, Webhooks):
     """The store for more than one machine.
 
     Args:

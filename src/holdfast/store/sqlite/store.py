@@ -54,11 +54,12 @@ from holdfast.store.sqlite.rates import SharedRates
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 from holdfast.store.sqlite.writer import Writer
+from holdfast.store.webhooks import Webhooks
 
 T = TypeVar("T")
 
 
-class SQLiteStore(JobQueries, Pauses, ApiKeys, Intake, SharedRates):
+class SQLiteStore(JobQueries, Pauses, ApiKeys, Intake, SharedRates, Webhooks):
     """The embedded store.
 
     Args:

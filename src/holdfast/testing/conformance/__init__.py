@@ -35,6 +35,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     sharing_facts,
     transaction_facts,
     trial_facts,
+    webhook_facts,
     worker_facts,
 )
 from holdfast.testing.conformance.world import FACTS, Fact, Tables, World
