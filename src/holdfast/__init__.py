@@ -45,6 +45,7 @@ if typing.TYPE_CHECKING:
     __version__: str
     from holdfast.bootstrap import BlockingEngine, Engine
     from holdfast.jobs.client.api_keys import CreatedKey, UnknownKey
+    from holdfast.jobs.client.erasure import Erased, JobsStillRun
     from holdfast.jobs.client.pause_control import PauseState
     from holdfast.jobs.client.periodic_control import (
         PeriodicSchedule,
@@ -105,6 +106,7 @@ _LOADED_LATER = {
     "DatabaseTransaction": "holdfast.jobs.database_port",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
+    "Erased": "holdfast.jobs.client.erasure",
     "HeldBy": "holdfast.jobs.held",
     "IntakePause": "holdfast.jobs.intake_port",
     "InvalidState": "holdfast.jobs.exceptions",
@@ -115,6 +117,7 @@ _LOADED_LATER = {
     "JobHandle": "holdfast.jobs.client.requests",
     "JobRequest": "holdfast.jobs.client.requests",
     "JobStatus": "holdfast.jobs.model",
+    "JobsStillRun": "holdfast.jobs.client.erasure",
     "LastError": "holdfast.jobs.model",
     "LifespanFailed": "holdfast.jobs.exceptions",
     "LostLease": "holdfast.jobs.exceptions",
@@ -169,6 +172,7 @@ __all__ = [
     "DeadlineExceeded",
     "Downstream",
     "Engine",
+    "Erased",
     "ErrorCode",
     "ErrorInfo",
     "Exponential",
@@ -184,6 +188,7 @@ __all__ = [
     "JobHandle",
     "JobRequest",
     "JobStatus",
+    "JobsStillRun",
     "LastError",
     "LifespanFailed",
     "LostLease",

@@ -15,9 +15,9 @@ REVIEWED = {
         BreakerPolicy Category ChildError CircuitBreaker CircuitOpenError CircuitSnapshot
         CircuitState Clock ConcurrencyLimit ConcurrencyLimitError ConstraintViolated
         ContextError CreatedKey Database DatabaseTransaction DeadlineExceeded Downstream Engine
-        ErrorCode ErrorInfo Exponential FailedAttempt HeldBy HoldfastError IntakePause
-        InvalidState Job
-        JobContext JobFailed JobFilter JobHandle JobRequest JobStatus LastError LifespanFailed
+        Erased ErrorCode ErrorInfo Exponential FailedAttempt HeldBy HoldfastError IntakePause
+        InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus
+        JobsStillRun LastError LifespanFailed
         LostLease NotReady PauseState PayloadTooLarge PeriodicSchedule Permanent RateLimit
         RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
         RetryService ScheduleBusy SharedRate StopReason StoreError StoreUnavailable SystemClock

@@ -1,11 +1,11 @@
-"""The arguments of the commands for operators: backup, restore, intake."""
+"""The arguments of the commands for operators: backup, restore, intake, erase."""
 
 import argparse
 from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-NAMES = ("backup", "intake", "restore")
+NAMES = ("backup", "erase", "intake", "restore")
 
 
 def add_to(commands: Commands) -> None:
@@ -13,6 +13,7 @@ def add_to(commands: Commands) -> None:
     _add_backup(commands)
     _add_restore(commands)
     _add_intake(commands)
+    _add_erase(commands)
 
 
 def _add_backup(commands: Commands) -> None:
@@ -65,6 +66,23 @@ def _add_intake(commands: Commands) -> None:
         _add_database(action)
 
 
+def _add_erase(commands: Commands) -> None:
+    erased = commands.add_parser(
+        "erase",
+        help="delete everything of an owner",
+        description=(
+            "Delete all jobs, files and webhooks of an owner, and what the apps named, or all that "
+            "are installed, keep. Running jobs are cancelled first. It can be repeated."
+        ),
+    )
+    erased.add_argument("owner", metavar="OWNER", help="the owner of the jobs")
+    erased.add_argument("app", nargs="*", help="an installed app's name, or mypackage.jobs:app")
+    erased.add_argument("--yes", action="store_true", help="do it")
+    erased.add_argument("--json", action="store_true", help="print JSON")
+    _add_database(erased)
+    erased.set_defaults(command=_erase)
+
+
 def _add_database(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database",
@@ -101,3 +119,11 @@ def _resume_intake(asked: argparse.Namespace) -> int:
     from holdfast.cli import intake_commands
 
     return intake_commands.resume(asked.database)
+
+
+def _erase(asked: argparse.Namespace) -> int:
+    from holdfast.cli import erase_commands
+
+    return erase_commands.erase(
+        asked.owner, asked.app, asked.database, confirmed=asked.yes, as_json=asked.json
+    )

@@ -16,6 +16,7 @@ from holdfast.http.api import (
     jobs,
     metrics,
     ops,
+    owners,
     periodic,
     webhooks,
 )
@@ -109,6 +110,7 @@ def create_app(
         ops,
         fleet,
         intake,
+        owners,
         periodic,
         dlq_api,
         webhooks,

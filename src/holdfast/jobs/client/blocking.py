@@ -290,6 +290,8 @@ class BlockingClient(_Mirror):
     retry = mirror(Client.retry)
     retry_now = mirror(Client.retry_now)
     delete = mirror(Client.delete)
+    purge = mirror(Client.purge)
+    erase = mirror(Client.erase)
     get = mirror(Client.get)
     wait = mirror(Client.wait)
     events = mirror(Client.events)
