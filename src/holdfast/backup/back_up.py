@@ -10,12 +10,12 @@ from holdfast import bootstrap
 from holdfast.backup.durable_copy import (
     copy_file,
     describe,
-    sync_folder,
     sync_folders,
     write_text,
 )
 from holdfast.backup.manifest import DATA, DATABASE, MANIFEST, BackupError, Entry, Manifest
 from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.files.durable import sync_folder
 from holdfast.files.snapshot import FileSnapshot
 
 FILES = "files"

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from holdfast.backup.manifest import Entry
+from holdfast.files.durable import sync_folder
 
 _PIECE = 1024 * 1024
 
@@ -44,12 +45,3 @@ def sync_folders(folder: Path) -> None:
     """Make the names in `folder` and all folders below it durable."""
     for place, _, _ in os.walk(folder):
         sync_folder(Path(place))
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

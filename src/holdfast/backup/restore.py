@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 
 from holdfast import bootstrap
-from holdfast.backup.durable_copy import copy_file, describe, sync_folder, sync_folders
+from holdfast.backup.durable_copy import copy_file, describe, sync_folders
 from holdfast.backup.manifest import DATA, DATABASE, BackupDamaged, BackupError, Manifest
+from holdfast.files.durable import sync_folder
 
 
 def restore(source: Path, url: str, data_dir: Path) -> Manifest:

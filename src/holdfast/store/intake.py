@@ -1,25 +1,11 @@
 """The pause of the intake: both stores have statements of the same names and columns."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
-
 from holdfast.jobs.intake_port import IntakePause
-from holdfast.store.row_mapping import Row
+from holdfast.store.statements import Statements
 
 
-class Intake(ABC):
+class Intake(Statements):
     """A store's pause of the intake, but for how it runs a statement; see `IntakeStore`."""
-
-    @abstractmethod
-    async def _rows(self, query: str, **parameters: Any) -> Sequence[Row]:
-        """Run the named `query` and return its rows."""
-
-    @abstractmethod
-    async def _changed_rows(
-        self, query: str, now: float | None, **parameters: Any
-    ) -> Sequence[Row]:
-        """Run the named `query`, which writes, and return its rows."""
 
     async def pause_intake(self, reason: str, *, now: float | None = None) -> IntakePause:
         """Pause the intake."""

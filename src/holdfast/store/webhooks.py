@@ -1,26 +1,15 @@
 """Webhooks: both stores have statements of the same names and columns."""
 
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from abc import abstractmethod
 
 from holdfast.jobs.webhook_port import NewWebhook, Webhook
 from holdfast.store.row_mapping import Row
+from holdfast.store.statements import Statements
 
 
-class Webhooks(ABC):
+class Webhooks(Statements):
     """A store's webhooks, but for how it runs a statement; see `WebhookStore`."""
-
-    @abstractmethod
-    async def _rows(self, query: str, **parameters: Any) -> Sequence[Row]:
-        """Run the named `query` and return its rows."""
-
-    @abstractmethod
-    async def _changed_rows(
-        self, query: str, now: float | None, **parameters: Any
-    ) -> Sequence[Row]:
-        """Run the named `query`, which writes, and return its rows."""
 
     @abstractmethod
     async def last_sequence(self) -> int:
