@@ -9,13 +9,14 @@ import asyncpg
 import pytest
 from tests.support.postgres import obtain
 
-from holdfast.bootstrap import Engine, open_store
+from holdfast.bootstrap import Engine, delivering_app, open_store
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.validation import PayloadTooLarge
 from holdfast.jobs.engine import StoreEngine
 from holdfast.jobs.store_port import StoreUnusable
 from holdfast.resilience.breaker.transitions import CircuitState
+from holdfast.settings import BadSetting, Environment
 from holdfast.store.sqlite.store import SQLiteStore
 from holdfast.testing import VirtualClock
 
@@ -229,3 +230,18 @@ def test_the_same_app_runs_on_postgresql(migrated_database):
             assert await engine.get(never) is None
 
     asyncio.run(main())
+
+
+def test_webhooks_are_delivered_through_the_fetcher_of_the_settings():
+    app = delivering_app(Environment({}))
+
+    assert app is not None
+    assert [kind.name for kind in app.kinds] == ["holdfast-webhooks.deliver"]
+    with pytest.raises(BadSetting, match="FETCH_ALLOW_PRIVATE"):
+        delivering_app(Environment({"FETCH_ALLOW_PRIVATE": "perhaps"}))
+
+
+def test_without_httpcore_no_webhooks_are_delivered(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpcore", None)
+
+    assert delivering_app(Environment({})) is None

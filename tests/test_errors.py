@@ -25,7 +25,7 @@ from holdfast.errors import (
 
 CODES = (
     "GW_4XX GW_5XX GW_TIMEOUT GW_UNAVAILABLE TOO_LARGE IO_ERROR MEMORY_ERROR PARSE_ERROR "
-    "VALIDATION_ERROR ARGUMENTS_MISMATCH NOT_READY EXPIRED UNAUTHENTICATED FORBIDDEN "
+    "VALIDATION_ERROR ARGUMENTS_MISMATCH NOT_READY EXPIRED INTAKE_PAUSED UNAUTHENTICATED FORBIDDEN "
     "INVALID_STATE TIMEOUT CIRCUIT_OPEN RATE_LIMITED LEASE_LOST CANCELLED UNWANTED_RESULT UNKNOWN"
 )
 
@@ -55,6 +55,7 @@ def test_the_table_cannot_be_changed():
         ("FORBIDDEN", 403),
         ("INVALID_STATE", 409),
         ("RATE_LIMITED", 429),
+        ("INTAKE_PAUSED", 503),
     ],
 )
 def test_statuses_named_by_the_contract_hold(code, status):
@@ -78,6 +79,7 @@ def test_only_the_codes_that_the_contract_retries_are_retried():
         "CIRCUIT_OPEN",
         "RATE_LIMITED",
         "LEASE_LOST",
+        "INTAKE_PAUSED",
     }
 
 

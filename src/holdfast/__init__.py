@@ -45,6 +45,7 @@ if typing.TYPE_CHECKING:
     __version__: str
     from holdfast.bootstrap import BlockingEngine, Engine
     from holdfast.jobs.client.api_keys import CreatedKey, UnknownKey
+    from holdfast.jobs.client.erasure import Erased, JobsStillRun
     from holdfast.jobs.client.pause_control import PauseState
     from holdfast.jobs.client.periodic_control import (
         PeriodicSchedule,
@@ -52,6 +53,7 @@ if typing.TYPE_CHECKING:
         UnknownSchedule,
     )
     from holdfast.jobs.client.requests import JobHandle, JobRequest
+    from holdfast.jobs.client.webhook_control import UnknownWebhook, WebhookDelivery
     from holdfast.jobs.control_port import WorkerRecord
     from holdfast.jobs.database_port import Database, DatabaseTransaction
     from holdfast.jobs.declare.app import App
@@ -75,6 +77,7 @@ if typing.TYPE_CHECKING:
         WaitTimeout,
     )
     from holdfast.jobs.held import HeldBy
+    from holdfast.jobs.intake_port import IntakePause
     from holdfast.jobs.job_events import AttemptFinished
     from holdfast.jobs.key_port import ApiKey
     from holdfast.jobs.model import Job, JobStatus, LastError
@@ -86,6 +89,7 @@ if typing.TYPE_CHECKING:
         TransactionTooLong,
     )
     from holdfast.jobs.views import JobFilter
+    from holdfast.jobs.webhook_port import Webhook
     from holdfast.jobs.worker.options import WorkerOptions
 
 _LOADED_LATER = {
@@ -102,7 +106,9 @@ _LOADED_LATER = {
     "DatabaseTransaction": "holdfast.jobs.database_port",
     "Downstream": "holdfast.jobs.declare.declared_downstream",
     "Engine": "holdfast.bootstrap",
+    "Erased": "holdfast.jobs.client.erasure",
     "HeldBy": "holdfast.jobs.held",
+    "IntakePause": "holdfast.jobs.intake_port",
     "InvalidState": "holdfast.jobs.exceptions",
     "Job": "holdfast.jobs.model",
     "JobContext": "holdfast.jobs.declare.context",
@@ -111,6 +117,7 @@ _LOADED_LATER = {
     "JobHandle": "holdfast.jobs.client.requests",
     "JobRequest": "holdfast.jobs.client.requests",
     "JobStatus": "holdfast.jobs.model",
+    "JobsStillRun": "holdfast.jobs.client.erasure",
     "LastError": "holdfast.jobs.model",
     "LifespanFailed": "holdfast.jobs.exceptions",
     "LostLease": "holdfast.jobs.exceptions",
@@ -129,9 +136,12 @@ _LOADED_LATER = {
     "UnknownKind": "holdfast.jobs.exceptions",
     "UnknownQueue": "holdfast.jobs.exceptions",
     "UnknownSchedule": "holdfast.jobs.client.periodic_control",
+    "UnknownWebhook": "holdfast.jobs.client.webhook_control",
     "UnknownWorker": "holdfast.jobs.exceptions",
     "ValidationError": "holdfast.jobs.declare.validation",
     "WaitTimeout": "holdfast.jobs.exceptions",
+    "Webhook": "holdfast.jobs.webhook_port",
+    "WebhookDelivery": "holdfast.jobs.client.webhook_control",
     "WorkerOptions": "holdfast.jobs.worker.options",
     "WorkerRecord": "holdfast.jobs.control_port",
 }
@@ -162,12 +172,14 @@ __all__ = [
     "DeadlineExceeded",
     "Downstream",
     "Engine",
+    "Erased",
     "ErrorCode",
     "ErrorInfo",
     "Exponential",
     "FailedAttempt",
     "HeldBy",
     "HoldfastError",
+    "IntakePause",
     "InvalidState",
     "Job",
     "JobContext",
@@ -176,6 +188,7 @@ __all__ = [
     "JobHandle",
     "JobRequest",
     "JobStatus",
+    "JobsStillRun",
     "LastError",
     "LifespanFailed",
     "LostLease",
@@ -205,11 +218,14 @@ __all__ = [
     "UnknownKind",
     "UnknownQueue",
     "UnknownSchedule",
+    "UnknownWebhook",
     "UnknownWorker",
     "UnwantedResult",
     "ValidationError",
     "WaitFunction",
     "WaitTimeout",
+    "Webhook",
+    "WebhookDelivery",
     "WorkerOptions",
     "WorkerRecord",
     "cancelled",

@@ -1,11 +1,11 @@
 """Wire stores to the engine: the one place that maps a URL to a store."""
 
 import difflib
-import importlib
+import importlib.util
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
@@ -22,7 +22,11 @@ from holdfast.outbox.inbox import Inbox
 from holdfast.outbox.options import RelayOptions
 from holdfast.outbox.ports import InboxStore, OutboxStore, Publisher
 from holdfast.outbox.relay import Relay
+from holdfast.settings import Environment
 from holdfast.store.migrations import Migratable, Missing
+
+if TYPE_CHECKING:
+    from holdfast.store.sqlite.backup import DatabaseFile
 
 _SQLITE = ("sqlite",)
 _POSTGRES = ("postgresql", "postgres")
@@ -116,6 +120,22 @@ class TransactionalStore(Store, TransactionalEnqueue, Migratable, Protocol):
         ...
 
 
+def delivering_app(environment: Environment) -> App | None:
+    """Return the app that delivers webhooks through the guarded fetcher, as settings say.
+
+    None where httpcore, which `holdfast[fetch]` brings, is not installed.
+
+    Raises:
+        BadSetting: a setting cannot be used.
+    """
+    if importlib.util.find_spec("httpcore") is None:
+        return None
+    from holdfast.fetch import FETCH_ERRORS, Fetcher
+    from holdfast.webhooks import webhooks_app
+
+    return webhooks_app(Fetcher.from_environment(environment), errors=FETCH_ERRORS)
+
+
 async def migrate(url: str, apps: Iterable[App] = ()) -> int:
     """Bring the schema of the store at `url` up to date and return its version.
 
@@ -205,9 +225,37 @@ def _unknown_scheme(scheme: str) -> str:
     return f"the database's address has the unknown scheme {scheme!r}; {guess}{_HELP}"
 
 
+def database_file(url: str) -> "DatabaseFile | None":
+    """Return the database at `url` for backups, where it is a file; None where it is a server.
+
+    Raises:
+        BadAddress: the URL is invalid.
+    """
+    scheme, found, _ = url.partition("://")
+    name = scheme.partition("+")[0].lower()
+    if found and name in _SQLITE:
+        from holdfast.store.sqlite.backup import DatabaseFile
+
+        return DatabaseFile(Path(_sqlite_path(url)))
+    if found and name in _POSTGRES:
+        return None
+    raise BadAddress(_unknown_scheme(scheme if found else ""))
+
+
+def end_leases(path: Path) -> None:
+    """Let the jobs that ran when a database was copied be claimed again, in the copy at `path`."""
+    from holdfast.store.sqlite import backup
+
+    backup.end_leases(path)
+
+
 def _sqlite(url: str, clock: Clock) -> TransactionalStore:
     from holdfast.store.sqlite.store import SQLiteStore
 
+    return SQLiteStore(_sqlite_path(url), clock=clock)
+
+
+def _sqlite_path(url: str) -> str:
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
     if parts.netloc:
@@ -219,7 +267,7 @@ def _sqlite(url: str, clock: Clock) -> TransactionalStore:
         raise BadAddress("jobs are kept in a file: write sqlite:///work.db")
     if parts.query or parts.fragment:
         raise BadAddress("a sqlite address ends with the path: no '?' and no '#' after it")
-    return SQLiteStore(path, clock=clock)
+    return path
 
 
 def _postgres(url: str, clock: Clock, migrate: bool) -> TransactionalStore:

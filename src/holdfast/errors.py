@@ -56,6 +56,7 @@ class ErrorCode(StrEnum):
     ARGUMENTS_MISMATCH = "ARGUMENTS_MISMATCH"
     NOT_READY = "NOT_READY"
     EXPIRED = "EXPIRED"
+    INTAKE_PAUSED = "INTAKE_PAUSED"
     UNAUTHENTICATED = "UNAUTHENTICATED"
     FORBIDDEN = "FORBIDDEN"
     INVALID_STATE = "INVALID_STATE"
@@ -142,6 +143,11 @@ def _table() -> Mapping[str, ErrorInfo]:
         ),
         code.NOT_READY: (409, permanent, "The result is not ready yet; please come back shortly."),
         code.EXPIRED: (404, permanent, "The result has been removed."),
+        code.INTAKE_PAUSED: (
+            503,
+            transient,
+            "No new work is taken in just now; please come back later.",
+        ),
         code.UNAUTHENTICATED: (401, permanent, "This API key is not valid."),
         code.FORBIDDEN: (403, permanent, "This is not yours to see or change."),
         code.INVALID_STATE: (409, permanent, "This cannot be done in the present state."),

@@ -22,6 +22,7 @@ KNOWN = (
     "HOLDFAST_DATA_DIR",
     "HOLDFAST_LOCAL_ACCESS",
     "HOLDFAST_LOG_FORMAT",
+    "HOLDFAST_MIN_FREE_BYTES",
     "HOLDFAST_SECRET_KEY",
     "HOLDFAST_SECURE_COOKIES",
     "HOLDFAST_TRACEBACKS",
@@ -149,6 +150,8 @@ class Settings:
         local_access: requests from the server's own machine belong to one organisation.
         secure_cookies: whether cookies travel over https only; None: those that are set over https.
         trusted_proxies: addresses and networks of proxies; None is the server's own machine.
+        min_free_bytes: below so many free bytes on the disk of `data_dir` no file is taken in; 0
+            for no limit.
     """
 
     data_dir: Path = Path(".holdfast")
@@ -165,6 +168,7 @@ class Settings:
     local_access: bool = True
     secure_cookies: bool | None = None
     trusted_proxies: tuple[str, ...] | None = None
+    min_free_bytes: int = 256 * 1024 * 1024
 
     @classmethod
     def load(cls, environment: Environment) -> "Settings":
@@ -195,6 +199,9 @@ class Settings:
             local_access=environment.choice("HOLDFAST_LOCAL_ACCESS", "on", ("on", "off")) == "on",
             secure_cookies=_SECURE[environment.choice("HOLDFAST_SECURE_COOKIES", "auto", _SECURE)],
             trusted_proxies=environment.networks("HOLDFAST_TRUSTED_PROXIES"),
+            min_free_bytes=environment.whole(
+                "HOLDFAST_MIN_FREE_BYTES", cls().min_free_bytes, at_least=0
+            ),
         )
 
 

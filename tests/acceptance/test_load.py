@@ -60,8 +60,18 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_is_reported_and_no_file_is_left_on_it(small_disk):
+def test_below_the_free_disk_mark_no_file_is_taken_in_and_the_server_is_ready(small_disk):
     with Service(small_disk) as service:
+        refused = service.upload(pdf("small enough"))
+
+        assert refused.status_code == 503
+        assert refused.json()["error"]["code"] == "INTAKE_PAUSED"
+        assert service.files("uploads") == []
+        assert service.client.get("/readyz").status_code == 200
+
+
+def test_a_full_disk_is_reported_and_no_file_is_left_on_it(small_disk):
+    with Service(small_disk, HOLDFAST_MIN_FREE_BYTES="0") as service:
         before = os.statvfs(small_disk).f_bfree
 
         answer = service.upload(padded("too much", 20 * MEBIBYTE))

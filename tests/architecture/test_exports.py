@@ -15,15 +15,18 @@ REVIEWED = {
         BreakerPolicy Category ChildError CircuitBreaker CircuitOpenError CircuitSnapshot
         CircuitState Clock ConcurrencyLimit ConcurrencyLimitError ConstraintViolated
         ContextError CreatedKey Database DatabaseTransaction DeadlineExceeded Downstream Engine
-        ErrorCode ErrorInfo Exponential FailedAttempt HeldBy HoldfastError InvalidState Job
-        JobContext JobFailed JobFilter JobHandle JobRequest JobStatus LastError LifespanFailed
+        Erased ErrorCode ErrorInfo Exponential FailedAttempt HeldBy HoldfastError IntakePause
+        InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus
+        JobsStillRun LastError LifespanFailed
         LostLease NotReady PauseState PayloadTooLarge PeriodicSchedule Permanent RateLimit
         RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
         RetryService ScheduleBusy SharedRate StopReason StoreError StoreUnavailable SystemClock
         TransactionTooLong UnknownJob UnknownKey UnknownKind UnknownQueue UnknownSchedule
-        UnknownWorker UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions
+        UnknownWebhook UnknownWorker UnwantedResult ValidationError WaitFunction WaitTimeout Webhook
+        WebhookDelivery WorkerOptions
         WorkerRecord cancelled categorize presets remaining retry_after
     """,
+    "holdfast.backup": "BackupDamaged BackupError Manifest back_up restore",
     "holdfast.children": """
         BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death
         FrameKind MEGABYTE NoChildFree answer_requests
@@ -39,8 +42,8 @@ REVIEWED = {
     """,
     "holdfast.files": "Artifact ArtifactStore Draft",
     "holdfast.http": """
-        ApiError AppPages Caller CallerIdentity Sidecar Download ErrorOut FactFormat
-        HttpSettings JobAnswer JobFact JobFacts JobOut Look MessageQueue NavItem Owner
+        ApiError AppPages Caller CallerIdentity DiskRoom Sidecar Download ErrorOut FactFormat
+        HttpSettings IntakeGate JobAnswer JobFact JobFacts JobOut Look MessageQueue NavItem Owner
         PagePart RenderedJobs RenderedRow ServedApp ServerState ShownFact Step create_app meta_of
         state_of
     """,
@@ -60,6 +63,7 @@ REVIEWED = {
         Publisher PublisherMisconfigured PublisherUnavailable Relay RelayOptions Release
         RequestClaim RequestStart StartState UnknownMessage
     """,
+    "holdfast.webhooks": "Answer DELIVERY_ERRORS Sender sign webhooks_app",
     "holdfast.settings": "BadSetting Environment Settings unknown_names",
 }
 """Every module that an app may import, and all names that it may take from it."""

@@ -249,7 +249,8 @@ BROKEN = {
         (["making:create"], "cannot be made: ZeroDivisionError: division by zero ({folder}/making"),
         (["twice:first", "twice:second"], "two apps are called 'a'; rename one of them"),
         (["letters_jobs:app", "--queue", "defualt"],
-         "--queue defualt: no job of these apps uses this queue (known: default, letters); did"),
+         "--queue defualt: no job of these apps uses this queue (known: default, "
+         "holdfast-webhooks, letters); did"),
         (["letters_jobs:app", "--database", "sqllite:///work.db"], "did you mean sqlite://"),
         (["letters_jobs:app", "--database", "nonsense"], "the database's address has no scheme"),
         (["letters_jobs:app", "--database", "postgresql://a@b@c/d"], "more than one '@'"),
@@ -343,7 +344,8 @@ def test_the_log_of_a_worker_shows_failures_and_its_apps_listeners_are_notified(
     assert code == 0
     lines = text.splitlines()
     for pattern in (
-        r"\S+Z INFO holdfast\.worker worker \S+ started: apps noisy; queues default; "
+        r"\S+Z INFO holdfast\.worker worker \S+ started: apps noisy, holdfast-webhooks; "
+        r"queues default, holdfast-webhooks; "
         r"concurrency 10; SQLite file work\.db",
         rf"\S+Z INFO holdfast\.job\.noisy\.decline charging \[job {declined}\]",
         rf"\S+Z WARNING holdfast\.worker job {later} \(noisy\.later\) failed attempt 1 of 3: "

@@ -67,9 +67,9 @@ def find_declared(names: Sequence[str], environment: Mapping[str, str]) -> list[
     return [app if isinstance(app, App) else app.app for app in found]
 
 
-def has_installed() -> bool:
-    """Say whether any installed package lists an app."""
-    return bool(entry_points(group=GROUP))
+def installed_names() -> list[str]:
+    """Return the names of the apps that installed packages list."""
+    return sorted(entry.name for entry in entry_points(group=GROUP))
 
 
 def _loaded(name: str, installed: Mapping[str, EntryPoint]) -> object:

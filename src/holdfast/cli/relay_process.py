@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from holdfast import bootstrap
-from holdfast.cli.app_discovery import find_workable, has_installed
+from holdfast.cli.app_discovery import find_workable, installed_names
 from holdfast.cli.relay_setup import BROKER, make_relay
 from holdfast.cli.startup import opened
 from holdfast.cli.usage import UsageError
@@ -25,7 +25,7 @@ def relay(apps: Sequence[str], database: str | None = None, *, until_idle: bool 
     """
     environment = Environment(os.environ)
     settings = Settings.load(environment)
-    needed = bool(apps) or has_installed() or environment.text(BROKER) is None
+    needed = bool(apps or installed_names()) or environment.text(BROKER) is None
     found = find_workable(apps, os.environ) if needed else []
     set_up_log(settings, os.environ)
     declared = [app if isinstance(app, App) else app.app for app in found]

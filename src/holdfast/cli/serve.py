@@ -20,13 +20,15 @@ from holdfast.cli.relay_setup import dead_letter_queues, make_relay
 from holdfast.cli.sidecars import Sidecars
 from holdfast.cli.startup import entered, opened
 from holdfast.cli.worker_setup import (
+    FILES,
     database_address,
     prepare_data_dir,
     set_up_log,
     worker_options,
 )
 from holdfast.clock import SYSTEM_CLOCK
-from holdfast.http import HttpSettings, ServedApp, ServerState, create_app
+from holdfast.http import DiskRoom, HttpSettings, ServedApp, ServerState, create_app
+from holdfast.jobs.declare.app import App
 from holdfast.jobs.worker.signals import stop_on_signals
 from holdfast.jobs.worker.worker import Worker
 from holdfast.outbox import Relay
@@ -93,7 +95,7 @@ class _Service:
         sidecars = Sidecars([each for app in self._apps for each in app.sidecars()], SYSTEM_CLOCK)
         with stop_on_signals(self._asked_to_stop, self._exits.begin):
             async with contextlib.AsyncExitStack() as stack:
-                engine = bootstrap.Engine(url, apps=[app.app for app in self._apps])
+                engine = bootstrap.Engine(url, apps=self._declared())
                 if not await opened(engine, stack, "holdfast serve", self._stop):
                     return None
                 if not await entered(sidecars, stack, self._stop) or self._stop.is_set():
@@ -106,6 +108,12 @@ class _Service:
                 state = app.state.server
                 await self._serve(engine, uvicorn_server(app, state.stopping), state, relay)
         return self._worker
+
+    def _declared(self) -> list[App]:
+        """Return the apps, and the one that delivers webhooks."""
+        delivering = bootstrap.delivering_app(Environment(self._environment))
+        apps = [app.app for app in self._apps]
+        return apps if delivering is None else [*apps, delivering]
 
     async def _serve(
         self, engine: bootstrap.Engine, server: Server, state: ServerState, relay: Relay | None
@@ -179,6 +187,7 @@ class _Service:
             worker_elsewhere=not self._wants_worker,
             secure_cookies=self._settings.secure_cookies,
             trusted_proxies=self._settings.trusted_proxies,
+            disk_room=DiskRoom(folder / FILES, self._settings.min_free_bytes),
         )
 
     def _announce(self, state: ServerState) -> None:

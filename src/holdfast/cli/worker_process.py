@@ -50,6 +50,8 @@ def work(
     url = database_address(settings, database)
 
     declared = [app if isinstance(app, App) else app.app for app in found]
+    delivering = bootstrap.delivering_app(Environment(os.environ))
+    declared += [] if delivering is None else [delivering]
     if queues is not None:
         _check_queues(queues, declared)
         options = replace(options, queues=tuple(queues))

@@ -96,11 +96,15 @@ def database_address(settings: Settings, named: str | None = None) -> str:
     Raises:
         BadSetting: the folder cannot be created or used.
     """
-    named = named or settings.database_url
-    if named is not None:
-        return named
-    prepare_data_dir(settings.data_dir)
-    return f"sqlite:///{quote(str(settings.data_dir / 'holdfast.db'))}"
+    if named is None and settings.database_url is None:
+        prepare_data_dir(settings.data_dir)
+    return database_url(settings, named)
+
+
+def database_url(settings: Settings, named: str | None = None) -> str:
+    """Return the database's URL and create nothing; `named` overrides the settings."""
+    default = f"sqlite:///{quote(str(settings.data_dir / 'holdfast.db'))}"
+    return named or settings.database_url or default
 
 
 def prepare_data_dir(folder: Path) -> None:

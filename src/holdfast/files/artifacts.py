@@ -17,6 +17,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Self
 
+from holdfast.files.durable import sync_folder
+
 _NAME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9][A-Za-z0-9._:~-]{0,199}")
 _DRAFTS = ".drafts"
 _AHEAD = 8 * 1024 * 1024
@@ -77,7 +79,7 @@ class Draft:
             self._path.rename(target)
             self._path = None
             try:
-                _sync_folder(target.parent)
+                sync_folder(target.parent)
             except OSError:
                 with contextlib.suppress(OSError):
                     target.unlink()
@@ -210,11 +212,3 @@ def _is_at(fd: int, path: Path) -> bool:
         return False
     mine = os.fstat(fd)
     return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -7,6 +7,7 @@ walks through one. What people see in a browser is put together under `pages/`.
 from holdfast.http.api_errors import ApiError
 from holdfast.http.app_factory import create_app
 from holdfast.http.callers import Caller, CallerIdentity
+from holdfast.http.intake_gate import DiskRoom, IntakeGate
 from holdfast.http.plugins import (
     Download,
     FactFormat,
@@ -28,10 +29,12 @@ __all__ = [
     "AppPages",
     "Caller",
     "CallerIdentity",
+    "DiskRoom",
     "Download",
     "ErrorOut",
     "FactFormat",
     "HttpSettings",
+    "IntakeGate",
     "JobAnswer",
     "JobFact",
     "JobFacts",

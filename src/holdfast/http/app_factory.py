@@ -7,12 +7,25 @@ from fastapi import FastAPI
 
 from holdfast.http.admin import AdminAccess
 from holdfast.http.admin import router as admin_router
-from holdfast.http.api import bulk, event_stream, fleet, health, jobs, metrics, ops, periodic
+from holdfast.http.api import (
+    bulk,
+    event_stream,
+    fleet,
+    health,
+    intake,
+    jobs,
+    metrics,
+    ops,
+    owners,
+    periodic,
+    webhooks,
+)
 from holdfast.http.api import dlq as dlq_api
 from holdfast.http.api import outbox as outbox_api
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.callers import KeyMiddleware
 from holdfast.http.dlq_port import DlqSource
+from holdfast.http.intake_gate import IntakeGate
 from holdfast.http.job_facts import describe_facts
 from holdfast.http.pages import add_pages
 from holdfast.http.pause_watch import PauseWatch
@@ -59,6 +72,7 @@ def create_app(
         ),
         pauses=PauseWatch(engine),
         proxies=TrustedProxies(settings.trusted_proxies),
+        intake=IntakeGate(engine, settings.disk_room),
         outbox=outbox,
         dlq=dlq,
     )
@@ -87,7 +101,20 @@ def create_app(
     app.state.errors = engine.registry.errors
     app.state.refusal_page = None
     add_error_handlers(app)
-    modules = [health, metrics, bulk, jobs, event_stream, ops, fleet, periodic, dlq_api]
+    modules = [
+        health,
+        metrics,
+        bulk,
+        jobs,
+        event_stream,
+        ops,
+        fleet,
+        intake,
+        owners,
+        periodic,
+        dlq_api,
+        webhooks,
+    ]
     if outbox is not None:
         modules.append(outbox_api)
     for router in (*(each.router for each in modules), admin_router):

@@ -19,6 +19,7 @@ from holdfast.errors import ErrorCode
 from holdfast.http.admin import AdminAccess
 from holdfast.http.api_errors import ApiError
 from holdfast.http.dlq_port import DlqSource
+from holdfast.http.intake_gate import DiskRoom, IntakeGate
 from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.plugins import (
     Download,
@@ -67,6 +68,7 @@ class HttpSettings:
             False behind a proxy on that machine which does not say that it passes requests on.
         trusted_proxies: addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto`
             are believed; None is the server's own machine.
+        disk_room: where files are kept, and how much must be free there to take in more.
     """
 
     secret_key: str
@@ -83,6 +85,7 @@ class HttpSettings:
     local_access: bool = True
     worker_elsewhere: bool = False
     trusted_proxies: tuple[str, ...] | None = None
+    disk_room: DiskRoom | None = None
 
 
 class AppPages(Protocol):
@@ -209,6 +212,8 @@ class ServerState:
     streams: StreamLimit
     pauses: PauseWatch
     proxies: TrustedProxies
+    intake: IntakeGate
+    """Asked by every route that takes in new work: `await state.intake.check()`."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is about to stop: streams end, and no more of a body is waited for."""
     outbox: Outbox | None = None

@@ -20,6 +20,7 @@ from holdfast.jobs.database_port import DatabaseStore
 from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.heartbeat_port import Heartbeats
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
+from holdfast.jobs.intake_port import IntakeStore
 from holdfast.jobs.key_port import KeyStore
 from holdfast.jobs.model import Enqueued, Finished, Job, JobError, Lease, NewJob
 from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
@@ -49,6 +50,7 @@ from holdfast.jobs.store_values import (
 )
 from holdfast.jobs.transaction_port import TransactionStore
 from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
+from holdfast.jobs.webhook_port import WebhookStore
 
 __all__ = [
     "BadAddress",
@@ -350,7 +352,7 @@ class MaintenanceStore(Protocol):
 
 class Store(
     EnqueueStore, WorkerStore, TransactionStore, ControlStore, FleetStore, QueryStore,
-    DownstreamStore, DatabaseStore, KeyStore,
+    DownstreamStore, DatabaseStore, KeyStore, IntakeStore, WebhookStore,
     MaintenanceStore, PeriodicStore, RateStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""

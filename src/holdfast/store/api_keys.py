@@ -1,25 +1,11 @@
 """API keys: both stores have statements of the same names and columns."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
-
 from holdfast.jobs.key_port import ApiKey
-from holdfast.store.row_mapping import Row
+from holdfast.store.statements import Statements
 
 
-class ApiKeys(ABC):
+class ApiKeys(Statements):
     """A store's API keys, but for how it runs a statement; see `KeyStore`."""
-
-    @abstractmethod
-    async def _rows(self, query: str, **parameters: Any) -> Sequence[Row]:
-        """Run the named `query` and return its rows."""
-
-    @abstractmethod
-    async def _changed_rows(
-        self, query: str, now: float | None, **parameters: Any
-    ) -> Sequence[Row]:
-        """Run the named `query`, which writes, and return its rows."""
 
     async def add_key(self, key: ApiKey, secret_hash: str) -> None:
         """Store `key`."""

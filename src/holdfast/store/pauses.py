@@ -1,25 +1,15 @@
 """Pauses of queues and kinds: both stores have statements of the same names and columns."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 from holdfast.jobs.control_port import PauseScope, StoredPause
-from holdfast.store.row_mapping import Row
+from holdfast.store.statements import Statements
 
 
-class Pauses(ABC):
+class Pauses(Statements):
     """A store's pauses, but for how it runs a statement; see `FleetStore`."""
-
-    @abstractmethod
-    async def _rows(self, query: str, **parameters: Any) -> Sequence[Row]:
-        """Run the named `query` and return its rows."""
-
-    @abstractmethod
-    async def _changed_rows(
-        self, query: str, now: float | None, **parameters: Any
-    ) -> Sequence[Row]:
-        """Run the named `query`, which writes, return its rows and wake the workers."""
 
     @abstractmethod
     def _array(self, values: Sequence[str]) -> Any:

@@ -232,3 +232,19 @@ def test_a_failed_job_whose_time_is_over_is_not_tried_again(kept, gateway):
     assert job_of(kept, job_id)["canRetry"] is False
     answer = kept.client.post(f"/api/jobs/{job_id}/retry")
     assert error_of(answer) == (404, "FILE_NOT_FOUND")
+
+
+def test_while_the_intake_is_paused_nothing_is_stored_by_script_form_or_sample(serving):
+    serving.run(serving.engine.intake.pause("the disk is replaced"))
+
+    answer = upload(serving, pdf("a"))
+    by_form = serving.client.post("/upload", files={"file": ("a.pdf", pdf("a"))})
+    sample = serving.client.post("/sample", headers={"accept": "application/json"})
+
+    assert error_of(answer) == error_of(sample) == (503, "INTAKE_PAUSED")
+    assert answer.headers["retry-after"] == "30"
+    assert by_form.headers["location"] == "/?note=INTAKE_PAUSED"
+    shown = serving.client.get(by_form.headers["location"]).text
+    assert "No new work is taken in just now; please come back later." in shown
+    assert names(serving) == []
+    assert serving.client.get("/api/jobs").json()["jobs"] == []

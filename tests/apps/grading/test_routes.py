@@ -133,3 +133,17 @@ def test_speech_is_refused_where_no_endpoint_turns_it_into_text(sqlite_url, tmp_
         assert "STT_BASE_URL" in error["message"]
 
     run(sqlite_url, tmp_path, scenario)
+
+
+def test_while_the_intake_is_paused_no_submission_is_taken_in(sqlite_url, tmp_path):
+    async def scenario(world, client):
+        await world.engine.intake.pause("the disk is replaced")
+        answer = await post(client, **WRITING)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "INTAKE_PAUSED")
+        assert answer.headers["retry-after"] == "30"
+        recording = {"file": ("a.wav", b"RIFF", "audio/wav")}
+        answer = await client.post("/api/recordings", files=recording)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "INTAKE_PAUSED")
+        assert (await client.get("/api/submissions")).json()["submissions"] == []
+
+    run(sqlite_url, tmp_path, scenario, stt_base_url="http://127.0.0.1:9")

@@ -466,3 +466,17 @@ def test_documents_are_added_in_one_order_and_again_where_a_twin_was_deleted(
             assert content.json()["content"] == f"Number {number}."
 
     with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_while_the_intake_is_paused_no_document_is_taken_in(sqlite_url, tmp_path):
+    async def scenario(world):
+        await world.engine.intake.pause("the disk is replaced")
+        answer = await world.client.post("/v3/documents", json={"content": "words"})
+        assert error_of(answer) == (503, "INTAKE_PAUSED")
+        assert answer.headers["retry-after"] == "30"
+        batch = {"documents": [{"content": "words"}]}
+        answer = await world.client.post("/v3/documents/batch", json=batch)
+        assert error_of(answer) == (503, "INTAKE_PAUSED")
+        assert (await world.client.get("/v3/documents")).json()["documents"] == []
+
+    with_world(sqlite_url, tmp_path, scenario)

@@ -40,6 +40,8 @@ INDEXES = {
 SMALL = {
     "lanes",
     "heads",
+    "intake_pause",
+    "webhooks",
     "totals",
     "outcome_counts",
     "dead_letter_groups",

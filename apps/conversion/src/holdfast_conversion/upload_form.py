@@ -49,15 +49,23 @@ class UploadRefused(HoldfastError):
         message: a line for people.
         status: the HTTP status; by default the code's.
         recorded: it is kept as a failed job, for its owner to see.
+        headers: of the answer.
     """
 
     def __init__(
-        self, code: str, message: str = "", *, status: int | None = None, recorded: bool
+        self,
+        code: str,
+        message: str = "",
+        *,
+        status: int | None = None,
+        recorded: bool,
+        headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message or ALL_ERRORS[code].message)
         self.code = code
         self.status = ALL_ERRORS[code].http_status if status is None else status
         self.recorded = recorded
+        self.headers = dict(headers or {})
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 
 from holdfast import Engine, ErrorCode, Job, JobStatus, Permanent
 from holdfast.files import ArtifactStore, Draft
-from holdfast.http import Owner, ServerState
+from holdfast.http import ApiError, Owner, ServerState
 from holdfast_conversion.error_codes import line_of
 from holdfast_conversion.file_names import (
     StorageError,
@@ -81,6 +81,7 @@ class UploadService:
             UploadRefused: it cannot be taken in; `form` says what is known of it.
             ClientDisconnect: the client is gone.
         """
+        await self._admit()
         with await self._stored(self._files.draft) as draft:
             kind = request.headers.get("content-type", "")
             await receive(request.stream(), kind, draft, form, self._limits(request))
@@ -92,9 +93,19 @@ class UploadService:
         Raises:
             UploadRefused: it cannot be stored.
         """
+        await self._admit()
         with await self._stored(self._files.draft) as draft:
             await self._stored(draft.write, content)
             return await self._enqueue(draft, form, owner)
+
+    async def _admit(self) -> None:
+        """Refuse the upload before its body is read, while nothing is taken in."""
+        try:
+            await self._state.intake.check(writes_files=True)
+        except ApiError as error:
+            raise UploadRefused(
+                error.code, str(error), recorded=False, headers=error.headers
+            ) from None
 
     def _limits(self, request: Request) -> UploadLimits:
         settings = self._settings
@@ -172,7 +183,9 @@ class UploadService:
         if refused.recorded:
             job = await self.record(refused, form, owner)
             body["job"] = self.shown(job)
-        return DisconnectingResponse(refused.status, json.dumps(body).encode(), {}, request)
+        return DisconnectingResponse(
+            refused.status, json.dumps(body).encode(), refused.headers, request
+        )
 
     async def record(self, refused: UploadRefused, form: Form, owner: str) -> Job:
         """Keep a refusal as a failed job, for its owner to see."""

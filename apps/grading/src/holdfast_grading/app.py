@@ -31,6 +31,7 @@ from holdfast_grading.callback_consumer import consuming
 from holdfast_grading.celery_calls import QUEUES
 from holdfast_grading.deadlines import expire
 from holdfast_grading.embedded import GRADING_SECONDS, POLICY, GradingAttempt, receive_callback
+from holdfast_grading.erasure import erase_submissions
 from holdfast_grading.error_codes import DECLARED
 from holdfast_grading.graders.tools import GradingTools
 from holdfast_grading.intake import Intake
@@ -124,6 +125,7 @@ class Grading(ServedApp):
             errors=[*FETCH_ERRORS, *DECLARED],
             tables=AppTables("holdfast_grading"),
             lifespan=self._worker_tools,
+            on_erase=self._erase,
         )
         super().__init__(app)
         self.settings = settings
@@ -133,6 +135,9 @@ class Grading(ServedApp):
         self.files = ArtifactStore(settings.files)
         self._intake: Intake | None = None
         self.message_jobs = self._declare()
+
+    async def _erase(self, engine: Engine, owner: str) -> dict[str, int]:
+        return {"submissions": await erase_submissions(engine, self.files, owner)}
 
     def _default_fetcher(self) -> Fetcher:
         limits = FetchLimits(max_bytes=self.settings.max_audio_bytes)
@@ -191,7 +196,7 @@ class Grading(ServedApp):
     def routes(self, state: ServerState) -> APIRouter:
         """Return the routes below `/api`, and the one that the page's form posts to."""
         engine = cast(Engine, state.engine)
-        self._intake = intake = Intake(self.settings, self._new_fetcher(), engine)
+        self._intake = intake = Intake(self.settings, self._new_fetcher(), engine, state.intake)
         router = submission_form(intake)
         router.include_router(submission_routes(intake))
         return router

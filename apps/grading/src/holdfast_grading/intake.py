@@ -6,7 +6,7 @@ import re
 from holdfast import Engine, ErrorCode
 from holdfast.fetch import Fetcher
 from holdfast.files import ArtifactStore
-from holdfast.http import ApiError, CallerIdentity
+from holdfast.http import ApiError, CallerIdentity, IntakeGate
 from holdfast_grading.error_codes import (
     SPEAKING_OFF,
     TEXT_EMPTY,
@@ -32,12 +32,16 @@ class Intake:
         settings: the limits, and whether speech is graded.
         fetcher: checks addresses; nothing is fetched with it.
         engine: has the tables.
+        gate: says whether anything is taken in.
     """
 
-    def __init__(self, settings: GradingSettings, fetcher: Fetcher, engine: Engine) -> None:
+    def __init__(
+        self, settings: GradingSettings, fetcher: Fetcher, engine: Engine, gate: IntakeGate
+    ) -> None:
         self.settings = settings
         self._fetcher = fetcher
         self._engine = engine
+        self._gate = gate
         self._files = ArtifactStore(settings.files)
 
     @property
@@ -71,9 +75,10 @@ class Intake:
         """Take a submission in; return it, and False if it was there before.
 
         Raises:
-            ApiError: it is empty, too long, or does not fit its skill.
+            ApiError: it is empty, too long, or does not fit its skill; or nothing is taken in.
             PermanentFetchError: its address can never be fetched.
         """
+        await self._gate.check()
         payload = self._checked(skill, payload)
         if request_id is not None:
             _check_name(request_id)
@@ -92,8 +97,9 @@ class Intake:
         """Return the payload of an uploaded recording, which is stored first.
 
         Raises:
-            ApiError: it is empty, or larger than allowed.
+            ApiError: it is empty, or larger than allowed; or no files are taken in.
         """
+        await self._gate.check(writes_files=True)
         if recording is not None and len(recording) > self.settings.max_audio_bytes:
             most = self.settings.max_audio_bytes / 2**20
             raise ApiError(

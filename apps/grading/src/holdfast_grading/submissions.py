@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast import Engine
+from holdfast import Engine, HoldfastError
 from holdfast_grading.messages import (
     REQUEST,
     GradingRequest,
@@ -142,7 +142,8 @@ class Submissions:
                 sent = {"id": identifier, "message": message}
                 await tx.fetch(sql_for(self._database, _SENT_BY), sent)
         found = await self._one(_BY_REQUEST, row)
-        assert found is not None  # submissions are never deleted
+        if found is None:
+            raise HoldfastError("the submission was deleted in the moment in which it was added")
         return found, is_new
 
     async def get(self, owner: str, submission_id: str) -> Submission | None:

@@ -14,6 +14,7 @@ from holdfast import (
     App,
     AppTables,
     Clock,
+    Engine,
     Job,
     JobContext,
     JobStatus,
@@ -28,6 +29,7 @@ from holdfast_ingestion import file_cleanup
 from holdfast_ingestion.document_routes import document_routes
 from holdfast_ingestion.embeddings.embedder import RATE, RATE_NAME, Embedder
 from holdfast_ingestion.embeddings.jobs import embedding_jobs
+from holdfast_ingestion.erasure import erase_documents
 from holdfast_ingestion.error_codes import DECLARED
 from holdfast_ingestion.extraction.extractor import (
     ExtractionLimits,
@@ -118,6 +120,7 @@ class Ingestion(ServedApp):
             tables=AppTables("holdfast_ingestion"),
             lifespan=self._worker_state,
             listeners=[self._notice],
+            on_erase=self._erase,
         )
         super().__init__(app)
         self.settings = settings
@@ -190,6 +193,9 @@ class Ingestion(ServedApp):
                 yield WorkerState(processor, settling, models)
         finally:
             self._settling.remove(settling)
+
+    async def _erase(self, engine: Engine, owner: str) -> dict[str, int]:
+        return {"documents": await erase_documents(engine, self.files, owner)}
 
     def _notice(self, event: object) -> None:
         """Log failed attempts, and let the workers of this process settle what failed for good."""

@@ -87,8 +87,10 @@ class Intake:
         """Take documents in, all or none; one that failed before is retried.
 
         Raises:
-            ApiError: a file could not be stored.
+            ApiError: nothing is taken in just now, or a file could not be stored.
         """
+        with_files = any(submission.file is not None for submission in submissions)
+        await self._state.intake.check(writes_files=with_files)
         new = [self._new(submission, caller) for submission in submissions]
         outcomes: dict[int, Taken] = {}
         again: dict[str, Document] = {}

@@ -177,6 +177,11 @@ class Documents:
             await tx.fetch(self.queries["delete_chunks"], {"id": document_id})
         return True
 
+    async def of_owner(self, owner: str) -> list[tuple[str, str]]:
+        """Return the organisations and ids of up to 500 documents that `owner` has added."""
+        rows = await self.database.fetch(self.queries["of_owner"], {"owner": owner})
+        return [(organisation, document_id) for organisation, document_id in rows]
+
     async def requeue(self, tx: DatabaseTransaction, organisation: str, document_id: str) -> bool:
         """Let a new job take over a failed document whose job's record is gone."""
         which = {"organisation": organisation, "id": document_id}

@@ -13,14 +13,18 @@ COMMANDS = {
     "dead": "dead",
     "outbox": "outbox",
     "dlq": "dlq",
+    "erase": "erase",
     "downstream": "downstream",
     "queues": "fleet",
     "kinds": "fleet",
     "workers": "fleet",
     "periodic": "periodic",
+    "intake": "intake",
     "top": "top",
     "doctor": "doctor",
     "migrate": "migrate",
     "keys": "keys",
+    "backup": "backup",
+    "restore": "backup",
 }
 """The commands in the order of the help, and the module here that declares each."""

@@ -58,6 +58,6 @@ def migrate(
 
 def _declared(names: Sequence[str]) -> "list[App]":
     """Return the apps called `names`, or all that are installed, if any is."""
-    from holdfast.cli.app_discovery import find_declared, has_installed
+    from holdfast.cli.app_discovery import find_declared, installed_names
 
-    return find_declared(names, os.environ) if names or has_installed() else []
+    return find_declared(names, os.environ) if names or installed_names() else []

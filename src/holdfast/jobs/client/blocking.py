@@ -15,10 +15,12 @@ from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.engine_thread import EngineThread
+from holdfast.jobs.client.intake_control import IntakeControl
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
+from holdfast.jobs.client.webhook_control import WebhookControl
 from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.kinds import JobKind
@@ -145,6 +147,25 @@ class BlockingKeys(_Mirror):
     revoke = mirror(KeyControl.revoke)
 
 
+class BlockingIntake(_Mirror):
+    """Pause and resume the intake; see `IntakeControl`."""
+
+    pause = mirror(IntakeControl.pause)
+    resume = mirror(IntakeControl.resume)
+    state = mirror(IntakeControl.state)
+
+
+class BlockingWebhooks(_Mirror):
+    """Add, list, remove and test webhooks; see `WebhookControl`."""
+
+    add = mirror(WebhookControl.add)
+    get = mirror(WebhookControl.get)
+    remove = mirror(WebhookControl.remove)
+    test = mirror(WebhookControl.test)
+    deliveries = mirror(WebhookControl.deliveries)
+    list = mirror(WebhookControl.list)
+
+
 class BlockingClient(_Mirror):
     """A client whose methods block. Open it with `with`, or with `open` and `close`.
 
@@ -159,6 +180,8 @@ class BlockingClient(_Mirror):
         kinds: the declared kinds, by name; list, pause and resume kinds.
         workers: list workers, and ask one to finish.
         keys: create, list, find and revoke API keys.
+        intake: pause and resume what servers take in from outside.
+        webhooks: add, list, remove and test addresses that are told of the ends of jobs.
     """
 
     def __init__(
@@ -176,6 +199,8 @@ class BlockingClient(_Mirror):
         self.kinds = BlockingKinds(client.kinds, self._thread)
         self.workers = BlockingWorkers(client.workers, self._thread)
         self.keys = BlockingKeys(client.keys, self._thread)
+        self.intake = BlockingIntake(client.intake, self._thread)
+        self.webhooks = BlockingWebhooks(client.webhooks, self._thread)
 
     def __enter__(self) -> Self:
         return self.open()
@@ -265,6 +290,8 @@ class BlockingClient(_Mirror):
     retry = mirror(Client.retry)
     retry_now = mirror(Client.retry_now)
     delete = mirror(Client.delete)
+    purge = mirror(Client.purge)
+    erase = mirror(Client.erase)
     get = mirror(Client.get)
     wait = mirror(Client.wait)
     events = mirror(Client.events)

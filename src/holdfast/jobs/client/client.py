@@ -6,14 +6,18 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import error_code
+from holdfast.jobs.client import erasure
 from holdfast.jobs.client.api_keys import KeyControl
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
+from holdfast.jobs.client.erasure import Erased
+from holdfast.jobs.client.intake_control import IntakeControl
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of, several
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
+from holdfast.jobs.client.webhook_control import WebhookControl
 from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.app import App
@@ -53,6 +57,8 @@ class Client(Queries):
         workers: list workers, and ask one to finish.
         periodic: list, pause, resume and run periodic jobs.
         keys: create, list, find and revoke API keys.
+        intake: pause and resume what servers take in from outside.
+        webhooks: add, list, remove and test addresses that are told of the ends of jobs.
     """
 
     def __init__(
@@ -79,6 +85,8 @@ class Client(Queries):
         self.workers = WorkerControl(store)
         self.periodic = PeriodicControl(store, self.registry, self._enqueuer)
         self.keys = KeyControl(store, clock)
+        self.intake = IntakeControl(store)
+        self.webhooks = WebhookControl(store, self.registry, clock)
         self._opened_on: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -240,6 +248,33 @@ class Client(Queries):
                 gone = [job for job in deleted if job.kind == kind]
                 await call_on_deleted(kind, declared.retention, gone)
         return tuple(job.id for job in deleted)
+
+    async def purge(
+        self, jobs: JobId | Iterable[JobId], *, timeout: float = 60.0
+    ) -> tuple[str, ...]:
+        """Delete jobs of any status with their history, and return their ids.
+
+        Unfinished ones are cancelled first. Those that run are asked to stop, and waited for up to
+        `timeout` seconds in all.
+
+        Raises:
+            JobsStillRun: some did not stop in time.
+        """
+        return await erasure.purge(self, jobs, timeout)
+
+    async def erase(self, owner: str, *, timeout: float = 60.0) -> Erased:
+        """Delete everything of `owner`: jobs, files, webhooks, and what the apps keep.
+
+        Calling it again is harmless, also after it has failed half-way. Running jobs are asked to
+        stop, and waited for up to `timeout` seconds in all. Each app deletes what it keeps beside
+        its jobs, see `App(on_erase=)`: give the engine all apps. API keys are not deleted, since
+        what they create later would be the owner's again: revoke them before.
+
+        Raises:
+            JobsStillRun: some did not stop in time.
+        """
+        checks.label("owner", owner)
+        return await erasure.erase(self, owner, timeout)
 
     async def _changed(self, job: JobId, change: Change, done: str) -> Job:
         found = await self.get(job)

@@ -28,8 +28,10 @@ from holdfast.events import Listener
 from holdfast.jobs.declare.app_hooks import (
     Lifespan,
     Middleware,
+    OnErase,
     checked_lifespan,
     checked_middleware,
+    checked_on_erase,
 )
 from holdfast.jobs.declare.app_tables import AppTables
 from holdfast.jobs.declare.context import JobContext
@@ -123,10 +125,12 @@ class App:
         middleware: functions `async def middleware(ctx, call_next)` around each attempt, the first
             one outermost. `await call_next()` runs the handler and returns its result.
         tables: where the migrations of its own tables are, for `engine.database`.
+        on_erase: `async def on_erase(engine, owner)` deletes what the app keeps of an owner beside
+            its jobs, and returns how much, such as `{"orders": 3}`. Calling it again is harmless.
 
     Raises:
-        TypeError: an element of `errors` is not an `ErrorInfo`, or a listener, the lifespan or a
-            middleware cannot be called so, or `tables` is not an `AppTables`.
+        TypeError: an element of `errors` is not an `ErrorInfo`, or a listener, the lifespan, a
+            middleware or `on_erase` cannot be called so, or `tables` is not an `AppTables`.
         ValueError: the name is invalid, or a code is declared twice or is one of the library's.
     """
 
@@ -139,12 +143,14 @@ class App:
         lifespan: Lifespan | None = None,
         middleware: Iterable[Middleware] = (),
         tables: AppTables | None = None,
+        on_erase: OnErase | None = None,
     ) -> None:
         check_name("name", name)
         checks.instance("tables", tables, AppTables, optional=True)
         self.name = name
         self.tables = tables
         self.lifespan = checked_lifespan(lifespan)
+        self.on_erase = checked_on_erase(on_erase)
         self.middleware = checked_middleware(middleware)
         self.listeners = tuple(listeners)
         for listener in self.listeners:

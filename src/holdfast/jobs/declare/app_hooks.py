@@ -1,7 +1,7 @@
 """What an app puts around its handlers: a lifespan for its worker, and middleware for attempts."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,24 @@ CallNext = Callable[[], Awaitable[Any]]
 
 Middleware = Callable[["JobContext", CallNext], Awaitable[Any]]
 """Runs around an attempt and returns its result."""
+
+OnErase = Callable[[Any, str], Awaitable[Mapping[str, int]]]
+"""Deletes what an app keeps of an owner, with the engine; returns how much, by what it is."""
+
+
+def checked_on_erase(function: Any) -> OnErase | None:
+    """Return `function` if it can delete what an app keeps of an owner.
+
+    Raises:
+        TypeError: it cannot; the message says why.
+    """
+    if function is None:
+        return None
+    if not checks.is_async(function):
+        raise TypeError(f"on_erase must be `async def on_erase(engine, owner)`, got {function!r}")
+    _check_parameters("on_erase", function, 2, "(engine, owner)")
+    on_erase: OnErase = function
+    return on_erase
 
 
 def checked_lifespan(function: Any) -> Lifespan | None:

@@ -19,6 +19,7 @@ from holdfast.jobs.maintenance.rescue import Rescue
 from holdfast.jobs.maintenance.retention import RetentionService
 from holdfast.jobs.maintenance.service_port import MaintenanceService
 from holdfast.jobs.maintenance.unknown_kinds import UnknownKinds
+from holdfast.jobs.maintenance.webhooks import WebhookDispatch
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import Store, StoreClosed, StoreError
 from holdfast.resilience.backoff import Exponential
@@ -79,6 +80,7 @@ class Maintenance:
                         listeners=listeners,
                     ),
                     PeriodicJobs(store, declared, clock=clock),
+                    WebhookDispatch(store, declared, interval=options.webhooks_every),
                 ),
             ),
         )  # fmt: skip

@@ -25,6 +25,7 @@ from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.api_keys import ApiKeys
 from holdfast.store.error_columns import error_columns
+from holdfast.store.intake import Intake
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.pauses import Pauses
 from holdfast.store.postgres import (
@@ -49,9 +50,10 @@ from holdfast.store.postgres.outbox import PostgresOutbox
 from holdfast.store.postgres.rates import SharedRates
 from holdfast.store.postgres.schema_methods import SchemaMethods
 from holdfast.store.postgres.tick import Ticker
+from holdfast.store.webhooks import Webhooks
 
 
-class PostgresStore(JobQueries, Pauses, ApiKeys, SharedRates, SchemaMethods):
+class PostgresStore(JobQueries, Pauses, ApiKeys, Intake, SharedRates, SchemaMethods, Webhooks):
     """The store for more than one machine.
 
     Args:

@@ -29,6 +29,7 @@ from holdfast.jobs.store_port import (
 from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.api_keys import ApiKeys
+from holdfast.store.intake import Intake
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, Schema, app_schema
 from holdfast.store.pauses import Pauses
@@ -53,11 +54,12 @@ from holdfast.store.sqlite.rates import SharedRates
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 from holdfast.store.sqlite.writer import Writer
+from holdfast.store.webhooks import Webhooks
 
 T = TypeVar("T")
 
 
-class SQLiteStore(JobQueries, Pauses, ApiKeys, SharedRates):
+class SQLiteStore(JobQueries, Pauses, ApiKeys, Intake, SharedRates, Webhooks):
     """The embedded store.
 
     Args:

@@ -20,6 +20,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     handling_facts,
     held_facts,
     inbox_facts,
+    intake_facts,
     invariant_facts,
     key_facts,
     limit_facts,
@@ -34,6 +35,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     sharing_facts,
     transaction_facts,
     trial_facts,
+    webhook_facts,
     worker_facts,
 )
 from holdfast.testing.conformance.world import FACTS, Fact, Tables, World

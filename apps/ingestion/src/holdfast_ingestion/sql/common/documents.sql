@@ -65,6 +65,9 @@ WHERE organisation = :organisation AND id = :id AND content IS NOT NULL
 -- name: exists
 SELECT id FROM {{documents}} WHERE id = :id
 
+-- name: of_owner
+SELECT organisation, id FROM {{documents}} WHERE owner = :owner LIMIT 500
+
 -- name: delete_document
 DELETE FROM {{documents}} WHERE organisation = :organisation AND id = :id RETURNING id
 

@@ -1,0 +1,90 @@
+"""Keep every file of an artifact store as it is now, for a backup, while others delete theirs.
+
+A file never changes once it is there, so a hard link keeps it: that takes no room and no time to
+speak of. The links lie below the store's own folder, since a link cannot leave its file system.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+_SNAPSHOTS = ".snapshots"
+
+
+class FileSnapshot:
+    """The files below `root` at the moment of the last `take`, and those of earlier ones.
+
+    Use it with `with`: at the end the links are removed. Every method blocks.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folder = root / _SNAPSHOTS / secrets.token_hex(16)
+        self._lock = -1
+
+    def __enter__(self) -> Self:
+        if self._root.is_dir():
+            _delete_abandoned(self._folder.parent)
+            self._folder.mkdir(mode=0o700, parents=True)
+            self._lock = _lock(self._folder)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock >= 0:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
+
+    def take(self) -> None:
+        """Keep the files that are there now.
+
+        Raises:
+            OSError: the file system has no hard links, or the folder cannot be read.
+        """
+        if self._lock < 0:
+            return
+        for name in _names(self._root):
+            link = self._folder / name
+            if not link.exists():
+                link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                # One that was deleted just now belongs to nothing that is still wanted.
+                with contextlib.suppress(FileNotFoundError):
+                    os.link(self._root / name, link)
+
+    def files(self) -> Iterator[tuple[str, Path]]:
+        """Yield what is kept: each file's name below the store's folder, and where it lies."""
+        if self._lock >= 0:
+            for name in sorted(_names(self._folder)):
+                yield name, self._folder / name
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Yield the files of all folders below `folder` except hidden ones."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = [each for each in folders if not each.startswith(".")]
+        for file in files:
+            yield str((Path(place) / file).relative_to(folder))
+
+
+def _delete_abandoned(folder: Path) -> None:
+    """Delete the snapshots of processes that have died."""
+    for path in folder.glob("*"):
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):
+            os.close(_lock(path))
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _lock(folder: Path) -> int:
+    """Lock a folder; the system releases it when the process ends, however it does."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

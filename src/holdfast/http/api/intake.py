@@ -1,0 +1,85 @@
+"""Operators pause the intake of new work, resume it, and look at it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import Field
+
+from holdfast.errors import ErrorCode
+from holdfast.http.admin import require_admin
+from holdfast.http.api_errors import ApiError
+from holdfast.http.intake_gate import IntakeState
+from holdfast.http.schemas import Model, Moment
+from holdfast.http.served_app import ServerState, state_of
+
+router = APIRouter(prefix="/api/intake", tags=["ops"], dependencies=[Depends(require_admin)])
+
+
+class IntakeOut(Model):
+    """Whether new work is taken in.
+
+    `paused` is by operators; `diskFull` keeps out only what writes files, and ends by itself.
+    """
+
+    paused: bool
+    reason: str | None
+    paused_at: Moment | None
+    disk_full: bool
+    free_bytes: int | None
+    least_bytes: int
+
+
+class IntakeAnswer(Model):
+    """The intake."""
+
+    intake: IntakeOut
+
+
+class PauseIntake(Model):
+    """Why the intake is paused: one line, for other operators."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=500)]
+
+
+@router.get("")
+async def show_intake(request: Request) -> IntakeAnswer:
+    """Show whether new work is taken in, and how much room there is for files."""
+    return _answer(await state_of(request).intake.state())
+
+
+@router.post("/pause")
+async def pause_intake(request: Request, asked: PauseIntake) -> IntakeAnswer:
+    """Take in no new work, in all servers; what is there is worked on."""
+    state = state_of(request)
+    try:
+        await state.engine.intake.pause(asked.reason)
+    except ValueError:
+        line = "The reason must be one line without control characters."
+        raise ApiError(ErrorCode.VALIDATION_ERROR, line) from None
+    return await _changed(state)
+
+
+@router.post("/resume")
+async def resume_intake(request: Request) -> IntakeAnswer:
+    """Take in new work again."""
+    state = state_of(request)
+    await state.engine.intake.resume()
+    return await _changed(state)
+
+
+async def _changed(state: ServerState) -> IntakeAnswer:
+    state.intake.read_again()
+    return _answer(await state.intake.state())
+
+
+def _answer(found: IntakeState) -> IntakeAnswer:
+    pause = found.pause
+    shown = {
+        "paused": pause is not None,
+        "reason": None if pause is None else pause.reason,
+        "paused_at": None if pause is None else pause.paused_at,
+        "disk_full": found.is_full,
+        "free_bytes": found.free_bytes,
+        "least_bytes": found.least_bytes,
+    }
+    return IntakeAnswer(intake=IntakeOut.model_validate(shown))

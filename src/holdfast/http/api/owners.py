@@ -1,0 +1,50 @@
+"""Operators erase everything of an owner."""
+
+from fastapi import APIRouter, Depends, Request
+
+from holdfast.errors import ErrorCode
+from holdfast.http.admin import require_admin
+from holdfast.http.api_errors import ApiError
+from holdfast.http.schemas import Model
+from holdfast.http.served_app import state_of
+from holdfast.jobs.client.erasure import JobsStillRun
+from holdfast.jobs.declare.validation import UNSTORABLE
+
+router = APIRouter(prefix="/api/ops/owners", tags=["ops"], dependencies=[Depends(require_admin)])
+
+_LONGEST = 1000
+_SECONDS = 20.0
+"""How long running jobs are waited for; a proxy gives up on longer requests."""
+
+
+class ErasedOut(Model):
+    """What was deleted of an owner; `data` is what apps keep, such as `grading.submissions`."""
+
+    owner: str
+    jobs: int
+    webhooks: int
+    data: dict[str, int]
+
+
+class ErasedAnswer(Model):
+    """What was deleted."""
+
+    erased: ErasedOut
+
+
+@router.delete("/{owner:path}")
+async def erase_owner(request: Request, owner: str) -> ErasedAnswer:
+    """Delete all jobs, files and webhooks of an owner, and what the apps keep; it can be repeated.
+
+    Running jobs are cancelled first; where they do not stop in time, the answer is 409.
+    """
+    if not owner or len(owner) > _LONGEST or UNSTORABLE.search(owner):
+        raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such owner.")
+    try:
+        erased = await state_of(request).engine.erase(owner, timeout=_SECONDS)
+    except JobsStillRun as error:
+        count = len(error.job_ids)
+        jobs = "1 job was" if count == 1 else f"{count} jobs were"
+        line = f"{jobs} asked to stop and not yet stopped; please repeat this in a moment."
+        raise ApiError(ErrorCode.INVALID_STATE, line, headers={"retry-after": "10"}) from None
+    return ErasedAnswer(erased=ErasedOut.model_validate(erased))

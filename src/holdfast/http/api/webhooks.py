@@ -1,0 +1,175 @@
+"""Webhooks: an owner adds, lists, tests and removes one's own; operators see those of all."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from holdfast.errors import ErrorCode
+from holdfast.http.admin import IsAdmin
+from holdfast.http.api_errors import ApiError, ErrorDetail, forbidden
+from holdfast.http.schemas import Model, Moment
+from holdfast.http.served_app import ServerState, state_of
+from holdfast.http.sessions import Owner
+from holdfast.jobs.client.webhook_control import UnknownWebhook, WebhookDelivery
+from holdfast.jobs.exceptions import UnknownKind
+from holdfast.jobs.webhook_port import ENDS, Webhook
+
+router = APIRouter(prefix="/api/webhooks", tags=["webhooks"])
+
+_MOST_OF_OWNER = 20
+_LONGEST_ID = 40
+
+
+class WebhookIn(Model):
+    """An address to tell of the ends of jobs: one's own, or for operators those of all owners."""
+
+    url: Annotated[str, Field(max_length=2000)]
+    kinds: Annotated[list[str] | None, Field(max_length=100)] = None
+    events: Annotated[list[str], Field(max_length=3)] = Field(
+        default_factory=lambda: [*map(str, ENDS)]
+    )
+    secret: Annotated[str | None, Field(max_length=200)] = None
+    all_owners: bool = False
+
+
+class WebhookOut(Model):
+    """A webhook, without its secret."""
+
+    id: str
+    url: str
+    owner: str | None
+    kinds: list[str] | None
+    events: list[str]
+    created_at: Moment
+
+
+class WebhookAdded(Model):
+    """A new webhook, and its secret, which is not shown again."""
+
+    webhook: WebhookOut
+    secret: str
+
+
+class WebhooksAnswer(Model):
+    """Webhooks, oldest first."""
+
+    webhooks: list[WebhookOut]
+
+
+class DeliveryOut(Model):
+    """One message to a webhook, and how far its delivery is."""
+
+    id: str
+    event: str
+    job_id: str | None
+    status: str
+    attempts: int
+    http_status: int | None
+    error: ErrorDetail | None
+    created_at: Moment
+    finished_at: Moment | None
+
+
+class DeliveriesAnswer(Model):
+    """Deliveries, newest first."""
+
+    deliveries: list[DeliveryOut]
+
+
+class TestAnswer(Model):
+    """The id of the delivery of a test message."""
+
+    delivery_id: str
+
+
+@router.get("")
+async def list_webhooks(request: Request, owner: Owner, is_admin: IsAdmin) -> WebhooksAnswer:
+    """List one's own webhooks; operators see all."""
+    found = await state_of(request).engine.webhooks.list(None if is_admin else owner)
+    return WebhooksAnswer(webhooks=[_shown(webhook) for webhook in found])
+
+
+@router.post("", status_code=201)
+async def add_webhook(
+    request: Request, asked: WebhookIn, owner: Owner, is_admin: IsAdmin
+) -> WebhookAdded:
+    """Tell an address of the ends of jobs from now on; messages are signed with the secret."""
+    webhooks = state_of(request).engine.webhooks
+    if asked.all_owners and not is_admin:
+        raise forbidden()
+    if not asked.all_owners and len(await webhooks.list(owner)) >= _MOST_OF_OWNER:
+        line = f"There are {_MOST_OF_OWNER} webhooks already; remove one first."
+        raise ApiError(ErrorCode.INVALID_STATE, line)
+    try:
+        added = await webhooks.add(
+            asked.url,
+            owner=None if asked.all_owners else owner,
+            kinds=asked.kinds,
+            events=ENDS if asked.events is None else asked.events,
+            secret=asked.secret,
+        )
+    except ValueError as error:
+        raise ApiError(ErrorCode.VALIDATION_ERROR, f"This cannot be used: {error}.") from None
+    return WebhookAdded(webhook=_shown(added), secret=added.secret)
+
+
+@router.delete("/{webhook_id}", status_code=204)
+async def remove_webhook(
+    request: Request, webhook_id: str, owner: Owner, is_admin: IsAdmin
+) -> Response:
+    """Tell an address nothing more."""
+    state = state_of(request)
+    webhook = await _own(state, webhook_id, owner, is_admin)
+    await state.engine.webhooks.remove(webhook.id)
+    return Response(status_code=204)
+
+
+@router.post("/{webhook_id}/test", status_code=202)
+async def test_webhook(
+    request: Request, webhook_id: str, owner: Owner, is_admin: IsAdmin
+) -> TestAnswer:
+    """Send a message of the type `test`."""
+    state = state_of(request)
+    webhook = await _own(state, webhook_id, owner, is_admin)
+    try:
+        return TestAnswer(delivery_id=await state.engine.webhooks.test(webhook.id))
+    except UnknownKind:
+        line = "Webhooks are not delivered here: no app of this server does that."
+        raise ApiError(ErrorCode.INVALID_STATE, line) from None
+
+
+@router.get("/{webhook_id}/deliveries")
+async def list_deliveries(
+    request: Request,
+    webhook_id: str,
+    owner: Owner,
+    is_admin: IsAdmin,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> DeliveriesAnswer:
+    """List what was sent to an address, newest first, and what came of it."""
+    state = state_of(request)
+    webhook = await _own(state, webhook_id, owner, is_admin)
+    found = await state.engine.webhooks.deliveries(webhook.id, limit=limit)
+    return DeliveriesAnswer(deliveries=[_delivery(each) for each in found])
+
+
+async def _own(state: ServerState, webhook_id: str, owner: str, is_admin: bool) -> Webhook:
+    """Return a webhook of `owner`, or any for operators; others look as if they did not exist."""
+    try:
+        if len(webhook_id) > _LONGEST_ID or not webhook_id.isalnum():
+            raise UnknownWebhook(webhook_id)
+        webhook = await state.engine.webhooks.get(webhook_id)
+    except UnknownWebhook:
+        raise forbidden() from None
+    if not is_admin and webhook.owner != owner:
+        raise forbidden()
+    return webhook
+
+
+def _shown(webhook: Webhook) -> WebhookOut:
+    return WebhookOut.model_validate(webhook)
+
+
+def _delivery(delivery: WebhookDelivery) -> DeliveryOut:
+    return DeliveryOut.model_validate(delivery)

@@ -1,0 +1,98 @@
+"""Let new work in or keep it out: paused by operators, or because the disk is almost full."""
+
+import asyncio
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import ErrorCode
+from holdfast.http.api_errors import ApiError
+from holdfast.jobs.engine import StoreEngine
+from holdfast.jobs.intake_port import IntakePause
+
+_READ_EVERY = 1.0
+"""Seconds between two looks at the pause and the disk, however many requests come."""
+_COME_BACK = 30
+"""Seconds after which a refused client may ask again."""
+_PAUSED = "No new work is taken in just now; please come back later."
+_FULL = "There is almost no room left to store files; please come back later."
+
+
+@dataclass(frozen=True, slots=True)
+class DiskRoom:
+    """Where files are kept, and below how many free bytes no more are taken in.
+
+    Args:
+        folder: on the disk that counts; the nearest one above it that is there is asked.
+        least_bytes: 0 for no limit.
+    """
+
+    folder: Path
+    least_bytes: int
+
+    def free_bytes(self) -> int:
+        """Return how much is free. It blocks."""
+        folder = self.folder.absolute()
+        while not folder.exists():
+            folder = folder.parent
+        return shutil.disk_usage(folder).free
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeState:
+    """What is known of the intake: the operators' pause if any, and the room on the disk."""
+
+    pause: IntakePause | None
+    free_bytes: int | None
+    least_bytes: int
+
+    @property
+    def is_full(self) -> bool:
+        """Whether too little is free to take in files."""
+        return self.free_bytes is not None and self.free_bytes < self.least_bytes
+
+
+class IntakeGate:
+    """Asked by every route that takes in new work.
+
+    Args:
+        engine: knows whether operators have paused the intake.
+        room: the disk for files; None asks for no room.
+    """
+
+    def __init__(self, engine: StoreEngine, room: DiskRoom | None = None) -> None:
+        self._engine = engine
+        self._room = room
+        self._read_at: float | None = None
+        self._state = IntakeState(None, None, 0)
+
+    async def check(self, *, writes_files: bool = False) -> None:
+        """Refuse new work while the intake is paused; with files also while the disk is too full.
+
+        Raises:
+            ApiError: `INTAKE_PAUSED`, 503, with `Retry-After`.
+        """
+        now = self._engine.clock.monotonic()
+        if self._read_at is None or now >= self._read_at + _READ_EVERY:
+            # Noted before the read: requests that come meanwhile use what is known.
+            self._read_at = now
+            self._state = await self.state()
+        if self._state.pause is not None:
+            raise _refusal(_PAUSED)
+        if writes_files and self._state.is_full:
+            raise _refusal(_FULL)
+
+    async def state(self) -> IntakeState:
+        """Return what is so now."""
+        pause, room = await self._engine.intake.state(), self._room
+        if room is None or room.least_bytes == 0:
+            return IntakeState(pause, None, 0)
+        return IntakeState(pause, await asyncio.to_thread(room.free_bytes), room.least_bytes)
+
+    def read_again(self) -> None:
+        """Let the next request read anew: this server has just paused or resumed."""
+        self._read_at = None
+
+
+def _refusal(line: str) -> ApiError:
+    return ApiError(ErrorCode.INTAKE_PAUSED, line, headers={"retry-after": str(_COME_BACK)})

@@ -1,0 +1,31 @@
+-- fragment: webhook_columns
+id, url, owner, kinds, events, secret, since, created_at
+
+-- The first webhook begins at its own time; later ones find the cursor at work.
+-- name: webhook_begin
+INSERT INTO holdfast.webhook_cursor (id, sequence) VALUES (1, :since)
+ON CONFLICT (id) DO UPDATE SET sequence = excluded.sequence
+WHERE NOT EXISTS (SELECT FROM holdfast.webhooks);
+
+-- name: webhook_add
+INSERT INTO holdfast.webhooks ({{webhook_columns}})
+VALUES (:id, :url, :owner, :kinds, :events, :secret, :since, holdfast.time_of(:now))
+RETURNING {{webhook_columns}};
+
+-- name: webhook_list
+SELECT {{webhook_columns}} FROM holdfast.webhooks ORDER BY created_at, id;
+
+-- name: webhook_list_of_owner
+SELECT {{webhook_columns}} FROM holdfast.webhooks WHERE owner = :owner ORDER BY created_at, id;
+
+-- name: webhook_find
+SELECT {{webhook_columns}} FROM holdfast.webhooks WHERE id = :id;
+
+-- name: webhook_remove
+DELETE FROM holdfast.webhooks WHERE id = :id RETURNING id;
+
+-- name: webhook_cursor
+SELECT sequence FROM holdfast.webhook_cursor WHERE id = 1;
+
+-- name: webhook_move_cursor
+UPDATE holdfast.webhook_cursor SET sequence = :sequence WHERE id = 1 AND sequence < :sequence;

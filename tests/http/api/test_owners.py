@@ -1,0 +1,55 @@
+"""Operators erase everything of an owner."""
+
+import pytest
+
+from holdfast.jobs.client import erasure
+
+
+def code_of(answer):
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+def test_an_operator_erases_an_owner_and_is_told_what_was_deleted(serving):
+    serving.enqueue()
+    owner = serving.owner()
+    stranger = serving.browser()
+    serving.enqueue(client=stranger)
+
+    answer = serving.admin().delete(f"/api/ops/owners/{owner}")
+
+    assert answer.json() == {
+        "erased": {"owner": owner, "jobs": 1, "webhooks": 0, "data": {}},
+    }
+    assert serving.client.get("/api/jobs").json()["jobs"] == []
+    assert len(stranger.get("/api/jobs").json()["jobs"]) == 1
+    assert serving.admin().delete(f"/api/ops/owners/{owner}").json()["erased"]["jobs"] == 0
+
+
+def test_an_owner_with_slashes_and_colons_is_understood(serving):
+    answer = serving.admin().delete("/api/ops/owners/key:4:acme:office/ann")
+
+    assert answer.json()["erased"]["owner"] == "key:4:acme:office/ann"
+
+
+@pytest.mark.parametrize("owner", ["x" * 1001, "a%00b"])
+def test_what_no_owner_is_called_is_refused(serving, owner):
+    answer = serving.admin().delete(f"/api/ops/owners/{owner}")
+
+    assert code_of(answer) == (422, "VALIDATION_ERROR")
+
+
+def test_jobs_that_do_not_stop_are_counted_in_a_line(serving, monkeypatch):
+    async def still(*_args):
+        raise erasure.JobsStillRun(("j1", "j2"))
+
+    monkeypatch.setattr(erasure, "erase", still)
+
+    answer = serving.admin().delete("/api/ops/owners/ann")
+
+    assert code_of(answer) == (409, "INVALID_STATE")
+    assert answer.json()["error"]["message"].startswith("2 jobs were asked to stop")
+    assert answer.headers["retry-after"] == "10"
+
+
+def test_a_caller_who_is_not_an_operator_is_refused(serving):
+    assert code_of(serving.client.delete("/api/ops/owners/ann")) == (403, "FORBIDDEN")
