@@ -5,6 +5,7 @@ import json
 from collections import Counter
 
 import aio_pika
+import aiormq
 import pytest
 from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import until
@@ -106,7 +107,7 @@ def test_after_a_confirm_that_does_not_come_another_channel_is_used(
         channels = [await publisher._broker.channel()]
         for number in range(3):
             with monkeypatch.context() as patch:
-                patch.setattr(aio_pika.exchange.Exchange, "publish", silence)
+                patch.setattr(aiormq.channel.Channel, "basic_publish", silence)
                 with pytest.raises(MessageUnconfirmed, match=r"did not confirm within 0\.05 s"):
                     await publisher.send(b"{}", queue_name, message_id="a")
             channels.append(await publisher._broker.channel())
