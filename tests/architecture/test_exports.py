@@ -22,7 +22,7 @@ REVIEWED = {
         RetryService ScheduleBusy SharedRate StopReason StoreError StoreUnavailable SystemClock
         TransactionTooLong UnknownJob UnknownKey UnknownKind UnknownQueue UnknownSchedule
         UnknownWorker UnwantedResult ValidationError WaitFunction WaitTimeout WorkerOptions
-        WorkerRecord cancelled categorize presets remaining retry_after
+        WorkerRecord cancelled categorize diagnose presets remaining retry_after
     """,
     "holdfast.children": """
         BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death

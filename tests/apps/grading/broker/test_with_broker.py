@@ -64,6 +64,13 @@ def test_a_transient_error_is_tried_again_and_charged_once(deployment):
     assert (deployment.model.calls[mark], deployment.model.charged[mark]) == (3, 1)
 
 
+def test_a_wait_that_the_provider_asks_for_stays_within_the_cap(deployment):
+    mark = deployment.mark()
+    deployment.model.plan(mark, status(429, retry_after=3600))
+    assert deployment.wait(deployment.submit(mark))["status"] == "COMPLETED"
+    assert (deployment.model.calls[mark], deployment.model.charged[mark]) == (2, 1)
+
+
 def test_what_fails_too_often_is_a_dead_letter_and_is_graded_once_it_is_requeued(deployment):
     mark = deployment.mark()
     deployment.model.plan(mark, *[status(500)] * 3)
@@ -120,6 +127,8 @@ def test_a_callback_that_is_broken_or_names_no_submission_is_a_dead_letter(deplo
         letter = deployment.letter(message_id=name)
         assert (letter.headers["failureReason"], letter.body) == (reason, body)
         assert letter.original_queue == "grading.callback"
+        named = {"requestId", "submissionId", "attemptsMade", "lastError", "timestamp"}
+        assert named <= set(letter.headers)
     deployment.wait(deployment.submit(), "COMPLETED")
 
 
