@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from dataclasses import replace
 
 import aio_pika
 import aiormq
@@ -244,6 +245,30 @@ def test_every_message_is_published_though_the_broker_is_killed_under_load(
             assert [message.id for message in stored.messages if message.retry_count > 1] == []
 
     asyncio.run(scenario())
+
+
+def test_a_message_that_does_not_get_through_is_warned_of_and_published_in_the_end(
+    database, rabbitmq_server, queue_name, caplog
+):
+    """Such as a callback whose queue is missing."""
+
+    async def scenario():
+        async with database.engine() as engine:
+            options = replace(QUICK, stale_after=0.1, max_attempts=1000)
+            relay = engine.relay(RabbitPublisher(rabbitmq_server.url()), options)
+            running = asyncio.create_task(relay.run())
+            (added,) = await database.add(engine, "a", message_type=queue_name)
+            await until(lambda: "the outbox lags: 1 messages are pending" in caplog.text)
+            owner = RabbitPublisher(rabbitmq_server.url(), [QueueSpec(queue_name)])
+            await owner.open()
+            await owner.close()
+            await until(lambda: _drained(engine))
+            relay.stop()
+            await running
+            assert await everything(rabbitmq_server.url(), queue_name) == [added]
+
+    with caplog.at_level("WARNING", "holdfast.relay"):
+        asyncio.run(scenario())
 
 
 async def _drained(engine):
