@@ -27,7 +27,7 @@ from holdfast.resilience import presets
 from holdfast.resilience.backoff import Exponential, WaitFunction
 from holdfast.resilience.breaker.breaker import CircuitBreaker, CircuitSnapshot
 from holdfast.resilience.breaker.transitions import CircuitState
-from holdfast.resilience.categorize import categorize
+from holdfast.resilience.categorize import categorize, diagnose
 from holdfast.resilience.policy import (
     BreakerPolicy,
     ConcurrencyLimit,
@@ -230,6 +230,7 @@ __all__ = [
     "WorkerRecord",
     "cancelled",
     "categorize",
+    "diagnose",
     "presets",
     "remaining",
     "retry_after",

@@ -23,8 +23,8 @@ REVIEWED = {
         RetryService ScheduleBusy SharedRate StopReason StoreError StoreUnavailable SystemClock
         TransactionTooLong UnknownJob UnknownKey UnknownKind UnknownQueue UnknownSchedule
         UnknownWebhook UnknownWorker UnwantedResult ValidationError WaitFunction WaitTimeout Webhook
-        WebhookDelivery WorkerOptions
-        WorkerRecord cancelled categorize presets remaining retry_after
+        WebhookDelivery WorkerOptions WorkerRecord cancelled categorize diagnose presets remaining
+        retry_after
     """,
     "holdfast.backup": "BackupDamaged BackupError Manifest back_up restore",
     "holdfast.children": """

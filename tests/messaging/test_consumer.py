@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 
 import aio_pika
 import pytest
@@ -63,7 +64,7 @@ def test_a_handled_message_is_acknowledged_and_does_not_come_again(
 
 
 def test_a_message_is_tried_again_and_dead_lettered_with_the_reason(rabbitmq_server, queue_name):
-    tries = []
+    tries, received = [], []
 
     async def handle(delivery):
         tries.append(delivery.message_id)
@@ -72,13 +73,15 @@ def test_a_message_is_tried_again_and_dead_lettered_with_the_reason(rabbitmq_ser
         if delivery.message_id == "poison":
             raise Permanent("BAD_SCHEMA", "no skill")
         if delivery.message_id == "hopeless":
+            received.append(delivery.received)
             raise ConnectionError("always away")
 
     async def scenario():
         dead = QueueSpec(f"{queue_name}.dlq")
         consumer = Consumer(
-            rabbitmq_server.url(), QueueSpec(queue_name), handle, dead_letters=dead, policy=QUICK
-        )
+            rabbitmq_server.url(), QueueSpec(queue_name), handle, dead_letters=dead, policy=QUICK,
+            names=lambda delivery: {"requestId": f"request of {delivery.message_id}"},
+        )  # fmt: skip
         letters = DeadLetterQueue(rabbitmq_server.url(), dead)
         async with consuming(consumer):
             await send(rabbitmq_server, queue_name, "transient", "poison", "hopeless")
@@ -89,6 +92,10 @@ def test_a_message_is_tried_again_and_dead_lettered_with_the_reason(rabbitmq_ser
         assert (headers["failureReason"], headers["lastError"]) == ("BAD_SCHEMA", "no skill")
         assert (headers["attemptsMade"], found["poison"].original_queue) == (1, queue_name)
         assert found["hopeless"].headers["attemptsMade"] == 3
+        assert found["hopeless"].headers["requestId"] == "request of hopeless"
+        assert datetime.fromisoformat(headers["timestamp"]).utcoffset() == timedelta(0)
+        assert len(received) == 3
+        assert len(set(received)) == 1  # the time of receipt, not that of an attempt
         assert found["hopeless"].body == b'"hopeless"'
 
     asyncio.run(scenario())

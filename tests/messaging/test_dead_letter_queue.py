@@ -96,3 +96,24 @@ def test_a_letter_of_celery_is_known_by_the_id_of_its_task(rabbitmq_server, queu
         assert await letters.list() == ()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_a_message_without_any_id_has_a_stable_address(rabbitmq_server, queue_name, kind):
+    async def scenario():
+        home = await filled(rabbitmq_server, f"{queue_name}.home")
+        letters = DeadLetterQueue(rabbitmq_server.url(), QueueSpec(queue_name, kind))
+        assert await letters.list() == ()
+        with Connection(rabbitmq_server.url()) as connection:
+            for number in range(3):
+                connection.Producer().publish({"n": number}, routing_key=queue_name)
+        first, second, third = [letter.message_id for letter in await letters.list()]
+        assert len({first, second, third}) == 3
+        assert [letter.message_id for letter in await letters.list()] == [first, second, third]
+        assert (await letters.get(second)).body == b'{"n": 1}'
+        await letters.requeue(second, to=f"{queue_name}.home")
+        assert (await letters.discard(first)).body == b'{"n": 0}'
+        assert [letter.message_id for letter in await letters.list()] == [third]
+        assert [letter.body for letter in await home.list()] == [b'{"n": 1}']
+
+    asyncio.run(scenario())

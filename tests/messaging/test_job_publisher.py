@@ -1,7 +1,7 @@
 """Messages become jobs of the engine, each once."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -50,6 +50,20 @@ def test_a_message_is_run_as_a_job_once_though_it_comes_twice(database):
             await engine.work(until_idle=True)
             assert sorted(seen) == [0, 1]
             assert (await engine.get(again.id)).status == "complete"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("headers", "owner"),
+    [('{"owner": "ann"}', "ann"), ('{"owner": null}', None), ('{"other": 1}', None), (None, None)],
+)
+def test_the_owner_in_the_headers_is_the_jobs(database, headers, owner):
+    async def scenario():
+        async with database.engine([app]) as engine:
+            message = replace(claim(), headers=headers)
+            await JobPublisher(engine, {"order.placed": confirm}).publish(message)
+            assert (await engine.get(message.id)).owner == owner
 
     asyncio.run(scenario())
 

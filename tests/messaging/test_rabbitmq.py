@@ -3,8 +3,10 @@
 import asyncio
 import json
 from collections import Counter
+from dataclasses import replace
 
 import aio_pika
+import aiormq
 import pytest
 from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import until
@@ -106,7 +108,7 @@ def test_after_a_confirm_that_does_not_come_another_channel_is_used(
         channels = [await publisher._broker.channel()]
         for number in range(3):
             with monkeypatch.context() as patch:
-                patch.setattr(aio_pika.exchange.Exchange, "publish", silence)
+                patch.setattr(aiormq.channel.Channel, "basic_publish", silence)
                 with pytest.raises(MessageUnconfirmed, match=r"did not confirm within 0\.05 s"):
                     await publisher.send(b"{}", queue_name, message_id="a")
             channels.append(await publisher._broker.channel())
@@ -243,6 +245,30 @@ def test_every_message_is_published_though_the_broker_is_killed_under_load(
             assert [message.id for message in stored.messages if message.retry_count > 1] == []
 
     asyncio.run(scenario())
+
+
+def test_a_message_that_does_not_get_through_is_warned_of_and_published_in_the_end(
+    database, rabbitmq_server, queue_name, caplog
+):
+    """Such as a callback whose queue is missing."""
+
+    async def scenario():
+        async with database.engine() as engine:
+            options = replace(QUICK, stale_after=0.1, max_attempts=1000)
+            relay = engine.relay(RabbitPublisher(rabbitmq_server.url()), options)
+            running = asyncio.create_task(relay.run())
+            (added,) = await database.add(engine, "a", message_type=queue_name)
+            await until(lambda: "the outbox lags: 1 messages are pending" in caplog.text)
+            owner = RabbitPublisher(rabbitmq_server.url(), [QueueSpec(queue_name)])
+            await owner.open()
+            await owner.close()
+            await until(lambda: _drained(engine))
+            relay.stop()
+            await running
+            assert await everything(rabbitmq_server.url(), queue_name) == [added]
+
+    with caplog.at_level("WARNING", "holdfast.relay"):
+        asyncio.run(scenario())
 
 
 async def _drained(engine):

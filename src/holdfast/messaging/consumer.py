@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
@@ -45,6 +46,8 @@ class Delivery:
         message_type: the AMQP property `type`.
         headers: the AMQP headers.
         redelivered: whether it may have been delivered before.
+        received: when it came, in monotonic seconds of the consumer's clock; the same for each
+            call of `handle`.
     """
 
     body: bytes
@@ -52,6 +55,11 @@ class Delivery:
     message_type: str | None
     headers: Mapping[str, Any]
     redelivered: bool
+    received: float = 0.0
+
+
+def _no_names(_: Delivery) -> Mapping[str, str]:
+    return {}
 
 
 class Consumer:
@@ -70,6 +78,7 @@ class Consumer:
             the queue's own dead-letter settings apply.
         prefetch: messages at a time.
         policy: how a message is tried again.
+        names: returns further headers of a dead letter, such as the request's id; must not raise.
 
     Raises:
         PublisherMisconfigured: the address cannot be one, or aio-pika is not installed.
@@ -84,6 +93,7 @@ class Consumer:
         dead_letters: QueueSpec | None = None,
         prefetch: int = 20,
         policy: RetryPolicy = _PATIENT,
+        names: Callable[[Delivery], Mapping[str, str]] = _no_names,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         declared = (queue,) if dead_letters is None else (dead_letters, queue)
@@ -92,6 +102,7 @@ class Consumer:
         self._handle = handle
         self._dead_letters = dead_letters
         self._policy = policy
+        self._names = names
         self._clock = clock
         self._service = RetryService(clock=clock)
         self._stopping = asyncio.Event()
@@ -156,7 +167,7 @@ class Consumer:
     async def _handled(self, message: "AbstractIncomingMessage") -> None:
         delivery = Delivery(
             message.body, message.message_id, message.type, message.headers,
-            bool(message.redelivered),
+            bool(message.redelivered), self._clock.monotonic(),
         )  # fmt: skip
 
         async def attempt() -> object:
@@ -167,7 +178,7 @@ class Consumer:
             if result.ok:
                 await message.ack()
             else:
-                await self._dead_letter(message, result)
+                await self._dead_letter(message, delivery, result)
         except Exception as error:
             _log.warning("message %s will come again: %s", message.message_id, error)
             await self._wait(self._clock.sleep_async(_BEFORE_REQUEUE))
@@ -176,7 +187,10 @@ class Consumer:
                 await message.nack(requeue=True)
 
     async def _dead_letter(
-        self, message: "AbstractIncomingMessage", result: RetryResult[object]
+        self,
+        message: "AbstractIncomingMessage",
+        delivery: Delivery,
+        result: RetryResult[object],
     ) -> None:
         error = result.error
         assert error is not None
@@ -198,10 +212,11 @@ class Consumer:
             content_type=message.content_type,
             headers={
                 **message.headers,
+                **self._names(delivery),
                 "failureReason": str(own or diagnose(error, wall_now=wall).code),
                 "attemptsMade": result.attempts,
                 "lastError": (str(error) or type(error).__name__)[:_LONGEST_ERROR],
-                "timestamp": wall,
+                "timestamp": datetime.fromtimestamp(wall, UTC).isoformat(),
                 "originalQueue": self._queue.name,
             },
             delivery_mode=2,

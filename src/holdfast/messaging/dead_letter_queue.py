@@ -5,9 +5,11 @@ closes. One that is requeued is acknowledged only after its copy was confirmed, 
 between leaves it twice, never lost.
 """
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ErrorCode, HoldfastError
@@ -38,7 +40,9 @@ class UnknownDeadMessage(HoldfastError, LookupError):
 class DeadMessage:
     """A message of a dead-letter queue; `body` and `headers` are those that were received.
 
-    `message_id` is the id of the task where a Celery message has no id of its own.
+    `message_id` is the id of the task where a Celery message has no id of its own. A message
+    without either is addressed by a digest of its body and its headers, so messages that are alike
+    have the same address.
     """
 
     message_id: str
@@ -172,7 +176,14 @@ class DeadLetterQueue:
 
 def _id_of(message: "AbstractIncomingMessage") -> str:
     """Return the id of a message; kombu sets none, and Celery's tasks have one in their headers."""
-    return message.message_id or str(message.headers.get("id") or "")
+    return message.message_id or str(message.headers.get("id") or "") or _digest(message)
+
+
+def _digest(message: "AbstractIncomingMessage") -> str:
+    # The broker counts deliveries in a header, also those to this class.
+    kept = {k: v for k, v in message.headers.items() if k != "x-delivery-count"}
+    headers = json.dumps(kept, sort_keys=True, default=repr).encode()
+    return f"sha256-{sha256(headers + message.body).hexdigest()[:32]}"
 
 
 def _as_dead(message: "AbstractIncomingMessage") -> DeadMessage:

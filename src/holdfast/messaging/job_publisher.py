@@ -1,5 +1,6 @@
 """Hand messages to the engine as jobs: the embedded default, where there is no broker."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,11 +13,15 @@ from holdfast.jobs.store_port import StoreUnavailable
 from holdfast.outbox.model import MessageClaim
 from holdfast.outbox.ports import MessageRefused, PublisherUnavailable
 
+OWNER = "owner"
+"""The header of a message that names the owner of its job."""
+
 
 class JobPublisher:
     """Implements `Publisher`: each message becomes a job with the message's id.
 
     A message that comes again finds its job, so it is run once for as long as that job is kept.
+    The owner that its header `owner` names is the job's, so that owners take turns.
 
     Args:
         client: enqueues, usually the engine whose outbox is relayed.
@@ -47,8 +52,13 @@ class JobPublisher:
         name = job.kind.name if isinstance(job, JobFunction) else job
         try:
             args = decode_arguments(self._client.registry.kind(name), message.payload)
-            await self._client.enqueue(name, args, id=message.id)
+            await self._client.enqueue(name, args, id=message.id, owner=_owner_of(message))
         except (UnknownKind, ValidationError, PayloadTooLarge) as error:
             raise MessageRefused(str(error)) from error
         except StoreUnavailable as error:
             raise PublisherUnavailable(str(error)) from error
+
+
+def _owner_of(message: MessageClaim) -> str | None:
+    owner = None if message.headers is None else json.loads(message.headers).get(OWNER)
+    return owner if isinstance(owner, str) and owner else None

@@ -7,7 +7,7 @@ being dropped. The connection is opened when it is needed and opened anew after 
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.messaging.broker import Broker, QueueSpec
 from holdfast.outbox.model import MessageClaim
@@ -15,6 +15,7 @@ from holdfast.outbox.ports import MessageRefused, MessageUnconfirmed, PublisherU
 
 if TYPE_CHECKING:
     from aio_pika import Message
+    from aiormq.channel import Channel as DriverChannel
 
 JSON = "application/json"
 _MOST_SUSPECTS = 1000
@@ -159,12 +160,18 @@ class RabbitPublisher:
 
         channel = await broker.channel()
         try:
-            exchange = (
-                await channel.get_exchange(self._exchange, ensure=False)
-                if self._exchange
-                else channel.default_exchange
+            below = cast("DriverChannel", await channel.get_underlay_channel())
+            # Exchange.publish of aio-pika would let each message wait until the one before it is
+            # on the socket. The confirms that are due already limit how many are on their way.
+            await below.basic_publish(
+                message.body,
+                exchange=self._exchange,
+                routing_key=routing_key,
+                properties=message.properties,
+                mandatory=True,
+                timeout=self._timeout,
+                wait=False,
             )
-            await exchange.publish(message, routing_key, mandatory=True, timeout=self._timeout)
         except DeliveryError as error:
             raise MessageRefused(self._refusal(error, routing_key)) from None
         except TimeoutError:

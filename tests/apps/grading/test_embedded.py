@@ -161,8 +161,8 @@ def test_after_its_last_attempt_a_request_is_a_dead_letter_and_its_submission_fa
         await world.settle()
         found = await world.submissions.find(submission_id)
         assert (found.status, found.attempts) == (Status.FAILED, 4)
-        assert found.failure_reason == "PROVIDER_FAILED"
-        assert await dead_letters(world) == [("grading.grade", "PROVIDER_FAILED")]
+        assert found.failure_reason == "GW_5XX"
+        assert await dead_letters(world) == [("grading.grade", "GW_5XX")]
         # A person retries it, and the provider is back.
         model.script(chatted(ANSWER))
         (dead,) = (await world.engine.list(FAILED)).jobs
@@ -189,7 +189,7 @@ def test_a_request_that_takes_too_long_in_every_attempt_is_called_back(
         await world.settle()
         found = await world.submissions.find(submission_id)
         assert (found.status, found.attempts) == (Status.FAILED, 4)
-        assert found.failure_reason == "PROVIDER_FAILED"
+        assert found.failure_reason == "GW_TIMEOUT"
 
     run(sqlite_url, tmp_path, scenario, shifted=True, chatmock_base_url=f"{model.url}/v1")
 
@@ -318,6 +318,22 @@ def test_deadlines_are_looked_for_however_much_waits_to_be_graded(sqlite_url, tm
         assert sum(job.finished_at < looked_at for job in graded) < 10
 
     run(sqlite_url, tmp_path, scenario, shifted=True)
+
+
+def test_owners_take_turns_however_much_one_of_them_submits(sqlite_url, tmp_path):
+    async def scenario(world):
+        for _ in range(6):
+            await submitted(world, owner="many")
+        few = await submitted(world, owner="few")
+        await world.relay()
+        await world.engine.work(until_idle=True, concurrency=1)
+        jobs = (await world.engine.list(JobFilter(kinds=("grading.grade",)))).jobs
+        order = [job.owner for job in sorted(jobs, key=lambda job: job.finished_at)]
+        assert order.index("few") < 2
+        await world.settle()
+        assert (await world.submissions.find(few)).status is Status.COMPLETED
+
+    run(sqlite_url, tmp_path, scenario)
 
 
 def test_each_message_has_its_job(sqlite_url, tmp_path):

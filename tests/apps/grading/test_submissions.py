@@ -71,8 +71,8 @@ def test_a_submission_that_is_rolled_back_is_never_published(database_url, monke
     async def scenario(engine, submissions):
         add = engine.outbox.add
 
-        async def add_and_fail(*args):
-            await add(*args)
+        async def add_and_fail(*args, **options):
+            await add(*args, **options)
             raise RuntimeError("power cut")
 
         monkeypatch.setattr(engine.outbox, "add", add_and_fail)

@@ -1,7 +1,8 @@
 """Take the callbacks of workers from the broker; what cannot be stored is dead-lettered."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from holdfast import Engine, Exponential, StoreUnavailable
@@ -12,6 +13,7 @@ from holdfast_grading.submissions import store_time
 
 _QUEUE = QueueSpec(CALLBACK, dead_letter_to=DEAD_LETTERS)
 _WAITS = Exponential(base=0.2, multiplier=2, cap=10.0, jitter=0.0)
+_LONGEST_NAME = 200
 _STOPPING = 5.0
 """Seconds in which callbacks may be finished when the server stops; the others come again."""
 
@@ -28,9 +30,13 @@ async def consuming(engine: Engine, url: str) -> AsyncIterator[Consumer]:
     """
 
     async def handle(delivery: Delivery) -> None:
-        await store_callback(engine, GradingCallback.from_json(delivery.body))
+        callback = GradingCallback.from_json(delivery.body)
+        await store_callback(engine, callback, delivery.received)
 
-    consumer = Consumer(url, _QUEUE, handle, dead_letters=QueueSpec(DEAD_LETTERS))
+    consumer = Consumer(
+        url, _QUEUE, handle,
+        dead_letters=QueueSpec(DEAD_LETTERS), names=names_in, clock=engine.clock,
+    )  # fmt: skip
     running = asyncio.create_task(consumer.run())
     try:
         yield consumer
@@ -41,9 +47,32 @@ async def consuming(engine: Engine, url: str) -> AsyncIterator[Consumer]:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def store_callback(engine: Engine, callback: GradingCallback) -> None:
-    """Store a callback, however long the store is away; what counts is when it came."""
-    came, failures = engine.clock.monotonic(), 0
+def names_in(delivery: Delivery) -> Mapping[str, str]:
+    """Return what a dead letter says of the callback in it, as far as that can be read."""
+    try:
+        body = json.loads(delivery.body)
+    except (ValueError, RecursionError):
+        body = None
+    read = body if isinstance(body, dict) else {}
+    return {
+        "requestId": _name(read.get("requestId")) or delivery.message_id or "",
+        "submissionId": _name(read.get("submissionId"))
+        or _name(delivery.headers.get("aggregate_id")),
+    }
+
+
+def _name(given: object) -> str:
+    """Return a name that a header can hold, "" for what is none."""
+    return given[:_LONGEST_NAME] if isinstance(given, str) and given.isprintable() else ""
+
+
+async def store_callback(engine: Engine, callback: GradingCallback, came: float) -> None:
+    """Store a callback, however long the store is away; what counts is when it came.
+
+    Args:
+        came: when, in monotonic seconds of the engine's clock.
+    """
+    failures = 0
     while True:
         try:
             # By the clock that has set the deadline.

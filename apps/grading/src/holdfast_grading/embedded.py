@@ -14,12 +14,15 @@ from holdfast import (
     Category,
     CircuitOpenError,
     Engine,
+    ErrorCode,
     HoldfastError,
     JobContext,
     Permanent,
     categorize,
+    diagnose,
     presets,
 )
+from holdfast.errors import ERRORS
 from holdfast_grading.callbacks import receive
 from holdfast_grading.error_codes import PROVIDER_FAILED, UNKNOWN_SUBMISSION
 from holdfast_grading.graders.grading import grade
@@ -106,18 +109,28 @@ class GradingAttempt:
         async with self._ctx.transaction() as connection:
             await self._send(connection, failed(request, error.code, str(error)))
             await self._engine.outbox.add(
-                connection, request.submission_id, REQUEST, again.to_json(), delay=delay
-            )
+                connection, request.submission_id, REQUEST, again.to_json(),
+                headers={"owner": self._ctx.owner}, delay=delay,
+            )  # fmt: skip
         return "circuit open"
 
     async def _given_up(self, request: GradingRequest, error: Exception) -> Permanent:
         """Send the error to the submission, and return what makes the job a dead letter."""
-        code, line = PROVIDER_FAILED, "The grader could not be reached, or gave no usable answer."
-        if isinstance(error, HoldfastError):
-            code, line = error.code, str(error)
+        code, line = self._explained(error)
         async with self._engine.database.transaction() as tx:
             await self._send(tx.connection, failed(request, code, line))
         return Permanent(code, f"{line} ({type(error).__name__})")
+
+    def _explained(self, error: Exception) -> tuple[str, str]:
+        """Return the code and the line for people; what a provider said is for developers."""
+        if isinstance(error, HoldfastError):
+            return error.code, str(error)
+        code = diagnose(error, wall_now=self._engine.clock.wall()).code
+        if code == ErrorCode.UNKNOWN:
+            code = PROVIDER_FAILED
+        known = ERRORS.get(code)
+        line = "The grader could not be reached, or gave no usable answer."
+        return code, line if known is None else known.message
 
     async def _count(self, request: GradingRequest, attempt: int) -> None:
         await Submissions(self._engine).count_attempt(request.submission_id, attempt)

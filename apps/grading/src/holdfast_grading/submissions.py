@@ -137,8 +137,9 @@ class Submissions:
             is_new = bool(await tx.fetch(sql_for(self._database, _ADD), row))
             if is_new:
                 message = await self._engine.outbox.add(
-                    tx.connection, identifier, REQUEST, request.to_json()
-                )
+                    tx.connection, identifier, REQUEST, request.to_json(),
+                    headers={"owner": new.owner},
+                )  # fmt: skip
                 sent = {"id": identifier, "message": message}
                 await tx.fetch(sql_for(self._database, _SENT_BY), sent)
         found = await self._one(_BY_REQUEST, row)

@@ -12,6 +12,8 @@ from tests.support.grading_processes import CeleryWorker, wait_for
 
 from holdfast.bootstrap import Engine
 from holdfast.messaging import DeadLetterQueue, QueueSpec, RabbitPublisher
+from holdfast_grading.app import create
+from holdfast_grading.deadlines import expire
 from holdfast_grading.messages import DEAD_LETTERS
 
 APP = "holdfast_grading.app:create"
@@ -138,6 +140,23 @@ class Deployment:
         """Return how many results are stored for a submission."""
         query = "SELECT count(*) FROM grading.results WHERE submission_id = %s"
         return self.rows(query, submission["submissionId"])[0][0]
+
+    def end_deadline(self, submission):
+        """Let the deadline of a submission have passed a second ago."""
+        self.rows(
+            "UPDATE grading.submissions SET deadline_at = extract(epoch FROM now()) - 1"
+            " WHERE id = %s RETURNING id",
+            submission["submissionId"],
+        )
+
+    def expire(self):
+        """Run the deadlines' scheduler once; return how many submissions it has failed."""
+
+        async def once():
+            async with Engine(self.url, apps=[create({}).app]) as engine:
+                return await expire(engine)
+
+        return asyncio.run(once())
 
     # -- the broker ------------------------------------------------------------------------------
 

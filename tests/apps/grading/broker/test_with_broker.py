@@ -5,6 +5,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from tests.apps.grading.broker.deployment import APP
 from tests.apps.grading.sounds import tone
 from tests.support.grading_processes import wait_for
@@ -64,6 +65,13 @@ def test_a_transient_error_is_tried_again_and_charged_once(deployment):
     assert (deployment.model.calls[mark], deployment.model.charged[mark]) == (3, 1)
 
 
+def test_a_wait_that_the_provider_asks_for_stays_within_the_cap(deployment):
+    mark = deployment.mark()
+    deployment.model.plan(mark, status(429, retry_after=3600))
+    assert deployment.wait(deployment.submit(mark))["status"] == "COMPLETED"
+    assert (deployment.model.calls[mark], deployment.model.charged[mark]) == (2, 1)
+
+
 def test_what_fails_too_often_is_a_dead_letter_and_is_graded_once_it_is_requeued(deployment):
     mark = deployment.mark()
     deployment.model.plan(mark, *[status(500)] * 3)
@@ -120,6 +128,8 @@ def test_a_callback_that_is_broken_or_names_no_submission_is_a_dead_letter(deplo
         letter = deployment.letter(message_id=name)
         assert (letter.headers["failureReason"], letter.body) == (reason, body)
         assert letter.original_queue == "grading.callback"
+        named = {"requestId", "submissionId", "attemptsMade", "lastError", "timestamp"}
+        assert named <= set(letter.headers)
     deployment.wait(deployment.submit(), "COMPLETED")
 
 
@@ -139,6 +149,24 @@ def test_an_expired_request_is_not_graded(deployment):
     handled = "SELECT 1 FROM holdfast.inbox WHERE request_id = %s"
     wait_for(lambda: deployment.rows(handled, mark))
     assert deployment.model.calls[mark] == 0
+
+
+@pytest.mark.parametrize("scheduler_first", [True, False])
+def test_a_result_past_the_deadline_is_late_in_both_orders(deployment, scheduler_first):
+    mark = deployment.mark()
+    deployment.model.plan(mark, hang(deployment.model.graded))
+    submission = deployment.submit(mark)
+    wait_for(lambda: deployment.model.calls[mark])
+    deployment.end_deadline(submission)
+    if scheduler_first:
+        assert deployment.expire() == 1
+    deployment.model.release()
+    wait_for(lambda: deployment.results(submission))
+    if not scheduler_first:
+        assert deployment.expire() == 0  # the callback was late by its own time
+    found = deployment.show(submission)
+    assert (found["status"], found["failureReason"]) == ("FAILED", "TIMEOUT")
+    assert [result["result"]["score"] for result in found["lateResults"]] == [7.0]
 
 
 def test_a_worker_that_is_killed_in_the_middle_leaves_one_result_and_one_charge(deployment):
