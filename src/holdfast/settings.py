@@ -22,6 +22,8 @@ KNOWN = (
     "HOLDFAST_DATA_DIR",
     "HOLDFAST_LOCAL_ACCESS",
     "HOLDFAST_LOG_FORMAT",
+    "HOLDFAST_METRICS_HOST",
+    "HOLDFAST_METRICS_PORT",
     "HOLDFAST_SECRET_KEY",
     "HOLDFAST_SECURE_COOKIES",
     "HOLDFAST_TRACEBACKS",
@@ -149,6 +151,8 @@ class Settings:
         local_access: requests from the server's own machine belong to one organisation.
         secure_cookies: whether cookies travel over https only; None: those that are set over https.
         trusted_proxies: addresses and networks of proxies; None is the server's own machine.
+        metrics_port: where a worker or a relay answers Prometheus; None: nowhere.
+        metrics_host: the address that it listens on there.
     """
 
     data_dir: Path = Path(".holdfast")
@@ -165,6 +169,8 @@ class Settings:
     local_access: bool = True
     secure_cookies: bool | None = None
     trusted_proxies: tuple[str, ...] | None = None
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
 
     @classmethod
     def load(cls, environment: Environment) -> "Settings":
@@ -195,6 +201,8 @@ class Settings:
             local_access=environment.choice("HOLDFAST_LOCAL_ACCESS", "on", ("on", "off")) == "on",
             secure_cookies=_SECURE[environment.choice("HOLDFAST_SECURE_COOKIES", "auto", _SECURE)],
             trusted_proxies=environment.networks("HOLDFAST_TRUSTED_PROXIES"),
+            metrics_port=_metrics_port(environment),
+            metrics_host=environment.text("HOLDFAST_METRICS_HOST") or cls().metrics_host,
         )
 
 
@@ -208,6 +216,13 @@ def unknown_names(values: Mapping[str, str]) -> list[str]:
         guess = f"; did you mean {near[0]}?" if near else ""
         lines.append(f"{name} is not a setting and is ignored{guess}")
     return lines
+
+
+def _metrics_port(environment: Environment) -> int | None:
+    name = "HOLDFAST_METRICS_PORT"
+    if environment.text(name) is None:
+        return None
+    return environment.whole(name, 0, at_least=1, at_most=65535)
 
 
 def _tracebacks(environment: Environment) -> str:

@@ -52,6 +52,9 @@ REVIEWED = {
         Consumer DeadLetterQueue DeadMessage Delivery JobPublisher QueueSpec RabbitPublisher
         UnknownDeadMessage
     """,
+    "holdfast.telemetry.prometheus": """
+        PrometheusListener RelayCollector StoreMetrics exposed process_registry
+    """,
     "holdfast.messaging.celery": "AlreadyHandled NotConnected ReliableTask TaskEvent connect",
     "holdfast.outbox": """
         Backlog BadMessage BlockingHandling BlockingInbox BlockingOutbox Handling Inbox MessageClaim

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Union
 from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_workable, has_installed
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
+from holdfast.cli.metrics_setup import exposed_metrics
 from holdfast.cli.startup import entered, opened
 from holdfast.cli.usage import UsageError, guess
 from holdfast.cli.worker_setup import (
@@ -82,8 +83,8 @@ def work(
         _check_queues(queues, declared)
         options = replace(options, queues=tuple(queues))
     exits = ForcedExit(options.shutdown_seconds + GRACE)
-    with rare_collections(), exits:
-        engine = bootstrap.Engine(url, apps=declared)
+    with rare_collections(), exits, exposed_metrics(settings, declared) as (_, listeners):
+        engine = bootstrap.Engine(url, apps=declared, listeners=listeners)
         return run_worker(_work(engine, found, options, until_idle, exits), exits)
 
 

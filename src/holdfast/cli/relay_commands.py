@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_workable, has_installed
+from holdfast.cli.metrics_setup import exposed_metrics
 from holdfast.cli.relay_setup import BROKER, make_relay
 from holdfast.cli.startup import opened
 from holdfast.cli.tables import one_line, print_rows
@@ -55,7 +56,12 @@ def relay(apps: Sequence[str], database: str | None = None, *, until_idle: bool 
             if await opened(engine, stack, "holdfast relay", stopped):
                 await relay.run(until_idle=until_idle)
 
-    asyncio.run(run())
+    with exposed_metrics(settings, declared) as (registry, _):
+        if registry is not None:
+            from holdfast.telemetry.prometheus import RelayCollector
+
+            registry.register(RelayCollector(relay))
+        asyncio.run(run())
     return 0
 
 

@@ -16,6 +16,7 @@ from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_apps
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
 from holdfast.cli.http_server import Server, uvicorn_server
+from holdfast.cli.metrics_setup import count_jobs
 from holdfast.cli.relay_setup import dead_letter_queues, make_relay
 from holdfast.cli.sidecars import Sidecars
 from holdfast.cli.startup import entered, opened
@@ -31,6 +32,7 @@ from holdfast.jobs.worker.signals import stop_on_signals
 from holdfast.jobs.worker.worker import Worker
 from holdfast.outbox import Relay
 from holdfast.settings import BadSetting, Environment, Settings
+from holdfast.telemetry.prometheus import StoreMetrics
 
 _log = logging.getLogger("holdfast.serve")
 
@@ -93,7 +95,9 @@ class _Service:
         sidecars = Sidecars([each for app in self._apps for each in app.sidecars()], SYSTEM_CLOCK)
         with stop_on_signals(self._asked_to_stop, self._exits.begin):
             async with contextlib.AsyncExitStack() as stack:
-                engine = bootstrap.Engine(url, apps=[app.app for app in self._apps])
+                apps = [app.app for app in self._apps]
+                registry, listeners = count_jobs(apps)
+                engine = bootstrap.Engine(url, apps=apps, listeners=listeners)
                 if not await opened(engine, stack, "holdfast serve", self._stop):
                     return None
                 if not await entered(sidecars, stack, self._stop) or self._stop.is_set():
@@ -102,7 +106,10 @@ class _Service:
                 environment = Environment(self._environment)
                 relay = make_relay(environment, engine, self._apps)
                 dlq = dead_letter_queues(environment)
-                app = create_app(engine, self._apps, http, outbox=engine.outbox, dlq=dlq)
+                metrics = StoreMetrics(engine, engine.outbox, registry).exposition
+                app = create_app(
+                    engine, self._apps, http, outbox=engine.outbox, dlq=dlq, metrics=metrics
+                )
                 state = app.state.server
                 await self._serve(engine, uvicorn_server(app, state.stopping), state, relay)
         return self._worker

@@ -7,8 +7,9 @@ from fastapi import FastAPI
 
 from holdfast.http.admin import AdminAccess
 from holdfast.http.admin import router as admin_router
-from holdfast.http.api import bulk, event_stream, fleet, health, jobs, metrics, ops, periodic
+from holdfast.http.api import bulk, event_stream, fleet, health, jobs, ops, periodic
 from holdfast.http.api import dlq as dlq_api
+from holdfast.http.api import metrics as metrics_api
 from holdfast.http.api import outbox as outbox_api
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.callers import KeyMiddleware
@@ -19,7 +20,7 @@ from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.proxies import TrustedProxies
 from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.security import BodyLimits, SecurityMiddleware
-from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
+from holdfast.http.served_app import HttpSettings, MetricsSource, ServedApp, ServerState
 from holdfast.http.sessions import SessionMiddleware, Sessions
 from holdfast.http.stream_limit import StreamLimit
 from holdfast.http.write_limit import WriteLimit
@@ -38,11 +39,14 @@ def create_app(
     *,
     outbox: Outbox | None = None,
     dlq: DlqSource | None = None,
+    metrics: MetricsSource | None = None,
 ) -> FastAPI:
     """Return the ASGI app that serves `engine` and `apps`; `app.state.server` is what they share.
 
     The caller opens and closes the engine. With an `outbox` there are routes for its messages.
     `dlq` opens a dead-letter queue of the broker; without it those routes say that there is none.
+    `metrics` answers `/metrics`, such as `StoreMetrics(engine).exposition` of
+    `holdfast.telemetry.prometheus`; without it there is no such route.
 
     Raises:
         ValueError: a fact of an app has the name of a field that every job has.
@@ -61,6 +65,7 @@ def create_app(
         proxies=TrustedProxies(settings.trusted_proxies),
         outbox=outbox,
         dlq=dlq,
+        metrics=metrics,
     )
 
     @contextlib.asynccontextmanager
@@ -87,9 +92,11 @@ def create_app(
     app.state.errors = engine.registry.errors
     app.state.refusal_page = None
     add_error_handlers(app)
-    modules = [health, metrics, bulk, jobs, event_stream, ops, fleet, periodic, dlq_api]
+    modules = [health, bulk, jobs, event_stream, ops, fleet, periodic, dlq_api]
     if outbox is not None:
         modules.append(outbox_api)
+    if metrics is not None:
+        modules.append(metrics_api)
     for router in (*(each.router for each in modules), admin_router):
         app.include_router(router)
     streamed = _include_apps(app, served, state)
