@@ -27,6 +27,7 @@ KNOWN = (
     "HOLDFAST_SECRET_KEY",
     "HOLDFAST_SECURE_COOKIES",
     "HOLDFAST_TRACEBACKS",
+    "HOLDFAST_TRACING",
     "HOLDFAST_TRUSTED_PROXIES",
 )
 """Every setting whose name begins with `HOLDFAST_`."""
@@ -153,6 +154,7 @@ class Settings:
         trusted_proxies: addresses and networks of proxies; None is the server's own machine.
         metrics_port: where a worker or a relay answers Prometheus; None: nowhere.
         metrics_host: the address that it listens on there.
+        tracing: whether jobs are traced by OpenTelemetry.
     """
 
     data_dir: Path = Path(".holdfast")
@@ -171,6 +173,7 @@ class Settings:
     trusted_proxies: tuple[str, ...] | None = None
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
+    tracing: bool = False
 
     @classmethod
     def load(cls, environment: Environment) -> "Settings":
@@ -203,6 +206,7 @@ class Settings:
             trusted_proxies=environment.networks("HOLDFAST_TRUSTED_PROXIES"),
             metrics_port=_metrics_port(environment),
             metrics_host=environment.text("HOLDFAST_METRICS_HOST") or cls().metrics_host,
+            tracing=environment.choice("HOLDFAST_TRACING", "off", ("on", "off")) == "on",
         )
 
 

@@ -55,6 +55,7 @@ REVIEWED = {
     "holdfast.telemetry.prometheus": """
         PrometheusListener RelayCollector StoreMetrics exposed process_registry
     """,
+    "holdfast.telemetry.tracing": "Tracing",
     "holdfast.messaging.celery": "AlreadyHandled NotConnected ReliableTask TaskEvent connect",
     "holdfast.outbox": """
         Backlog BadMessage BlockingHandling BlockingInbox BlockingOutbox Handling Inbox MessageClaim

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 
 from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_workable, has_installed
-from holdfast.cli.metrics_setup import exposed_metrics
 from holdfast.cli.relay_setup import BROKER, make_relay
 from holdfast.cli.startup import opened
 from holdfast.cli.tables import one_line, print_rows
+from holdfast.cli.telemetry_setup import exposed_metrics
 from holdfast.cli.usage import UsageError
 from holdfast.cli.worker_setup import database_address, set_up_log
 from holdfast.jobs.declare.app import App

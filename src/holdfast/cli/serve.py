@@ -16,10 +16,10 @@ from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_apps
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
 from holdfast.cli.http_server import Server, uvicorn_server
-from holdfast.cli.metrics_setup import count_jobs
 from holdfast.cli.relay_setup import dead_letter_queues, make_relay
 from holdfast.cli.sidecars import Sidecars
 from holdfast.cli.startup import entered, opened
+from holdfast.cli.telemetry_setup import count_jobs, trace_jobs
 from holdfast.cli.worker_setup import (
     database_address,
     prepare_data_dir,
@@ -98,6 +98,7 @@ class _Service:
                 apps = [app.app for app in self._apps]
                 registry, listeners = count_jobs(apps)
                 engine = bootstrap.Engine(url, apps=apps, listeners=listeners)
+                trace_jobs(self._settings, engine)
                 if not await opened(engine, stack, "holdfast serve", self._stop):
                     return None
                 if not await entered(sidecars, stack, self._stop) or self._stop.is_set():

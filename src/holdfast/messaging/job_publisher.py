@@ -11,6 +11,7 @@ from holdfast.jobs.exceptions import UnknownKind
 from holdfast.jobs.store_port import StoreUnavailable
 from holdfast.outbox.model import MessageClaim
 from holdfast.outbox.ports import MessageRefused, PublisherUnavailable
+from holdfast.trace_port import trace_headers
 
 
 class JobPublisher:
@@ -47,7 +48,8 @@ class JobPublisher:
         name = job.kind.name if isinstance(job, JobFunction) else job
         try:
             args = decode_arguments(self._client.registry.kind(name), message.payload)
-            await self._client.enqueue(name, args, id=message.id)
+            traced = trace_headers(message.headers).as_dict() or None
+            await self._client.enqueue(name, args, id=message.id, meta=traced)
         except (UnknownKind, ValidationError, PayloadTooLarge) as error:
             raise MessageRefused(str(error)) from error
         except StoreUnavailable as error:

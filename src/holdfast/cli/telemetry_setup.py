@@ -1,4 +1,4 @@
-"""The metrics of a command: what it counts, and the port where Prometheus reads them."""
+"""The metrics of a command and the port where Prometheus reads them; its traces."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.events import Listener
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.registry import known_errors
+from holdfast.jobs.engine import StoreEngine
 from holdfast.settings import BadSetting, Settings
 
 if TYPE_CHECKING:
@@ -51,3 +52,18 @@ def exposed_metrics(
             line = f"HOLDFAST_METRICS_PORT: cannot listen on {host}:{port}: {error.strerror}"
             raise BadSetting(line) from None
         yield registry, listeners
+
+
+def trace_jobs(settings: Settings, engine: StoreEngine) -> None:
+    """Trace the jobs of `engine` by OpenTelemetry if HOLDFAST_TRACING is on.
+
+    Raises:
+        BadSetting: the extra is not installed.
+    """
+    if not settings.tracing:
+        return
+    try:
+        from holdfast.telemetry.tracing import Tracing
+    except ImportError as error:
+        raise BadSetting(f"HOLDFAST_TRACING: {error}") from None
+    Tracing().instrument(engine)

@@ -1,13 +1,15 @@
 """The metrics of commands."""
 
 import socket
+import sys
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from tests.support.programs import free_port
 
 from holdfast import App
-from holdfast.cli.metrics_setup import count_jobs, exposed_metrics
+from holdfast.cli.telemetry_setup import count_jobs, exposed_metrics, trace_jobs
 from holdfast.settings import BadSetting, Settings
 from holdfast.telemetry.prometheus import PrometheusListener
 
@@ -39,3 +41,36 @@ def test_an_app_that_counts_by_itself_is_not_counted_twice():
     app = App("shop", listeners=[PrometheusListener(None)])
 
     assert count_jobs([app])[1] == ()
+
+
+@pytest.mark.parametrize("tracing", [True, False])
+def test_jobs_are_traced_if_the_setting_is_on(tracing):
+    traced = []
+
+    engine = SimpleNamespace(kinds={}, trace_with=traced.append)
+
+    trace_jobs(Settings(tracing=tracing), engine)
+
+    assert len(traced) == tracing
+
+
+def _enter(settings):
+    with exposed_metrics(settings, []):
+        pass
+
+
+@pytest.mark.parametrize(
+    "module, name, use",
+    [
+        ("opentelemetry", "HOLDFAST_TRACING", lambda it: trace_jobs(it, None)),
+        ("prometheus_client", "HOLDFAST_METRICS_PORT", _enter),
+    ],
+)
+def test_a_missing_extra_is_named_with_its_setting(monkeypatch, module, name, use):
+    for each in list(sys.modules):
+        if each.startswith(("holdfast.telemetry.", module)):
+            monkeypatch.delitem(sys.modules, each)
+    monkeypatch.setitem(sys.modules, module, None)
+
+    with pytest.raises(BadSetting, match=f"{name}: .*pip install 'holdfast"):
+        use(Settings(tracing=True, metrics_port=1))
