@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("opentelemetry is missing: pip install 'holdfast[otel]'") from None
 
-from opentelemetry.context import Context, attach, detach
+from opentelemetry.context import Context, attach
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -109,28 +109,34 @@ class Tracing:
             yield
 
     async def attempt(self, ctx: JobContext, call_next: CallNext) -> Any:
-        """Run an attempt in a span: a middleware."""
+        """Run an attempt in a span: a middleware.
+
+        It runs in the task of the attempt, whose context ends with it.
+        """
         headers = trace_headers(ctx.meta)
         if headers.traceparent is not None and headers.traceparent.endswith(_UNSAMPLED):
-            return await self._unsampled(headers, call_next)
-        attributes: dict[str, Any] = {
-            "messaging.message.id": ctx.job_id,
-            "messaging.consumer.group.name": self._queues.get(ctx.kind, ""),
-            "holdfast.attempt": ctx.attempt,
-        }
-        with self.processing(ctx.kind, attributes, headers):
+            # A span that is not recorded would cost ten times as much.
+            attach(trace.set_span_in_context(_UnsampledParent(headers.traceparent)))
             return await call_next()
-
-    async def _unsampled(self, headers: TraceHeaders, call_next: CallNext) -> Any:
-        """Let what runs inside know the decision; a span that is not recorded would cost more."""
-        parent = self.parent_of(headers)
-        if parent is None:
-            return await call_next()
-        token = attach(parent)
+        span = self._tracer.start_span(
+            f"process {ctx.kind}",
+            self.parent_of(headers),
+            SpanKind.CONSUMER,
+            {
+                **_messaging("process", ctx.kind),
+                "messaging.message.id": ctx.job_id,
+                "messaging.consumer.group.name": self._queues.get(ctx.kind, ""),
+                "holdfast.attempt": ctx.attempt,
+            },
+        )
+        attach(trace.set_span_in_context(span))
         try:
             return await call_next()
+        except BaseException as error:
+            _set_error(span, error)
+            raise
         finally:
-            detach(token)
+            span.end()
 
     @contextmanager
     def _span(
@@ -146,10 +152,7 @@ class Tracing:
             try:
                 yield
             except BaseException as error:
-                # Neither message nor traceback: they may hold what only the job's owner may see.
-                code = _error_type(error)
-                span.set_attribute("error.type", code)
-                span.set_status(StatusCode.ERROR, code)
+                _set_error(span, error)
                 raise
 
     # -- headers -------------------------------------------------------------------------------
@@ -203,6 +206,17 @@ class Tracing:
         span.end(int(now * _NANOSECONDS))
 
 
+class _UnsampledParent(NonRecordingSpan):
+    """The span that a job was sent in; read only if something inside the attempt asks for it."""
+
+    def __init__(self, traceparent: str) -> None:
+        self._traceparent = traceparent
+
+    def get_span_context(self) -> SpanContext:
+        """Return what the `traceparent` names."""
+        return _span_context(self._traceparent) or trace.INVALID_SPAN_CONTEXT
+
+
 def _messaging(operation: str, destination: str) -> dict[str, Any]:
     return {
         "messaging.system": "holdfast",
@@ -210,6 +224,13 @@ def _messaging(operation: str, destination: str) -> dict[str, Any]:
         "messaging.operation.type": operation,
         "messaging.destination.name": destination,
     }
+
+
+def _set_error(span: trace.Span, error: BaseException) -> None:
+    # Neither message nor traceback: they may hold what only the job's owner may see.
+    code = _error_type(error)
+    span.set_attribute("error.type", code)
+    span.set_status(StatusCode.ERROR, code)
 
 
 def _error_type(error: BaseException) -> str:
