@@ -15,7 +15,7 @@ class MetricType(StrEnum):
 class Source(StrEnum):
     """Who counts a metric, and so where it is scraped."""
 
-    STORE = "the database, by `holdfast serve`; the same from every server on it"
+    STORE = "the database, shown by `holdfast serve`"
     JOBS = "each process that runs jobs"
     CALLS = "each process that makes guarded calls"
     RELAY = "each relay"
