@@ -21,6 +21,7 @@ SUITES = {
     "reliable_task": "Celery tasks with Holdfast's guarantees, compared with plain ones",
     "uploads": "uploads, compared with a bare ASGI app; the response time of a manual retry",
     "ingestion": "documents by address, compared with a bare loop that fetches and stores them",
+    "telemetry": "what metrics and traces cost",
     "pdf_reading": "manuals read by the gateway, compared with pdftotext, pypdf and pdfminer.six",
 }
 

@@ -19,6 +19,7 @@ from holdfast.errors import ERRORS
 from holdfast.jobs.model import INITIAL_STATUSES
 from holdfast.jobs.model import MOVES as JOB_MOVES
 from holdfast.resilience.breaker.transitions import MOVES
+from holdfast.telemetry.metric_catalogue import METRICS, Metric, Source
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -95,6 +96,24 @@ def _rate(policy: RetryPolicy) -> str:
     return f"{policy.rate.per_minute} per minute, {policy.rate.per_day} per day"
 
 
+def metrics_table() -> str:
+    """Return the tables of metrics, one for each place that they are counted at."""
+    parts = []
+    for source in Source:
+        rows = [
+            f"| `{metric.name}` | {metric.type} | {_labels(metric)} | {metric.meaning} |"
+            for metric in METRICS.values()
+            if metric.source is source
+        ]
+        head = ["| metric | type | labels | meaning |", "| --- | --- | --- | --- |"]
+        parts.append("\n".join([f"## Counted by {source}", "", *head, *rows]))
+    return "\n" + "\n\n".join(parts) + "\n"
+
+
+def _labels(metric: Metric) -> str:
+    return ", ".join(f"`{label}`" for label in metric.labels)
+
+
 def benchmarks_table() -> str:
     """Return the table of the last results of `make bench`."""
     known = json.loads((ROOT / "benchmarks/results/latest.json").read_text())
@@ -156,6 +175,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "breaker": ("docs/explanation/circuit-breaker.md", breaker_diagram),
     "jobs": ("docs/explanation/leases-and-fencing.md", jobs_diagram),
     "errors": ("docs/reference/errors.md", errors_table),
+    "metrics": ("docs/reference/metrics.md", metrics_table),
     "presets": ("docs/reference/presets.md", presets_table),
 }
 

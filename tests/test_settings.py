@@ -29,6 +29,13 @@ def test_every_setting_is_read():
     assert read == Settings(Path("/srv/x"), "somewhere", "s" * 16, "t" * 16, 0, 3, 60.0, 5.0)
 
 
+def test_metrics_are_served_on_the_loopback_address_unless_another_is_set():
+    read = Settings.load(Environment({"HOLDFAST_METRICS_PORT": "9100"}))
+    assert (read.metrics_port, read.metrics_host) == (9100, "127.0.0.1")
+    everywhere = {"HOLDFAST_METRICS_PORT": "9100", "HOLDFAST_METRICS_HOST": "0.0.0.0"}
+    assert Settings.load(Environment(everywhere)).metrics_host == "0.0.0.0"
+
+
 def test_a_short_lease_has_a_shorter_extension_interval():
     assert Settings.load(Environment({"LEASE_MS": "2000"})).extend_every == 0.5
 
@@ -47,6 +54,8 @@ def test_a_short_lease_has_a_shorter_extension_interval():
         ("HOLDFAST_ADMIN_TOKEN", "short"),
         ("HOLDFAST_SECURE_COOKIES", "yes"),
         ("HOLDFAST_TRUSTED_PROXIES", "10.0.0.0/8, nginx"),
+        ("HOLDFAST_METRICS_PORT", "0"),
+        ("HOLDFAST_METRICS_PORT", "all"),
     ],
 )
 def test_a_bad_value_is_named_in_one_line(name, value):

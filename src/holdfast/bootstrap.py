@@ -24,6 +24,7 @@ from holdfast.outbox.ports import InboxStore, OutboxStore, Publisher
 from holdfast.outbox.relay import Relay
 from holdfast.settings import Environment
 from holdfast.store.migrations import Migratable, Missing
+from holdfast.trace_port import Tracing
 
 if TYPE_CHECKING:
     from holdfast.store.sqlite.backup import DatabaseFile
@@ -78,6 +79,11 @@ class Engine(StoreEngine):
         self.outbox = Outbox(store.outbox, clock)
         self.inbox = Inbox(store.outbox)
         self.handling = Handling(store.outbox, clock)
+
+    def trace_with(self, tracing: Tracing) -> None:
+        """Trace jobs and messages of the outbox; for `telemetry.tracing`."""
+        super().trace_with(tracing)
+        self.outbox.tracing = self.handling.tracing = tracing
 
     def relay(self, publisher: Publisher, options: RelayOptions | None = None) -> Relay:
         """Return a relay that hands the messages of the outbox to `publisher`.

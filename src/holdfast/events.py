@@ -8,9 +8,9 @@ releases its jobs.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from holdfast.errors import Category
 
@@ -68,6 +68,9 @@ class NestedGuardFound(Event):
     collapsed: bool
 
 
+EventT = TypeVar("EventT", bound=Event)
+
+
 class Listener(Protocol):
     """Anything that takes an event."""
 
@@ -76,7 +79,7 @@ class Listener(Protocol):
         ...
 
 
-def notify(listeners: Iterable[Listener], event: Event) -> None:
+def notify(listeners: Iterable[Callable[[EventT], None]], event: EventT) -> None:
     """Call every listener with `event`; the failure of one is logged and stops nothing."""
     for listener in listeners:
         try:

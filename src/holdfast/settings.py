@@ -22,10 +22,13 @@ KNOWN = (
     "HOLDFAST_DATA_DIR",
     "HOLDFAST_LOCAL_ACCESS",
     "HOLDFAST_LOG_FORMAT",
+    "HOLDFAST_METRICS_HOST",
+    "HOLDFAST_METRICS_PORT",
     "HOLDFAST_MIN_FREE_BYTES",
     "HOLDFAST_SECRET_KEY",
     "HOLDFAST_SECURE_COOKIES",
     "HOLDFAST_TRACEBACKS",
+    "HOLDFAST_TRACING",
     "HOLDFAST_TRUSTED_PROXIES",
 )
 """Every setting whose name begins with `HOLDFAST_`."""
@@ -152,6 +155,9 @@ class Settings:
         trusted_proxies: addresses and networks of proxies; None is the server's own machine.
         min_free_bytes: below so many free bytes on the disk of `data_dir` no file is taken in; 0
             for no limit.
+        metrics_port: where a worker or a relay answers Prometheus; None: nowhere.
+        metrics_host: the address that it listens on there.
+        tracing: whether jobs are traced by OpenTelemetry.
     """
 
     data_dir: Path = Path(".holdfast")
@@ -169,6 +175,9 @@ class Settings:
     secure_cookies: bool | None = None
     trusted_proxies: tuple[str, ...] | None = None
     min_free_bytes: int = 256 * 1024 * 1024
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+    tracing: bool = False
 
     @classmethod
     def load(cls, environment: Environment) -> "Settings":
@@ -202,6 +211,9 @@ class Settings:
             min_free_bytes=environment.whole(
                 "HOLDFAST_MIN_FREE_BYTES", cls().min_free_bytes, at_least=0
             ),
+            metrics_port=_metrics_port(environment),
+            metrics_host=environment.text("HOLDFAST_METRICS_HOST") or cls().metrics_host,
+            tracing=environment.choice("HOLDFAST_TRACING", "off", ("on", "off")) == "on",
         )
 
 
@@ -215,6 +227,13 @@ def unknown_names(values: Mapping[str, str]) -> list[str]:
         guess = f"; did you mean {near[0]}?" if near else ""
         lines.append(f"{name} is not a setting and is ignored{guess}")
     return lines
+
+
+def _metrics_port(environment: Environment) -> int | None:
+    name = "HOLDFAST_METRICS_PORT"
+    if environment.text(name) is None:
+        return None
+    return environment.whole(name, 0, at_least=1, at_most=65535)
 
 
 def _tracebacks(environment: Environment) -> str:

@@ -55,6 +55,10 @@ REVIEWED = {
         Consumer DeadLetterQueue DeadMessage Delivery JobPublisher QueueSpec RabbitPublisher
         UnknownDeadMessage
     """,
+    "holdfast.telemetry.prometheus": """
+        PrometheusListener RelayCollector StoreMetrics exposed process_registry
+    """,
+    "holdfast.telemetry.tracing": "Tracing",
     "holdfast.messaging.celery": "AlreadyHandled NotConnected ReliableTask TaskEvent connect",
     "holdfast.outbox": """
         Backlog BadMessage BlockingHandling BlockingInbox BlockingOutbox Handling Inbox MessageClaim

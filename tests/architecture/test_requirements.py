@@ -14,7 +14,12 @@ def packages(root):
     return [tomllib.loads(path.read_text("utf-8"))["project"] for path in files]
 
 
-IMPORTED_AS = {"aio-pika": "aio_pika", "google-genai": "google"}
+IMPORTED_AS = {
+    "aio-pika": "aio_pika",
+    "google-genai": "google",
+    "opentelemetry-api": "opentelemetry",
+    "prometheus-client": "prometheus_client",
+}
 """Distributions whose packages have another name."""
 
 

@@ -17,6 +17,7 @@ from holdfast.http import HttpSettings, ServedApp, create_app
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
+from holdfast.telemetry.prometheus import StoreMetrics
 
 SECRET, TOKEN = "a secret of the tests", "an admin token of the tests"
 SOON = 60.0
@@ -58,7 +59,11 @@ class Serving:
         apps = [each.app if isinstance(each, ServedApp) else each for each in every]
         self.engine = Engine(f"sqlite:///{tmp_path / 'work.db'}", apps=apps, clock=clock)
         settings = replace(SETTINGS, **changes)
-        self.asgi = create_app(self.engine, every, settings, outbox=self.engine.outbox, dlq=dlq)
+        outbox = self.engine.outbox
+        metrics = StoreMetrics(self.engine, outbox).exposition
+        self.asgi = create_app(
+            self.engine, every, settings, outbox=outbox, dlq=dlq, metrics=metrics
+        )
         self.state = self.asgi.state.server
         self._clients = []
 

@@ -70,6 +70,26 @@ def test_json_has_the_fields_of_the_job_and_nothing_else():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("cannot reach amqp://guest:hunter22@mq:5672/", "amqp://guest:***@mq:5672/"),
+        ("redis://:hunter22@cache", "redis://:***@cache"),
+        ("Authorization: Bearer hunter22.abc-_=", "Authorization: Bearer ***"),
+        ("GET /x?api_key=hunter22&page=2", "GET /x?api_key=***&page=2"),
+        ("host=db password=hunter22 dbname=x", "host=db password=*** dbname=x"),
+        ("access_token='hunter22'", "access_token='***'"),
+        ("at http://host:8000/a@b and 12:30", "at http://host:8000/a@b and 12:30"),
+    ],
+)
+def test_what_looks_like_a_secret_is_not_written(formatter, text, shown):
+    for given in (record("%s", (text,)), record(exc_text=f"ValueError: {text}")):
+        line = formatter.format(given)
+        assert shown in line
+        assert "hunter22" not in line
+
+
 @pytest.mark.parametrize("fields", [{"exc_info": error()}, {"exc_text": "kept\nValueError: no"}])
 def test_json_has_the_traceback_on_the_same_line(fields):
     text = JsonFormatter().format(record("two\nlines \ud800", (), **fields))

@@ -9,6 +9,7 @@ from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_workable, installed_names
 from holdfast.cli.relay_setup import BROKER, make_relay
 from holdfast.cli.startup import opened
+from holdfast.cli.telemetry_setup import exposed_metrics
 from holdfast.cli.usage import UsageError
 from holdfast.cli.worker_setup import database_address, set_up_log
 from holdfast.jobs.declare.app import App
@@ -46,5 +47,10 @@ def relay(apps: Sequence[str], database: str | None = None, *, until_idle: bool 
             if await opened(engine, stack, "holdfast relay", stopped):
                 await relay.run(until_idle=until_idle)
 
-    asyncio.run(run())
+    with exposed_metrics(settings, declared) as (registry, _):
+        if registry is not None:
+            from holdfast.telemetry.prometheus import RelayCollector
+
+            registry.register(RelayCollector(relay))
+        asyncio.run(run())
     return 0

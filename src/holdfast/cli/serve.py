@@ -19,6 +19,7 @@ from holdfast.cli.http_server import Server, uvicorn_server
 from holdfast.cli.relay_setup import dead_letter_queues, make_relay
 from holdfast.cli.sidecars import Sidecars
 from holdfast.cli.startup import entered, opened
+from holdfast.cli.telemetry_setup import count_jobs, trace_jobs
 from holdfast.cli.worker_setup import (
     FILES,
     database_address,
@@ -33,6 +34,7 @@ from holdfast.jobs.worker.signals import stop_on_signals
 from holdfast.jobs.worker.worker import Worker
 from holdfast.outbox import Relay
 from holdfast.settings import BadSetting, Environment, Settings
+from holdfast.telemetry.prometheus import StoreMetrics
 
 _log = logging.getLogger("holdfast.serve")
 
@@ -95,7 +97,10 @@ class _Service:
         sidecars = Sidecars([each for app in self._apps for each in app.sidecars()], SYSTEM_CLOCK)
         with stop_on_signals(self._asked_to_stop, self._exits.begin):
             async with contextlib.AsyncExitStack() as stack:
-                engine = bootstrap.Engine(url, apps=self._declared())
+                apps = self._declared()
+                registry, listeners = count_jobs(apps)
+                engine = bootstrap.Engine(url, apps=apps, listeners=listeners)
+                trace_jobs(self._settings, engine)
                 if not await opened(engine, stack, "holdfast serve", self._stop):
                     return None
                 if not await entered(sidecars, stack, self._stop) or self._stop.is_set():
@@ -104,7 +109,10 @@ class _Service:
                 environment = Environment(self._environment)
                 relay = make_relay(environment, engine, self._apps)
                 dlq = dead_letter_queues(environment)
-                app = create_app(engine, self._apps, http, outbox=engine.outbox, dlq=dlq)
+                metrics = StoreMetrics(engine, engine.outbox, registry).exposition
+                app = create_app(
+                    engine, self._apps, http, outbox=engine.outbox, dlq=dlq, metrics=metrics
+                )
                 state = app.state.server
                 await self._serve(engine, uvicorn_server(app, state.stopping), state, relay)
         return self._worker

@@ -11,6 +11,7 @@ from holdfast import bootstrap
 from holdfast.cli.app_discovery import find_workable
 from holdfast.cli.forced_exit import GRACE, ForcedExit, run_worker
 from holdfast.cli.startup import entered, opened
+from holdfast.cli.telemetry_setup import exposed_metrics, trace_jobs
 from holdfast.cli.usage import UsageError, guess
 from holdfast.cli.worker_setup import (
     database_address,
@@ -56,8 +57,9 @@ def work(
         _check_queues(queues, declared)
         options = replace(options, queues=tuple(queues))
     exits = ForcedExit(options.shutdown_seconds + GRACE)
-    with rare_collections(), exits:
-        engine = bootstrap.Engine(url, apps=declared)
+    with rare_collections(), exits, exposed_metrics(settings, declared) as (_, listeners):
+        engine = bootstrap.Engine(url, apps=declared, listeners=listeners)
+        trace_jobs(settings, engine)
         return run_worker(_work(engine, found, options, until_idle, exits), exits)
 
 

@@ -14,13 +14,13 @@ from holdfast.http.api import (
     health,
     intake,
     jobs,
-    metrics,
     ops,
     owners,
     periodic,
     webhooks,
 )
 from holdfast.http.api import dlq as dlq_api
+from holdfast.http.api import metrics as metrics_api
 from holdfast.http.api import outbox as outbox_api
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.callers import KeyMiddleware
@@ -32,7 +32,7 @@ from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.proxies import TrustedProxies
 from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.security import BodyLimits, SecurityMiddleware
-from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
+from holdfast.http.served_app import HttpSettings, MetricsSource, ServedApp, ServerState
 from holdfast.http.sessions import SessionMiddleware, Sessions
 from holdfast.http.stream_limit import StreamLimit
 from holdfast.http.write_limit import WriteLimit
@@ -51,11 +51,14 @@ def create_app(
     *,
     outbox: Outbox | None = None,
     dlq: DlqSource | None = None,
+    metrics: MetricsSource | None = None,
 ) -> FastAPI:
     """Return the ASGI app that serves `engine` and `apps`; `app.state.server` is what they share.
 
     The caller opens and closes the engine. With an `outbox` there are routes for its messages.
     `dlq` opens a dead-letter queue of the broker; without it those routes say that there is none.
+    `metrics` answers `/metrics`, such as `StoreMetrics(engine).exposition` of
+    `holdfast.telemetry.prometheus`; without it there is no such route.
 
     Raises:
         ValueError: a fact of an app has the name of a field that every job has.
@@ -75,6 +78,7 @@ def create_app(
         intake=IntakeGate(engine, settings.disk_room),
         outbox=outbox,
         dlq=dlq,
+        metrics=metrics,
     )
 
     @contextlib.asynccontextmanager
@@ -103,7 +107,6 @@ def create_app(
     add_error_handlers(app)
     modules = [
         health,
-        metrics,
         bulk,
         jobs,
         event_stream,
@@ -117,6 +120,8 @@ def create_app(
     ]
     if outbox is not None:
         modules.append(outbox_api)
+    if metrics is not None:
+        modules.append(metrics_api)
     for router in (*(each.router for each in modules), admin_router):
         # FastAPI builds every route of an included router once more, at the first request.
         app.router.routes.extend(router.routes)

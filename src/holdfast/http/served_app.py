@@ -5,7 +5,7 @@ default, so that it says only what is special about it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +44,9 @@ from holdfast.jobs.model import Job, JobStatus
 from holdfast.outbox import Outbox
 
 _LONGEST_ID = 200
+
+MetricsSource = Callable[[], Awaitable[bytes]]
+"""Returns all samples in the text format of Prometheus, version 0.0.4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +223,8 @@ class ServerState:
     """The engine's outbox, if it has one."""
     dlq: DlqSource | None = None
     """The dead-letter queues of the broker, if there is one."""
+    metrics: MetricsSource | None = None
+    """Returns the text that Prometheus reads; None: there is no `/metrics`."""
     requeue: PacedRequeue = field(default_factory=PacedRequeue)
     """The requeue of dead letters that runs at a pace."""
 

@@ -7,6 +7,7 @@ breaker that jobs have opened refuses tasks too.
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from holdfast.jobs.store_port import Store
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.resilience.categorize import diagnose
 from holdfast.resilience.policy import BreakerPolicy
+from holdfast.trace_port import Tracing
 
 T = TypeVar("T")
 
@@ -65,6 +67,7 @@ class DownstreamCalls:
     def __init__(self, store: Store, clock: Clock = SYSTEM_CLOCK) -> None:
         self._store = store
         self._clock = clock
+        self.tracing: Tracing | None = None
 
     async def run(
         self, name: str, operation: Callable[[], Awaitable[T]], *, lease_seconds: float = 150.0
@@ -86,7 +89,8 @@ class DownstreamCalls:
             raise CircuitOpenError(name, self._clock.wall() + admission.wait)
         verdict, code = Verdict.NEITHER, None
         try:
-            value = await operation()
+            with nullcontext() if self.tracing is None else self.tracing.calling(name):
+                value = await operation()
             verdict = Verdict.SUCCESS
         except Exception as error:
             seen = diagnose(error, wall_now=self._clock.wall())

@@ -6,7 +6,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from random import Random
@@ -24,9 +24,11 @@ from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.job_handle import RequestOptions
+from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.model import Job, NewJob
 from holdfast.jobs.store_port import Store
 from holdfast.jobs.worker.options import WorkerOptions
+from holdfast.trace_port import Tracing
 
 if TYPE_CHECKING:
     from holdfast.jobs.worker.worker import Worker
@@ -55,6 +57,7 @@ class StoreEngine(Client):
         self._listeners = (*listeners, *of_apps)
         self._payload_limit = payload_limit
         self._rng: Random | None = None
+        self._tracing: Tracing | None = None
         self._workers: WeakSet[Worker] = WeakSet()
 
     async def cancel(self, job: JobId) -> Job:
@@ -95,6 +98,10 @@ class StoreEngine(Client):
         with stopping(worker.stop) if stop_on_signals else nullcontext():
             await worker.run(until_idle=until_idle)
 
+    def trace_with(self, tracing: Tracing) -> None:
+        """Trace jobs from their creation through their attempts; for `telemetry.tracing`."""
+        self._tracing = self._enqueuer.tracing = self.calls.tracing = tracing
+
     def blocking(self) -> "BlockingStoreEngine":
         """Return this engine for code that is not async: the same methods, which block.
 
@@ -114,7 +121,7 @@ class StoreEngine(Client):
 
         worker = self._worker_type()(
             self.store,
-            self.kinds,
+            self._traced_kinds(),
             options or WorkerOptions(),
             clock=self.clock,
             rng=self._rng,
@@ -124,6 +131,16 @@ class StoreEngine(Client):
         )
         self._workers.add(worker)
         return worker
+
+    def _traced_kinds(self) -> Mapping[str, JobKind]:
+        """Return the kinds, with the attempts of each in a span where they are traced."""
+        if self._tracing is None:
+            return self.kinds
+        outermost = self._tracing.attempt
+        return {
+            name: replace(kind, middleware=(outermost, *kind.middleware))
+            for name, kind in self.kinds.items()
+        }
 
     def _worker_type(self) -> "type[Worker]":
         from holdfast.jobs.worker.worker import Worker

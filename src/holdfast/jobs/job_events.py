@@ -4,10 +4,12 @@
 for events of the worker. Durations are seconds.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from holdfast.events import Event
-from holdfast.jobs.model import AttemptOutcome, JobStatus
+from holdfast.jobs.model import AttemptOutcome, Claim, Finished, JobStatus
 from holdfast.jobs.store_values import Deleted, Refusal
 
 
@@ -44,6 +46,38 @@ class AttemptFinished(Event):
     def kind(self) -> str:
         """The name of the job's kind, which is also `name`."""
         return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class TickStored(Event):
+    """The store accepted a tick of a worker: what `TickListener` gets for many jobs at once.
+
+    Attributes:
+        claims: the attempts that it claimed.
+        reports: the accepted reports, each after the name of its job's kind.
+        failed: the codes of the errors with which jobs failed for good.
+    """
+
+    claims: Sequence[Claim]
+    reports: Sequence[tuple[str, Finished]]
+    failed: Sequence[str]
+
+
+@runtime_checkable
+class TickListener(Protocol):
+    """A listener that takes a whole tick in place of its `JobClaimed` and `AttemptFinished`.
+
+    Creating two events for every job costs a tenth of the time of a job that does nothing. All
+    other events are sent to it one by one.
+    """
+
+    def __call__(self, event: Event, /) -> None:
+        """Take note of `event`."""
+        ...
+
+    def tick_stored(self, tick: TickStored, /) -> None:
+        """Take note of all claims and reports of one tick."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

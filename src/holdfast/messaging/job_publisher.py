@@ -12,6 +12,7 @@ from holdfast.jobs.exceptions import UnknownKind
 from holdfast.jobs.store_port import StoreUnavailable
 from holdfast.outbox.model import MessageClaim
 from holdfast.outbox.ports import MessageRefused, PublisherUnavailable
+from holdfast.trace_port import trace_headers
 
 OWNER = "owner"
 """The header of a message that names the owner of its job."""
@@ -52,7 +53,10 @@ class JobPublisher:
         name = job.kind.name if isinstance(job, JobFunction) else job
         try:
             args = decode_arguments(self._client.registry.kind(name), message.payload)
-            await self._client.enqueue(name, args, id=message.id, owner=_owner_of(message))
+            traced = trace_headers(message.headers).as_dict() or None
+            await self._client.enqueue(
+                name, args, id=message.id, owner=_owner_of(message), meta=traced
+            )
         except (UnknownKind, ValidationError, PayloadTooLarge) as error:
             raise MessageRefused(str(error)) from error
         except StoreUnavailable as error:

@@ -6,7 +6,8 @@ async with connection.transaction():
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from holdfast.outbox.model import (
     OutboxMessage,
 )
 from holdfast.outbox.ports import OutboxStore
+from holdfast.trace_port import Tracing, with_trace
 
 PAYLOAD_LIMIT = 1024 * 1024
 """Most bytes of JSON in one message: brokers are built for many small ones."""
@@ -64,6 +66,7 @@ class Outbox:
     def __init__(self, store: OutboxStore, clock: Clock = SYSTEM_CLOCK) -> None:
         self._store = store
         self._clock = clock
+        self.tracing: Tracing | None = None
 
     async def add(
         self,
@@ -102,7 +105,7 @@ class Outbox:
         message = new_message(
             identifier, aggregate_id, message_type, payload, headers=headers, delay=delay
         )
-        await self._store.add_on(connection, [message])
+        await self._add(connection, [message])
         return identifier
 
     async def add_many(
@@ -115,8 +118,15 @@ class Outbox:
             for identifier, message in zip(ids, messages, strict=True)
         ]
         if new:
-            await self._store.add_on(connection, new)
+            await self._add(connection, new)
         return tuple(ids)
+
+    async def _add(self, connection: object, messages: Sequence[NewMessage]) -> None:
+        if self.tracing is None:
+            await self._store.add_on(connection, messages)
+            return
+        with self.tracing.sending(messages[0].message_type, len(messages)) as headers:
+            await self._store.add_on(connection, traced(messages, headers))
 
     async def get(self, message_id: str) -> OutboxMessage | None:
         """Return one message, or None."""
@@ -195,6 +205,11 @@ def new_message(
         None if headers is None else _encoded(dict(headers)),
         float(delay),
     )
+
+
+def traced(messages: Sequence[NewMessage], headers: Mapping[str, str]) -> list[NewMessage]:
+    """Return `messages` with the headers of their trace."""
+    return [replace(each, headers=with_trace(each.headers, headers)) for each in messages]
 
 
 def drafted_message(identifier: str, draft: MessageDraft) -> NewMessage:

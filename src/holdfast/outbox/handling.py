@@ -21,8 +21,9 @@ from typing import Protocol
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.ids import new_ids
-from holdfast.outbox.client import checked_name, drafted_message
+from holdfast.outbox.client import checked_name, drafted_message, traced
 from holdfast.outbox.model import MessageDraft, NewMessage
+from holdfast.trace_port import Tracing
 
 
 class StartState(StrEnum):
@@ -127,6 +128,7 @@ class Handling:
     def __init__(self, store: HandlingStore, clock: Clock = SYSTEM_CLOCK) -> None:
         self._store = store
         self._clock = clock
+        self.tracing: Tracing | None = None
 
     async def begin(
         self, consumer: str, request_id: str, *, round_: int = 0, lease_seconds: float = 30.0
@@ -171,7 +173,12 @@ class Handling:
         Raises:
             BadMessage: a message cannot be stored.
         """
-        await self._store.add(self._new(messages))
+        new = self._new(messages)
+        if self.tracing is not None and new:
+            with self.tracing.sending(new[0].message_type, len(new)) as headers:
+                await self._store.add(traced(new, headers))
+        else:
+            await self._store.add(new)
 
     def _new(self, messages: Sequence[MessageDraft]) -> list[NewMessage]:
         ids = new_ids(len(messages), self._clock.wall())

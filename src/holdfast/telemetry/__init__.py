@@ -1,1 +1,1 @@
-"""How what happens is shown outside: the log of the commands."""
+"""How what happens is shown outside: logs, metrics and traces."""

@@ -6,11 +6,22 @@ nothing here is called.
 
 import json
 import logging
+import re
 from datetime import UTC, datetime
 from typing import TextIO
 
 FIELDS = ("job_id", "kind", "attempt", "code", "owner")
 """Attributes of a record that are written if it has them, beside time, level, logger, message."""
+
+_SECRETS = (
+    (re.compile(r"(?<=://)([^\s/:@]*):[^\s/@]+@"), r"\1:***@"),
+    (re.compile(r"(?i)\b(bearer|basic) +[\w.~+/=-]{8,}"), r"\1 ***"),
+    (
+        re.compile(r"(?i)\b((?:api_?key|(?:\w+_)?token|password|secret)=['\"]?)[^\s&'\"]+"),
+        r"\1***",
+    ),
+)
+"""Passwords in addresses, credentials in headers, and secrets in queries and connection strings."""
 
 _QUIET = ("httpx", "httpcore")
 """Libraries that log every request, with its address and all that stands in it."""
@@ -42,8 +53,19 @@ def set_up_logging(
     return True
 
 
+def redacted(text: str) -> str:
+    """Return `text` with `***` in place of what looks like a secret."""
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
 class TextFormatter(logging.Formatter):
     """Write time, level, logger and message; then the job's id, unless the message has it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as text, without secrets."""
+        return redacted(super().format(record))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base's name
         """Return the first line of a record."""
@@ -59,7 +81,8 @@ class TextFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """Write a record as one JSON object on one line; `traceback` is there if the record has one.
 
-    A message whose arguments do not fit is written without them.
+    Secrets in messages and tracebacks are replaced. A message whose arguments do not fit is written
+    without them.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -68,7 +91,7 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record),
             "level": record.levelname,
             "logger": record.name,
-            "message": _message(record),
+            "message": redacted(_message(record)),
         }
         for name in FIELDS:
             value = getattr(record, name, None)
@@ -78,7 +101,7 @@ class JsonFormatter(logging.Formatter):
         if not traceback and record.exc_info:
             traceback = self.formatException(record.exc_info)
         if traceback:
-            line["traceback"] = traceback
+            line["traceback"] = redacted(traceback)
         return json.dumps(line, default=str)
 
 

@@ -202,6 +202,7 @@ def test_the_logger_adds_the_job_to_every_record(caplog):
     (record,) = caplog.records
     assert record.getMessage() == "sent 3 pages"
     assert (record.job_id, record.kind, record.attempt) == ("j1", "invoices.send", 2)
+    assert getattr(record, "owner", None) == ctx.owner
     assert record.pages == 3
     assert record.name == "holdfast.job.invoices.send"
     assert ctx.logger is ctx.logger

@@ -115,6 +115,31 @@ def test_only_accepted_reports_are_published_as_events():
     assert log.of(JobsTimedOut)[0].job_ids == ("late",)
 
 
+class TickLog(EventLog):
+    def __init__(self):
+        super().__init__()
+        self.ticks = []
+
+    def tick_stored(self, tick):
+        self.ticks.append(tick)
+
+
+def test_a_listener_of_ticks_gets_accepted_reports_and_claims_at_once():
+    good, stale, spent = ended("good"), ended("stale"), ended("spent", Retry(1.0, ERROR))
+    new = claim(job_id="new")
+    store, log = Scripted(result(
+        claims=(new,), refused=(Refused(stale.claim.lease, Refusal.STALE),),
+        overruled=(Overruled(spent.claim.lease, JobStatus.FAILED),),
+    )), TickLog()  # fmt: skip
+    tick(store, [good, stale, spent], log=log)
+    (stored,) = log.ticks
+    assert stored.claims == (new,)
+    assert stored.reports == [("a.work", good.report), ("a.work", spent.report)]
+    assert stored.failed == ["GW_5XX"]
+    assert log.of(JobClaimed) == log.of(AttemptFinished) == []
+    assert len(log.of(WriteRefused)) == len(log.of(JobOverruled)) == 1
+
+
 @pytest.mark.parametrize(
     "outcome, name, code",
     [

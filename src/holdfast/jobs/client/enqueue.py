@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
+
+from msgspec import structs
 
 from holdfast.clock import Clock
 from holdfast.ids import new_ids
@@ -17,6 +19,7 @@ from holdfast.jobs.downstreams.record import DownstreamSettings
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.store_port import Store, StoreError, StoreUnavailable
 from holdfast.resilience import checks
+from holdfast.trace_port import Tracing, with_trace
 
 _log = logging.getLogger("holdfast.engine")
 
@@ -61,6 +64,7 @@ class Enqueuer:
         self._payload_limit = payload_limit
         self._transactional = transactional
         self._time = StoreTime(store, clock)
+        self.tracing: Tracing | None = None
         self._declared: set[str] = set()
         self._later: set[asyncio.Task[None]] = set()
 
@@ -86,6 +90,17 @@ class Enqueuer:
         asked = self._with_kinds(requests)
         if not asked:
             return ()
+        if self.tracing is None:
+            return await self._enqueue(asked, connection, {})
+        with self.tracing.sending(asked[0][1].name, len(asked)) as headers:
+            return await self._enqueue(asked, connection, headers)
+
+    async def _enqueue(
+        self,
+        asked: Sequence[tuple[JobRequest[Any, Any], JobKind]],
+        connection: object,
+        headers: Mapping[str, str],
+    ) -> tuple[JobHandle[Any], ...]:
         now = 0.0
         if any(needs_now(request, kind) for request, kind in asked):
             now = await self._time.now()
@@ -94,6 +109,8 @@ class Enqueuer:
             prepare(request, kind, new_id, now, self._payload_limit)
             for (request, kind), new_id in zip(asked, ids, strict=True)
         ]
+        if headers:
+            jobs = [_traced(job, headers) for job in jobs]
         if len(jobs) > 1:
             check_rules(jobs)
         new = self._undeclared(asked, jobs)
@@ -125,7 +142,8 @@ class Enqueuer:
             UnknownKind, ValidationError, PayloadTooLarge, TypeError: see `Engine.enqueue`.
         """
         (new_id,) = new_ids(1, self._clock.wall())
-        return prepare(request, self._kind_of(request), new_id, now, self._payload_limit)
+        job = prepare(request, self._kind_of(request), new_id, now, self._payload_limit)
+        return job if self.tracing is None else _traced(job, self.tracing.current_headers())
 
     def _with_kinds(
         self, requests: Iterable[JobRequest[Any, Any]]
@@ -178,3 +196,8 @@ class Enqueuer:
                 return
             else:
                 return
+
+
+def _traced(job: NewJob, headers: Mapping[str, str]) -> NewJob:
+    """Return `job` with the headers of its trace in its meta."""
+    return structs.replace(job, meta=with_trace(job.meta, headers))

@@ -74,7 +74,7 @@ _LOCK = threading.Lock()
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):
-    """Add `job_id`, `kind` and `attempt` to every record, beside the caller's own `extra`."""
+    """Add `job_id`, `kind`, `attempt` and `owner` to every record, beside the caller's `extra`."""
 
     def process(
         self, msg: Any, kwargs: MutableMapping[str, Any]
@@ -179,10 +179,12 @@ class JobContext:
 
     @property
     def logger(self) -> JobLogger:
-        """A logger whose records carry `job_id`, `kind` and `attempt`."""
+        """A logger whose records carry `job_id`, `kind`, `attempt` and, if it has one, `owner`."""
         # Created on first use: it is costly, and most attempts log nothing.
         if self._logger is None:
             extra = {"job_id": self.job_id, "kind": self.kind, "attempt": self.attempt}
+            if self.owner is not None:
+                extra["owner"] = self.owner
             self._logger = JobLogger(logging.getLogger(f"holdfast.job.{self.kind}"), extra)
         return self._logger
 

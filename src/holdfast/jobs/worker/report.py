@@ -16,6 +16,8 @@ from holdfast.jobs.job_events import (
     JobClaimed,
     JobOverruled,
     JobsTimedOut,
+    TickListener,
+    TickStored,
     WriteRefused,
 )
 from holdfast.jobs.model import (
@@ -47,7 +49,7 @@ from holdfast.jobs.store_port import (
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.run import Run
 from holdfast.jobs.worker.traceback_text import Tracebacks
-from holdfast.jobs.worker.worker_log import log_results
+from holdfast.jobs.worker.worker_log import final_error, log_results
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -69,6 +71,9 @@ class Reporter:
         self._store = store
         self._worker_id = worker_id
         self._listeners = listeners
+        takes_ticks = [each for each in listeners if isinstance(each, TickListener)]
+        self._of_ticks = tuple(each.tick_stored for each in takes_ticks)
+        self._of_attempts = tuple(each for each in listeners if each not in takes_ticks)
         self._tracebacks = Tracebacks(options.tracebacks)
         self._failed = 0
 
@@ -114,9 +119,9 @@ class Reporter:
     def committed(self, run: Run, report: Finished, result: TickResult) -> None:
         """Notify of a completion that was committed with the handler's own transaction."""
         log_results((), result, whole=False)
-        if self._listeners:
-            notify(self._listeners, _finished(run, report, result.now))
-            self._notify_moves(result)
+        notify(self._of_attempts, _finished(run, report, result.now))
+        notify(self._of_ticks, TickStored(self._worker_id, (), ((run.kind.name, report),), ()))
+        self._notify_moves(result)
 
     def _add_tracebacks(self, failed: Sequence[Run]) -> None:
         for run in failed:
@@ -212,24 +217,33 @@ class Reporter:
 
     def _notify(self, runs: Sequence[Run], result: TickResult) -> None:
         listeners = self._listeners
+        if self._of_attempts or result.refused or result.overruled:
+            runs = self._notify_of_reports(runs, result)
+        if self._of_ticks:
+            notify(self._of_ticks, _stored(self._worker_id, runs, result))
+        self._notify_moves(result)
+        if result.timed_out:
+            notify(listeners, JobsTimedOut("claim", result.timed_out))
+        for claim in result.claims if self._of_attempts else ():
+            waited = max(0.0, claim.started_at - claim.created_at)
+            notify(self._of_attempts, JobClaimed(claim.kind, claim.job_id, claim.attempt, waited))
+
+    def _notify_of_reports(self, runs: Sequence[Run], result: TickResult) -> Sequence[Run]:
+        """Notify of reports one by one; return the runs whose reports were accepted."""
+        listeners = self._listeners
         by_lease = _by_lease(runs)
         for refusal in result.refused:
             run = by_lease.pop(_key(refusal.lease), None)
             lease, kind = refusal.lease, run.kind.name if run is not None else ""
             notify(listeners, WriteRefused(kind, lease.job_id, lease.token, refusal.reason))
-        for run in by_lease.values():
+        for run in by_lease.values() if self._of_attempts else ():
             assert run.report is not None
-            notify(listeners, _finished(run, run.report, result.now))
+            notify(self._of_attempts, _finished(run, run.report, result.now))
         for overruled in result.overruled:
             run = by_lease.get(_key(overruled.lease))
             kind = run.kind.name if run is not None else ""
             notify(listeners, JobOverruled(kind, overruled.lease.job_id, overruled.status))
-        self._notify_moves(result)
-        if result.timed_out:
-            notify(listeners, JobsTimedOut("claim", result.timed_out))
-        for claim in result.claims:
-            waited = max(0.0, claim.started_at - claim.created_at)
-            notify(listeners, JobClaimed(claim.kind, claim.job_id, claim.attempt, waited))
+        return tuple(by_lease.values())
 
     def _notify_moves(self, result: TickResult) -> None:
         for record in result.moved:
@@ -257,11 +271,26 @@ def _together(answers: Sequence[TickResult], last: TickResult) -> TickResult:
 
 
 def _by_lease(runs: Sequence[Run]) -> dict[tuple[str, int], Run]:
-    return {_key(run.claim.lease): run for run in runs if run.report is not None}
+    return {_key_of(run): run for run in runs if run.report is not None}
+
+
+def _key_of(run: Run) -> tuple[str, int]:
+    return _key(run.claim.lease)
 
 
 def _key(lease: Lease) -> tuple[str, int]:
     return lease.job_id, lease.token
+
+
+def _stored(worker_id: str, runs: Sequence[Run], result: TickResult) -> TickStored:
+    reports = [(run.kind.name, run.report) for run in runs if run.report is not None]
+    overruled = {_key(each.lease): each.status for each in result.overruled}
+    failed = [run for run in runs if run.failure is not None]
+    if overruled:
+        failed += [run for run in runs if run.failure is None and _key_of(run) in overruled]
+    finals = [final_error(run, overruled.get(_key_of(run)), result.now) for run in failed]
+    codes = [str(final[0].code) for final in finals if final is not None]
+    return TickStored(worker_id, result.claims, reports, codes)
 
 
 def _finished(run: Run, report: Finished, now: float) -> AttemptFinished:

@@ -86,23 +86,34 @@ def _log_attempts(
             _log_attempt(run, overruled.get(key), result.now, whole=whole)
 
 
+def final_error(
+    run: Run, overruled: JobStatus | None, now: float
+) -> tuple[JobError, DeadLetterReason | None] | None:
+    """Return with what error the job of `run` failed for good, and why; None if it did not.
+
+    `overruled` is the status that the store gave the job instead of the outcome's.
+    """
+    assert run.report is not None
+    claim, outcome = run.claim, run.report.outcome
+    failed = overruled is JobStatus.FAILED
+    if failed and claim.deadline_at is not None and now > claim.deadline_at:
+        return TIMED_OUT, DeadLetterReason.DEADLINE
+    if isinstance(outcome, Failed):
+        return outcome.error, outcome.dead_letter
+    if isinstance(outcome, Retry) and failed:
+        return outcome.error, DeadLetterReason.ATTEMPTS_EXHAUSTED
+    return None
+
+
 def _log_attempt(run: Run, overruled: JobStatus | None, now: float, *, whole: bool) -> None:
     """Log a failed attempt; `overruled` is the status that the store gave its job instead."""
     assert run.report is not None
     claim, outcome = run.claim, run.report.outcome
-    error: JobError | None = None
-    reason: DeadLetterReason | None = None
-    failed = overruled is JobStatus.FAILED
-    if failed and claim.deadline_at is not None and now > claim.deadline_at:
-        error, reason = TIMED_OUT, DeadLetterReason.DEADLINE
-    elif isinstance(outcome, Failed):
-        error, reason = outcome.error, outcome.dead_letter
-    elif isinstance(outcome, Retry) and failed:
-        error, reason = outcome.error, DeadLetterReason.ATTEMPTS_EXHAUSTED
+    final = final_error(run, overruled, now)
     job = FailedJob(claim.job_id, run.kind.name, claim.attempt, claim.max_attempts, claim.owner)
-    if error is not None:
+    if final is not None:
         log_dead_letter(
-            _log, job, error, reason,
+            _log, job, *final,
             traceback=run.report.traceback,
             # Without a text the exception cannot be formatted, or there is nothing to format.
             exception=run.error if whole and run.report.traceback else None,

@@ -1,0 +1,251 @@
+"""Traces by OpenTelemetry: `pip install 'holdfast[otel]'`.
+
+    tracing = Tracing()
+    tracing.instrument(engine)
+
+A trace goes from the code that enqueues a job through each of its attempts to the calls that they
+make. It follows the semantic conventions for messaging: a job's kind is the destination, its queue
+the consumer group. The program brings the SDK and an exporter; without them nothing is recorded.
+
+A decision not to sample is kept: the attempts of such a job make no spans.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.errors import HoldfastError
+from holdfast.events import AttemptFailed, CallFinished, Event
+from holdfast.jobs.declare.app_hooks import CallNext
+from holdfast.jobs.declare.context import JobContext
+from holdfast.jobs.engine import StoreEngine
+from holdfast.trace_port import TraceHeaders, trace_headers
+
+try:
+    from opentelemetry import trace
+except ModuleNotFoundError as error:
+    if error.name not in {"opentelemetry", "opentelemetry.trace"}:
+        raise
+    raise ImportError("opentelemetry is missing: pip install 'holdfast[otel]'") from None
+
+from opentelemetry.context import Context, attach
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+__all__ = ["Tracing"]
+
+_UNSAMPLED = tuple("02468ace")
+"""Last digits of a `traceparent` whose lowest bit, sampled, is not set."""
+_NANOSECONDS = 1_000_000_000
+
+EngineT = TypeVar("EngineT", bound=StoreEngine)
+
+
+class Tracing:
+    """Make spans for jobs, messages and guarded calls.
+
+    It is also a listener for `RetryService(listeners=)`: each guarded call becomes a span, and each
+    of its failed attempts an event of the span around it.
+
+    Args:
+        provider: where spans go; by default OpenTelemetry's global provider.
+        clock: the source of time.
+    """
+
+    def __init__(
+        self, provider: trace.TracerProvider | None = None, *, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._tracer = trace.get_tracer("holdfast", tracer_provider=provider)
+        self._propagator = TraceContextTextMapPropagator()
+        self._clock = clock
+        self._queues: dict[str, str] = {}
+
+    def instrument(self, engine: EngineT) -> EngineT:
+        """Trace the jobs, messages and `calls` of `engine` from now on; return it.
+
+        Call it before `engine.work`, `engine.worker` and `engine.blocking`.
+        """
+        for kind in engine.kinds.values():
+            self._queues[kind.name] = kind.queue
+        engine.trace_with(self)
+        return engine
+
+    def instrument_celery(self, app: "Celery") -> None:
+        """Trace the tasks of a Celery app: calls, retries through the outbox, and runs."""
+        from holdfast.telemetry.celery_tracing import connect_signals
+
+        connect_signals(app, self)
+
+    # -- spans ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def sending(self, destination: str, count: int = 1) -> Iterator[Mapping[str, str]]:
+        """Make a span around the creation of `count` jobs or messages; yield their headers."""
+        attributes = _messaging("send", destination)
+        if count > 1:
+            attributes["messaging.batch.message_count"] = count
+        with self._span(f"send {destination}", SpanKind.PRODUCER, attributes):
+            yield self.current_headers()
+
+    @contextmanager
+    def calling(self, downstream: str) -> Iterator[None]:
+        """Make a span around a call to a downstream."""
+        name = f"call {downstream.partition(':')[0]}"
+        with self._span(name, SpanKind.CLIENT, {"holdfast.downstream": downstream}):
+            yield
+
+    @contextmanager
+    def processing(
+        self, destination: str, attributes: Mapping[str, Any], headers: TraceHeaders
+    ) -> Iterator[None]:
+        """Make a span around the handling of a message that came with `headers`."""
+        parent = self.parent_of(headers)
+        given = {**_messaging("process", destination), **attributes}
+        with self._span(f"process {destination}", SpanKind.CONSUMER, given, parent):
+            yield
+
+    async def attempt(self, ctx: JobContext, call_next: CallNext) -> Any:
+        """Run an attempt in a span: a middleware.
+
+        It runs in the task of the attempt, whose context ends with it.
+        """
+        headers = trace_headers(ctx.meta)
+        if headers.traceparent is not None and headers.traceparent.endswith(_UNSAMPLED):
+            # A span that is not recorded would cost ten times as much.
+            attach(trace.set_span_in_context(_UnsampledParent(headers.traceparent)))
+            return await call_next()
+        span = self._tracer.start_span(
+            f"process {ctx.kind}",
+            self.parent_of(headers),
+            SpanKind.CONSUMER,
+            {
+                **_messaging("process", ctx.kind),
+                "messaging.message.id": ctx.job_id,
+                "messaging.consumer.group.name": self._queues.get(ctx.kind, ""),
+                "holdfast.attempt": ctx.attempt,
+            },
+        )
+        attach(trace.set_span_in_context(span))
+        try:
+            return await call_next()
+        except BaseException as error:
+            _set_error(span, error)
+            raise
+        finally:
+            span.end()
+
+    @contextmanager
+    def _span(
+        self,
+        name: str,
+        kind: SpanKind,
+        attributes: Mapping[str, Any],
+        parent: Context | None = None,
+    ) -> Iterator[None]:
+        with self._tracer.start_as_current_span(
+            name, parent, kind, attributes, record_exception=False, set_status_on_exception=False
+        ) as span:
+            try:
+                yield
+            except BaseException as error:
+                _set_error(span, error)
+                raise
+
+    # -- headers -------------------------------------------------------------------------------
+
+    def current_headers(self) -> dict[str, str]:
+        """Return the headers of the trace that the caller is in; none outside of one."""
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier)
+        return carrier
+
+    def parent_of(self, headers: TraceHeaders) -> Context | None:
+        """Return the context that `headers` name; None where they name none."""
+        if headers.traceparent is None:
+            return None
+        if headers.tracestate is None and headers.traceparent.startswith("00-"):
+            found = _span_context(headers.traceparent)
+            return None if found is None else trace.set_span_in_context(NonRecordingSpan(found))
+        return self._propagator.extract(headers.as_dict())
+
+    # -- guarded calls -------------------------------------------------------------------------
+
+    def __call__(self, event: Event, /) -> None:
+        """Make a span of a guarded call that has ended; note a failed attempt of it."""
+        if isinstance(event, AttemptFailed):
+            trace.get_current_span().add_event(
+                "attempt failed",
+                {
+                    "holdfast.operation": event.name,
+                    "holdfast.attempt": event.number,
+                    "error.type": _error_type(event.error),
+                },
+            )
+        elif isinstance(event, CallFinished):
+            self._call_ended(event)
+
+    def _call_ended(self, event: CallFinished) -> None:
+        now = self._clock.wall()
+        span = self._tracer.start_span(
+            f"call {event.name.partition(':')[0]}",
+            kind=SpanKind.CLIENT,
+            attributes={
+                "holdfast.operation": event.name,
+                "holdfast.attempts": event.attempts,
+                "holdfast.stop_reason": str(event.stop_reason),
+            },
+            start_time=int((now - event.total_time) * _NANOSECONDS),
+        )
+        if not event.ok:
+            span.set_attribute("error.type", str(event.stop_reason))
+            span.set_status(StatusCode.ERROR, str(event.stop_reason))
+        span.end(int(now * _NANOSECONDS))
+
+
+class _UnsampledParent(NonRecordingSpan):
+    """The span that a job was sent in; read only if something inside the attempt asks for it."""
+
+    def __init__(self, traceparent: str) -> None:
+        self._traceparent = traceparent
+
+    def get_span_context(self) -> SpanContext:
+        """Return what the `traceparent` names."""
+        return _span_context(self._traceparent) or trace.INVALID_SPAN_CONTEXT
+
+
+def _messaging(operation: str, destination: str) -> dict[str, Any]:
+    return {
+        "messaging.system": "holdfast",
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": destination,
+    }
+
+
+def _set_error(span: trace.Span, error: BaseException) -> None:
+    # Neither message nor traceback: they may hold what only the job's owner may see.
+    code = _error_type(error)
+    span.set_attribute("error.type", code)
+    span.set_status(StatusCode.ERROR, code)
+
+
+def _error_type(error: BaseException) -> str:
+    return str(error.code) if isinstance(error, HoldfastError) else type(error).__qualname__
+
+
+def _span_context(traceparent: str) -> SpanContext | None:
+    """Return what a `traceparent` of version 00 names; several times faster than the SDK's own."""
+    parts = traceparent.split("-")
+    if [len(part) for part in parts] != [2, 32, 16, 2]:
+        return None
+    try:
+        found = SpanContext(
+            int(parts[1], 16), int(parts[2], 16), True, trace.TraceFlags(int(parts[3], 16))
+        )
+    except ValueError:
+        return None
+    return found if found.is_valid else None

@@ -1,0 +1,316 @@
+"""Traces from the code that enqueues a job to the calls of its attempts."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import apsw
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased
+from opentelemetry.trace import SpanKind, StatusCode
+
+from holdfast import App, Engine, JobContext, JobRequest, Permanent, RetryPolicy, RetryService
+from holdfast.messaging import JobPublisher
+from holdfast.telemetry.tracing import Tracing
+from holdfast.testing import VirtualClock, virtual_engine
+from holdfast.trace_port import TraceHeaders
+
+app = App("shop")
+
+
+@app.job(queue="mail")
+async def order(ctx: JobContext, how: str) -> str | None:
+    if how == "fails":
+        raise Permanent("GW_4XX", "the card 4242 was refused")
+    if how == "crashes":
+        raise ZeroDivisionError("by 4242")
+    if how == "follows":
+        await ctx.enqueue(order, "fine")
+    if how == "calls":
+        await ctx.engine.calls.run("mill:4711", called)
+    return trace.get_current_span().get_span_context().trace_id.to_bytes(16, "big").hex()
+
+
+@app.job()
+def blocking(ctx: JobContext) -> bool:
+    return trace.get_current_span().get_span_context().is_valid
+
+
+async def called():
+    return None
+
+
+class Spans:
+    """A provider whose finished spans can be read."""
+
+    def __init__(self, sampler=ALWAYS_ON):
+        self._exporter = InMemorySpanExporter()
+        self.provider = TracerProvider(sampler=ParentBased(sampler), shutdown_on_exit=False)
+        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+
+    @property
+    def all(self):
+        return self._exporter.get_finished_spans()
+
+    def named(self, name):
+        return [span for span in self.all if span.name == name]
+
+    def one(self, name):
+        (span,) = self.named(name)
+        return span
+
+
+@pytest.fixture
+def spans():
+    return Spans()
+
+
+def run(tmp_path, spans, work, *, traced=True):
+    """Await `work(engine)` on a traced engine."""
+
+    async def within():
+        engine = Engine(f"sqlite:///{tmp_path}/work.db", apps=[app])
+        if traced:
+            Tracing(spans.provider).instrument(engine)
+        async with engine:
+            return await work(engine)
+
+    return asyncio.run(within())
+
+
+async def worked(engine, how, **options):
+    job = await engine.enqueue(order, how, **options)
+    await engine.work(until_idle=True)
+    return await engine.get(job.id)
+
+
+def is_child(span, parent):
+    return span.parent.span_id == parent.context.span_id and (
+        span.context.trace_id == parent.context.trace_id
+    )
+
+
+def test_an_attempt_is_in_the_trace_of_the_code_that_enqueued_its_job(tmp_path, spans):
+    async def work(engine):
+        with spans.provider.get_tracer("t").start_as_current_span("request"):
+            job = await engine.enqueue(order, "fine")
+        await engine.work(until_idle=True)
+        return job
+
+    job = run(tmp_path, spans, work)
+
+    request, sent, attempt = (
+        spans.one(name) for name in ("request", "send shop.order", "process shop.order")
+    )
+    assert is_child(sent, request)
+    assert is_child(attempt, sent)
+    assert sent.kind is SpanKind.PRODUCER
+    assert attempt.kind is SpanKind.CONSUMER
+    assert dict(attempt.attributes) == {
+        "messaging.system": "holdfast",
+        "messaging.operation.name": "process",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": "shop.order",
+        "messaging.consumer.group.name": "mail",
+        "messaging.message.id": job.id,
+        "holdfast.attempt": 1,
+    }
+
+
+def test_the_handler_runs_inside_the_span_of_its_attempt(tmp_path, spans):
+    job = run(tmp_path, spans, lambda engine: worked(engine, "fine"))
+
+    trace_id = spans.one("process shop.order").context.trace_id
+    assert json.loads(job.result) == trace_id.to_bytes(16, "big").hex()
+
+
+def test_a_handler_in_a_thread_runs_inside_the_span_too(tmp_path, spans):
+    async def work(engine):
+        job = await engine.enqueue(blocking)
+        await engine.work(until_idle=True)
+        return await engine.result(job)
+
+    assert run(tmp_path, spans, work) is True
+
+
+def test_a_job_of_a_job_is_in_the_same_trace(tmp_path, spans):
+    run(tmp_path, spans, lambda engine: worked(engine, "follows"))
+
+    first, second = spans.named("process shop.order")
+    assert is_child(second, first)
+
+
+def test_a_call_to_a_downstream_is_a_span_inside_the_attempt(tmp_path, spans):
+    run(tmp_path, spans, lambda engine: worked(engine, "calls"))
+
+    call = spans.one("call mill")
+    assert is_child(call, spans.one("process shop.order"))
+    assert call.attributes["holdfast.downstream"] == "mill:4711"
+
+
+@pytest.mark.parametrize("how, code", [("fails", "GW_4XX"), ("crashes", "ZeroDivisionError")])
+def test_a_failed_attempt_has_the_code_and_not_the_message_of_its_error(tmp_path, spans, how, code):
+    run(tmp_path, spans, lambda engine: worked(engine, how))
+
+    for attempt in spans.named("process shop.order"):
+        assert attempt.status.status_code is StatusCode.ERROR
+        assert attempt.attributes["error.type"] == code
+        assert "4242" not in attempt.to_json()
+
+
+def test_the_meta_of_the_caller_is_kept_and_has_the_trace_beside_it(tmp_path, spans):
+    job = run(tmp_path, spans, lambda engine: worked(engine, "fine", meta={"file": "a.pdf"}))
+
+    meta = json.loads(job.meta)
+    assert meta["file"] == "a.pdf"
+    sent = spans.one("send shop.order").context
+    assert meta["traceparent"].startswith(f"00-{sent.trace_id:032x}-{sent.span_id:016x}-")
+
+
+def test_many_jobs_are_sent_in_one_span(tmp_path, spans):
+    async def work(engine):
+        await engine.enqueue_many([JobRequest(order, "fine"), JobRequest(order, "fine")])
+        await engine.work(until_idle=True)
+
+    run(tmp_path, spans, work)
+
+    sent = spans.one("send shop.order")
+    assert sent.attributes["messaging.batch.message_count"] == 2
+    assert all(is_child(each, sent) for each in spans.named("process shop.order"))
+
+
+def test_a_trace_that_is_not_sampled_makes_no_spans_and_tells_so_inside(tmp_path):
+    spans = Spans(ALWAYS_OFF)
+    job = run(tmp_path, spans, lambda engine: worked(engine, "fine"))
+
+    assert spans.all == ()
+    traceparent = json.loads(job.meta)["traceparent"]
+    assert int(traceparent[-2:], 16) & trace.TraceFlags.SAMPLED == 0
+    assert traceparent.split("-")[1] == json.loads(job.result)
+
+
+@pytest.mark.parametrize("bad", ["00-zz-1-00", "00-" + "0" * 32 + "-" + "0" * 16 + "-00", 7])
+def test_a_traceparent_that_cannot_be_read_begins_a_new_trace(tmp_path, spans, bad):
+    job = run(tmp_path, spans, lambda engine: worked(engine, "fine", meta={"traceparent": bad}))
+
+    assert job.status == "complete"
+    assert all(span.parent is None for span in spans.named("process shop.order"))
+
+
+def test_a_tracestate_is_carried_too(spans):
+    parent = Tracing(spans.provider).parent_of(
+        TraceHeaders("00-" + "1" * 32 + "-" + "2" * 16 + "-01", "vendor=x")
+    )
+
+    found = trace.get_current_span(parent).get_span_context()
+    assert found.trace_state.get("vendor") == "x"
+    assert Tracing(spans.provider).parent_of(TraceHeaders()) is None
+
+
+def test_without_instrument_jobs_carry_nothing(tmp_path, spans):
+    job = run(tmp_path, spans, lambda engine: worked(engine, "fine"), traced=False)
+
+    assert job.meta is None
+    assert spans.all == ()
+
+
+def test_the_middleware_of_the_app_runs_inside_the_span(spans):
+    seen = []
+
+    async def noted(ctx, call_next):
+        seen.append(trace.get_current_span().get_span_context().is_valid)
+        return await call_next()
+
+    noting = App("noting", middleware=[noted])
+
+    @noting.job()
+    async def work(ctx: JobContext) -> None: ...
+
+    engine = Tracing(spans.provider).instrument(virtual_engine([noting]))
+    with engine.blocking() as opened:
+        opened.enqueue(work)
+        opened.run_until_idle()
+
+    assert seen == [True]
+
+
+def test_a_message_of_the_outbox_carries_its_trace_to_the_job_that_takes_it(tmp_path, spans):
+    async def work(engine):
+        with apsw.Connection(str(tmp_path / "work.db")) as connection:
+            await engine.outbox.add(connection, "order-7", "order.placed", "fine")
+        (message,) = (await engine.outbox.list()).messages
+        await engine.relay(JobPublisher(engine, {"order.placed": order})).run(until_idle=True)
+        await engine.work(until_idle=True)
+        return message
+
+    message = run(tmp_path, spans, work)
+
+    sent = spans.one("send order.placed")
+    assert f"{sent.context.trace_id:032x}" in message.headers
+    assert is_child(spans.one("process shop.order"), sent)
+
+
+# -- guarded calls ---------------------------------------------------------------------------------
+
+
+def test_a_guarded_call_is_a_span_of_its_length(spans):
+    clock = VirtualClock()
+    service = RetryService(clock=clock, listeners=[Tracing(spans.provider, clock=clock)])
+    errors = iter([ConnectionError("to 4711")])
+
+    def flaky():
+        for error in errors:
+            raise error
+        clock.advance(2)
+
+    with spans.provider.get_tracer("t").start_as_current_span("outer"):
+        service.execute_sync(flaky, RetryPolicy(), "host:a.example")
+
+    call, outer = spans.one("call host"), spans.one("outer")
+    assert is_child(call, outer)
+    assert call.attributes["holdfast.attempts"] == 2
+    assert call.end_time - call.start_time >= 2_000_000_000
+    assert call.status.status_code is StatusCode.UNSET
+    (failed,) = outer.events
+    assert failed.attributes["error.type"] == "ConnectionError"
+    assert "4711" not in outer.to_json()
+
+
+def test_a_guarded_call_that_failed_says_why_it_ended(spans):
+    service = RetryService(listeners=[Tracing(spans.provider)])
+
+    service.execute_sync(lambda: 1 / 0, RetryPolicy(), "mill")
+
+    call = spans.one("call mill")
+    assert call.status.status_code is StatusCode.ERROR
+    assert call.attributes["error.type"] == "PERMANENT"
+
+
+# -- imports ---------------------------------------------------------------------------------------
+
+
+def output_of(program):
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_nothing_is_imported_while_tracing_is_off():
+    program = (
+        "import sys, holdfast, holdfast.jobs.worker.worker, holdfast.messaging\n"
+        "print([name for name in sys.modules if name.startswith('opentelemetry')])"
+    )
+    assert output_of(program) == "[]\n"
+
+
+def test_without_the_library_the_error_names_the_extra():
+    program = (
+        "import sys; sys.modules['opentelemetry'] = None\n"
+        "try:\n    import holdfast.telemetry.tracing\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    assert "pip install 'holdfast[otel]'" in output_of(program)
