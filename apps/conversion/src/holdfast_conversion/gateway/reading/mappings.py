@@ -129,9 +129,7 @@ def _write_blocks(writer: XmlWriter, page: PdfPage) -> None:
         parts = [f"<block {_place(block.box)}>\n"]
         for line in block.lines:
             parts.append(f"<line {_place(line.box)}>")
-            parts.extend(
-                f"<word {_place(word.box)}>{escaped(word.text)}</word>" for word in line.words
-            )
+            parts += [f"<word {_place(box)}>{escaped(text)}</word>" for text, box in line.words]
             parts.append("</line>\n")
         parts.append("</block>\n")
         writer.put(without_zeros("".join(parts)))
