@@ -87,12 +87,14 @@ class Environment:
             raise BadSetting(f"{name} must be a number {_bounds(at_least, at_most)}, got {text!r}")
         return value
 
-    def seconds(self, name: str, default: float, *, at_least_ms: int = 1) -> float:
+    def seconds(
+        self, name: str, default: float, *, at_least_ms: int = 1, at_most_ms: int = 10**12
+    ) -> float:
         """Return in seconds what is given in whole milliseconds; `default` is seconds."""
         text = self.text(name)
         if text is None:
             return default
-        return self.whole(name, 0, at_least=at_least_ms, at_most=10**12) / 1000
+        return self.whole(name, 0, at_least=at_least_ms, at_most=at_most_ms) / 1000
 
     def choice(self, name: str, default: str, choices: Collection[str]) -> str:
         """Return one of `choices`."""

@@ -130,8 +130,8 @@ async def remove_all(state: ServerState, jobs: Sequence[Job]) -> BulkResult:
     removed = set(await state.engine.delete(jobs))
     result = BulkResult()
     for job in jobs:
-        if job.id in removed:
-            result.done.append(job.id)
+        if job.id in removed or await state.engine.get(job.id) is None:
+            result.done.append(job.id)  # by this request, or by another one meanwhile
         else:
             result.refused[job.id] = ApiError(ErrorCode.INVALID_STATE, _STOPPING)
     return result

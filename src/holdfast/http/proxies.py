@@ -5,6 +5,7 @@ connection comes from a proxy that is trusted.
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable
 
 from starlette.requests import HTTPConnection
@@ -15,6 +16,8 @@ _NOWHERE = "nowhere"
 _MOST_HOPS = 20
 _HOME_PREFIX = 64
 """Bits of an IPv6 address that name a client: it may use all addresses that begin with them."""
+
+_WITH_PORT = re.compile(r"\[(?P<v6>[^]]*:[^]]*)\](?::[0-9]{1,5})?|(?P<v4>[0-9.]+):[0-9]{1,5}")
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -44,7 +47,7 @@ class TrustedProxies:
         hops = ",".join(connection.headers.getlist("x-forwarded-for")).rsplit(",", _MOST_HOPS)
         # Each proxy adds at the right the address that it was called from.
         for hop in reversed(hops):
-            passed_on = _parsed(hop.strip())
+            passed_on = _parsed(_without_port(hop.strip()))
             if passed_on is None or not self._trusts(found):
                 break
             found = passed_on
@@ -66,6 +69,12 @@ class TrustedProxies:
         return any(
             address.version == network.version and address in network for network in self._networks
         )
+
+
+def _without_port(hop: str) -> str:
+    """Return the address of `192.0.2.1:5678`, `[::1]:80` or `[::1]`; anything else as it is."""
+    match = _WITH_PORT.fullmatch(hop)
+    return hop if match is None else match["v6"] or match["v4"]
 
 
 def _parsed(text: str) -> _Address | None:

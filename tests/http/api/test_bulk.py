@@ -170,6 +170,15 @@ def test_a_running_job_is_stopped_and_then_removed(serve):
     working.cancel()
 
 
+def test_removals_of_one_job_at_the_same_time_all_succeed(press):
+    (job,) = finish(press, 1)
+    found = press.run(press.engine.get(job))
+    removals = [press.begin(bulk.remove_all(press.state, [found])) for _ in range(4)]
+
+    assert [one.result(30).done for one in removals] == [[job]] * 4
+    assert listed(press) == {}
+
+
 def test_a_running_job_that_does_not_stop_stays_and_is_refused(press, monkeypatch):
     monkeypatch.setattr(bulk, "_STOP_SECONDS", 0.05)
     job, (done,) = stuck(press), finish(press, 1)

@@ -8,6 +8,9 @@ from holdfast import BreakerPolicy, Exponential, RetryPolicy, presets
 from holdfast.settings import Environment, Settings
 from holdfast_conversion.gateway.gateway_settings import MEBIBYTE, default_children
 
+_DAY_MS = 86_400_000
+"""The longest time for one file: the built-in gateway does not start with much more."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConversionSettings:
@@ -58,14 +61,19 @@ class ConversionSettings:
         at_once = service.concurrency
         if gateway_url is None:
             at_once = min(defaults.gateway_concurrency, at_once)
-        timeout = read.seconds("GATEWAY_TIMEOUT", defaults.gateway_timeout, at_least_ms=100)
+        timeout = read.seconds(
+            "GATEWAY_TIMEOUT", defaults.gateway_timeout, at_least_ms=100, at_most_ms=_DAY_MS
+        )
         return replace(
             defaults,
             gateway_url=gateway_url,
             gateway_timeout=timeout,
             gateway_concurrency=read.whole("GATEWAY_CONCURRENCY", at_once, at_most=1000),
             file_cpu_seconds=read.seconds(
-                "GATEWAY_FILE_CPU_MS", defaults.file_cpu_seconds, at_least_ms=1000
+                "GATEWAY_FILE_CPU_MS",
+                defaults.file_cpu_seconds,
+                at_least_ms=1000,
+                at_most_ms=_DAY_MS,
             ),
             gateway_chaos=read.choice("GATEWAY_CHAOS", "0", ("0", "1")) == "1",
             max_upload_bytes=read.whole("MAX_UPLOAD_BYTES", defaults.max_upload_bytes),

@@ -58,7 +58,7 @@ async def download_all(
 async def retry_all(request: Request, owner: Owner, order: SelectionIn) -> BulkAnswer:
     """Requeue failed jobs; others are left as they are.
 
-    At most 1000 at once: repeat it while `done` has as many.
+    At most 900 at once: repeat it while `done` has as many.
     """
     state = state_of(request)
     failed = bulk.selected(state, owner, order.selection(), JobStatus.FAILED)

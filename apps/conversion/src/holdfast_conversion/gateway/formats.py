@@ -26,6 +26,23 @@ class Caps:
     output_bytes: int = 256 * 1024 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class PagesRead:
+    """What one call read: how many `pages` the whole document has, and if any was `readable`."""
+
+    pages: int
+    readable: bool
+
+    def check_readable(self) -> None:
+        """Refuse a document that was read without finding a readable page.
+
+        Raises:
+            Rejection: there was none.
+        """
+        if not self.readable:
+            raise Rejection(Reason.DAMAGED, "no readable page")
+
+
 def check_magic(head: bytes) -> None:
     """Look for the mark of a PDF in the first bytes of a file.
 

@@ -23,11 +23,12 @@ def default_children() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReaderLimits:
-    """What one child process may use on one file.
+    """What may be used on one file.
 
-    `memory_bytes` bounds its address space, `cpu_seconds` its computing time for one file and
-    `wall_seconds` the elapsed time; `caps` bounds what it writes. It is replaced by a
-    fresh one after `files` conversions. A file waits for a child for `wait_seconds` at most.
+    `memory_bytes` bounds the address space of a child process, `cpu_seconds` the computing time of
+    all children that read the file and `wall_seconds` the elapsed time; `caps` bounds what they
+    write. A child is replaced by a fresh one after `files` files or ranges of pages. A file waits
+    for a child for `wait_seconds` at most.
     """
 
     memory_bytes: int = 1024 * MEBIBYTE

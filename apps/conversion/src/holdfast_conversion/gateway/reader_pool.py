@@ -6,8 +6,11 @@ parent trusts nothing of that without a check. Whatever ends a child, a limit,
 the kernel or the file, is an answer to that one request.
 """
 
+import asyncio
+import contextlib
 import json
-import os
+import math
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any
 
@@ -24,9 +27,11 @@ from holdfast.children import (
     FrameKind,
     NoChildFree,
 )
+from holdfast_conversion.gateway.file_reading import FileReading, RangeRead, RangeRequest
 from holdfast_conversion.gateway.formats import Mapping
 from holdfast_conversion.gateway.gateway_settings import ReaderLimits, processors
 from holdfast_conversion.gateway.rejections import Reason, Rejection
+from holdfast_conversion.gateway.scratch import ScratchFile
 
 _START_SECONDS = 60.0
 _ANSWER_BYTES = 2048
@@ -56,15 +61,23 @@ _DEATHS = {
 
 
 class ReaderPool:
-    """Read PDFs in up to `size` children. Use it as an async context manager."""
+    """Read up to `size` PDFs at once, each in a child. Use it as an async context manager.
+
+    While fewer children are busy than there are processors, a long file is read by several of
+    them. A file that arrives then does not wait for these: there may be that many children more.
+    """
 
     def __init__(self, size: int, limits: ReaderLimits, clock: Clock) -> None:
         self._limits = limits
+        self._places = asyncio.Semaphore(size)
+        self._at_once = min(size, processors())
+        self._reading = 0
+        """How many children are reading now."""
         self.pool = ChildPool(
             _spec(limits),
             clock,
-            size=size,
-            ready=min(size, processors()),
+            size=size + self._at_once - 1,
+            ready=self._at_once,
             wait_seconds=limits.wait_seconds,
         )
         self.given = 0
@@ -77,8 +90,8 @@ class ReaderPool:
     async def __aexit__(self, *_: object) -> None:
         await self.pool.close()
 
-    async def convert(self, source: int, mapping: Mapping, target: int) -> None:
-        """Convert the file behind the descriptor `source` into the one behind `target`.
+    async def convert(self, source: ScratchFile, mapping: Mapping, target: ScratchFile) -> None:
+        """Convert `source` into `target`.
 
         The child is free again when this task is cancelled: another one replaces it.
 
@@ -87,27 +100,57 @@ class ReaderPool:
         """
         self.given += 1
 
-        def read(child: ChildProcess, kind: FrameKind, body: Any) -> None:
-            reason, detail = _answer(kind, body)
-            if reason in _RETIRING:
-                child.retire()
-            if reason is not None:
-                raise Rejection(reason, detail)
+        async def read_range(request: RangeRequest, file: ScratchFile) -> RangeRead:
+            return await self._read_range(source, request, file)
 
+        async with self._place():
+            reading = FileReading(mapping, target, self._limits, read_range, self._may_help)
+            try:
+                async with asyncio.timeout(self._limits.wall_seconds):
+                    await reading.run()
+            except TimeoutError:
+                raise Rejection(Reason.SLOW) from None
+
+    @contextlib.asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """Wait for one of the places for files."""
+        seconds = self._limits.wait_seconds
         try:
-            await self.pool.call(
-                {"mapping": mapping}, read, [source, target], timeout=self._limits.wall_seconds
-            )
+            async with asyncio.timeout(seconds):
+                await self._places.acquire()
+        except TimeoutError:
+            raise Rejection(Reason.BUSY, f"no child process was free for {seconds} s") from None
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    def _may_help(self) -> bool:
+        """Say whether a processor and a child are free for a file that has a child already."""
+        return self._reading < self._at_once and self.pool.idle > 0
+
+    async def _read_range(
+        self, source: ScratchFile, request: RangeRequest, file: ScratchFile
+    ) -> RangeRead:
+        def read(child: ChildProcess, kind: FrameKind, body: Any) -> RangeRead:
+            answer = _answer(kind, body, self._limits.caps.pages)
+            if isinstance(answer, RangeRead):
+                return answer
+            if answer.reason in _RETIRING:
+                child.retire()
+            raise answer
+
+        self._reading += 1
+        try:
+            return await self.pool.call(asdict(request), read, [source.fd, file.fd])
         except NoChildFree as error:
             raise Rejection(Reason.BUSY, str(error)) from None
         except ChildFailed as error:
             raise Rejection(Reason.STOPPED, str(error)) from None
-        except TimeoutError:
-            raise Rejection(Reason.SLOW) from None
         except ChildDied as error:
             raise Rejection(_DEATHS.get(error.death, Reason.CRASHED), str(error)) from None
-        if os.fstat(target).st_size > self._limits.caps.output_bytes:
-            raise Rejection(Reason.OUTPUT_TOO_LARGE)
+        finally:
+            self._reading -= 1
 
 
 def _spec(limits: ReaderLimits) -> ChildSpec:
@@ -127,14 +170,23 @@ def _spec(limits: ReaderLimits) -> ChildSpec:
     )
 
 
-def _answer(kind: FrameKind, body: Any) -> tuple[Reason | None, str]:
-    """Return why a child refused a file, None where it did not, and what it says of it."""
+def _answer(kind: FrameKind, body: Any, most_pages: int) -> RangeRead | Rejection:
+    """Return what a child has read, or why it refused the file."""
     try:
         fields: Any = json.loads(body) if kind is FrameKind.ANSWER else None
-        reason = None if fields["reason"] is None else Reason[fields["reason"]]
+        if fields["reason"] is None:
+            return _range_read(fields, most_pages)
+        reason = Reason[fields["reason"]]
         detail = str(fields.get("detail", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise BrokenFrame("an answer that cannot be read") from None
-    if reason is not None and reason not in _FROM_CHILD:
+    if reason not in _FROM_CHILD:
         raise BrokenFrame(f"a reason that is not a child's: {reason.name}")
-    return reason, detail
+    return Rejection(reason, detail)
+
+
+def _range_read(fields: dict[str, Any], most_pages: int) -> RangeRead:
+    pages, seconds = fields["pages"], fields["cpu_seconds"]
+    if not (isinstance(pages, int) and 1 <= pages <= most_pages and 0 <= seconds < math.inf):
+        raise BrokenFrame("pages or seconds that cannot be")
+    return RangeRead(pages, fields["readable"] is True, seconds)

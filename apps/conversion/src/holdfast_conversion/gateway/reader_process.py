@@ -7,10 +7,11 @@ import mmap
 import os
 import socket
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import Any
 
 from holdfast.children import ChildLimits, answer_requests
-from holdfast_conversion.gateway.formats import Caps, Mapping
+from holdfast_conversion.gateway.formats import Caps, Mapping, PagesRead
 from holdfast_conversion.gateway.reading.mappings import convert_into
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 
@@ -37,7 +38,11 @@ def load(caps: dict[str, int]) -> Callable[[socket.socket, ChildLimits], None]:
     warm_up()
 
     def serve(connection: socket.socket, limits: ChildLimits) -> None:
-        answer_requests(connection, limits, lambda request, files: _answer(request, files, bounds))
+        def answer(request: dict[str, Any], files: list[int]) -> str:
+            replace(limits, cpu_seconds=request["cpu_seconds"]).allow_cpu()
+            return _answer(request, files, bounds)
+
+        answer_requests(connection, limits, answer)
 
     return serve
 
@@ -52,9 +57,10 @@ def warm_up() -> None:
 
 def _answer(message: dict[str, Any], descriptors: list[int], caps: Caps) -> str:
     try:
-        source, target = descriptors
-        _convert(source, Mapping(message["mapping"]), target, caps)
-        return '{"reason": null}'
+        begun = _cpu_seconds()
+        read = _convert(message, descriptors, caps)
+        used = _cpu_seconds() - begun
+        return json.dumps({"reason": None, "cpu_seconds": used, **asdict(read)})
     except Rejection as refusal:
         return _refused(refusal.reason, refusal.detail)
     except MemoryError:
@@ -70,7 +76,13 @@ def _refused(reason: Reason, detail: str) -> str:
     return json.dumps({"reason": reason.name, "detail": detail[:200]})
 
 
-def _convert(source: int, mapping: Mapping, target: int, caps: Caps) -> None:
+def _cpu_seconds() -> float:
+    used = os.times()
+    return used.user + used.system
+
+
+def _convert(message: dict[str, Any], descriptors: list[int], caps: Caps) -> PagesRead:
+    source, target = descriptors
     size = os.fstat(source).st_size
     if size == 0:
         raise Rejection(Reason.EMPTY)
@@ -78,4 +90,5 @@ def _convert(source: int, mapping: Mapping, target: int, caps: Caps) -> None:
     # is not closed by hand: a refusal on its way up still points into it.
     mapped = mmap.mmap(source, size, access=mmap.ACCESS_COPY)
     with open(target, "wb", closefd=False) as sink:
-        convert_into(mapped, mapping, sink, caps)
+        mapping = Mapping(message["mapping"])
+        return convert_into(mapped, mapping, sink, caps, message["first"], message["stop"])

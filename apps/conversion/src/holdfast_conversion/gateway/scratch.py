@@ -32,6 +32,11 @@ class ScratchFile:
         while rest:
             rest = rest[os.write(self.fd, rest) :]
 
+    def copy_to(self, other: "ScratchFile") -> None:
+        """Append all of its content to `other`."""
+        for piece in self.pieces():
+            other.write(piece)
+
     def pieces(self) -> Iterator[bytes]:
         """Yield the content from its start; several may read at once."""
         offset = 0

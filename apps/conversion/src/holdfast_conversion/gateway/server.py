@@ -116,7 +116,7 @@ class Gateway:
                 except OSError as error:
                     raise Rejection(Reason.STORAGE, str(error.strerror)) from None
                 with self.kill_counter.counted(fingerprint):
-                    await self.readers.convert(body.file.fd, wanted, target.fd)
+                    await self.readers.convert(body.file, wanted, target)
                 return target
 
             return await unless_gone(request, self.cache.result(key, fingerprint, work))

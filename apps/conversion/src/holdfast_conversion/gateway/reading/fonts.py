@@ -6,6 +6,8 @@ from typing import Any
 
 from pypdfium2 import raw  # type: ignore[import-untyped]  # PDFium's binding carries no types
 
+from holdfast_conversion.gateway.reading import pdfium_calls
+
 CONTROLS = frozenset({*range(0x20), *range(0x7F, 0xA0)}) - {0x02, 0x09}
 """Control codes: a glyph with one belongs to a font that names none of its characters."""
 
@@ -26,14 +28,14 @@ class Advances(dict[str, float]):
     believed only where the ink of the glyph agrees.
     """
 
-    def __init__(self, font: Any, size: float) -> None:
+    def __init__(self, font: int | None, size: float) -> None:
         self._font = font
         self._size = size
 
     def __missing__(self, letter: str) -> float:
         width = ctypes.c_float()
         if self._font:
-            raw.FPDFFont_GetGlyphWidth(self._font, ord(letter), 1.0, width)
+            pdfium_calls.glyph_width(self._font, ord(letter), 1.0, ctypes.addressof(width))
         self[letter] = (width.value or math.inf) * self._size
         return self[letter]
 
@@ -43,15 +45,16 @@ class Fonts:
 
     def __init__(self, page: Any) -> None:
         self._page = page
+        self._address = ctypes.addressof(page.contents)
         self._advances: dict[tuple[int | None, float], Advances] = {}
 
     def advances(self, index: int, size: float) -> Advances:
         """Return the advances of the font of the character at `index`, set in `size` points."""
-        font = self._font_of(index)
-        key = (_address(font), size)
-        if key not in self._advances:
-            self._advances[key] = Advances(font, size)
-        return self._advances[key]
+        key = (self._font_of(index), size)
+        found = self._advances.get(key)
+        if found is None:
+            found = self._advances[key] = Advances(*key)
+        return found
 
     def letters(self, index: int, code: int) -> str:
         """Return what the glyph at `index` with the control code `code` says; empty if unknown."""
@@ -66,13 +69,11 @@ class Fonts:
     def _is_letter(self, index: int, step: int) -> bool:
         """Say whether the neighbour of a character is a small letter of the same font."""
         code = raw.FPDFText_GetUnicode(self._page, index + step)
-        here, there = _address(self._font_of(index)), _address(self._font_of(index + step))
+        here, there = self._font_of(index), self._font_of(index + step)
         return ord("a") <= code <= ord("z") and here is not None and here == there
 
-    def _font_of(self, index: int) -> Any:
-        thing = raw.FPDFText_GetTextObject(self._page, index)
-        return raw.FPDFTextObj_GetFont(thing) if thing else None
-
-
-def _address(font: Any) -> int | None:
-    return ctypes.addressof(font.contents) if font else None
+    def _font_of(self, index: int) -> int | None:
+        """Return the address of the font of a character."""
+        thing = pdfium_calls.text_object(self._address, index)
+        font: int | None = pdfium_calls.font(thing) if thing else None
+        return font

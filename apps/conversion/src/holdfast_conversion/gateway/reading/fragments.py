@@ -4,7 +4,7 @@ import math
 import re
 
 from holdfast_conversion.gateway.reading.fonts import CONTROLS
-from holdfast_conversion.gateway.reading.page_model import OVERHANG, Fragment
+from holdfast_conversion.gateway.reading.page_model import OVERHANG, Fragment, is_likely_size
 from holdfast_conversion.gateway.reading.text_page import LONGEST_RUN, TextPage, TextStyle
 
 _SPACES = frozenset(
@@ -58,6 +58,8 @@ class _FragmentReader:
         page, text = self._page, self._page.text
         style = page.common_style(first, stop)
         index = first
+        if style is not None:
+            index += self._begin_run(text[first:stop], first, style)
         while index < stop:
             self._add(index, text[index], text[index], style or page.style_of(index))
             index += 1
@@ -65,13 +67,33 @@ class _FragmentReader:
                 boxes, at = page.boxes(index, self._now.turn)
                 index += self._now.take(text[index:stop], boxes, at, style.advances)
 
+    def _begin_run(self, letters: str, index: int, style: TextStyle) -> int:
+        """Begin a fragment with as many of `letters` as need no closer look; return how many.
+
+        Most words are whole with this alone. Without a gap before the first letter there are none.
+        """
+        now = self._now
+        if now is not None and now.turn != style.turn:
+            return 0
+        boxes, at = self._page.boxes(index, style.turn)
+        if now is not None and not now.is_apart(boxes.starts[at]):
+            return 0
+        begun = Fragment.begin(letters, boxes, at, style.size, style.turn, style.advances)
+        if begun is None:
+            return 0
+        self._now = begun
+        self._done.append(begun)
+        return len(begun.text)
+
     def _add_space(self, index: int, letter: str) -> None:
         if ord(letter) in CONTROLS and not self._page.is_generated(index):
             self._add_other(index, letter)
             return
+        if self._now is None:
+            return
         boxes, at = self._page.boxes(index, 0)
         # A space of PDFium's own making has no height; our own gap rule decides there.
-        if self._now is not None and boxes.uppers[at] != boxes.lowers[at]:
+        if boxes.uppers[at] != boxes.lowers[at]:
             self._now.closed = True
             self._now = None
 
@@ -124,7 +146,7 @@ class _FragmentReader:
             return
         size = style.size
         # A Type 3 font may declare size 1 whatever its real size; use its boxes.
-        if not 0.4 * (lower - upper) < size < 10_000:
+        if not is_likely_size(size, lower - upper):
             size = max(0.1, lower - upper)
         now = self._now = Fragment(letters, start, upper, end, lower, size, style.turn)
         now.end = self._pen(index, letter, start, end, now, style)

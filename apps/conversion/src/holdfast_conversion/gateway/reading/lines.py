@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from holdfast_conversion.gateway.reading.characters import clean
 from holdfast_conversion.gateway.reading.page_model import (
+    WIDEST_WORD_GAP,
     Box,
     Fragment,
     Line,
@@ -90,11 +91,15 @@ class _Shelves:
 
     def nearest(self, fragment: Fragment, shelves: range) -> _GrowingLine | None:
         """Return the line that `fragment` continues, the nearest of several."""
-        best, best_gap = None, 0.0
+        best, best_gap = None, _COLUMN_GAP * _LIKE_SIZE * fragment.size
+        start = fragment.start
         for shelf in shelves:
             for line in self._lines[shelf]:
+                # Most are too far away for a closer look, or were looked at on another shelf.
+                if line is best or abs(start - line.last.end) >= best_gap:
+                    continue
                 gap = _gap_between(line.last, fragment)
-                if gap is not None and (best is None or gap < best_gap):
+                if gap is not None:
                     best, best_gap = line, gap
         return best
 
@@ -144,12 +149,14 @@ def _line(fragments: list[Fragment], turn: int) -> Line | None:
     groups = _groups(fragments)
     words = []
     for group in reversed(groups) if backwards else groups:
-        text = group[0].text
-        if len(group) > 1:
+        if len(group) == 1:
+            text, box = group[0].text, group[0].box()
+        else:
             text = "".join([one.text for one in (reversed(group) if backwards else group)])
+            box = box_around([one.box() for one in group])
         text = clean(text)
         if text:
-            words.append(Word(text, box_around([one.box() for one in group])))
+            words.append(Word(text, box))
     if not words:
         return None
     return Line(
@@ -167,15 +174,18 @@ def _groups(fragments: list[Fragment]) -> list[list[Fragment]]:
     """Group the fragments of a line into words."""
     groups = [[fragments[0]]]
     for left, right in pairwise(fragments):
-        if _is_space_between(left, right):
-            groups.append([right])
-            continue
-        gap = word_gap(left.text[-1], right.text[0]) * min(left.size, right.size)
-        if right.start - left.end < gap:
+        gap = right.start - left.end
+        if gap < WIDEST_WORD_GAP * left.size and not _is_apart(left, right, gap):
             groups[-1].append(right)
         else:
             groups.append([right])
     return groups
+
+
+def _is_apart(left: Fragment, right: Fragment, gap: float) -> bool:
+    if _is_space_between(left, right):
+        return True
+    return gap >= word_gap(left.text[-1], right.text[0]) * min(left.size, right.size)
 
 
 def _is_space_between(left: Fragment, right: Fragment) -> bool:

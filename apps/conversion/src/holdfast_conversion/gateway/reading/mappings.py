@@ -9,15 +9,28 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from holdfast_conversion.gateway.formats import MAGIC_WITHIN, Caps, Mapping, check_magic
+from holdfast_conversion.gateway.formats import (
+    MAGIC_WITHIN,
+    Caps,
+    Mapping,
+    PagesRead,
+    check_magic,
+)
 from holdfast_conversion.gateway.reading.blocks import blocks_of, paragraphs_of
 from holdfast_conversion.gateway.reading.characters import clean
 from holdfast_conversion.gateway.reading.lines import lines_of
 from holdfast_conversion.gateway.reading.page_model import Box, PdfPage
 from holdfast_conversion.gateway.reading.pdfium import Document
-from holdfast_conversion.gateway.reading.xml import Sink, XmlWriter, escaped, points, without_zeros
+from holdfast_conversion.gateway.reading.xml import (
+    DECLARATION,
+    Sink,
+    XmlWriter,
+    escaped,
+    points,
+    without_zeros,
+)
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 
 _DEFAULT_CAPS = Caps()
@@ -36,12 +49,18 @@ def convert(pdf: bytes | Path, mapping: Mapping | str, caps: Caps = _DEFAULT_CAP
     """
     data = pdf if isinstance(pdf, bytes) else pdf.read_bytes()
     sink = io.BytesIO()
-    convert_into(data, Mapping(mapping), sink, caps)
+    convert_into(data, Mapping(mapping), sink, caps).check_readable()
     return sink.getvalue()
 
 
-def convert_into(data: Any, mapping: Mapping, sink: Sink, caps: Caps) -> None:
+def convert_into(
+    data: Any, mapping: Mapping, sink: Sink, caps: Caps, first: int = 0, stop: int | None = None
+) -> PagesRead:
     """Write the XML of `data`, bytes or a map of a file, into `sink`.
+
+    With `first` and `stop` only the pages between these indexes, from 0, are read. What the calls
+    for all ranges of a document write is, one after the other, what one call for all pages writes.
+    The mapping `metadata` is never read in ranges.
 
     Raises:
         Rejection: the file cannot be converted; what was written so far is to be thrown away.
@@ -53,30 +72,44 @@ def convert_into(data: Any, mapping: Mapping, sink: Sink, caps: Caps) -> None:
         if document.page_count > caps.pages:
             raise Rejection(Reason.TOO_MANY_PAGES, str(document.page_count))
         writer = XmlWriter(sink, caps.output_bytes)
-        _WRITERS[mapping](document, writer)
+        if mapping is Mapping.METADATA:
+            _write_metadata(document, writer)
+            readable = True
+        else:
+            pages = range(document.page_count)[first:stop]
+            readable = _write_pages(document, writer, _PAGE_MAPPINGS[mapping], pages)
         writer.flush()
+        return PagesRead(document.page_count, readable)
 
 
 # -- pages -----------------------------------------------------------------------------------------
 
 
+class _PageMapping(NamedTuple):
+    """How one page is written: the attributes of its element, and what is inside."""
+
+    name: Mapping
+    attributes: Callable[[PdfPage], str]
+    body: Callable[[XmlWriter, PdfPage], None]
+
+
 def _write_pages(
-    document: Document,
-    writer: XmlWriter,
-    mapping: Mapping,
-    attributes: Callable[[PdfPage], str],
-    body: Callable[[XmlWriter, PdfPage], None],
-) -> None:
-    writer.put(f'<document xmlns="urn:holdfast:{mapping}:1" pages="{document.page_count}">\n')
+    document: Document, writer: XmlWriter, mapping: _PageMapping, indexes: range
+) -> bool:
+    """Write the pages at `indexes`, and say whether any was readable."""
+    count = document.page_count
+    if indexes.start == 0:
+        writer.put(DECLARATION)
+        writer.put(f'<document xmlns="urn:holdfast:{mapping.name}:1" pages="{count}">\n')
     readable = False
-    for page in document.pages(with_text=True):
+    for page in document.pages(indexes, with_text=True):
         readable = readable or page.readable
-        writer.put(f'<page number="{page.number}"{attributes(page)}>\n')
-        body(writer, page)
+        writer.put(f'<page number="{page.number}"{mapping.attributes(page)}>\n')
+        mapping.body(writer, page)
         writer.put("</page>\n")
-    if not readable:
-        raise Rejection(Reason.DAMAGED, "no readable page")
-    writer.put("</document>\n")
+    if indexes.stop == count:
+        writer.put("</document>\n")
+    return readable
 
 
 def _page_size(page: PdfPage) -> str:
@@ -91,18 +124,12 @@ def _page_state(page: PdfPage) -> str:
 # -- layout ----------------------------------------------------------------------------------------
 
 
-def _write_layout(document: Document, writer: XmlWriter) -> None:
-    _write_pages(document, writer, Mapping.LAYOUT, _page_size, _write_blocks)
-
-
 def _write_blocks(writer: XmlWriter, page: PdfPage) -> None:
     for block in blocks_of(lines_of(page)):
         parts = [f"<block {_place(block.box)}>\n"]
         for line in block.lines:
             parts.append(f"<line {_place(line.box)}>")
-            parts.extend(
-                f"<word {_place(word.box)}>{escaped(word.text)}</word>" for word in line.words
-            )
+            parts += [f"<word {_place(box)}>{escaped(text)}</word>" for text, box in line.words]
             parts.append("</line>\n")
         parts.append("</block>\n")
         writer.put(without_zeros("".join(parts)))
@@ -114,10 +141,6 @@ def _place(box: Box) -> str:
 
 
 # -- text ------------------------------------------------------------------------------------------
-
-
-def _write_text(document: Document, writer: XmlWriter) -> None:
-    _write_pages(document, writer, Mapping.TEXT, _page_state, _write_paragraphs)
 
 
 def _write_paragraphs(writer: XmlWriter, page: PdfPage) -> None:
@@ -135,6 +158,7 @@ def _write_metadata(document: Document, writer: XmlWriter) -> None:
         f'encrypted="{_yes(document.is_encrypted)}"'
     )
     version = f' version="{document.version}"' if document.version else ""
+    writer.put(DECLARATION)
     writer.put(f'<document xmlns="urn:holdfast:metadata:1" {flags}{version}>\n<info>\n')
     for name, value in document.info():
         _write_field(writer, name, _one_line(value))
@@ -187,8 +211,10 @@ def _yes(value: bool) -> str:
     return "true" if value else "false"
 
 
-_WRITERS: dict[Mapping, Callable[[Document, XmlWriter], None]] = {
-    Mapping.LAYOUT: _write_layout,
-    Mapping.TEXT: _write_text,
-    Mapping.METADATA: _write_metadata,
+_PAGE_MAPPINGS = {
+    mapping.name: mapping
+    for mapping in (
+        _PageMapping(Mapping.LAYOUT, _page_size, _write_blocks),
+        _PageMapping(Mapping.TEXT, _page_state, _write_paragraphs),
+    )
 }

@@ -7,13 +7,14 @@ so that one set of rules serves text that is turned by a quarter, a half or thre
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from holdfast_conversion.gateway.reading.characters import accented, is_accent
 from holdfast_conversion.gateway.reading.placing import Boxes
 
 _WORD_GAP = 0.1
-_WORD_GAP_OF_IDEOGRAPHS = 0.35
+WIDEST_WORD_GAP = 0.35
+"""Share of the type size above which a gap parts words whatever their characters are."""
 _STEP_BACK = 0.5
 """Share of the type size that a character may stand behind the end of the one before it."""
 _NEW_BASELINE = 0.3
@@ -28,7 +29,7 @@ def word_gap(left: str, right: str) -> float:
     Ideographs and kana are often set apart for looks, and their words have no spaces between them.
     """
     wide = _is_ideograph(left) and _is_ideograph(right)
-    return _WORD_GAP_OF_IDEOGRAPHS if wide else _WORD_GAP
+    return WIDEST_WORD_GAP if wide else _WORD_GAP
 
 
 def _is_ideograph(letter: str) -> bool:
@@ -64,7 +65,11 @@ def frame_of(box: Box, turn: int) -> tuple[float, float, float, float]:
     return y0, -x1, y1, -x0
 
 
-@dataclass(slots=True)
+def is_likely_size(size: float, height: float) -> bool:
+    """Say whether type of `size` may have characters of this height, both in points."""
+    return 0.4 * height < size < 10_000
+
+
 class Fragment:
     """Characters that touch: a word or a part of one, in its reading frame.
 
@@ -73,19 +78,66 @@ class Fragment:
     that a space follows, so that nothing more belongs to its word.
     """
 
-    text: str
-    start: float
-    upper: float
-    end: float
-    lower: float
-    size: float
-    turn: int
-    closed: bool = False
-    last: tuple[float, float, float] = field(init=False)
-    """Start, end and lower of the last character."""
+    __slots__ = ("closed", "end", "last", "lower", "size", "start", "text", "turn", "upper")
 
-    def __post_init__(self) -> None:
-        self.last = (self.start, self.end, self.lower)
+    def __init__(
+        self,
+        text: str,
+        start: float,
+        upper: float,
+        end: float,
+        lower: float,
+        size: float,
+        turn: int,
+        closed: bool = False,
+    ) -> None:
+        self.text = text
+        self.start = start
+        self.upper = upper
+        self.end = end
+        self.lower = lower
+        self.size = size
+        self.turn = turn
+        self.closed = closed
+        self.last = (start, end, lower)
+        """Start, end and lower of the last character."""
+
+    @classmethod
+    def begin(
+        cls,
+        letters: str,
+        boxes: Boxes,
+        at: int,
+        size: float,
+        turn: int,
+        advances: dict[str, float],
+    ) -> Self | None:
+        """Return a fragment of the first ASCII letters that simply follow each other.
+
+        None where the very first is worth a closer look. Its box is at place `at` of `boxes`.
+        """
+        start, upper, _, lower = boxes.at(at)
+        if not (upper <= lower and is_likely_size(size, lower - upper)):
+            return None
+        taken = _simple_letters(letters, boxes, at, size, start, lower, advances)
+        if not taken:
+            return None
+        stop = at + taken
+        begun = cls(
+            letters[:taken],
+            min(boxes.starts[at:stop]),
+            min(boxes.uppers[at:stop]),
+            boxes.ends[stop - 1],
+            max(boxes.lowers[at:stop]),
+            size,
+            turn,
+        )
+        begun.last = boxes.starts[stop - 1], boxes.ends[stop - 1], boxes.lowers[stop - 1]
+        return begun
+
+    def is_apart(self, start: float) -> bool:
+        """Say whether a letter, not an ideograph, that begins at `start` is of another word."""
+        return start - self.end >= _WORD_GAP * self.size
 
     def is_last_glyph(self, start: float, end: float, lower: float) -> bool:
         """Say whether a box is that of the last character: one glyph for several letters."""
@@ -120,26 +172,16 @@ class Fragment:
         Stop before one that is worth a closer look: it does not follow, or its ink overhangs. The
         box of the first letter is at place `at` of `boxes`.
         """
-        stop = at + len(letters)
-        starts, ends, lowers = boxes.starts[at:stop], boxes.ends[at:stop], boxes.lowers[at:stop]
-        size, reach, last_lower = self.size, self.end, self.last[2]
-        back, apart = -_STEP_BACK * size, _WORD_GAP * size
-        shift, overhang = _NEW_BASELINE * size, OVERHANG * size
-        taken = 0
-        for letter, start, end, lower in zip(letters, starts, ends, lowers, strict=True):
-            if not (back < start - reach < apart and -shift < lower - last_lower < shift):
-                break
-            if end < reach or start + advances[letter] < end - overhang:
-                break
-            reach, last_lower = end, lower
-            taken += 1
+        last_lower = self.last[2]
+        taken = _simple_letters(letters, boxes, at, self.size, self.end, last_lower, advances)
         if taken:
+            stop = at + taken
             self.text += letters[:taken]
-            self.start = min(self.start, *starts[:taken])
-            self.upper = min(self.upper, *boxes.uppers[at : at + taken])
-            self.end = reach
-            self.lower = max(self.lower, *lowers[:taken])
-            self.last = (starts[taken - 1], reach, last_lower)
+            self.start = min(self.start, *boxes.starts[at:stop])
+            self.upper = min(self.upper, *boxes.uppers[at:stop])
+            self.end = boxes.ends[stop - 1]
+            self.lower = max(self.lower, *boxes.lowers[at:stop])
+            self.last = boxes.starts[stop - 1], boxes.ends[stop - 1], boxes.lowers[stop - 1]
         return taken
 
     def overhangs(self, start: float, end: float, advance: float) -> bool:
@@ -175,12 +217,40 @@ class Fragment:
         return Box(-lower, start, -upper, end)
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """Text without spaces, and where it stands."""
 
     text: str
     box: Box
+
+
+def _simple_letters(
+    letters: str,
+    boxes: Boxes,
+    at: int,
+    size: float,
+    reach: float,
+    last_lower: float,
+    advances: dict[str, float],
+) -> int:
+    """Return how many of `letters` simply follow each other, on one line and without a gap.
+
+    The letter before them ends at `reach` and its box at `last_lower`. Stop before one that steps
+    back or whose ink overhangs.
+    """
+    starts, _, ends, lowers = boxes
+    back, apart = -_STEP_BACK * size, _WORD_GAP * size
+    shift, overhang = _NEW_BASELINE * size, OVERHANG * size
+    place = at
+    for letter in letters:
+        start, end, lower = starts[place], ends[place], lowers[place]
+        if not (back < start - reach < apart and -shift < lower - last_lower < shift):
+            break
+        if end < reach or start + advances[letter] < end - overhang:
+            break
+        reach, last_lower = end, lower
+        place += 1
+    return place - at
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ decided by the modules beside this one.
 import ctypes  # PDFium is a C library: it takes and fills buffers of C types
 import math
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 # PDFium's binding carries no type information.
@@ -94,9 +94,9 @@ class Document:
             title = _text(raw.FPDFBookmark_GetTitle, bookmark)
             yield Bookmark(bookmark.level + 1, page, title)
 
-    def pages(self, *, with_text: bool) -> Iterator[PdfPage]:
-        """Yield each page in order; only one is held open at a time."""
-        for index in range(self.page_count):
+    def pages(self, indexes: Iterable[int] | None = None, *, with_text: bool) -> Iterator[PdfPage]:
+        """Yield the pages at `indexes`, from 0, or all; only one is held open at a time."""
+        for index in range(self.page_count) if indexes is None else indexes:
             try:
                 page = self._pdf[index]
             except pdfium.PdfiumError:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from pypdfium2 import raw  # type: ignore[import-untyped]  # PDFium's binding carries no types
 
+from holdfast_conversion.gateway.reading import pdfium_calls
 from holdfast_conversion.gateway.reading.fonts import Advances, Fonts
 from holdfast_conversion.gateway.reading.placing import Boxes, Placing
 
@@ -22,16 +23,8 @@ LONGEST_RUN = 512
 _WINDOW = 8192
 """Characters whose boxes are held at once, so that memory does not grow with the page."""
 _RECT_BYTES = ctypes.sizeof(raw.FS_RECTF)
-
-
-def _with_addresses(function: Any, result: Any, *arguments: Any) -> Any:
-    """Return `function` of PDFium with plain numbers as addresses, which takes half the time."""
-    return ctypes.cast(function, ctypes.CFUNCTYPE(result, *arguments))
-
-
-_ADDRESS, _INT = ctypes.c_void_p, ctypes.c_int
-_box_of = _with_addresses(raw.FPDFText_GetLooseCharBox, _INT, _ADDRESS, _INT, _ADDRESS)
-_object_of = _with_addresses(raw.FPDFText_GetTextObject, _ADDRESS, _ADDRESS, _INT)
+_NO_DOUBLES: list[ctypes.c_double | float] = [0.0] * 4
+_DOUBLE_BYTES = ctypes.sizeof(ctypes.c_double)
 
 
 class TextStyle(NamedTuple):
@@ -62,10 +55,14 @@ class TextPage:
         self._first = self._stop = self._last_start = 0
         self._sides: list[list[float]] = []
         self._frames: dict[int, Boxes] = {}
+        self._matrix = raw.FS_MATRIX()
+        self._doubles = (ctypes.c_double * 4)()
+        first = ctypes.addressof(self._doubles)
+        self._double_addresses = [first + number * _DOUBLE_BYTES for number in range(4)]
 
     def style_of(self, index: int) -> TextStyle:
         """Return the style of a character."""
-        address = _object_of(self._address, index)
+        address = pdfium_calls.text_object(self._address, index)
         if address is None:
             return self._look_at(index)
         self._object = address
@@ -80,7 +77,7 @@ class TextPage:
         The characters of a text object follow each other. So where the last of them is of the same
         object as the character looked at before, all are.
         """
-        address = _object_of(self._address, stop - 1)
+        address = pdfium_calls.text_object(self._address, stop - 1)
         if address == self._object:
             return self._styles[address]
         style = self.style_of(first)
@@ -101,16 +98,17 @@ class TextPage:
 
     def ink_end(self, index: int, turn: int) -> float:
         """Return where the ink of a character ends in the reading frame of `turn`."""
-        edges = [ctypes.c_double() for _ in range(4)]
-        raw.FPDFText_GetCharBox(self.handle, index, *edges)
-        left, right, bottom, top = ([edge.value] for edge in edges)
-        return self._placing.frame([left, top, right, bottom], turn).ends[0]
+        self._doubles[:] = _NO_DOUBLES
+        pdfium_calls.ink_box(self._address, index, *self._double_addresses)
+        left, right, bottom, top = self._doubles
+        return self._placing.frame([[left], [top], [right], [bottom]], turn).ends[0]
 
     def origin(self, index: int, turn: int) -> float:
         """Return where the pen is before a character, in the reading frame of `turn`."""
-        x, y = ctypes.c_double(), ctypes.c_double()
-        raw.FPDFText_GetCharOrigin(self.handle, index, x, y)
-        return self._placing.frame([[x.value], [y.value]] * 2, turn).starts[0]
+        self._doubles[:] = _NO_DOUBLES
+        pdfium_calls.origin(self._address, index, *self._double_addresses[:2])
+        x, y = self._doubles[:2]
+        return self._placing.frame([[x], [y]] * 2, turn).starts[0]
 
     def is_generated(self, index: int) -> bool:
         """Say whether PDFium made this character up, as a space between two words."""
@@ -125,15 +123,16 @@ class TextPage:
         start = ctypes.addressof(self._rects)
         targets = range(start, start + ctypes.sizeof(self._rects), _RECT_BYTES)
         indexes = range(self._first, self._stop)
-        deque(map(_box_of, repeat(self._address), indexes, targets), maxlen=0)
+        deque(map(pdfium_calls.loose_box, repeat(self._address), indexes, targets), maxlen=0)
         floats = array("f")
         floats.frombytes(memoryview(self._rects).cast("B")[: len(indexes) * _RECT_BYTES])
         self._sides = [floats[side::4].tolist() for side in range(4)]
 
     def _look_at(self, index: int) -> TextStyle:
-        matrix = raw.FS_MATRIX()
-        raw.FPDFText_GetMatrix(self.handle, index, matrix)
-        size = raw.FPDFText_GetFontSize(self.handle, index)
+        matrix = self._matrix
+        if not pdfium_calls.matrix(self._address, index, ctypes.addressof(matrix)):
+            matrix = raw.FS_MATRIX()  # all zero
+        size = pdfium_calls.font_size(self._address, index)
         advances = self.fonts.advances(index, size * math.hypot(matrix.a, matrix.b))
         return TextStyle(
             self._placing.turn_of(matrix), size * math.hypot(matrix.c, matrix.d), advances

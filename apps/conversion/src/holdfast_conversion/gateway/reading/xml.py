@@ -4,6 +4,9 @@ from typing import Protocol
 
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 
+DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+"""What every document begins with."""
+
 _FLUSH_CHARACTERS = 1 << 16
 
 
@@ -21,8 +24,8 @@ class XmlWriter:
     def __init__(self, sink: Sink, most_bytes: int) -> None:
         self._sink = sink
         self._left = most_bytes
-        self._parts: list[str] = ['<?xml version="1.0" encoding="UTF-8"?>\n']
-        self._characters = len(self._parts[0])
+        self._parts: list[str] = []
+        self._characters = 0
 
     def put(self, markup: str) -> None:
         """Write markup that is well-formed as it stands."""
