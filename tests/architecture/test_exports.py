@@ -42,7 +42,7 @@ REVIEWED = {
         ApiError AppPages Caller CallerIdentity Sidecar Download ErrorOut FactFormat
         HttpSettings JobAnswer JobFact JobFacts JobOut Look MessageQueue NavItem Owner
         PagePart RenderedJobs RenderedRow ServedApp ServerState ShownFact Step create_app meta_of
-        state_of
+        ops_dashboard state_of
     """,
     "holdfast.providers": """
         ChatMockClient CommitUnknown GeminiClient InvalidAnswer with_database_retry

@@ -14,7 +14,7 @@ def test_a_link_opens_once_and_leaves_a_cookie(serving):
 
     entered = client.get(link)
 
-    assert (entered.status_code, entered.headers["location"]) == (303, "/")
+    assert (entered.status_code, entered.headers["location"]) == (303, "/ops/")
     assert "HttpOnly" in entered.headers["set-cookie"]
     assert client.get("/api/stats").status_code == 200
     late = serving.browser()

@@ -7,6 +7,7 @@ walks through one. What people see in a browser is put together under `pages/`.
 from holdfast.http.api_errors import ApiError
 from holdfast.http.app_factory import create_app
 from holdfast.http.callers import Caller, CallerIdentity
+from holdfast.http.ops.dashboard import ops_dashboard
 from holdfast.http.plugins import (
     Download,
     FactFormat,
@@ -50,5 +51,6 @@ __all__ = [
     "Step",
     "create_app",
     "meta_of",
+    "ops_dashboard",
     "state_of",
 ]

@@ -20,6 +20,8 @@ from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.sessions import Signer
 
 ENTER = "/admin/enter"
+OPS = "/ops"
+"""Where the dashboard is."""
 _LIFETIME = 12 * 3600
 """Seconds that the cookie opens anything."""
 _MOST_LINKS = 100
@@ -102,10 +104,10 @@ router = APIRouter()
 
 @router.get(ENTER, include_in_schema=False, responses=ERROR_ANSWERS)
 async def enter(request: Request, token: str = "") -> Response:
-    """Take a one-time link, and go to the front page."""
+    """Take a one-time link, and go to the dashboard."""
     access: AdminAccess = request.app.state.admin
     if not access.use_link(token):
         raise ApiError(ErrorCode.FORBIDDEN, _NO_LINK)
     cookie = access.header(secure=request.state.secure_cookies)
     headers = {"set-cookie": cookie, "cache-control": "no-store"}
-    return RedirectResponse("/", 303, headers)
+    return RedirectResponse(f"{OPS}/", 303, headers)

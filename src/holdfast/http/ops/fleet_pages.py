@@ -1,0 +1,99 @@
+"""Queues and kinds to pause, periodic jobs, and the workers."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Request, Response
+
+from holdfast.http.ops.access import require_full
+from holdfast.http.ops.frame import Confirmation, Frame
+from holdfast.jobs.client.pause_control import KindControl, QueueControl
+
+Name = Annotated[str, Form(min_length=1, max_length=500)]
+_FULL = [Depends(require_full)]
+
+
+class PauseMove(StrEnum):
+    """What may be done to a queue or a kind."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+class PeriodicMove(StrEnum):
+    """What may be done to a periodic job."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    RUN = "run"
+
+
+def fleet_routes(frame: Frame) -> APIRouter:
+    """Return the pages about the whole fleet, and what can be done there."""
+    router = APIRouter()
+    engine = frame.engine
+
+    @router.get("/queues")
+    async def show_queues(request: Request) -> Response:
+        stats = await engine.stats()
+        return await frame.page(
+            request,
+            "queues.html",
+            oldest=stats.oldest_ready_at,
+            queues=await engine.queues.list(),
+            kinds=await engine.kinds.list(),
+        )
+
+    @router.post("/queues/{move}", dependencies=_FULL)
+    async def change_queue(request: Request, move: PauseMove, name: Name) -> Response:
+        return await change_pause(request, engine.queues, move, name)
+
+    @router.post("/kinds/{move}", dependencies=_FULL)
+    async def change_kind(request: Request, move: PauseMove, name: Name) -> Response:
+        return await change_pause(request, engine.kinds, move, name)
+
+    async def change_pause(
+        request: Request, control: QueueControl | KindControl, move: PauseMove, name: str
+    ) -> Response:
+        if move is PauseMove.PAUSE:
+            return await frame.do(request, control.pause(name), "/queues", "paused")
+        return await frame.do(request, control.resume(name), "/queues", "resumed")
+
+    @router.get("/periodic")
+    async def show_periodic(request: Request) -> Response:
+        schedules = await engine.periodic.list()
+        return await frame.page(request, "periodic.html", schedules=schedules)
+
+    @router.post("/periodic/{move}", dependencies=_FULL)
+    async def change_periodic(request: Request, move: PeriodicMove, name: Name) -> Response:
+        periodic = engine.periodic
+        if move is PeriodicMove.PAUSE:
+            return await frame.do(request, periodic.pause(name), "/periodic", "paused")
+        if move is PeriodicMove.RESUME:
+            return await frame.do(request, periodic.resume(name), "/periodic", "resumed")
+        return await frame.do(request, periodic.run_now(name), "/periodic", "run")
+
+    @router.get("/workers")
+    async def show_workers(request: Request) -> Response:
+        return await frame.page(request, "workers.html", workers=await engine.workers.list())
+
+    @router.post("/workers/finish", dependencies=_FULL)
+    async def finish_worker(
+        request: Request, name: Name, confirmed: Annotated[str, Form()] = ""
+    ) -> Response:
+        if not confirmed:
+            return frame.confirm(
+                request,
+                Confirmation(
+                    title="Let this worker finish?",
+                    words=f"{name} claims no more jobs and ends after those it runs. "
+                    "Something else must start it again.",
+                    action="/workers/finish",
+                    label="Finish",
+                    fields={"name": name},
+                    back="/workers",
+                ),
+            )
+        return await frame.do(request, engine.workers.finish(name), "/workers", "finishing")
+
+    return router
