@@ -38,7 +38,8 @@ class JobFilter:
     """Which jobs to list; a job must match every field that is set.
 
     `error_text` is a substring of the error message, `created_from` (included) and `created_to`
-    (excluded) are epoch seconds, `error_group` is a normalised message.
+    (excluded) are epoch seconds, `error_group` is a normalised message. `text` is a substring of
+    the id, the kind, the owner, the error message or the meta.
     """
 
     statuses: tuple[JobStatus, ...] = ()
@@ -53,6 +54,7 @@ class JobFilter:
     min_attempts: int | None = None
     created_from: float | None = None
     created_to: float | None = None
+    text: str | None = None
 
 
 EVERY_JOB = JobFilter()
@@ -65,6 +67,25 @@ class Page:
 
     jobs: tuple[Job, ...]
     next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobSearch:
+    """What a search over a bounded number of jobs has found, newest first.
+
+    Args:
+        jobs: those that match.
+        next_cursor: where to go on; None if there are no more.
+        complete: False if the search stopped before the page was full: there may be more jobs that
+            match, among older ones.
+        searched_from: when the oldest job that was looked at was created, in epoch seconds; None if
+            the search is complete.
+    """
+
+    jobs: tuple[Job, ...]
+    next_cursor: str | None = None
+    complete: bool = True
+    searched_from: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

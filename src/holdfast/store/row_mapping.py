@@ -123,8 +123,13 @@ def last_error_from(text: str | None) -> LastError | None:
     return LastError(stored_code(code), message, attempt)
 
 
-def filter_parameters(where: JobFilter, array: Callable[[Sequence[str]], Any]) -> dict[str, Any]:
-    """Return what `job_filter` compares with; `array` makes a parameter of several values."""
+def filter_parameters(
+    where: JobFilter, array: Callable[[Sequence[str]], Any], floor: int = 0
+) -> dict[str, Any]:
+    """Return what `job_filter` compares with; `array` makes a parameter of several values.
+
+    Jobs before `floor`, a seq, do not match.
+    """
     return {
         "statuses": array(where.statuses) if where.statuses else None,
         "kinds": array(where.kinds) if where.kinds else None,
@@ -138,6 +143,8 @@ def filter_parameters(where: JobFilter, array: Callable[[Sequence[str]], Any]) -
         "min_attempts": where.min_attempts,
         "created_from": where.created_from,
         "created_to": where.created_to,
+        "text": where.text,
+        "floor": floor,
     }
 
 

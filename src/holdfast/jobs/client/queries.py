@@ -12,7 +12,7 @@ from holdfast.jobs.exceptions import JobFailed, NotReady, UnknownJob, WaitTimeou
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.store_port import Store
-from holdfast.jobs.views import EVERY_JOB, DeadLetter, JobFilter, Page, Stats
+from holdfast.jobs.views import EVERY_JOB, DeadLetter, JobFilter, JobSearch, Page, Stats
 from holdfast.resilience import checks
 
 ResultT = TypeVar("ResultT")
@@ -49,6 +49,20 @@ class Queries:
         """
         checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
         return await self.store.list_jobs(where, cursor=cursor, limit=limit)
+
+    async def search(
+        self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
+    ) -> JobSearch:
+        """Return jobs as `list` does, looking at a bounded number of jobs.
+
+        Those are the newest 10 000 of an index that serves `where`, or of all jobs. The answer says
+        where the search has stopped, and its cursor goes on from there.
+
+        Raises:
+            ValueError: `limit` is not from 0 to 100 000, or `cursor` is not valid.
+        """
+        checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
+        return await self.store.search_jobs(where, cursor=cursor, limit=limit)
 
     async def events(self, job: JobId) -> tuple[JobEvent, ...]:
         """Return a job's history, oldest first."""
