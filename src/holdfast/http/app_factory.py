@@ -7,7 +7,18 @@ from fastapi import FastAPI
 
 from holdfast.http.admin import AdminAccess
 from holdfast.http.admin import router as admin_router
-from holdfast.http.api import bulk, event_stream, fleet, health, jobs, metrics, ops, periodic
+from holdfast.http.api import (
+    audit,
+    bulk,
+    event_stream,
+    fleet,
+    health,
+    jobs,
+    metrics,
+    ops,
+    ops_jobs,
+    periodic,
+)
 from holdfast.http.api import dlq as dlq_api
 from holdfast.http.api import outbox as outbox_api
 from holdfast.http.api_errors import add_error_handlers
@@ -53,7 +64,9 @@ def create_app(
         apps={each.name: each for each in served},
         settings=settings,
         sessions=Sessions(settings.secret_key, engine.clock),
-        admin=AdminAccess(settings.secret_key, settings.admin_token, engine.clock),
+        admin=AdminAccess(
+            settings.secret_key, settings.admin_token, engine.clock, settings.reader_token
+        ),
         streams=StreamLimit(
             settings.streams_at_once, settings.streams_at_once * settings.sessions_per_address
         ),
@@ -87,10 +100,12 @@ def create_app(
     app.state.errors = engine.registry.errors
     app.state.refusal_page = None
     add_error_handlers(app)
-    modules = [health, metrics, bulk, jobs, event_stream, ops, fleet, periodic, dlq_api]
+    modules = [
+        health, metrics, bulk, jobs, event_stream, ops, ops_jobs, fleet, periodic, audit, dlq_api,
+    ]  # fmt: skip
     if outbox is not None:
         modules.append(outbox_api)
-    for router in (*(each.router for each in modules), admin_router):
+    for router in (*(each.router for each in modules), ops.public, admin_router):
         app.include_router(router)
     streamed = _include_apps(app, served, state)
     add_pages(app, state)

@@ -37,6 +37,31 @@ class OpsJobAnswer(Model):
     attempts: list[OpsAttemptOut]
 
 
+class OpsJobsAnswer(Model):
+    """Jobs of all owners, newest first.
+
+    `complete` is false where the search stopped before the page was full: `searched_from` is when
+    the oldest job was created that it looked at, and `next_cursor` goes on from there.
+    """
+
+    jobs: list[OpsJobOut]
+    next_cursor: str | None
+    complete: bool
+    searched_from: Moment | None
+
+
+class OpsJobMoveAnswer(Model):
+    """A job of any owner after a change."""
+
+    job: OpsJobOut
+
+
+class DeletedAnswer(Model):
+    """The ids of the jobs that were deleted."""
+
+    deleted: list[str]
+
+
 class DownstreamOut(Model):
     """A downstream. Without the admin token only name, state and `held` are filled in."""
 

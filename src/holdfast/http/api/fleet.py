@@ -2,11 +2,11 @@
 
 from enum import StrEnum
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 
 from holdfast.errors import ErrorCode
-from holdfast.http.admin import require_admin
 from holdfast.http.api_errors import ApiError
+from holdfast.http.audited import OpsRoute
 from holdfast.http.fleet_schemas import (
     KindAnswer,
     KindsAnswer,
@@ -21,7 +21,7 @@ from holdfast.http.served_app import state_of
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.exceptions import UnknownKind, UnknownWorker
 
-router = APIRouter(prefix="/api", tags=["ops"], dependencies=[Depends(require_admin)])
+router = APIRouter(prefix="/api", tags=["ops"], route_class=OpsRoute)
 
 
 class PauseMove(StrEnum):
