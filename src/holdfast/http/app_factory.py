@@ -17,6 +17,7 @@ from holdfast.http.api import (
     metrics,
     ops,
     ops_jobs,
+    overview,
     periodic,
 )
 from holdfast.http.api import dlq as dlq_api
@@ -101,7 +102,8 @@ def create_app(
     app.state.refusal_page = None
     add_error_handlers(app)
     modules = [
-        health, metrics, bulk, jobs, event_stream, ops, ops_jobs, fleet, periodic, audit, dlq_api,
+        health, metrics, bulk, jobs, event_stream, ops, overview, ops_jobs, fleet, periodic, audit,
+        dlq_api,
     ]  # fmt: skip
     if outbox is not None:
         modules.append(outbox_api)

@@ -124,7 +124,7 @@ class Stats:
     `totals` are monotonic: `refused_writes`, `rescued`, `manual_retries`, `timed_out`,
     `late_results`, `deleted`, and on a server `failed_folds`: how often these counters could not
     be folded. `oldest_ready_at` maps each queue to the time in epoch seconds since which its oldest
-    ready job waits.
+    ready job waits, and `oldest_ready_of` each downstream.
     """
 
     lanes: tuple[LaneCounts, ...]
@@ -132,6 +132,7 @@ class Stats:
     totals: Mapping[str, int] = field(default_factory=dict)
     oldest_ready_at: Mapping[str, float] = field(default_factory=dict)
     dead_letters: int = 0
+    oldest_ready_of: Mapping[str, float] = field(default_factory=dict)
 
 
 _VARIABLE_PARTS = (

@@ -148,6 +148,17 @@ def filter_parameters(
     }
 
 
+def oldest_from(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
+    """Return the fields of `Stats` in rows of `read_oldest_ready`: by queue and by downstream."""
+    by_queue: dict[str, float] = {}
+    by_downstream: dict[str, float] = {}
+    for queue, downstream, at in rows:
+        by_queue[queue] = min(at, by_queue.get(queue, at))
+        if downstream:
+            by_downstream[downstream] = min(at, by_downstream.get(downstream, at))
+    return {"oldest_ready_at": by_queue, "oldest_ready_of": by_downstream}
+
+
 def requests_from(rows: Iterable[Row]) -> WorkerRequests:
     """Return the requests in rows of `worker_requests`: ids of jobs, None to finish."""
     asked = [job_id for (job_id,) in rows]

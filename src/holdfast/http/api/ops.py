@@ -43,9 +43,14 @@ class Move(StrEnum):
 async def list_downstreams(request: Request, admin: IsAdmin) -> DownstreamsAnswer:
     """List the downstreams and the state of their breakers; those with a key to operators only."""
     state = state_of(request)
-    records, now = await state.engine.downstreams.list(), await state.engine.store.ping()
-    seen = records if admin else state.without_keys(records)
-    found = [DownstreamOut.of(record, now, whole=admin) for record in seen]
+    now = await state.engine.store.ping()
+    if admin:
+        details = await state.engine.downstreams.details()
+        return DownstreamsAnswer(
+            downstreams=[DownstreamOut.detailed(each, now) for each in details]
+        )
+    seen = state.without_keys(await state.engine.downstreams.list())
+    found = [DownstreamOut.of(record, now, whole=False) for record in seen]
     return DownstreamsAnswer(downstreams=found)
 
 

@@ -71,6 +71,7 @@ class BlockingDownstreams(_Mirror):
     """List downstreams; reset, hold and release them."""
 
     list = mirror(DownstreamControl.list)
+    details = mirror(DownstreamControl.details)
     troubled = mirror(DownstreamControl.troubled)
     get = mirror(DownstreamControl.get)
     state = mirror(DownstreamControl.state)
@@ -134,6 +135,7 @@ class BlockingWorkers(_Mirror):
     """List workers, and ask one to finish."""
 
     list = mirror(WorkerControl.list)
+    loads = mirror(WorkerControl.loads)
     finish = mirror(WorkerControl.finish)
 
 
@@ -281,5 +283,6 @@ class BlockingClient(_Mirror):
     attempts = mirror(Client.attempts)
     late_results = mirror(Client.late_results)
     stats = mirror(Client.stats)
+    overview = mirror(Client.overview)
     list = mirror(Client.list)
     search = mirror(Client.search)

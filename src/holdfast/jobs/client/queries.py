@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar, overload
 
 from holdfast.clock import Clock
+from holdfast.jobs.client.overview import Overview, read_overview
 from holdfast.jobs.client.requests import JobHandle
 from holdfast.jobs.declare.codecs import result_codec
 from holdfast.jobs.declare.registry import Registry
@@ -79,6 +80,10 @@ class Queries:
     async def stats(self) -> Stats:
         """Return the maintained counters."""
         return await self.store.stats()
+
+    async def overview(self) -> Overview:
+        """Return figures about all jobs: success, retries, times, queues and downstreams."""
+        return await read_overview(self.store)
 
     async def wait(self, job: JobId, timeout: float | None = None) -> Job:
         """Return the job once it is finished: complete, failed or cancelled.

@@ -300,10 +300,10 @@ WITH RECURSIVE heads (lane, priority, owner, ready_at) AS (
         LIMIT 1
     ) AS next
 )
-SELECT lanes.queue, min(heads.ready_at)
+SELECT lanes.queue, lanes.downstream, min(heads.ready_at)
 FROM heads
 JOIN holdfast.lanes ON lanes.id = heads.lane
-GROUP BY lanes.queue;
+GROUP BY lanes.queue, lanes.downstream;
 
 -- name: read_clock
 SELECT extract(epoch FROM clock_timestamp())::double precision;

@@ -276,10 +276,11 @@ WITH RECURSIVE heads (queue, lane, seq) AS (
     FROM heads
     CROSS JOIN holdfast_jobs AS head ON head.seq = heads.seq
 )
-SELECT heads.queue, min(jobs.ready_at)
+SELECT heads.queue, lanes.downstream, min(jobs.ready_at)
 FROM heads
 CROSS JOIN holdfast_jobs AS jobs ON jobs.seq = heads.seq
-GROUP BY heads.queue;
+CROSS JOIN holdfast_lanes AS lanes ON lanes.id = heads.lane
+GROUP BY heads.queue, lanes.downstream;
 
 -- name: read_schema_version
 SELECT max(version) FROM holdfast_migrations;
