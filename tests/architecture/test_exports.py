@@ -60,7 +60,7 @@ REVIEWED = {
         Publisher PublisherMisconfigured PublisherUnavailable Relay RelayOptions Release
         RequestClaim RequestStart StartState UnknownMessage
     """,
-    "holdfast.settings": "BadSetting Environment Settings unknown_names",
+    "holdfast.settings": "BadSetting Environment Settings named_tokens unknown_names",
 }
 """Every module that an app may import, and all names that it may take from it."""
 

@@ -19,6 +19,7 @@ from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.declared_downstream import Downstream
 
 SECRET, TOKEN = "a secret of the tests", "an admin token of the tests"
+READER = "a reader token of the tests"
 SOON = 60.0
 SETTINGS = HttpSettings(secret_key=SECRET, admin_token=TOKEN)
 
@@ -101,6 +102,10 @@ class Serving:
 
     def admin(self):
         return self.browser(authorization=f"Bearer {TOKEN}")
+
+    def reader(self):
+        """Return a client of an operator who may only look; the server needs `reader_token`."""
+        return self.browser(authorization=f"Bearer {READER}")
 
     def run(self, coroutine):
         return self.begin(coroutine).result(SOON)

@@ -6,9 +6,21 @@ from collections.abc import AsyncIterator, Iterable
 from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
 
-from holdfast.http.admin import OPS
+from holdfast.http.admin import HOME
 from holdfast.http.admin import router as admin_router
-from holdfast.http.api import bulk, event_stream, fleet, health, jobs, metrics, ops, periodic
+from holdfast.http.api import (
+    audit,
+    bulk,
+    event_stream,
+    fleet,
+    health,
+    jobs,
+    metrics,
+    ops,
+    ops_jobs,
+    overview,
+    periodic,
+)
 from holdfast.http.api import dlq as dlq_api
 from holdfast.http.api import outbox as outbox_api
 from holdfast.http.api_errors import add_error_handlers
@@ -66,10 +78,13 @@ def create_app(
     )
     use_state(app, state)
     add_error_handlers(app)
-    modules = [health, metrics, bulk, jobs, event_stream, ops, fleet, periodic, dlq_api]
+    modules = [
+        health, metrics, bulk, jobs, event_stream, ops, overview, ops_jobs, fleet, periodic, audit,
+        dlq_api,
+    ]  # fmt: skip
     if outbox is not None:
         modules.append(outbox_api)
-    for router in (*(each.router for each in modules), admin_router):
+    for router in (*(each.router for each in modules), ops.public, admin_router):
         app.include_router(router)
     streamed = _include_apps(app, served, state)
     add_pages(app, state)
@@ -80,11 +95,11 @@ def create_app(
 
 
 def _mount_dashboard(app: FastAPI, state: ServerState) -> None:
-    @app.get(OPS, include_in_schema=False)
+    @app.get(HOME, include_in_schema=False)
     async def enter_dashboard() -> RedirectResponse:
-        return RedirectResponse(f"{OPS}/", 303)
+        return RedirectResponse(f"{HOME}/", 303)
 
-    app.mount(OPS, dashboard_app(state))
+    app.mount(HOME, dashboard_app(state))
 
 
 def _include_apps(app: FastAPI, served: Iterable[ServedApp], state: ServerState) -> frozenset[str]:

@@ -32,7 +32,9 @@ def new_state(
         apps={each.name: each for each in served},
         settings=settings,
         sessions=Sessions(settings.secret_key, engine.clock),
-        admin=AdminAccess(settings.secret_key, settings.admin_token, engine.clock),
+        admin=AdminAccess(
+            settings.secret_key, settings.admin_token, engine.clock, settings.reader_token
+        ),
         streams=StreamLimit(
             settings.streams_at_once, settings.streams_at_once * settings.sessions_per_address
         ),

@@ -1,13 +1,14 @@
 """What the ops routes take and answer with."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
 from holdfast.http.api_errors import ErrorDetail
 from holdfast.http.schemas import AttemptOut, EventOut, JobOut, Model, Moment, Ordered
 from holdfast.jobs.client.dead_letters import Requeued
+from holdfast.jobs.client.downstream_details import DownstreamDetails
 from holdfast.jobs.declare.validation import UNSTORABLE
 from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.views import DeadLetter, JobFilter
@@ -37,6 +38,38 @@ class OpsJobAnswer(Model):
     attempts: list[OpsAttemptOut]
 
 
+class OpsJobsAnswer(Model):
+    """Jobs of all owners, newest first.
+
+    `complete` is false where the search stopped before the page was full: `searched_from` is when
+    the oldest job was created that it looked at, and `next_cursor` goes on from there.
+    """
+
+    jobs: list[OpsJobOut]
+    next_cursor: str | None
+    complete: bool
+    searched_from: Moment | None
+
+
+class OpsJobMoveAnswer(Model):
+    """A job of any owner after a change."""
+
+    job: OpsJobOut
+
+
+class DeletedAnswer(Model):
+    """The ids of the jobs that were deleted."""
+
+    deleted: list[str]
+
+
+_DETAILS = (
+    "since", "open_seconds", "next_trial_at", "trips_last_hour", "ready", "scheduled",
+    "processing", "oldest_ready_at", "drain_seconds",
+)  # fmt: skip
+"""What is known of a downstream beyond its record."""
+
+
 class DownstreamOut(Model):
     """A downstream. Without the admin token only name, state and `held` are filled in."""
 
@@ -51,24 +84,45 @@ class DownstreamOut(Model):
     trips: int | None = None
     open_seconds: float | None = None
     cause: str | None = None
+    since: Moment | None = None
+    next_trial_at: Moment | None = None
+    trips_last_hour: int | None = None
+    ready: int | None = None
+    scheduled: int | None = None
+    processing: int | None = None
+    oldest_ready_at: Moment | None = None
+    drain_seconds: float | None = None
+
+    @classmethod
+    def detailed(cls, details: DownstreamDetails, now: float) -> "DownstreamOut":
+        """Return a downstream with the jobs that wait for it, as of `now`, for operators."""
+        more = {name: getattr(details, name) for name in _DETAILS}
+        return cls.model_validate({**_stored_fields(details.record, now), **more})
 
     @classmethod
     def of(cls, record: DownstreamRecord, now: float, *, whole: bool) -> "DownstreamOut":
         """Return `record` as of `now`, epoch seconds of the store."""
-        circuit = record.circuit
-        fields = {"name": record.name, "state": record.state_at(now), "held": record.holds_at(now)}
-        if whole:
-            fields |= {
-                "mode": record.settings.mode,
-                "held_by_hand": circuit.held,
-                "failure_count": circuit.streak,
-                "opened_at": circuit.opened_at,
-                "open_until": circuit.open_until,
-                "trips": record.trips,
-                "open_seconds": record.open_seconds,
-                "cause": None if circuit.cause is None else circuit.cause.name,
-            }
+        fields = _stored_fields(record, now)
+        if not whole:
+            fields = {name: fields[name] for name in ("name", "state", "held")}
         return cls.model_validate(fields)
+
+
+def _stored_fields(record: DownstreamRecord, now: float) -> dict[str, Any]:
+    circuit = record.circuit
+    return {
+        "name": record.name,
+        "state": record.state_at(now),
+        "held": record.holds_at(now),
+        "mode": record.settings.mode,
+        "held_by_hand": circuit.held,
+        "failure_count": circuit.streak,
+        "opened_at": circuit.opened_at,
+        "open_until": circuit.open_until,
+        "trips": record.trips,
+        "open_seconds": record.open_seconds,
+        "cause": None if circuit.cause is None else circuit.cause.name,
+    }
 
 
 class DownstreamsAnswer(Model):

@@ -51,7 +51,8 @@ class HttpSettings:
 
     Args:
         secret_key: signs the cookies.
-        admin_token: opens the ops routes.
+        admin_token: opens the ops routes: one token, or `ann:TOKEN,ben:TOKEN`.
+        reader_token: likewise, for those who may look and not change; None if there is none.
         secure_cookies: whether cookies travel over https only; None: those that are set over https.
         writes_at_once: writes that a session may make in a burst.
         writes_per_second: how many a second after that.
@@ -83,6 +84,7 @@ class HttpSettings:
     local_access: bool = True
     worker_elsewhere: bool = False
     trusted_proxies: tuple[str, ...] | None = None
+    reader_token: str | None = None
 
 
 class AppPages(Protocol):

@@ -22,6 +22,7 @@ from holdfast.jobs.heartbeat_port import Heartbeats
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.key_port import KeyStore
 from holdfast.jobs.model import Enqueued, Finished, Job, JobError, Lease, NewJob
+from holdfast.jobs.operations_port import OperationsStore
 from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
 from holdfast.jobs.rate_port import RateStore
 from holdfast.jobs.store_values import (
@@ -48,7 +49,15 @@ from holdfast.jobs.store_values import (
     TickResult,
 )
 from holdfast.jobs.transaction_port import TransactionStore
-from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
+from holdfast.jobs.views import (
+    EVERY_JOB,
+    DeadLetter,
+    DeadLetterGroup,
+    JobFilter,
+    JobSearch,
+    Page,
+    Stats,
+)
 
 __all__ = [
     "BadAddress",
@@ -67,6 +76,7 @@ __all__ = [
     "KeyStore",
     "Leadership",
     "MaintenanceStore",
+    "OperationsStore",
     "Overruled",
     "PeriodicStore",
     "QueryStore",
@@ -195,6 +205,25 @@ class QueryStore(Protocol):
         now: float | None = None,
     ) -> Page:
         """Return jobs without arguments, newest first; following the cursors lists no job twice.
+
+        Raises:
+            ValueError: `cursor` is not valid.
+        """
+        ...
+
+    async def search_jobs(
+        self,
+        where: JobFilter = EVERY_JOB,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        window: int = 10_000,
+        now: float | None = None,
+    ) -> JobSearch:
+        """Return jobs as `list_jobs` does, looking at the newest `window` jobs only.
+
+        Those are the newest of an index that serves `where`, so the cost does not grow with the
+        number of jobs. The cursor goes on from where the search has stopped.
 
         Raises:
             ValueError: `cursor` is not valid.
@@ -351,7 +380,7 @@ class MaintenanceStore(Protocol):
 class Store(
     EnqueueStore, WorkerStore, TransactionStore, ControlStore, FleetStore, QueryStore,
     DownstreamStore, DatabaseStore, KeyStore,
-    MaintenanceStore, PeriodicStore, RateStore, Protocol,
+    MaintenanceStore, OperationsStore, PeriodicStore, RateStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""
 

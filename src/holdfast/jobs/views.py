@@ -38,7 +38,8 @@ class JobFilter:
     """Which jobs to list; a job must match every field that is set.
 
     `error_text` is a substring of the error message, `created_from` (included) and `created_to`
-    (excluded) are epoch seconds, `error_group` is a normalised message.
+    (excluded) are epoch seconds, `error_group` is a normalised message. `text` is a substring of
+    the id, the kind, the owner, the error message or the meta.
     """
 
     statuses: tuple[JobStatus, ...] = ()
@@ -53,6 +54,7 @@ class JobFilter:
     min_attempts: int | None = None
     created_from: float | None = None
     created_to: float | None = None
+    text: str | None = None
 
 
 EVERY_JOB = JobFilter()
@@ -65,6 +67,25 @@ class Page:
 
     jobs: tuple[Job, ...]
     next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobSearch:
+    """What a search over a bounded number of jobs has found, newest first.
+
+    Args:
+        jobs: those that match.
+        next_cursor: where to go on; None if there are no more.
+        complete: False if the search stopped before the page was full: there may be more jobs that
+            match, among older ones.
+        searched_from: when the oldest job that was looked at was created, in epoch seconds; None if
+            the search is complete.
+    """
+
+    jobs: tuple[Job, ...]
+    next_cursor: str | None = None
+    complete: bool = True
+    searched_from: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +124,7 @@ class Stats:
     `totals` are monotonic: `refused_writes`, `rescued`, `manual_retries`, `timed_out`,
     `late_results`, `deleted`, and on a server `failed_folds`: how often these counters could not
     be folded. `oldest_ready_at` maps each queue to the time in epoch seconds since which its oldest
-    ready job waits.
+    ready job waits, and `oldest_ready_of` each downstream.
     """
 
     lanes: tuple[LaneCounts, ...]
@@ -111,6 +132,7 @@ class Stats:
     totals: Mapping[str, int] = field(default_factory=dict)
     oldest_ready_at: Mapping[str, float] = field(default_factory=dict)
     dead_letters: int = 0
+    oldest_ready_of: Mapping[str, float] = field(default_factory=dict)
 
 
 _VARIABLE_PARTS = (

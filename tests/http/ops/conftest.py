@@ -1,7 +1,7 @@
 """A dashboard over an app in every state."""
 
 import pytest
-from tests.http.live_server import Serving
+from tests.http.live_server import READER, Serving
 from tests.http.ops.busy_shop import busy_app, fill
 from tests.http.pages.page_reader import Looked
 
@@ -44,5 +44,5 @@ def dashboard(tmp_path):
 @pytest.fixture(scope="package")
 def shown(tmp_path_factory):
     """One dashboard for all tests that only look."""
-    with Serving(tmp_path_factory.mktemp("ops"), busy_app()) as serving:
+    with Serving(tmp_path_factory.mktemp("ops"), busy_app(), reader_token=READER) as serving:
         yield Dashboard(serving)

@@ -1,10 +1,12 @@
 """Who sees the dashboard, and who changes what it shows."""
 
 import pytest
+from tests.http.live_server import READER
+from tests.http.pages.page_reader import Looked
 
 PAGES = (
     "/", "/jobs", "/jobs/x", "/dead-letters", "/dead-letters/requeue", "/dead-letters/discard",
-    "/downstreams", "/queues", "/periodic", "/outbox", "/workers", "/events",
+    "/downstreams", "/queues", "/periodic", "/outbox", "/workers", "/audit", "/events",
 )  # fmt: skip
 ACTIONS = (
     "/jobs/x/retry", "/jobs/x/retry-now", "/jobs/x/cancel", "/dead-letters/requeue",
@@ -29,6 +31,24 @@ def test_a_page_without_login_leads_to_the_login(shown, path):
 def test_an_action_without_login_is_refused(shown, path):
     answer = shown.serving.browser().post(f"/ops{path}", data={"name": "smtp", "id": "x"})
     assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("path", ACTIONS)
+def test_a_reader_changes_nothing(shown, path):
+    reader = shown.serving.browser(authorization=f"Bearer {READER}", accept="text/html")
+    fields = {"name": "smtp", "id": "x", "confirmed": "1"}
+    assert reader.post(f"/ops{path}", data=fields).status_code == 403
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_reader_sees_no_buttons(shown, path):
+    if path == "/events" or path.startswith("/dead-letters/"):
+        return
+    reader = shown.serving.browser(authorization=f"Bearer {READER}", accept="text/html")
+    path = f"/jobs/{shown.ids['sync_stock']}" if path == "/jobs/x" else path
+    page = Looked(reader.get(f"/ops{path}"))
+    assert not page.all("//*[@id='board']//form")
+    assert "read-only" in page.text("//*[@class='who']")
 
 
 def test_a_write_from_another_site_is_refused(shown):

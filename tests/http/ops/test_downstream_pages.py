@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.http.ops.downstream_pages import read_downstreams
+from holdfast.http.ops.downstream_pages import downstream_views
 from holdfast.resilience.breaker.transitions import CircuitState
 
 
@@ -12,8 +12,8 @@ def test_an_open_breaker_is_an_alert_with_its_figures(shown):
     row = page.text("//tbody/tr")
     for words in ("smtp", "Open", "consecutive failures reach their limit", "GW_UNAVAILABLE"):
         assert words in row
-    assert page.texts("//td[@data-label='Trips']") == ["1"]
-    assert page.texts("//td[@data-label='Held']") == ["1"]
+    assert page.text("//td[@data-label='Trips']") == "11 in the last hour"
+    assert page.text("//td[@data-label='Jobs']").startswith("1 held, 0 running")
     assert page.texts("//td[@class='acts']//button/text()/..") == [
         "Release smtp", "Hold smtp", "Reset smtp",
     ]  # fmt: skip
@@ -21,11 +21,8 @@ def test_an_open_breaker_is_an_alert_with_its_figures(shown):
 
 def test_a_circuit_open_for_more_than_five_minutes_is_said(shown):
     async def later():
-        now, stats = await shown.engine.store.ping(), await shown.engine.stats()
-        return [
-            (await read_downstreams(shown.serving.state, stats, now + after))[0].long_open
-            for after in (200, 301)
-        ]
+        now, details = await shown.engine.store.ping(), await shown.engine.downstreams.details()
+        return [downstream_views(details, now + after)[0].long_open for after in (200, 301)]
 
     assert shown.run(later()) == [False, True]
 

@@ -11,6 +11,7 @@ TITLES = {
     "/periodic": "Periodic jobs",
     "/outbox": "Outbox",
     "/workers": "Workers",
+    "/audit": "Audit log",
 }
 
 

@@ -1,23 +1,33 @@
 """The figures of the overview."""
 
-from holdfast.http.ops.overview_pages import outcome_figures
-from holdfast.jobs.model import JobStatus
-from holdfast.jobs.views import OutcomeCounts
+from holdfast.http.ops.overview_pages import (
+    attempts_chart,
+    newest_outcomes,
+    success_chart,
+    trips_chart,
+)
+from holdfast.jobs.client.overview import Outcomes
 
 
-def test_figures_count_finished_jobs_and_their_attempts():
-    figures = outcome_figures(
-        [
-            OutcomeCounts("a", JobStatus.COMPLETE, 1, 90),
-            OutcomeCounts("a", JobStatus.COMPLETE, 3, 5),
-            OutcomeCounts("b", JobStatus.FAILED, 6, 5),
-            OutcomeCounts("b", JobStatus.CANCELLED, 1, 50),
-        ]
-    )
-    assert (figures.finished, figures.first_try, figures.in_the_end) == (100, 0.9, 0.95)
-    assert figures.overhead == (5 * 2 + 5 * 5) / 100
-    assert figures.attempts == {"1 attempt": 90, "3 attempts": 5, "5 or more": 5}
-    assert outcome_figures([]).shares == {}
+def test_many_attempts_are_counted_together():
+    chart = attempts_chart([(6, 1), (1, 90), (5, 4), (2, 3)])
+    assert [(bar.label, bar.value) for bar in chart.bars] == [
+        ("1 attempt", "90"), ("2 attempts", "3"), ("5 or more", "5"),
+    ]  # fmt: skip
+    assert attempts_chart([]) is None
+    assert success_chart(Outcomes()) is None
+
+
+def test_the_newest_hour_of_trips_is_the_last_column():
+    chart = trips_chart((0, 2, 1))
+    assert [(each.label, each.height) for each in chart.columns] == [
+        ("2 h ago", 0.0), ("1 h ago", 64.0), ("this hour", 32.0),
+    ]  # fmt: skip
+
+
+def test_the_last_day_counts_where_jobs_have_finished_in_it(shown):
+    overview = shown.run(shown.engine.overview())
+    assert newest_outcomes(overview)[0] is overview.total
 
 
 def test_the_overview_shows_what_needs_a_person(shown):
@@ -28,7 +38,9 @@ def test_the_overview_shows_what_needs_a_person(shown):
         "Share of finished jobs that succeeded at the first try and in the end, with a target of "
         "99.5 %",
         "Finished jobs by the number of their attempts",
+        "Time that jobs took, without and with their retries",
         "Ready jobs by queue",
+        "How often breakers opened in each of the last 24 hours",
     ]
     assert "40 %" in page.text("//table[contains(., 'In the end')]")
     assert "Below the target of 99.5 %." in page.answer.text

@@ -2,16 +2,16 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from holdfast.http.admin import require_admin
 from holdfast.http.api_errors import refusing_cursors
+from holdfast.http.audited import OpsRoute
 from holdfast.http.schemas import Model, Moment
 from holdfast.http.served_app import state_of
 from holdfast.outbox import MessageStatus, Outbox, OutboxMessage
 
-router = APIRouter(prefix="/api/outbox", tags=["ops"], dependencies=[Depends(require_admin)])
+router = APIRouter(prefix="/api/outbox", tags=["ops"], route_class=OpsRoute)
 
 
 class MessageOut(Model):

@@ -11,6 +11,7 @@ BAR_HEIGHT = 20.0
 BAR_GAP = 12.0
 LABEL_WIDTH = 132.0
 VALUE_WIDTH = 72.0
+COLUMN_HEIGHT = 64.0
 _TRACK = WIDTH - LABEL_WIDTH - VALUE_WIDTH
 
 
@@ -40,6 +41,25 @@ class BarChart:
     mark: float | None = None
     start: str = ""
     end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column, which stands on the ground line of the drawing."""
+
+    label: str
+    count: int
+    x: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChart:
+    """Columns from left to right; `most` is the count of the highest."""
+
+    columns: tuple[Column, ...]
+    most: int
 
 
 def counts_chart(counts: Mapping[str, int]) -> BarChart:
@@ -80,6 +100,25 @@ def durations_chart(rows: Sequence[tuple[str, float, str]]) -> BarChart:
         for place, (label, seconds, words) in enumerate(rows)
     ]
     return BarChart(_height(len(bars)), tuple(bars))
+
+
+def columns_chart(columns: Sequence[tuple[str, int]]) -> ColumnChart:
+    """Return columns for `(label, count)`, the highest over the whole height."""
+    most = max((count for _, count in columns), default=0) or 1
+    step = WIDTH / max(1, len(columns))
+    return ColumnChart(
+        tuple(
+            Column(
+                label,
+                count,
+                x=round(place * step, 1),
+                width=round(step * 0.75, 1),
+                height=round(max(2.0, COLUMN_HEIGHT * count / most) if count else 0.0, 1),
+            )
+            for place, (label, count) in enumerate(columns)
+        ),
+        most=max((count for _, count in columns), default=0),
+    )
 
 
 def per_cent(share: float) -> str:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.assembly import add_middleware, new_state, use_state
 from holdfast.http.ops.access import LoginNeeded, require_reader
+from holdfast.http.ops.audit_pages import audit_routes
 from holdfast.http.ops.dead_letter_pages import dead_letter_routes
 from holdfast.http.ops.downstream_pages import downstream_routes
 from holdfast.http.ops.fleet_pages import fleet_routes
@@ -50,6 +51,7 @@ def dashboard_app(state: ServerState, *, longest_stream: float | None = None) ->
         dead_letter_routes(frame),
         downstream_routes(frame),
         fleet_routes(frame),
+        audit_routes(frame),
         hint_routes(frame, longest_stream),
     ):
         pages.include_router(routes)
@@ -60,7 +62,11 @@ def dashboard_app(state: ServerState, *, longest_stream: float | None = None) ->
 
 
 def ops_dashboard(
-    engine: StoreEngine, *, admin_token: str, secret_key: str | None = None
+    engine: StoreEngine,
+    *,
+    admin_token: str,
+    reader_token: str | None = None,
+    secret_key: str | None = None,
 ) -> FastAPI:
     """Return the dashboard, to be mounted in a FastAPI or Starlette app:
 
@@ -70,7 +76,8 @@ def ops_dashboard(
 
     Args:
         engine: what the dashboard shows.
-        admin_token: what operators log in with.
+        admin_token: what operators log in with: one token, or `ann:TOKEN,ben:TOKEN`.
+        reader_token: likewise, for operators who may look and not change; None if there is none.
         secret_key: signs the cookie of the login. By default a random one: then each start, and
             each process of several, needs a login of its own.
 
@@ -79,7 +86,9 @@ def ops_dashboard(
     """
     if not admin_token.strip():
         raise ValueError("admin_token must not be empty: everyone could log in with it")
-    settings = HttpSettings(secret_key or secrets.token_urlsafe(32), admin_token)
+    settings = HttpSettings(
+        secret_key or secrets.token_urlsafe(32), admin_token, reader_token=reader_token
+    )
     outbox = getattr(engine, "outbox", None)
     state = new_state(
         engine,

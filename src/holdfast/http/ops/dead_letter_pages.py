@@ -11,7 +11,7 @@ from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError, refusing_cursors
 from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Confirmation, Frame
-from holdfast.http.ops.job_search import JobSearch
+from holdfast.http.ops.list_filter import ListFilter
 from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.views import JobFilter
 
@@ -40,7 +40,7 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
 
     @router.get(_HOME)
     async def show(request: Request) -> Response:
-        search = JobSearch.of(request.query_params)
+        search = ListFilter.of(request.query_params)
         now = await frame.engine.store.ping()
         with refusing_cursors():
             found, following = await letters.list(
@@ -61,7 +61,7 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
 
     @router.get(f"{_HOME}/requeue", dependencies=_FULL)
     async def ask_to_requeue(request: Request) -> Response:
-        search = JobSearch.of(request.query_params)
+        search = ListFilter.of(request.query_params)
         counted = await letters.requeue(await _where(frame, search), dry_run=True)
         return frame.confirm(
             request,
@@ -83,7 +83,7 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
     ) -> Response:
         if run.running:
             raise ApiError(ErrorCode.INVALID_STATE, "Another requeue is under way.")
-        search = JobSearch.of(_texts(await request.form()))
+        search = ListFilter.of(_texts(await request.form()))
         run.start(letters, await _where(frame, search), rate)
         return frame.back(request, _HOME, "requeue-begun")
 
@@ -94,7 +94,7 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
 
     @router.get(f"{_HOME}/discard", dependencies=_FULL)
     async def ask_to_discard(request: Request) -> Response:
-        search = JobSearch.of(request.query_params)
+        search = ListFilter.of(request.query_params)
         counted = await letters.requeue(await _where(frame, search), dry_run=True)
         return frame.confirm(
             request,
@@ -110,7 +110,7 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
 
     @router.post(f"{_HOME}/discard", dependencies=_FULL)
     async def discard(request: Request) -> Response:
-        search = JobSearch.of(_texts(await request.form()))
+        search = ListFilter.of(_texts(await request.form()))
         await _discard_all(frame, await _where(frame, search))
         return frame.back(request, _HOME, "discarded")
 
@@ -146,7 +146,7 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
     return router
 
 
-async def _where(frame: Frame, search: JobSearch) -> JobFilter:
+async def _where(frame: Frame, search: ListFilter) -> JobFilter:
     return search.as_filter(await frame.engine.store.ping())
 
 

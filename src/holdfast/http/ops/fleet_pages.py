@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Request, Response
 
 from holdfast.http.ops.access import require_full
-from holdfast.http.ops.frame import Confirmation, Frame
+from holdfast.http.ops.frame import Change, Confirmation, Frame
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 
 Name = Annotated[str, Form(min_length=1, max_length=500)]
@@ -26,6 +26,13 @@ class PeriodicMove(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     RUN = "run"
+
+
+_PERIODIC_NOTES = {
+    PeriodicMove.PAUSE: "paused",
+    PeriodicMove.RESUME: "resumed",
+    PeriodicMove.RUN: "run",
+}
 
 
 def fleet_routes(frame: Frame) -> APIRouter:
@@ -55,9 +62,11 @@ def fleet_routes(frame: Frame) -> APIRouter:
     async def change_pause(
         request: Request, control: QueueControl | KindControl, move: PauseMove, name: str
     ) -> Response:
-        if move is PauseMove.PAUSE:
-            return await frame.do(request, control.pause(name), "/queues", "paused")
-        return await frame.do(request, control.resume(name), "/queues", "resumed")
+        paused = move is PauseMove.PAUSE
+        target = "queues" if control is engine.queues else "kinds"
+        change = Change(f"{target}.{move}", name, "/queues", "paused" if paused else "resumed")
+        act = control.pause if paused else control.resume
+        return await frame.do(request, act(name), change)
 
     @router.get("/periodic")
     async def show_periodic(request: Request) -> Response:
@@ -66,16 +75,21 @@ def fleet_routes(frame: Frame) -> APIRouter:
 
     @router.post("/periodic/{move}", dependencies=_FULL)
     async def change_periodic(request: Request, move: PeriodicMove, name: Name) -> Response:
-        periodic = engine.periodic
-        if move is PeriodicMove.PAUSE:
-            return await frame.do(request, periodic.pause(name), "/periodic", "paused")
-        if move is PeriodicMove.RESUME:
-            return await frame.do(request, periodic.resume(name), "/periodic", "resumed")
-        return await frame.do(request, periodic.run_now(name), "/periodic", "run")
+        change = Change(f"periodic.{move}", name, "/periodic", _PERIODIC_NOTES[move])
+        if move is PeriodicMove.RUN:
+            return await frame.do(request, engine.periodic.run_now(name), change)
+        pauses = move is PeriodicMove.PAUSE
+        act = engine.periodic.pause if pauses else engine.periodic.resume
+        return await frame.do(request, act(name), change)
 
     @router.get("/workers")
     async def show_workers(request: Request) -> Response:
-        return await frame.page(request, "workers.html", workers=await engine.workers.list())
+        return await frame.page(
+            request,
+            "workers.html",
+            workers=await engine.workers.list(),
+            loads=await engine.workers.loads(),
+        )
 
     @router.post("/workers/finish", dependencies=_FULL)
     async def finish_worker(
@@ -94,6 +108,7 @@ def fleet_routes(frame: Frame) -> APIRouter:
                     back="/workers",
                 ),
             )
-        return await frame.do(request, engine.workers.finish(name), "/workers", "finishing")
+        change = Change("workers.finish", name, "/workers", "finishing")
+        return await frame.do(request, engine.workers.finish(name), change)
 
     return router

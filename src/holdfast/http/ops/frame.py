@@ -11,8 +11,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import PackageLoader
 
 from holdfast.errors import HoldfastError
+from holdfast.http.admin import operator_of, require_admin
 from holdfast.http.api_errors import ApiError, as_api_error
-from holdfast.http.ops.access import may_change
 from holdfast.http.ops.notes import note_line
 from holdfast.http.pages.assets import common_assets
 from holdfast.http.pages.renderer import (
@@ -35,6 +35,7 @@ _PAGES = (
     ("/periodic", "Periodic"),
     ("/outbox", "Outbox"),
     ("/workers", "Workers"),
+    ("/audit", "Audit"),
 )
 _CONFLICT = 409
 
@@ -66,6 +67,23 @@ class Confirmation:
     ids: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an action does.
+
+    Args:
+        action: what the audit log calls it, such as `downstreams.reset`.
+        target: what it is done to.
+        back: the page that shows it, below the dashboard.
+        note: the key of the line that the page shows.
+    """
+
+    action: str
+    target: str
+    back: str
+    note: str
+
+
 class Frame:
     """Render the pages of one dashboard.
 
@@ -86,7 +104,7 @@ class Frame:
     ) -> HTMLResponse:
         """Answer with a page; to htmx, with the part of it that changes."""
         root, note = root_of(request), str(values.pop("note", ""))
-        partial = is_partial(request)
+        partial, operator = is_partial(request), operator_of(request)
         text = self._templates.get_template(template).render(
             **theme_values(request),
             frame="ops_part.html" if partial else "ops_frame.html",
@@ -97,7 +115,8 @@ class Frame:
             parts={},
             navigation_label="Operations",
             navigation=self._navigation(request),
-            can_change=may_change(request),
+            operator=operator,
+            can_change=operator is not None and operator.may_change,
             note=note,
             **values,
         )
@@ -118,11 +137,12 @@ class Frame:
         """Answer with a page that asks before anything is done."""
         return self.answer(request, "confirm.html", question=question)
 
-    async def do(self, request: Request, move: Awaitable[object], back: str, note: str) -> Response:
-        """Await `move`, and go back to the page that shows what it did.
+    async def do(self, request: Request, move: Awaitable[object], change: Change) -> Response:
+        """Await `move`, record it, and go back to the page that shows what it did.
 
         What the present state does not allow is said there; every other error is a refusal.
         """
+        note = change.note
         try:
             await move
         except HoldfastError as error:
@@ -130,7 +150,16 @@ class Frame:
             if refusal.status != _CONFLICT:
                 raise
             note = str(refusal.code)
-        return self.back(request, back, note)
+        else:
+            await self.record(request, change.action, change.target)
+        return self.back(request, change.back, note)
+
+    async def record(self, request: Request, action: str, target: str = "", **detail: Any) -> None:
+        """Write a change that was made to the audit log."""
+        operator = require_admin(request)
+        await self.engine.audit.record(
+            action, target, who=operator.name, role=operator.role, detail=detail
+        )
 
     def back(self, request: Request, path: str, note: str = "") -> Response:
         """Redirect to `path`, below the dashboard, which shows the note of this key."""

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Depends, Form, Request, Response
 
 from holdfast.http.api_errors import refusing_cursors
 from holdfast.http.ops.access import require_full
-from holdfast.http.ops.frame import Confirmation, Frame
-from holdfast.http.ops.job_search import SPAN_WORDS, JobSearch
+from holdfast.http.ops.frame import Change, Confirmation, Frame
+from holdfast.http.ops.list_filter import SPAN_WORDS, ListFilter
 from holdfast.http.ops.redaction import shown_json
 from holdfast.http.pages.job_rows import row_of, word_of
 from holdfast.http.pages.timeline import lines_of, steps_of
@@ -68,10 +68,10 @@ def job_routes(frame: Frame) -> APIRouter:
 
     @router.get("/jobs")
     async def show_jobs(request: Request) -> Response:
-        search = JobSearch.of(request.query_params)
+        search = ListFilter.of(request.query_params)
         now = await engine.store.ping()
         with refusing_cursors():
-            found = await engine.list(
+            found = await engine.search(
                 search.as_filter(now), cursor=search.cursor or None, limit=_PAGE
             )
         older = search.path("/jobs", cursor=found.next_cursor) if found.next_cursor else ""
@@ -85,6 +85,7 @@ def job_routes(frame: Frame) -> APIRouter:
             kinds=sorted(frame.engine.registry.kinds),
             rows=await rows_of(frame.state, found.jobs, now),
             older=older,
+            searched_from=None if found.complete else found.searched_from,
             newest=search.path("/jobs") if search.cursor else "",
         )
 
@@ -131,6 +132,7 @@ def job_routes(frame: Frame) -> APIRouter:
             JobMove.RETRY_NOW: engine.retry_now,
             JobMove.CANCEL: engine.cancel,
         }[move]
-        return await frame.do(request, act(job.id), back, _DONE[move])
+        change = Change(f"jobs.{move}", job.id, back, _DONE[move])
+        return await frame.do(request, act(job.id), change)
 
     return router

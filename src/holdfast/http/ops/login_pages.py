@@ -6,8 +6,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
-from holdfast.http.cookies import set_cookie
-from holdfast.http.ops.access import LoginNeeded, access_of
+from holdfast.http.ops.access import LoginNeeded
 from holdfast.http.ops.frame import Frame, path_of, root_of
 from holdfast.http.pages.page_routes import is_own_path, theme_cookie
 from holdfast.http.pages.renderer import is_partial
@@ -18,6 +17,7 @@ Field = Annotated[str, Form(max_length=1000)]
 def login_routes(frame: Frame) -> APIRouter:
     """Return the routes that need no login."""
     router = APIRouter()
+    access = frame.state.admin
 
     @router.get("/login")
     async def show_login(request: Request, to: str = "") -> Response:
@@ -25,18 +25,17 @@ def login_routes(frame: Frame) -> APIRouter:
 
     @router.post("/login")
     async def log_in(request: Request, token: Field = "", to: Field = "") -> Response:
-        access = access_of(request)
-        if not access.is_token(token.strip()):
+        operator = access.find(token.strip())
+        if operator is None:
             line = "This is not a token of an operator."
             return frame.answer(request, "login.html", 403, to=to, line=line)
-        cookie = access.header(secure=request.state.secure_cookies)
+        cookie = access.header(operator, secure=request.state.secure_cookies)
         headers = {"set-cookie": cookie, "cache-control": "no-store"}
         return RedirectResponse(_inside(request, to), 303, headers)
 
     @router.post("/logout")
     async def log_out(request: Request) -> Response:
-        access, secure = access_of(request), request.state.secure_cookies
-        headers = {"set-cookie": set_cookie(access.name.over(https=secure), "", 0, secure=secure)}
+        headers = {"set-cookie": access.ending_header(secure=request.state.secure_cookies)}
         return RedirectResponse(f"{root_of(request)}/login", 303, headers)
 
     @router.post("/theme")

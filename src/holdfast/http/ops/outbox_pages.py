@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Form, Query, Request, Response
 
 from holdfast.http.api_errors import refusing_cursors
 from holdfast.http.ops.access import require_full
-from holdfast.http.ops.frame import Confirmation, Frame
+from holdfast.http.ops.frame import Change, Confirmation, Frame
 from holdfast.outbox import MessageStatus, Outbox
 
 _FULL = [Depends(require_full)]
@@ -40,7 +40,8 @@ def outbox_routes(frame: Frame, outbox: Outbox) -> APIRouter:
 
     @router.post("/outbox/requeue", dependencies=_FULL)
     async def requeue(request: Request, message_id: Identifier) -> Response:
-        return await frame.do(request, outbox.requeue(message_id), _FAILED, "requeued")
+        change = Change("outbox.requeue", message_id, _FAILED, "requeued")
+        return await frame.do(request, outbox.requeue(message_id), change)
 
     @router.post("/outbox/discard", dependencies=_FULL)
     async def discard(
@@ -58,7 +59,8 @@ def outbox_routes(frame: Frame, outbox: Outbox) -> APIRouter:
                     back=_FAILED,
                 ),
             )
-        return await frame.do(request, outbox.discard(message_id), _FAILED, "discarded")
+        change = Change("outbox.discard", message_id, _FAILED, "discarded")
+        return await frame.do(request, outbox.discard(message_id), change)
 
     return router
 

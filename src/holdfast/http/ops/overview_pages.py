@@ -1,101 +1,27 @@
 """The overview: what needs a person now, and how well jobs end."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from fastapi import APIRouter, Request, Response
 
-from holdfast.http.ops.charts import BarChart, counts_chart, shares_chart
-from holdfast.http.ops.downstream_pages import read_downstreams
+from holdfast.http.ops.charts import (
+    BarChart,
+    ColumnChart,
+    columns_chart,
+    counts_chart,
+    durations_chart,
+    shares_chart,
+)
+from holdfast.http.ops.downstream_pages import downstream_views
 from holdfast.http.ops.frame import Frame
-from holdfast.jobs.model import JobStatus
-from holdfast.jobs.views import OutcomeCounts, Stats
+from holdfast.http.pages import humanize
+from holdfast.jobs.client.overview import Latency, Outcomes, Overview
 
 TARGET = 0.995
 """The share of jobs that should succeed in the end."""
 _MOST_ATTEMPTS = 5
 """Jobs with as many attempts or more are counted together."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeFigures:
-    """How jobs ended, over all that the store has counted.
-
-    Args:
-        finished: complete and failed jobs; cancelled ones say nothing about success.
-        first_try: the share that succeeded at the first attempt; None while none has finished.
-        in_the_end: the share that succeeded at all.
-        overhead: attempts beyond the first, as a share of finished jobs.
-        attempts: how many finished jobs took so many attempts.
-    """
-
-    finished: int
-    first_try: float | None
-    in_the_end: float | None
-    overhead: float
-    attempts: Mapping[str, int]
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """The two shares by name; empty while no job has finished."""
-        if self.first_try is None or self.in_the_end is None:
-            return {}
-        return {"At the first try": self.first_try, "In the end": self.in_the_end}
-
-
-@dataclass(frozen=True, slots=True)
-class QueueFigures:
-    """A queue: jobs by state, and since when its oldest ready job waits, in epoch seconds."""
-
-    name: str
-    ready: int
-    scheduled: int
-    running: int
-    oldest_at: float | None
-
-
-def outcome_figures(outcomes: Iterable[OutcomeCounts]) -> OutcomeFigures:
-    """Return the figures of `outcomes`."""
-    ended = [each for each in outcomes if each.status in {JobStatus.COMPLETE, JobStatus.FAILED}]
-    finished = sum(each.count for each in ended)
-    complete = [each for each in ended if each.status is JobStatus.COMPLETE]
-    tries = Counter[str]()
-    for each in ended:
-        tries[_attempts(each.attempts)] += each.count
-    retries = sum(max(0, each.attempts - 1) * each.count for each in ended)
-    return OutcomeFigures(
-        finished=finished,
-        first_try=_share((each.count for each in complete if each.attempts <= 1), finished),
-        in_the_end=_share((each.count for each in complete), finished),
-        overhead=retries / finished if finished else 0.0,
-        attempts={label: tries[label] for label in sorted(tries)},
-    )
-
-
-def queue_figures(stats: Stats) -> list[QueueFigures]:
-    """Return the queues by name."""
-    names = sorted({lane.queue for lane in stats.lanes})
-    return [
-        QueueFigures(
-            name,
-            ready=sum(lane.ready for lane in stats.lanes if lane.queue == name),
-            scheduled=sum(lane.scheduled for lane in stats.lanes if lane.queue == name),
-            running=sum(lane.processing for lane in stats.lanes if lane.queue == name),
-            oldest_at=stats.oldest_ready_at.get(name),
-        )
-        for name in names
-    ]
-
-
-def _attempts(number: int) -> str:
-    if number >= _MOST_ATTEMPTS:
-        return f"{_MOST_ATTEMPTS} or more"
-    return "1 attempt" if number == 1 else f"{number} attempts"
-
-
-def _share(counts: Iterable[int], of: int) -> float | None:
-    return sum(counts) / of if of else None
 
 
 def overview_routes(frame: Frame) -> APIRouter:
@@ -104,21 +30,23 @@ def overview_routes(frame: Frame) -> APIRouter:
 
     @router.get("/")
     async def show(request: Request) -> Response:
-        now, stats = await frame.engine.store.ping(), await frame.engine.stats()
-        figures, queues = outcome_figures(stats.outcomes), queue_figures(stats)
-        success = shares_chart(figures.shares, TARGET) if figures.finished else None
-        retries = counts_chart(figures.attempts) if figures.finished else None
+        overview = await frame.engine.overview()
+        figures, scope = newest_outcomes(overview)
+        depth = {queue.name: queue.ready for queue in overview.queues}
         return await frame.page(
             request,
             "overview.html",
-            now=now,
+            now=overview.at,
+            overview=overview,
             figures=figures,
-            success=success,
-            retries=retries,
-            depth=_depth(queues),
-            queues=queues,
-            downstreams=await read_downstreams(frame.state, stats, now),
-            dead_letters=stats.dead_letters,
+            scope=scope,
+            success=success_chart(figures),
+            retries=attempts_chart(overview.retries),
+            latency=None if overview.latency is None else latency_chart(overview.latency),
+            depth=counts_chart(depth) if depth else None,
+            trips=trips_chart(overview.trips_by_hour),
+            downstreams=downstream_views(overview.downstreams, overview.at),
+            dead_letters=(await frame.engine.stats()).dead_letters,
             workers=await frame.engine.workers.list(),
             target=TARGET,
         )
@@ -126,5 +54,51 @@ def overview_routes(frame: Frame) -> APIRouter:
     return router
 
 
-def _depth(queues: list[QueueFigures]) -> BarChart | None:
-    return counts_chart({queue.name: queue.ready for queue in queues}) if queues else None
+def newest_outcomes(overview: Overview) -> tuple[Outcomes, str]:
+    """Return the outcomes of the last day, or of all time where there is no such day yet."""
+    if overview.last_day is not None and overview.last_day.finished:
+        return overview.last_day, "in the last day"
+    return overview.total, "since the store was created"
+
+
+def success_chart(outcomes: Outcomes) -> BarChart | None:
+    """Return the shares that succeeded, beside the target; None while no job has finished."""
+    first, end = outcomes.first_try_share, outcomes.success_share
+    if first is None or end is None:
+        return None
+    return shares_chart({"At the first try": first, "In the end": end}, TARGET)
+
+
+def attempts_chart(retries: Iterable[tuple[int, int]]) -> BarChart | None:
+    """Return how many jobs took how many attempts; None while no job has finished."""
+    jobs = Counter[str]()
+    for attempts, count in sorted(retries):
+        if attempts >= _MOST_ATTEMPTS:
+            jobs[f"{_MOST_ATTEMPTS} or more"] += count
+        else:
+            jobs["1 attempt" if attempts == 1 else f"{attempts} attempts"] += count
+    return counts_chart(jobs) if jobs else None
+
+
+def latency_chart(latency: Latency) -> BarChart:
+    """Return the times that jobs took, without and with the retries of the same jobs."""
+    rows = [
+        (f"{name} {words}", getattr(times, name))
+        for name in ("p50", "p95", "p99")
+        for words, times in (
+            ("last attempt", latency.without_retries),
+            ("with retries", latency.with_retries),
+        )
+    ]
+    return durations_chart(
+        [(label, seconds, humanize.duration(seconds)) for label, seconds in rows]
+    )
+
+
+def trips_chart(trips_by_hour: tuple[int, ...]) -> ColumnChart:
+    """Return how often breakers opened in each of the last hours, the present one last."""
+    last = len(trips_by_hour) - 1
+    labels = (
+        "this hour" if place == last else f"{last - place} h ago" for place in range(last + 1)
+    )
+    return columns_chart(list(zip(labels, trips_by_hour, strict=True)))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from holdfast.jobs.client.api_keys import KeyControl
+from holdfast.jobs.client.audit_log import AuditLog
 from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
@@ -70,6 +71,7 @@ class BlockingDownstreams(_Mirror):
     """List downstreams; reset, hold and release them."""
 
     list = mirror(DownstreamControl.list)
+    details = mirror(DownstreamControl.details)
     troubled = mirror(DownstreamControl.troubled)
     get = mirror(DownstreamControl.get)
     state = mirror(DownstreamControl.state)
@@ -133,6 +135,7 @@ class BlockingWorkers(_Mirror):
     """List workers, and ask one to finish."""
 
     list = mirror(WorkerControl.list)
+    loads = mirror(WorkerControl.loads)
     finish = mirror(WorkerControl.finish)
 
 
@@ -143,6 +146,13 @@ class BlockingKeys(_Mirror):
     list = mirror(KeyControl.list)
     find = mirror(KeyControl.find)
     revoke = mirror(KeyControl.revoke)
+
+
+class BlockingAudit(_Mirror):
+    """Write and read what people have changed."""
+
+    record = mirror(AuditLog.record)
+    list = mirror(AuditLog.list)
 
 
 class BlockingClient(_Mirror):
@@ -159,6 +169,7 @@ class BlockingClient(_Mirror):
         kinds: the declared kinds, by name; list, pause and resume kinds.
         workers: list workers, and ask one to finish.
         keys: create, list, find and revoke API keys.
+        audit: write and read what people have changed.
     """
 
     def __init__(
@@ -176,6 +187,7 @@ class BlockingClient(_Mirror):
         self.kinds = BlockingKinds(client.kinds, self._thread)
         self.workers = BlockingWorkers(client.workers, self._thread)
         self.keys = BlockingKeys(client.keys, self._thread)
+        self.audit = BlockingAudit(client.audit, self._thread)
 
     def __enter__(self) -> Self:
         return self.open()
@@ -271,4 +283,6 @@ class BlockingClient(_Mirror):
     attempts = mirror(Client.attempts)
     late_results = mirror(Client.late_results)
     stats = mirror(Client.stats)
+    overview = mirror(Client.overview)
     list = mirror(Client.list)
+    search = mirror(Client.search)

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import error_code
 from holdfast.jobs.client.api_keys import KeyControl
+from holdfast.jobs.client.audit_log import AuditLog
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
@@ -53,6 +54,7 @@ class Client(Queries):
         workers: list workers, and ask one to finish.
         periodic: list, pause, resume and run periodic jobs.
         keys: create, list, find and revoke API keys.
+        audit: write and read what people have changed.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Client(Queries):
         self.workers = WorkerControl(store)
         self.periodic = PeriodicControl(store, self.registry, self._enqueuer)
         self.keys = KeyControl(store, clock)
+        self.audit = AuditLog(store, clock)
         self._opened_on: asyncio.AbstractEventLoop | None = None
 
     @property

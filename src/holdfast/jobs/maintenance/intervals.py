@@ -17,6 +17,7 @@ class MaintenanceOptions:
         retention_every: between two deletions of finished jobs.
         probes_every: between two searches for open downstreams with a probe.
         kinds_every: between two searches for waiting kinds that no worker knows.
+        marks_every: between two copies of the counters, for rates of the last hour and day.
     """
 
     lead_seconds: float = 30.0
@@ -26,6 +27,7 @@ class MaintenanceOptions:
     retention_every: float = 60.0
     probes_every: float = 1.0
     kinds_every: float = 10.0
+    marks_every: float = 300.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -26,6 +26,7 @@ from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.api_keys import ApiKeys
 from holdfast.store.error_columns import error_columns
 from holdfast.store.job_queries import JobQueries
+from holdfast.store.operations import Operations
 from holdfast.store.pauses import Pauses
 from holdfast.store.postgres import (
     control,
@@ -51,7 +52,7 @@ from holdfast.store.postgres.schema_methods import SchemaMethods
 from holdfast.store.postgres.tick import Ticker
 
 
-class PostgresStore(JobQueries, Pauses, ApiKeys, SharedRates, SchemaMethods):
+class PostgresStore(JobQueries, Pauses, ApiKeys, Operations, SharedRates, SchemaMethods):
     """The store for more than one machine.
 
     Args:

@@ -31,6 +31,7 @@ from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.api_keys import ApiKeys
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, Schema, app_schema
+from holdfast.store.operations import Operations
 from holdfast.store.pauses import Pauses
 from holdfast.store.sqlite import (
     control,
@@ -57,7 +58,7 @@ from holdfast.store.sqlite.writer import Writer
 T = TypeVar("T")
 
 
-class SQLiteStore(JobQueries, Pauses, ApiKeys, SharedRates):
+class SQLiteStore(JobQueries, Pauses, ApiKeys, Operations, SharedRates):
     """The embedded store.
 
     Args:

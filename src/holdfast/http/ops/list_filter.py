@@ -16,11 +16,12 @@ _LONGEST = 500
 
 
 @dataclass(frozen=True, slots=True)
-class JobSearch:
+class ListFilter:
     """What the form says; "" does not narrow the choice.
 
     Args:
         status: a job's status.
+        q: a part of the id, the kind, the owner, the error's message or the meta.
         error: a part of the error's message.
         group: a normalised message, see `normalise_error`.
         retried: "1" for jobs with more than one attempt.
@@ -28,6 +29,7 @@ class JobSearch:
         cursor: the page of the list.
     """
 
+    q: str = ""
     status: str = ""
     kind: str = ""
     queue: str = ""
@@ -66,6 +68,7 @@ class JobSearch:
             error_code=self.code or None,
             error_text=self.error or None,
             error_group=self.group or None,
+            text=self.q or None,
             min_attempts=2 if self.retried else None,
             created_from=now - SPANS[self.since] if self.since else None,
         )
