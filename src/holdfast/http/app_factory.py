@@ -10,6 +10,7 @@ from holdfast.http.admin import router as admin_router
 from holdfast.http.api import (
     audit,
     bulk,
+    dead_letters,
     event_stream,
     fleet,
     health,
@@ -24,6 +25,7 @@ from holdfast.http.api import dlq as dlq_api
 from holdfast.http.api import outbox as outbox_api
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.callers import KeyMiddleware
+from holdfast.http.dead_letter_runs import DeadLetterRuns
 from holdfast.http.dlq_port import DlqSource
 from holdfast.http.job_facts import describe_facts
 from holdfast.http.pages import add_pages
@@ -72,6 +74,7 @@ def create_app(
             settings.streams_at_once, settings.streams_at_once * settings.sessions_per_address
         ),
         pauses=PauseWatch(engine),
+        runs=DeadLetterRuns(engine),
         proxies=TrustedProxies(settings.trusted_proxies),
         outbox=outbox,
         dlq=dlq,
@@ -84,6 +87,7 @@ def create_app(
                 await stack.enter_async_context(each.running(state))
             yield
             state.stopping.set()
+            await state.runs.close()
 
     app = FastAPI(
         title="Holdfast",
@@ -102,8 +106,8 @@ def create_app(
     app.state.refusal_page = None
     add_error_handlers(app)
     modules = [
-        health, metrics, bulk, jobs, event_stream, ops, overview, ops_jobs, fleet, periodic, audit,
-        dlq_api,
+        health, metrics, bulk, jobs, event_stream, ops, dead_letters, overview, ops_jobs,
+        fleet, periodic, audit, dlq_api,
     ]  # fmt: skip
     if outbox is not None:
         modules.append(outbox_api)
