@@ -11,6 +11,7 @@ from holdfast.http.admin import router as admin_router
 from holdfast.http.api import (
     audit,
     bulk,
+    dead_letters,
     event_stream,
     fleet,
     health,
@@ -65,6 +66,7 @@ def create_app(
                 await stack.enter_async_context(each.running(state))
             yield
             state.stopping.set()
+            await state.runs.close()
 
     app = FastAPI(
         title="Holdfast",
@@ -79,8 +81,8 @@ def create_app(
     use_state(app, state)
     add_error_handlers(app)
     modules = [
-        health, metrics, bulk, jobs, event_stream, ops, overview, ops_jobs, fleet, periodic, audit,
-        dlq_api,
+        health, metrics, bulk, jobs, event_stream, ops, dead_letters, overview, ops_jobs,
+        fleet, periodic, audit, dlq_api,
     ]  # fmt: skip
     if outbox is not None:
         modules.append(outbox_api)

@@ -6,6 +6,7 @@ from fastapi import FastAPI
 
 from holdfast.http.admin import AdminAccess
 from holdfast.http.callers import KeyMiddleware
+from holdfast.http.dead_letter_runs import DeadLetterRuns
 from holdfast.http.dlq_port import DlqSource
 from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.proxies import TrustedProxies
@@ -40,6 +41,7 @@ def new_state(
         ),
         pauses=PauseWatch(engine),
         proxies=TrustedProxies(settings.trusted_proxies),
+        runs=DeadLetterRuns(engine),
         outbox=outbox,
         dlq=dlq,
     )

@@ -38,7 +38,7 @@ class OpsRoute(APIRoute):
             operator = require_admin(request)
             request.state.change = {}
             response = await handle(request)
-            if response.status_code < _REFUSED:
+            if response.status_code < _REFUSED and request.state.change is not None:
                 await _record(request, operator, self.path_format)
             return response
 
@@ -56,6 +56,11 @@ def describe_change(request: Request, *, action: str | None = None, **detail: An
     change.update(detail)
     if action is not None:
         request.state.change_action = action
+
+
+def changed_nothing(request: Request) -> None:
+    """Keep this request out of the audit log: it only looked, as a dry run does."""
+    request.state.change = None
 
 
 async def _record(request: Request, operator: Operator, template: str) -> None:

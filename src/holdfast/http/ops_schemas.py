@@ -1,5 +1,6 @@
 """What the ops routes take and answer with."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.client.downstream_details import DownstreamDetails
 from holdfast.jobs.declare.validation import UNSTORABLE
 from holdfast.jobs.downstreams.record import DownstreamRecord
+from holdfast.jobs.operations_port import DeadLetterRun, RunAction, RunState
 from holdfast.jobs.views import DeadLetter, JobFilter
 
 
@@ -164,6 +166,24 @@ class DeadLetterGroupOut(Model):
     example_id: str
 
 
+class ErrorGroupOut(Model):
+    """Dead letters of all kinds that failed alike: numbers, ids and quoted parts are left out."""
+
+    code: str
+    message: str
+    count: int
+    kinds: list[str]
+    first_at: Moment
+    last_at: Moment
+    example_ids: list[str]
+
+
+class ErrorGroupsAnswer(Model):
+    """The largest groups of dead letters, the largest first."""
+
+    groups: list[ErrorGroupOut]
+
+
 class DeadLettersAnswer(Model):
     """Dead letters, newest failure first, and all of them in groups."""
 
@@ -220,6 +240,33 @@ class RequeueOrder(Ordered):
     )
 
 
+class RunOut(Model):
+    """A run over dead letters: it has looked at `matched` of `total`, and handled `done`.
+
+    `state` is running, finished, stopped by a person, or failed: with an error, or with its server.
+    """
+
+    id: str
+    action: RunAction
+    filter: dict[str, Any]
+    who: str
+    rate: float | None
+    total: int
+    state: RunState
+    matched: int
+    done: int
+    skipped: dict[str, int]
+    stop_requested: bool
+    started_at: Moment
+    updated_at: Moment
+
+
+class RunsAnswer(Model):
+    """Runs, the one that began last first."""
+
+    runs: list[RunOut]
+
+
 class RequeueAnswer(Model):
     """What was requeued so far; `done` is False while a paced run is under way."""
 
@@ -228,6 +275,19 @@ class RequeueAnswer(Model):
     skipped: dict[str, int]
     dry_run: bool
     done: bool
+    run: RunOut | None = None
+
+    @classmethod
+    def of_runs(cls, runs: Sequence[DeadLetterRun]) -> "RequeueAnswer":
+        """Return how far the first of `runs` is; without any, that nothing was done."""
+        if not runs:
+            return cls.of(Requeued(0, 0), done=True)
+        run = runs[0]
+        so_far = cls.of(
+            Requeued(run.matched, run.done, run.skipped), done=run.state is not RunState.RUNNING
+        )
+        so_far.run = RunOut.model_validate(run)
+        return so_far
 
     @classmethod
     def of(cls, so_far: Requeued, *, done: bool) -> "RequeueAnswer":

@@ -18,6 +18,7 @@ from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.admin import AdminAccess
 from holdfast.http.api_errors import ApiError
+from holdfast.http.dead_letter_runs import DeadLetterRuns
 from holdfast.http.dlq_port import DlqSource
 from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.plugins import (
@@ -31,7 +32,6 @@ from holdfast.http.plugins import (
 )
 from holdfast.http.proxies import TrustedProxies
 from holdfast.http.rendered import RenderedJobs, Step
-from holdfast.http.requeue import PacedRequeue
 from holdfast.http.schemas import JobOut, MetaView
 from holdfast.http.sessions import Sessions
 from holdfast.http.stream_limit import StreamLimit
@@ -210,6 +210,7 @@ class ServerState:
     admin: AdminAccess
     streams: StreamLimit
     pauses: PauseWatch
+    runs: DeadLetterRuns
     proxies: TrustedProxies
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is about to stop: streams end, and no more of a body is waited for."""
@@ -217,8 +218,6 @@ class ServerState:
     """The engine's outbox, if it has one."""
     dlq: DlqSource | None = None
     """The dead-letter queues of the broker, if there is one."""
-    requeue: PacedRequeue = field(default_factory=PacedRequeue)
-    """The requeue of dead letters that runs at a pace."""
 
     @property
     def clock(self) -> Clock:

@@ -274,8 +274,11 @@ class QueryStore(Protocol):
         """
         ...
 
-    async def dead_letter_groups(self) -> tuple[DeadLetterGroup, ...]:
-        """Return the dead letters grouped by kind, code and normalised message, largest first."""
+    async def dead_letter_groups(self, *, limit: int = 1000) -> tuple[DeadLetterGroup, ...]:
+        """Return the dead letters grouped by kind, code and normalised message.
+
+        The `limit` largest groups come, the largest first.
+        """
         ...
 
     async def stats(self) -> Stats:

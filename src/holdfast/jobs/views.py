@@ -4,7 +4,7 @@ Frozen values; times are epoch seconds.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.jobs.model import DeadLetterReason, Job, JobError, JobStatus
@@ -23,7 +23,11 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterGroup:
-    """Dead letters of one kind with the same code and normalised message."""
+    """Dead letters of one kind with the same code and normalised message.
+
+    `example_id` and `newest_at` are of the one that failed last, `oldest_id` and `oldest_at` of the
+    one that failed first.
+    """
 
     kind: str
     code: str
@@ -31,6 +35,47 @@ class DeadLetterGroup:
     count: int
     newest_at: float
     example_id: str
+    oldest_at: float = 0.0
+    oldest_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorGroup:
+    """Dead letters of all kinds with the same code and normalised message.
+
+    `kinds` are by the number of their letters, `example_ids` are the newest and the oldest of each
+    kind, `first_at` and `last_at` say when the first and the last of them failed.
+    """
+
+    code: str
+    message: str
+    count: int
+    kinds: tuple[str, ...]
+    first_at: float
+    last_at: float
+    example_ids: tuple[str, ...]
+
+
+def error_groups(groups: Iterable[DeadLetterGroup]) -> tuple[ErrorGroup, ...]:
+    """Return the groups of single kinds together, the largest first."""
+    together: dict[tuple[str, str], list[DeadLetterGroup]] = {}
+    for group in groups:
+        together.setdefault((group.code, group.message), []).append(group)
+    found = [
+        ErrorGroup(
+            code=code,
+            message=message,
+            count=sum(each.count for each in alike),
+            kinds=tuple(each.kind for each in alike),
+            first_at=min(each.oldest_at for each in alike),
+            last_at=max(each.newest_at for each in alike),
+            example_ids=tuple(
+                dict.fromkeys(name for each in alike for name in (each.example_id, each.oldest_id))
+            ),
+        )
+        for (code, message), alike in together.items()
+    ]
+    return tuple(sorted(found, key=lambda each: -each.count))
 
 
 @dataclass(frozen=True, slots=True)

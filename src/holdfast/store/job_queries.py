@@ -124,9 +124,9 @@ class JobQueries(ABC):
         )
         return dead_letters_from(rows, limit)
 
-    async def dead_letter_groups(self) -> tuple[DeadLetterGroup, ...]:
+    async def dead_letter_groups(self, *, limit: int = 1000) -> tuple[DeadLetterGroup, ...]:
         """Return the dead letters by group."""
-        return groups_from(await self._rows("read_dead_letter_groups"))
+        return groups_from(await self._rows("read_dead_letter_groups", limit=limit))
 
     async def leases(self, worker_id: str) -> tuple[Lease, ...]:
         """Return the leases of running jobs in a worker's name."""

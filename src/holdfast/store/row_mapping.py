@@ -69,11 +69,8 @@ def dead_letters_from(rows: Sequence[Row], limit: int) -> tuple[tuple[DeadLetter
 
 
 def groups_from(rows: Iterable[Row]) -> tuple[DeadLetterGroup, ...]:
-    """Return groups of dead letters: kind, code, message, count, newest failure, an example."""
-    return tuple(
-        DeadLetterGroup(kind, stored_code(code), message, count, newest_at, example)
-        for kind, code, message, count, newest_at, example in rows
-    )
+    """Return groups of dead letters: kind, code, message, count, newest and oldest failure."""
+    return tuple(DeadLetterGroup(kind, stored_code(code), *rest) for kind, code, *rest in rows)
 
 
 def attempt_from(job_id: str, row: Row) -> Attempt:

@@ -1,5 +1,7 @@
 """The figures of the overview."""
 
+from dataclasses import replace
+
 from holdfast.http.ops.overview_pages import (
     attempts_chart,
     newest_outcomes,
@@ -27,7 +29,9 @@ def test_the_newest_hour_of_trips_is_the_last_column():
 
 def test_the_last_day_counts_where_jobs_have_finished_in_it(shown):
     overview = shown.run(shown.engine.overview())
-    assert newest_outcomes(overview)[0] is overview.total
+    assert newest_outcomes(overview) == (overview.last_day, "in the last day")
+    new = replace(overview, last_day=None)
+    assert newest_outcomes(new) == (overview.total, "since the store was created")
 
 
 def test_the_overview_shows_what_needs_a_person(shown):

@@ -7,21 +7,28 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Request, Response
 from starlette.datastructures import FormData
 
-from holdfast.errors import ErrorCode
-from holdfast.http.api_errors import ApiError, refusing_cursors
+from holdfast.http.admin import require_admin
+from holdfast.http.api_errors import refusing_cursors
 from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Confirmation, Frame
 from holdfast.http.ops.list_filter import ListFilter
 from holdfast.jobs.client.dead_letters import Requeued
+from holdfast.jobs.operations_port import RunAction, RunState
 from holdfast.jobs.views import JobFilter
 
 _FULL = [Depends(require_full)]
 _PAGE = 50
 _HOME = "/dead-letters"
-_BATCH = 500
 _USUAL_RATE = 50.0
 """Jobs per second that a requeue proposes."""
 _REASONS = {"twin": "a twin took their place", "gone": "no longer dead letters"}
+_RUN_WORDS = {
+    RunState.RUNNING: "is under way.",
+    RunState.FINISHED: "has finished.",
+    RunState.STOPPED: "was stopped. What it had done stays done; begin it again to go on.",
+    RunState.FAILED: "ended half-way, because its server stopped or met an error. What it had done "
+    "stays done; begin it again to go on.",
+}
 _ABORT = "It can be stopped at any time; what was requeued by then stays in the queue."
 _DISCARD = "They stay failed and are no longer dead letters. This cannot be undone."
 
@@ -36,7 +43,7 @@ class Selected(StrEnum):
 def dead_letter_routes(frame: Frame) -> APIRouter:
     """Return the page of dead letters, and what can be done with them."""
     router = APIRouter()
-    letters, run = frame.engine.dead_letters, frame.state.requeue
+    letters, runs = frame.engine.dead_letters, frame.state.runs
 
     @router.get(_HOME)
     async def show(request: Request) -> Response:
@@ -54,7 +61,8 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
             groups=await letters.groups(),
             letters=found,
             total=(await frame.engine.stats()).dead_letters,
-            run=run,
+            runs=await runs.list(limit=1),
+            run_words=_RUN_WORDS,
             older=search.path(_HOME, cursor=following) if following else "",
             newest=search.path(_HOME) if search.cursor else "",
         )
@@ -81,16 +89,13 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
     async def requeue(
         request: Request, rate: Annotated[float, Form(ge=0.1, le=10_000)] = _USUAL_RATE
     ) -> Response:
-        if run.running:
-            raise ApiError(ErrorCode.INVALID_STATE, "Another requeue is under way.")
-        search = ListFilter.of(_texts(await request.form()))
-        run.start(letters, await _where(frame, search), rate)
-        return frame.back(request, _HOME, "requeue-begun")
+        return await begin(request, RunAction.REQUEUE, rate)
 
     @router.post(f"{_HOME}/stop", dependencies=_FULL)
     async def stop(request: Request) -> Response:
-        run.stop()
-        return frame.back(request, _HOME, "requeue-stopped")
+        await runs.stop()
+        await frame.record(request, "dead-letters.stop")
+        return frame.back(request, _HOME, "run-stopped")
 
     @router.get(f"{_HOME}/discard", dependencies=_FULL)
     async def ask_to_discard(request: Request) -> Response:
@@ -110,9 +115,20 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
 
     @router.post(f"{_HOME}/discard", dependencies=_FULL)
     async def discard(request: Request) -> Response:
-        search = ListFilter.of(_texts(await request.form()))
-        await _discard_all(frame, await _where(frame, search))
-        return frame.back(request, _HOME, "discarded")
+        return await begin(request, RunAction.DISCARD, None)
+
+    async def begin(request: Request, action: RunAction, rate: float | None) -> Response:
+        search, who = ListFilter.of(_texts(await request.form())), require_admin(request).name
+        run = await runs.begin(action, await _where(frame, search), rate=rate, who=who)
+        await frame.record(
+            request,
+            f"dead-letters.{action}",
+            filter=search.given(),
+            run=run.id,
+            total=run.total,
+            rate=rate,
+        )
+        return frame.back(request, _HOME, "run-begun")
 
     @router.post(f"{_HOME}/selected/{{move}}", dependencies=_FULL)
     async def change_selected(
@@ -126,6 +142,7 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
         if move is Selected.REQUEUE:
             for each in ids:
                 await letters.requeue(JobFilter(id=each))
+                await frame.record(request, "dead-letters.requeue", each)
             return frame.back(request, _HOME, "requeued")
         if not confirmed:
             return frame.confirm(
@@ -141,6 +158,8 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
                 ),
             )
         await letters.discard(ids)
+        for each in ids:
+            await frame.record(request, "dead-letters.discard", each)
         return frame.back(request, _HOME, "discarded")
 
     return router
@@ -148,14 +167,6 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
 
 async def _where(frame: Frame, search: ListFilter) -> JobFilter:
     return search.as_filter(await frame.engine.store.ping())
-
-
-async def _discard_all(frame: Frame, where: JobFilter) -> None:
-    letters = frame.engine.dead_letters
-    while True:
-        found, _ = await letters.list(where, limit=_BATCH)
-        if not found or not await letters.discard(found):
-            return
 
 
 def _texts(form: FormData) -> Mapping[str, str]:

@@ -63,8 +63,11 @@ class BlockingDeadLetters(_Mirror):
 
     list = mirror(DeadLetters.list)
     groups = mirror(DeadLetters.groups)
+    errors = mirror(DeadLetters.errors)
+    count = mirror(DeadLetters.count)
     requeue = mirror(DeadLetters.requeue)
     discard = mirror(DeadLetters.discard)
+    discard_all = mirror(DeadLetters.discard_all)
 
 
 class BlockingDownstreams(_Mirror):

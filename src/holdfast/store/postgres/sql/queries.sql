@@ -188,7 +188,9 @@ ORDER BY jobs.finished_at DESC, jobs.seq DESC
 LIMIT :limit;
 
 -- name: read_dead_letter_groups
-SELECT groups.kind, groups.code, groups.message, groups.count, newest.finished_at, newest.id
+SELECT
+    groups.kind, groups.code, groups.message, groups.count, newest.finished_at, newest.id,
+    oldest.finished_at, oldest.id
 FROM (
     SELECT a AS kind, b AS code, c AS message, sum(count)::bigint AS count
     FROM (
@@ -198,6 +200,8 @@ FROM (
     ) AS counted
     GROUP BY a, b, c
     HAVING sum(count) > 0
+    ORDER BY sum(count) DESC, a COLLATE "C", c COLLATE "C"
+    LIMIT :limit
 ) AS groups
 CROSS JOIN LATERAL (
     SELECT jobs.id, jobs.finished_at
@@ -209,6 +213,16 @@ CROSS JOIN LATERAL (
     ORDER BY jobs.finished_at DESC, jobs.seq DESC
     LIMIT 1
 ) AS newest
+CROSS JOIN LATERAL (
+    SELECT jobs.id, jobs.finished_at
+    FROM holdfast.jobs
+    WHERE jobs.kind = groups.kind
+        AND jobs.error_code = groups.code
+        AND jobs.error_group = groups.message
+        AND jobs.dead_letter IS NOT NULL
+    ORDER BY jobs.finished_at, jobs.seq
+    LIMIT 1
+) AS oldest
 ORDER BY groups.count DESC, groups.kind COLLATE "C", groups.message COLLATE "C";
 
 -- name: read_events

@@ -169,8 +169,12 @@ LIMIT :limit;
 -- name: read_dead_letter_groups
 SELECT
     dead_letter_groups.kind, dead_letter_groups.code, dead_letter_groups.message,
-    dead_letter_groups.count, jobs.finished_at, jobs.id
-FROM holdfast_dead_letter_groups AS dead_letter_groups
+    dead_letter_groups.count, jobs.finished_at, jobs.id, oldest.finished_at, oldest.id
+FROM (
+    SELECT * FROM holdfast_dead_letter_groups AS dead_letter_groups
+    ORDER BY count DESC, kind, message
+    LIMIT :limit
+) AS dead_letter_groups
 CROSS JOIN holdfast_jobs AS jobs ON jobs.seq = (
     SELECT seq FROM holdfast_jobs AS jobs
     WHERE kind = dead_letter_groups.kind
@@ -178,6 +182,15 @@ CROSS JOIN holdfast_jobs AS jobs ON jobs.seq = (
         AND error_group = dead_letter_groups.message
         AND dead_letter IS NOT NULL
     ORDER BY finished_at DESC
+    LIMIT 1
+)
+CROSS JOIN holdfast_jobs AS oldest ON oldest.seq = (
+    SELECT seq FROM holdfast_jobs AS jobs
+    WHERE kind = dead_letter_groups.kind
+        AND error_code = dead_letter_groups.code
+        AND error_group = dead_letter_groups.message
+        AND dead_letter IS NOT NULL
+    ORDER BY finished_at
     LIMIT 1
 )
 ORDER BY dead_letter_groups.count DESC, dead_letter_groups.kind, dead_letter_groups.message;
