@@ -12,7 +12,7 @@ def test_an_open_breaker_is_an_alert_with_its_figures(shown):
     row = page.text("//tbody/tr")
     for words in ("smtp", "Open", "consecutive failures reach their limit", "GW_UNAVAILABLE"):
         assert words in row
-    assert page.text("//td[@data-label='Trips']") == "11 in the last hour"
+    assert page.text("//td[@data-label='Trips']") == "11 this hour"
     assert page.text("//td[@data-label='Jobs']").startswith("1 held, 0 running")
     assert page.texts("//td[@class='acts']//button/text()/..") == [
         "Release smtp", "Hold smtp", "Reset smtp",

@@ -82,6 +82,7 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
                 back=search.path(_HOME),
                 facts=_counts(counted),
                 rate=_USUAL_RATE,
+                destroys=False,
             ),
         )
 

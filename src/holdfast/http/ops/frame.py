@@ -54,6 +54,7 @@ class Confirmation:
         facts: what is counted, by name.
         rate: jobs per second that the form proposes; None does not ask for a rate.
         ids: the jobs that it is about, each sent as a field `id`.
+        destroys: whether it cannot be undone.
     """
 
     title: str
@@ -65,6 +66,7 @@ class Confirmation:
     facts: Mapping[str, str] | None = None
     rate: float | None = None
     ids: tuple[str, ...] = ()
+    destroys: bool = True
 
 
 @dataclass(frozen=True, slots=True)
