@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.settings import BadSetting, Environment, Settings, unknown_names
+from holdfast.settings import BadSetting, Environment, Settings, named_tokens, unknown_names
 
 
 def test_an_unset_setting_has_its_default():
@@ -162,3 +162,31 @@ def test_local_access_is_on_unless_it_is_switched_off():
 def test_a_bad_choice_is_named(name, wrong):
     with pytest.raises(BadSetting, match=f"HOLDFAST_{name} must be .*got '{wrong}'"):
         Settings.load(Environment({f"HOLDFAST_{name}": wrong}))
+
+
+def test_tokens_of_operators_may_have_names():
+    text = "ann:" + "a" * 16 + ", ben@example.org:" + "b" * 16
+    read = Settings.load(Environment({"HOLDFAST_READER_TOKEN": text}))
+
+    assert read.reader_token == text
+    assert named_tokens(text, "reader") == {"ann": "a" * 16, "ben@example.org": "b" * 16}
+    assert named_tokens("one", "reader") == {"reader": "one"}
+    assert named_tokens("", "reader") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("short", "at least 16"),
+        ("ann:short", "at least 16"),
+        ("ann:" + "a" * 16 + ",", "part 2"),
+        (":" + "a" * 16, "part 1"),
+        ("a b:" + "a" * 16, "part 1"),
+        ("ann:" + "a" * 16 + ",ann:" + "b" * 16, "twice"),
+    ],
+)
+def test_a_bad_token_is_refused_without_repeating_it(text, words):
+    with pytest.raises(BadSetting, match=words) as refused:
+        Settings.load(Environment({"HOLDFAST_ADMIN_TOKEN": text}))
+    assert "HOLDFAST_ADMIN_TOKEN" in str(refused.value)
+    assert "aaaa" not in str(refused.value)

@@ -7,6 +7,7 @@ milliseconds, also where the name does not end in `_MS`; code gets seconds.
 import difflib
 import ipaddress
 import math
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 
 from holdfast.errors import ErrorCode, HoldfastError
 
-__all__ = ["BadSetting", "Environment", "Settings", "unknown_names"]
+__all__ = ["BadSetting", "Environment", "Settings", "named_tokens", "unknown_names"]
 
 KNOWN = (
     "HOLDFAST_ADMIN_TOKEN",
@@ -25,6 +26,7 @@ KNOWN = (
     "HOLDFAST_METRICS_HOST",
     "HOLDFAST_METRICS_PORT",
     "HOLDFAST_MIN_FREE_BYTES",
+    "HOLDFAST_READER_TOKEN",
     "HOLDFAST_SECRET_KEY",
     "HOLDFAST_SECURE_COOKIES",
     "HOLDFAST_TRACEBACKS",
@@ -34,6 +36,7 @@ KNOWN = (
 """Every setting whose name begins with `HOLDFAST_`."""
 
 _SHORTEST_SECRET = 16
+_OPERATOR_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
 _SECURE = {"auto": None, "on": True, "off": False}
 
 
@@ -145,6 +148,9 @@ class Settings:
         database_url: the store's address, or None for the one below `data_dir`.
         secret_key: signs the cookies; None makes one and keeps it below `data_dir`.
         admin_token: opens the ops routes; None makes one and keeps it below `data_dir`.
+            Several with names are written as `named_tokens` takes them.
+        reader_token: allows to look at what the ops routes show and to change nothing; None if
+            no token does.
         port: where to listen; 0 takes a free one.
         concurrency: attempts that run at once.
         lease_seconds: how long a lease lasts unless it is extended.
@@ -180,6 +186,7 @@ class Settings:
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
     tracing: bool = False
+    reader_token: str | None = None
 
     @classmethod
     def load(cls, environment: Environment) -> "Settings":
@@ -199,7 +206,8 @@ class Settings:
             data_dir=Path(environment.text("HOLDFAST_DATA_DIR") or cls().data_dir),
             database_url=environment.text("HOLDFAST_DATABASE_URL"),
             secret_key=_secret(environment, "HOLDFAST_SECRET_KEY"),
-            admin_token=_secret(environment, "HOLDFAST_ADMIN_TOKEN"),
+            admin_token=_tokens(environment, "HOLDFAST_ADMIN_TOKEN"),
+            reader_token=_tokens(environment, "HOLDFAST_READER_TOKEN"),
             port=environment.whole("PORT", cls().port, at_least=0, at_most=65535),
             concurrency=environment.whole("WORKER_CONCURRENCY", cls().concurrency, at_most=1000),
             lease_seconds=lease,
@@ -236,6 +244,43 @@ def _metrics_port(environment: Environment) -> int | None:
     if environment.text(name) is None:
         return None
     return environment.whole(name, 0, at_least=1, at_most=65535)
+
+
+def named_tokens(text: str, unnamed: str) -> dict[str, str]:
+    """Return operators' tokens by the names of the operators.
+
+    Args:
+        text: one token, or several with names: `ann:TOKEN,ben:TOKEN`.
+        unnamed: the name for a token without one.
+
+    Raises:
+        ValueError: a part has no name or no token, or a name is there twice. The message does not
+            repeat the tokens.
+    """
+    if ":" not in text and "," not in text:
+        return {unnamed: text} if text else {}
+    tokens: dict[str, str] = {}
+    for number, part in enumerate(text.split(","), 1):
+        name, _, token = (piece.strip() for piece in part.partition(":"))
+        if not _OPERATOR_NAME.fullmatch(name) or not token:
+            raise ValueError(f"part {number} is not of the form name:token")
+        if name in tokens:
+            raise ValueError(f"the name {name!r} is there twice")
+        tokens[name] = token
+    return tokens
+
+
+def _tokens(environment: Environment, name: str) -> str | None:
+    text = environment.text(name)
+    if text is None:
+        return None
+    try:
+        tokens = named_tokens(text, "admin")
+    except ValueError as error:
+        raise BadSetting(f"{name} must be a token, or ann:TOKEN,ben:TOKEN: {error}") from None
+    if any(len(token) < _SHORTEST_SECRET for token in tokens.values()):
+        raise BadSetting(f"{name}: a token must have at least {_SHORTEST_SECRET} characters")
+    return text
 
 
 def _tracebacks(environment: Environment) -> str:

@@ -45,7 +45,7 @@ REVIEWED = {
         ApiError AppPages Caller CallerIdentity DiskRoom Sidecar Download ErrorOut FactFormat
         HttpSettings IntakeGate JobAnswer JobFact JobFacts JobOut Look MessageQueue NavItem Owner
         PagePart RenderedJobs RenderedRow ServedApp ServerState ShownFact Step create_app meta_of
-        state_of
+        ops_dashboard state_of
     """,
     "holdfast.providers": """
         ChatMockClient CommitUnknown GeminiClient InvalidAnswer with_database_retry
@@ -68,7 +68,7 @@ REVIEWED = {
         RequestClaim RequestStart StartState UnknownMessage
     """,
     "holdfast.webhooks": "Answer DELIVERY_ERRORS Sender sign webhooks_app",
-    "holdfast.settings": "BadSetting Environment Settings unknown_names",
+    "holdfast.settings": "BadSetting Environment Settings named_tokens unknown_names",
 }
 """Every module that an app may import, and all names that it may take from it."""
 

@@ -20,6 +20,7 @@ from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.telemetry.prometheus import StoreMetrics
 
 SECRET, TOKEN = "a secret of the tests", "an admin token of the tests"
+READER = "a reader token of the tests"
 SOON = 60.0
 # No TLS here, and loading the certificates takes 30 ms for each client.
 PLAIN = {"trust_env": False, "verify": False}
@@ -108,6 +109,10 @@ class Serving:
 
     def admin(self):
         return self.browser(authorization=f"Bearer {TOKEN}")
+
+    def reader(self):
+        """Return a client of an operator who may only look; the server needs `reader_token`."""
+        return self.browser(authorization=f"Bearer {READER}")
 
     def run(self, coroutine):
         return self.begin(coroutine).result(SOON)

@@ -1,9 +1,10 @@
 """Authentication of operators."""
 
 import pytest
-from tests.http.live_server import SECRET, TOKEN
+from tests.http.live_server import READER, SECRET, TOKEN
 
 from holdfast.http.admin import AdminAccess
+from holdfast.http.operators import Operator, Role
 from holdfast.testing import VirtualClock
 
 
@@ -14,7 +15,7 @@ def test_a_link_opens_once_and_leaves_a_cookie(serving):
 
     entered = client.get(link)
 
-    assert (entered.status_code, entered.headers["location"]) == (303, "/")
+    assert (entered.status_code, entered.headers["location"]) == (303, "/ops/")
     assert "HttpOnly" in entered.headers["set-cookie"]
     assert client.get("/api/stats").status_code == 200
     late = serving.browser()
@@ -38,8 +39,9 @@ class Asking:
         self.headers, self.cookies = headers or {}, cookies or {}
 
 
-def cookie_of(access, secure=False):
-    name, _, value = access.header(secure=secure).split(";")[0].partition("=")
+def cookie_of(access, token=TOKEN, *, secure=False):
+    header = access.header(access.find(token), secure=secure)
+    name, _, value = header.split(";")[0].partition("=")
     return Asking(cookies={name: value})
 
 
@@ -48,12 +50,46 @@ def test_the_cookie_ends_after_half_a_day_and_with_the_token():
     access = AdminAccess(SECRET, TOKEN, clock)
     asking = cookie_of(access)
 
-    assert access.allows(asking)
-    assert access.allows(cookie_of(access, secure=True))
-    assert not AdminAccess(SECRET, "another token", clock).allows(asking)
-    assert not AdminAccess("another key", TOKEN, clock).allows(asking)
+    assert access.operator(asking) == Operator("admin", Role.FULL)
+    assert access.operator(cookie_of(access, secure=True)) is not None
+    assert AdminAccess(SECRET, "another token", clock).operator(asking) is None
+    assert AdminAccess("another key", TOKEN, clock).operator(asking) is None
     clock.sleep(12 * 3600)
-    assert not access.allows(asking)
+    assert access.operator(asking) is None
+
+
+def test_a_cookie_of_a_reader_does_not_become_a_full_one():
+    access = AdminAccess(SECRET, TOKEN, VirtualClock(), READER)
+    asking = cookie_of(access, READER)
+    assert access.operator(asking) == Operator("reader", Role.READER)
+
+    ((name, value),) = asking.cookies.items()
+    forged = value.replace("reader.reader", "full.admin")
+
+    assert forged != value
+    assert access.operator(Asking(cookies={name: forged})) is None
+
+
+@pytest.mark.parametrize("cookie", ["", ".", "full.admin.1", "full.admin.x.y", "boss.ann.1.z"])
+def test_a_cookie_that_was_not_signed_opens_nothing(cookie):
+    access = AdminAccess(SECRET, TOKEN, VirtualClock())
+    assert access.operator(Asking(cookies={access.name.plain: cookie})) is None
+
+
+def test_tokens_with_names_name_their_operators():
+    access = AdminAccess(SECRET, "ann:token-of-ann,ben@example:token-of-ben", VirtualClock())
+
+    assert access.find("token-of-ann") == Operator("ann", Role.FULL)
+    assert access.operator(cookie_of(access, "token-of-ben")) == Operator("ben@example", Role.FULL)
+    assert access.find("ann:token-of-ann") is access.find("ann") is access.find("") is None
+
+
+def test_a_token_that_is_removed_ends_its_own_cookies_only():
+    both = AdminAccess(SECRET, "ann:token-of-ann,ben:token-of-ben", VirtualClock())
+    left = AdminAccess(SECRET, "ben:token-of-ben", VirtualClock())
+
+    assert left.operator(cookie_of(both, "token-of-ann")) is None
+    assert left.operator(cookie_of(both, "token-of-ben")) is not None
 
 
 def test_old_links_are_forgotten():
@@ -61,6 +97,47 @@ def test_old_links_are_forgotten():
     first = access.new_link().partition("=")[2]
     last = [access.new_link() for _ in range(100)][-1].partition("=")[2]
 
-    assert not access.use_link(first)
-    assert access.use_link(last)
-    assert not access.use_link(last)
+    assert access.use_link(first) is None
+    assert access.use_link(last) == Operator("admin", Role.FULL)
+    assert access.use_link(last) is None
+
+
+def test_a_token_that_is_typed_logs_in_until_the_logout(serve):
+    serving = serve(reader_token=READER)
+    client = serving.browser()
+
+    entered = client.post("/admin/login", data={"token": f" {READER} "})
+
+    assert (entered.status_code, entered.headers["location"]) == (303, "/ops")
+    assert client.get("/api/stats").status_code == 200
+    left = client.post("/admin/logout")
+    assert (left.status_code, left.headers["location"]) == (303, "/ops/login")
+    assert client.get("/api/stats").status_code == 403
+
+
+def test_a_wrong_token_leads_back_to_the_login(serving):
+    refused = serving.client.post("/admin/login", data={"token": "wrong"})
+
+    assert (refused.status_code, refused.headers["location"]) == (303, "/ops/login?failed=1")
+    assert "set-cookie" not in refused.headers
+
+
+@pytest.mark.parametrize(
+    ("asked", "reached"),
+    [
+        ("/ops/jobs?status=failed", "/ops/jobs?status=failed"),
+        ("/ops?x=1", "/ops?x=1"),
+        ("//evil.example/ops", "/ops"),
+        ("https://evil.example/", "/ops"),
+        ("/opsother", "/ops"),
+    ],
+)
+def test_the_login_returns_to_pages_below_ops_only(serving, asked, reached):
+    entered = serving.client.post("/admin/login", data={"token": TOKEN, "to": asked})
+    assert entered.headers["location"] == reached
+
+
+def test_a_login_from_another_site_is_refused(serving):
+    headers = {"origin": "http://evil.example"}
+    refused = serving.client.post("/admin/login", data={"token": TOKEN}, headers=headers)
+    assert refused.status_code == 403

@@ -4,7 +4,13 @@ from dataclasses import astuple
 
 import pytest
 
-from holdfast.jobs.views import EVERY_JOB, normalise_error
+from holdfast.jobs.views import (
+    EVERY_JOB,
+    DeadLetterGroup,
+    ErrorGroup,
+    error_groups,
+    normalise_error,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,3 +56,17 @@ def test_the_normalised_message_is_bounded_and_stable():
 
 def test_the_filter_for_every_job_matches_all():
     assert not any(astuple(EVERY_JOB))
+
+
+def test_groups_of_several_kinds_with_one_error_become_one():
+    found = error_groups(
+        [
+            DeadLetterGroup("a", "TIMEOUT", "late", 3, 30.0, "a9", 10.0, "a1"),
+            DeadLetterGroup("b", "IO_ERROR", "late", 4, 20.0, "b9", 20.0, "b9"),
+            DeadLetterGroup("b", "TIMEOUT", "late", 2, 40.0, "b8", 5.0, "b1"),
+        ]
+    )
+    assert found == (
+        ErrorGroup("TIMEOUT", "late", 5, ("a", "b"), 5.0, 40.0, ("a9", "a1", "b8", "b1")),
+        ErrorGroup("IO_ERROR", "late", 4, ("b",), 20.0, 20.0, ("b9",)),
+    )

@@ -191,6 +191,7 @@ class _Service:
         return HttpSettings(
             secret_key=self._settings.secret_key or kept_secret(folder / "secret.key"),
             admin_token=self._settings.admin_token or kept_secret(folder / "admin.token"),
+            reader_token=self._settings.reader_token,
             local_access=self._settings.local_access,
             worker_elsewhere=not self._wants_worker,
             secure_cookies=self._settings.secure_cookies,

@@ -8,6 +8,7 @@ from holdfast.http.api_errors import ApiError
 from holdfast.http.app_factory import create_app
 from holdfast.http.callers import Caller, CallerIdentity
 from holdfast.http.intake_gate import DiskRoom, IntakeGate
+from holdfast.http.ops.dashboard import ops_dashboard
 from holdfast.http.plugins import (
     Download,
     FactFormat,
@@ -53,5 +54,6 @@ __all__ = [
     "Step",
     "create_app",
     "meta_of",
+    "ops_dashboard",
     "state_of",
 ]

@@ -4,17 +4,22 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 
 from fastapi import FastAPI
+from fastapi.responses import RedirectResponse
 
-from holdfast.http.admin import AdminAccess
+from holdfast.http.admin import HOME
 from holdfast.http.admin import router as admin_router
 from holdfast.http.api import (
+    audit,
     bulk,
+    dead_letters,
     event_stream,
     fleet,
     health,
     intake,
     jobs,
     ops,
+    ops_jobs,
+    overview,
     owners,
     periodic,
     webhooks,
@@ -23,19 +28,13 @@ from holdfast.http.api import dlq as dlq_api
 from holdfast.http.api import metrics as metrics_api
 from holdfast.http.api import outbox as outbox_api
 from holdfast.http.api_errors import add_error_handlers
-from holdfast.http.callers import KeyMiddleware
+from holdfast.http.assembly import add_middleware, new_state, use_state
 from holdfast.http.dlq_port import DlqSource
-from holdfast.http.intake_gate import IntakeGate
 from holdfast.http.job_facts import describe_facts
+from holdfast.http.ops.dashboard import dashboard_app
 from holdfast.http.pages import add_pages
-from holdfast.http.pause_watch import PauseWatch
-from holdfast.http.proxies import TrustedProxies
 from holdfast.http.schemas import ERROR_ANSWERS
-from holdfast.http.security import BodyLimits, SecurityMiddleware
 from holdfast.http.served_app import HttpSettings, MetricsSource, ServedApp, ServerState
-from holdfast.http.sessions import SessionMiddleware, Sessions
-from holdfast.http.stream_limit import StreamLimit
-from holdfast.http.write_limit import WriteLimit
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.engine import StoreEngine
 from holdfast.outbox import Outbox
@@ -64,22 +63,7 @@ def create_app(
         ValueError: a fact of an app has the name of a field that every job has.
     """
     served = [each if isinstance(each, ServedApp) else ServedApp(each) for each in apps]
-    state = ServerState(
-        engine=engine,
-        apps={each.name: each for each in served},
-        settings=settings,
-        sessions=Sessions(settings.secret_key, engine.clock),
-        admin=AdminAccess(settings.secret_key, settings.admin_token, engine.clock),
-        streams=StreamLimit(
-            settings.streams_at_once, settings.streams_at_once * settings.sessions_per_address
-        ),
-        pauses=PauseWatch(engine),
-        proxies=TrustedProxies(settings.trusted_proxies),
-        intake=IntakeGate(engine, settings.disk_room),
-        outbox=outbox,
-        dlq=dlq,
-        metrics=metrics,
-    )
+    state = new_state(engine, served, settings, outbox=outbox, dlq=dlq, metrics=metrics)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -88,6 +72,7 @@ def create_app(
                 await stack.enter_async_context(each.running(state))
             yield
             state.stopping.set()
+            await state.runs.close()
 
     app = FastAPI(
         title="Holdfast",
@@ -99,61 +84,33 @@ def create_app(
         responses=ERROR_ANSWERS,
         redirect_slashes=False,
     )
-    app.state.server = state
-    app.state.admin = state.admin
-    app.state.local_access = settings.local_access
-    app.state.errors = engine.registry.errors
-    app.state.refusal_page = None
+    use_state(app, state)
     add_error_handlers(app)
     modules = [
-        health,
-        bulk,
-        jobs,
-        event_stream,
-        ops,
-        fleet,
-        intake,
-        owners,
-        periodic,
-        dlq_api,
-        webhooks,
-    ]
+        health, bulk, jobs, event_stream, ops, dead_letters, overview, ops_jobs, owners, fleet,
+        intake, periodic, audit, dlq_api, webhooks,
+    ]  # fmt: skip
     if outbox is not None:
         modules.append(outbox_api)
     if metrics is not None:
         modules.append(metrics_api)
-    for router in (*(each.router for each in modules), admin_router):
+    for router in (*(each.router for each in modules), ops.public, admin_router):
         # FastAPI builds every route of an included router once more, at the first request.
         app.router.routes.extend(router.routes)
     streamed = _include_apps(app, served, state)
     add_pages(app, state)
     describe_facts(app, [fact for each in served for fact in each.job_facts])
-    # The last one added is the first to see a request: the session is known to the others.
-    app.add_middleware(
-        SecurityMiddleware,
-        writes=WriteLimit(
-            settings.writes_at_once,
-            settings.writes_per_second,
-            settings.sessions_per_address,
-            engine.clock,
-        ),
-        proxies=state.proxies,
-        limits=BodyLimits(
-            settings.body_bytes,
-            settings.body_seconds,
-            streamed,
-            state.stopping,
-            engine.clock,
-        ),
-    )
-    app.add_middleware(KeyMiddleware, keys=engine.keys, is_other_token=state.admin.is_token)
-    app.add_middleware(
-        SessionMiddleware,
-        sessions=state.sessions,
-        proxies=state.proxies,
-        secure=settings.secure_cookies,
-    )
+    _mount_dashboard(app, state)
+    add_middleware(app, state, streamed)
     return app
+
+
+def _mount_dashboard(app: FastAPI, state: ServerState) -> None:
+    @app.get(HOME, include_in_schema=False)
+    async def enter_dashboard() -> RedirectResponse:
+        return RedirectResponse(f"{HOME}/", 303)
+
+    app.mount(HOME, dashboard_app(state))
 
 
 def _include_apps(app: FastAPI, served: Iterable[ServedApp], state: ServerState) -> frozenset[str]:

@@ -39,11 +39,18 @@ class KindAnswer(Model):
 
 
 class WorkerOut(Model):
-    """A worker that is alive or has jobs."""
+    """A worker that is alive or has jobs.
+
+    `attempts_lately` are those that it ended in the last five minutes, `busy_seconds_lately` is how
+    long these ran together.
+    """
 
     id: str
     running: int
     finish_requested_at: Moment | None
+    registered_at: Moment | None
+    attempts_lately: int = 0
+    busy_seconds_lately: float = 0.0
 
 
 class WorkersAnswer(Model):

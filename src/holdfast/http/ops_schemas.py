@@ -1,15 +1,18 @@
 """What the ops routes take and answer with."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
 from holdfast.http.api_errors import ErrorDetail
 from holdfast.http.schemas import AttemptOut, EventOut, JobOut, Model, Moment, Ordered
 from holdfast.jobs.client.dead_letters import Requeued
+from holdfast.jobs.client.downstream_details import DownstreamDetails
 from holdfast.jobs.declare.validation import UNSTORABLE
 from holdfast.jobs.downstreams.record import DownstreamRecord
+from holdfast.jobs.operations_port import DeadLetterRun, RunAction, RunState
 from holdfast.jobs.views import DeadLetter, JobFilter
 
 
@@ -37,6 +40,38 @@ class OpsJobAnswer(Model):
     attempts: list[OpsAttemptOut]
 
 
+class OpsJobsAnswer(Model):
+    """Jobs of all owners, newest first.
+
+    `complete` is false where the search stopped before the page was full: `searched_from` is when
+    the oldest job was created that it looked at, and `next_cursor` goes on from there.
+    """
+
+    jobs: list[OpsJobOut]
+    next_cursor: str | None
+    complete: bool
+    searched_from: Moment | None
+
+
+class OpsJobMoveAnswer(Model):
+    """A job of any owner after a change."""
+
+    job: OpsJobOut
+
+
+class DeletedAnswer(Model):
+    """The ids of the jobs that were deleted."""
+
+    deleted: list[str]
+
+
+_DETAILS = (
+    "since", "open_seconds", "next_trial_at", "trips_last_hour", "ready", "scheduled",
+    "processing", "oldest_ready_at", "drain_seconds",
+)  # fmt: skip
+"""What is known of a downstream beyond its record."""
+
+
 class DownstreamOut(Model):
     """A downstream. Without the admin token only name, state and `held` are filled in."""
 
@@ -51,24 +86,45 @@ class DownstreamOut(Model):
     trips: int | None = None
     open_seconds: float | None = None
     cause: str | None = None
+    since: Moment | None = None
+    next_trial_at: Moment | None = None
+    trips_last_hour: int | None = None
+    ready: int | None = None
+    scheduled: int | None = None
+    processing: int | None = None
+    oldest_ready_at: Moment | None = None
+    drain_seconds: float | None = None
+
+    @classmethod
+    def detailed(cls, details: DownstreamDetails, now: float) -> "DownstreamOut":
+        """Return a downstream with the jobs that wait for it, as of `now`, for operators."""
+        more = {name: getattr(details, name) for name in _DETAILS}
+        return cls.model_validate({**_stored_fields(details.record, now), **more})
 
     @classmethod
     def of(cls, record: DownstreamRecord, now: float, *, whole: bool) -> "DownstreamOut":
         """Return `record` as of `now`, epoch seconds of the store."""
-        circuit = record.circuit
-        fields = {"name": record.name, "state": record.state_at(now), "held": record.holds_at(now)}
-        if whole:
-            fields |= {
-                "mode": record.settings.mode,
-                "held_by_hand": circuit.held,
-                "failure_count": circuit.streak,
-                "opened_at": circuit.opened_at,
-                "open_until": circuit.open_until,
-                "trips": record.trips,
-                "open_seconds": record.open_seconds,
-                "cause": None if circuit.cause is None else circuit.cause.name,
-            }
+        fields = _stored_fields(record, now)
+        if not whole:
+            fields = {name: fields[name] for name in ("name", "state", "held")}
         return cls.model_validate(fields)
+
+
+def _stored_fields(record: DownstreamRecord, now: float) -> dict[str, Any]:
+    circuit = record.circuit
+    return {
+        "name": record.name,
+        "state": record.state_at(now),
+        "held": record.holds_at(now),
+        "mode": record.settings.mode,
+        "held_by_hand": circuit.held,
+        "failure_count": circuit.streak,
+        "opened_at": circuit.opened_at,
+        "open_until": circuit.open_until,
+        "trips": record.trips,
+        "open_seconds": record.open_seconds,
+        "cause": None if circuit.cause is None else circuit.cause.name,
+    }
 
 
 class DownstreamsAnswer(Model):
@@ -108,6 +164,24 @@ class DeadLetterGroupOut(Model):
     count: int
     newest_at: Moment | None
     example_id: str
+
+
+class ErrorGroupOut(Model):
+    """Dead letters of all kinds that failed alike: numbers, ids and quoted parts are left out."""
+
+    code: str
+    message: str
+    count: int
+    kinds: list[str]
+    first_at: Moment
+    last_at: Moment
+    example_ids: list[str]
+
+
+class ErrorGroupsAnswer(Model):
+    """The largest groups of dead letters, the largest first."""
+
+    groups: list[ErrorGroupOut]
 
 
 class DeadLettersAnswer(Model):
@@ -166,6 +240,33 @@ class RequeueOrder(Ordered):
     )
 
 
+class RunOut(Model):
+    """A run over dead letters: it has looked at `matched` of `total`, and handled `done`.
+
+    `state` is running, finished, stopped by a person, or failed: with an error, or with its server.
+    """
+
+    id: str
+    action: RunAction
+    filter: dict[str, Any]
+    who: str
+    rate: float | None
+    total: int
+    state: RunState
+    matched: int
+    done: int
+    skipped: dict[str, int]
+    stop_requested: bool
+    started_at: Moment
+    updated_at: Moment
+
+
+class RunsAnswer(Model):
+    """Runs, the one that began last first."""
+
+    runs: list[RunOut]
+
+
 class RequeueAnswer(Model):
     """What was requeued so far; `done` is False while a paced run is under way."""
 
@@ -174,6 +275,19 @@ class RequeueAnswer(Model):
     skipped: dict[str, int]
     dry_run: bool
     done: bool
+    run: RunOut | None = None
+
+    @classmethod
+    def of_runs(cls, runs: Sequence[DeadLetterRun]) -> "RequeueAnswer":
+        """Return how far the first of `runs` is; without any, that nothing was done."""
+        if not runs:
+            return cls.of(Requeued(0, 0), done=True)
+        run = runs[0]
+        so_far = cls.of(
+            Requeued(run.matched, run.done, run.skipped), done=run.state is not RunState.RUNNING
+        )
+        so_far.run = RunOut.model_validate(run)
+        return so_far
 
     @classmethod
     def of(cls, so_far: Requeued, *, done: bool) -> "RequeueAnswer":

@@ -18,6 +18,7 @@ from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.admin import AdminAccess
 from holdfast.http.api_errors import ApiError
+from holdfast.http.dead_letter_runs import DeadLetterRuns
 from holdfast.http.dlq_port import DlqSource
 from holdfast.http.intake_gate import DiskRoom, IntakeGate
 from holdfast.http.pause_watch import PauseWatch
@@ -32,7 +33,6 @@ from holdfast.http.plugins import (
 )
 from holdfast.http.proxies import TrustedProxies
 from holdfast.http.rendered import RenderedJobs, Step
-from holdfast.http.requeue import PacedRequeue
 from holdfast.http.schemas import JobOut, MetaView
 from holdfast.http.sessions import Sessions
 from holdfast.http.stream_limit import StreamLimit
@@ -55,7 +55,8 @@ class HttpSettings:
 
     Args:
         secret_key: signs the cookies.
-        admin_token: opens the ops routes.
+        admin_token: opens the ops routes: one token, or `ann:TOKEN,ben:TOKEN`.
+        reader_token: likewise, for those who may look and not change; None if there is none.
         secure_cookies: whether cookies travel over https only; None: those that are set over https.
         writes_at_once: writes that a session may make in a burst.
         writes_per_second: how many a second after that.
@@ -89,6 +90,7 @@ class HttpSettings:
     worker_elsewhere: bool = False
     trusted_proxies: tuple[str, ...] | None = None
     disk_room: DiskRoom | None = None
+    reader_token: str | None = None
 
 
 class AppPages(Protocol):
@@ -214,6 +216,7 @@ class ServerState:
     admin: AdminAccess
     streams: StreamLimit
     pauses: PauseWatch
+    runs: DeadLetterRuns
     proxies: TrustedProxies
     intake: IntakeGate
     """Asked by every route that takes in new work: `await state.intake.check()`."""
@@ -225,8 +228,6 @@ class ServerState:
     """The dead-letter queues of the broker, if there is one."""
     metrics: MetricsSource | None = None
     """Returns the text that Prometheus reads; None: there is no `/metrics`."""
-    requeue: PacedRequeue = field(default_factory=PacedRequeue)
-    """The requeue of dead letters that runs at a pace."""
 
     @property
     def clock(self) -> Clock:

@@ -1,7 +1,7 @@
 """What a store does on request of people: to single jobs, and to the fleet as a whole."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -32,11 +32,13 @@ class WorkerRecord:
         id: the id of one start of it; see `WorkerOptions.worker_id`.
         running: how many jobs it has under lease.
         finish_requested_at: when someone asked it to finish, in epoch seconds, or None.
+        registered_at: when it registered first, in epoch seconds; None if that is not known.
     """
 
     id: str
     running: int
     finish_requested_at: float | None = None
+    registered_at: float | None = field(default=None, compare=False)
 
 
 class ControlStore(Protocol):

@@ -23,6 +23,7 @@ from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.intake_port import IntakeStore
 from holdfast.jobs.key_port import KeyStore
 from holdfast.jobs.model import Enqueued, Finished, Job, JobError, Lease, NewJob
+from holdfast.jobs.operations_port import OperationsStore
 from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
 from holdfast.jobs.rate_port import RateStore
 from holdfast.jobs.store_values import (
@@ -49,7 +50,15 @@ from holdfast.jobs.store_values import (
     TickResult,
 )
 from holdfast.jobs.transaction_port import TransactionStore
-from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page, Stats
+from holdfast.jobs.views import (
+    EVERY_JOB,
+    DeadLetter,
+    DeadLetterGroup,
+    JobFilter,
+    JobSearch,
+    Page,
+    Stats,
+)
 from holdfast.jobs.webhook_port import WebhookStore
 
 __all__ = [
@@ -69,6 +78,7 @@ __all__ = [
     "KeyStore",
     "Leadership",
     "MaintenanceStore",
+    "OperationsStore",
     "Overruled",
     "PeriodicStore",
     "QueryStore",
@@ -203,6 +213,25 @@ class QueryStore(Protocol):
         """
         ...
 
+    async def search_jobs(
+        self,
+        where: JobFilter = EVERY_JOB,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        window: int = 10_000,
+        now: float | None = None,
+    ) -> JobSearch:
+        """Return jobs as `list_jobs` does, looking at the newest `window` jobs only.
+
+        Those are the newest of an index that serves `where`, so the cost does not grow with the
+        number of jobs. The cursor goes on from where the search has stopped.
+
+        Raises:
+            ValueError: `cursor` is not valid.
+        """
+        ...
+
     async def events(self, job_id: str) -> tuple[JobEvent, ...]:
         """Return a job's history, oldest first."""
         ...
@@ -247,8 +276,11 @@ class QueryStore(Protocol):
         """
         ...
 
-    async def dead_letter_groups(self) -> tuple[DeadLetterGroup, ...]:
-        """Return the dead letters grouped by kind, code and normalised message, largest first."""
+    async def dead_letter_groups(self, *, limit: int = 1000) -> tuple[DeadLetterGroup, ...]:
+        """Return the dead letters grouped by kind, code and normalised message.
+
+        The `limit` largest groups come, the largest first.
+        """
         ...
 
     async def stats(self) -> Stats:
@@ -353,7 +385,7 @@ class MaintenanceStore(Protocol):
 class Store(
     EnqueueStore, WorkerStore, TransactionStore, ControlStore, FleetStore, QueryStore,
     DownstreamStore, DatabaseStore, KeyStore, IntakeStore, WebhookStore,
-    MaintenanceStore, PeriodicStore, RateStore, Protocol,
+    MaintenanceStore, OperationsStore, PeriodicStore, RateStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""
 

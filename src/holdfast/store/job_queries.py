@@ -8,7 +8,14 @@ from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.model import Job, Lease
 from holdfast.jobs.periodic_port import ScheduleRecord
-from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter, Page
+from holdfast.jobs.views import (
+    EVERY_JOB,
+    DeadLetter,
+    DeadLetterGroup,
+    JobFilter,
+    JobSearch,
+    Page,
+)
 from holdfast.store import cursors
 from holdfast.store.row_mapping import (
     Row,
@@ -57,15 +64,49 @@ class JobQueries(ABC):
         now: float | None = None,
     ) -> Page:
         """Return jobs, newest first."""
-        (before,) = cursors.decode(cursor, 1) if cursor is not None else (cursors.NEWEST,)
-        rows = await self._rows(
+        return page_from(await self._listed(where, _before(cursor), 0, limit, now), limit)
+
+    async def search_jobs(
+        self,
+        where: JobFilter = EVERY_JOB,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        window: int = 10_000,
+        now: float | None = None,
+    ) -> JobSearch:
+        """Return jobs, newest first, of the newest `window` ones."""
+        before = _before(cursor)
+        floor = await self._floor(where, before, window)
+        seq, searched_from = floor or (0, None)
+        page = page_from(await self._listed(where, before, seq, limit, now), limit)
+        if page.next_cursor is not None or floor is None:
+            return JobSearch(page.jobs, page.next_cursor)
+        return JobSearch(page.jobs, cursors.encode(seq), False, searched_from)
+
+    async def _floor(self, where: JobFilter, before: int, window: int) -> Row | None:
+        """Return the seq and the time of the last job to look at; None to look at all."""
+        if where.id is not None:
+            return None
+        given: dict[str, Any] = {"before": before, "window": window}
+        query = self._list_query(where)
+        if query.endswith("_of_owner"):
+            given["owner"] = where.owner
+        elif query.endswith("_of_kind"):
+            given["kinds"] = self._array(where.kinds)
+        found = await self._rows(f"floor_{query}", **given)
+        return found[0] if found else None
+
+    async def _listed(
+        self, where: JobFilter, before: int, floor: int, limit: int, now: float | None
+    ) -> Sequence[Row]:
+        return await self._rows(
             self._list_query(where),
-            **filter_parameters(where, self._array),
-            before=int(before),
+            **filter_parameters(where, self._array, floor),
+            before=before,
             limit=limit + 1,
             now=self._now(now),
         )
-        return page_from(rows, limit)
 
     async def dead_letters(
         self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
@@ -83,9 +124,9 @@ class JobQueries(ABC):
         )
         return dead_letters_from(rows, limit)
 
-    async def dead_letter_groups(self) -> tuple[DeadLetterGroup, ...]:
+    async def dead_letter_groups(self, *, limit: int = 1000) -> tuple[DeadLetterGroup, ...]:
         """Return the dead letters by group."""
-        return groups_from(await self._rows("read_dead_letter_groups"))
+        return groups_from(await self._rows("read_dead_letter_groups", limit=limit))
 
     async def leases(self, worker_id: str) -> tuple[Lease, ...]:
         """Return the leases of running jobs in a worker's name."""
@@ -133,3 +174,8 @@ class JobQueries(ABC):
     async def schedules(self) -> tuple[ScheduleRecord, ...]:
         """Return the schedules of periodic jobs, by name."""
         return tuple(map(schedule_from, await self._rows("schedule_list")))
+
+
+def _before(cursor: str | None) -> int:
+    (before,) = cursors.decode(cursor, 1) if cursor is not None else (cursors.NEWEST,)
+    return int(before)

@@ -69,11 +69,8 @@ def dead_letters_from(rows: Sequence[Row], limit: int) -> tuple[tuple[DeadLetter
 
 
 def groups_from(rows: Iterable[Row]) -> tuple[DeadLetterGroup, ...]:
-    """Return groups of dead letters: kind, code, message, count, newest failure, an example."""
-    return tuple(
-        DeadLetterGroup(kind, stored_code(code), message, count, newest_at, example)
-        for kind, code, message, count, newest_at, example in rows
-    )
+    """Return groups of dead letters: kind, code, message, count, newest and oldest failure."""
+    return tuple(DeadLetterGroup(kind, stored_code(code), *rest) for kind, code, *rest in rows)
 
 
 def attempt_from(job_id: str, row: Row) -> Attempt:
@@ -123,8 +120,13 @@ def last_error_from(text: str | None) -> LastError | None:
     return LastError(stored_code(code), message, attempt)
 
 
-def filter_parameters(where: JobFilter, array: Callable[[Sequence[str]], Any]) -> dict[str, Any]:
-    """Return what `job_filter` compares with; `array` makes a parameter of several values."""
+def filter_parameters(
+    where: JobFilter, array: Callable[[Sequence[str]], Any], floor: int = 0
+) -> dict[str, Any]:
+    """Return what `job_filter` compares with; `array` makes a parameter of several values.
+
+    Jobs before `floor`, a seq, do not match.
+    """
     return {
         "statuses": array(where.statuses) if where.statuses else None,
         "kinds": array(where.kinds) if where.kinds else None,
@@ -138,7 +140,20 @@ def filter_parameters(where: JobFilter, array: Callable[[Sequence[str]], Any]) -
         "min_attempts": where.min_attempts,
         "created_from": where.created_from,
         "created_to": where.created_to,
+        "text": where.text,
+        "floor": floor,
     }
+
+
+def oldest_from(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
+    """Return the fields of `Stats` in rows of `read_oldest_ready`: by queue and by downstream."""
+    by_queue: dict[str, float] = {}
+    by_downstream: dict[str, float] = {}
+    for queue, downstream, at in rows:
+        by_queue[queue] = min(at, by_queue.get(queue, at))
+        if downstream:
+            by_downstream[downstream] = min(at, by_downstream.get(downstream, at))
+    return {"oldest_ready_at": by_queue, "oldest_ready_of": by_downstream}
 
 
 def requests_from(rows: Iterable[Row]) -> WorkerRequests:

@@ -64,6 +64,21 @@ def test_operators_see_all_and_may_add_one_for_all_owners(serving):
     assert of_all["owner"] is None
     assert admin.get("/api/webhooks").json() == {"webhooks": [mine, of_all]}
     assert admin.delete(f"/api/webhooks/{mine['id']}").status_code == 204
+    entries = admin.get("/api/audit").json()["entries"]
+    assert [(entry["action"], entry["target"]) for entry in reversed(entries)] == [
+        ("webhooks.add", of_all["id"]),
+        ("webhooks.remove", mine["id"]),
+    ]
+
+
+def test_readers_see_all_and_change_none(serving):
+    mine = add(serving.client).json()["webhook"]
+    reader = serving.reader()
+
+    assert reader.get("/api/webhooks").json() == {"webhooks": [mine]}
+    assert code_of(add(reader, allOwners=True)) == (403, "FORBIDDEN")
+    assert code_of(reader.delete(f"/api/webhooks/{mine['id']}")) == (403, "FORBIDDEN")
+    assert code_of(reader.post(f"/api/webhooks/{mine['id']}/test")) == (403, "FORBIDDEN")
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 
 from holdfast.errors import ErrorCode
-from holdfast.http.admin import require_admin
 from holdfast.http.api_errors import ApiError
+from holdfast.http.audited import OpsRoute
 from holdfast.http.dlq_port import DlqMessage, DlqTools
 from holdfast.http.schemas import ERROR_ANSWERS, Model
 from holdfast.http.served_app import state_of
 from holdfast.outbox import MessageRefused, PublisherMisconfigured, PublisherUnavailable
 
-router = APIRouter(
-    prefix="/api/dlq", tags=["ops"], dependencies=[Depends(require_admin)], responses=ERROR_ANSWERS
-)
+router = APIRouter(prefix="/api/dlq", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS)
 
 DEFAULT_QUEUE = "grading.dlq"
 _NO_BROKER = (

@@ -2,11 +2,11 @@
 
 from enum import StrEnum
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 
 from holdfast.errors import ErrorCode
-from holdfast.http.admin import require_admin
 from holdfast.http.api_errors import ApiError
+from holdfast.http.audited import OpsRoute
 from holdfast.http.fleet_schemas import (
     KindAnswer,
     KindsAnswer,
@@ -20,11 +20,11 @@ from holdfast.http.fleet_schemas import (
 from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.served_app import state_of
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
+from holdfast.jobs.control_port import WorkerRecord
 from holdfast.jobs.exceptions import UnknownKind, UnknownWorker
+from holdfast.jobs.operations_port import WorkerLoad
 
-router = APIRouter(
-    prefix="/api", tags=["ops"], dependencies=[Depends(require_admin)], responses=ERROR_ANSWERS
-)
+router = APIRouter(prefix="/api", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS)
 
 
 class PauseMove(StrEnum):
@@ -64,8 +64,9 @@ async def move_kind(request: Request, name: str, move: PauseMove) -> KindAnswer:
 @router.get("/workers")
 async def list_workers(request: Request) -> WorkersAnswer:
     """List the workers that are alive or have jobs."""
-    found = await state_of(request).engine.workers.list()
-    return WorkersAnswer(workers=[WorkerOut.model_validate(worker) for worker in found])
+    control = state_of(request).engine.workers
+    found, loads = await control.list(), await control.loads()
+    return WorkersAnswer(workers=[_worker(worker, loads.get(worker.id)) for worker in found])
 
 
 @router.post("/workers/{worker_id}/finish")
@@ -75,6 +76,13 @@ async def finish_worker(request: Request, worker_id: str) -> WorkerAnswer:
         raise UnknownWorker(worker_id)
     worker = await state_of(request).engine.workers.finish(worker_id)
     return WorkerAnswer(worker=WorkerOut.model_validate(worker))
+
+
+def _worker(worker: WorkerRecord, load: WorkerLoad | None) -> WorkerOut:
+    shown = WorkerOut.model_validate(worker)
+    if load is not None:
+        shown.attempts_lately, shown.busy_seconds_lately = load.attempts, load.seconds
+    return shown
 
 
 async def _listed(control: QueueControl | KindControl) -> list[PauseOut]:

@@ -2,17 +2,19 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import Field
 
 from holdfast.errors import ErrorCode
-from holdfast.http.admin import require_admin
 from holdfast.http.api_errors import ApiError
+from holdfast.http.audited import OpsRoute
 from holdfast.http.intake_gate import IntakeState
-from holdfast.http.schemas import Model, Moment
+from holdfast.http.schemas import ERROR_ANSWERS, Model, Moment
 from holdfast.http.served_app import ServerState, state_of
 
-router = APIRouter(prefix="/api/intake", tags=["ops"], dependencies=[Depends(require_admin)])
+router = APIRouter(
+    prefix="/api/intake", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS
+)
 
 
 class IntakeOut(Model):

@@ -2,20 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from holdfast.http.admin import require_admin
 from holdfast.http.api_errors import refusing_cursors
+from holdfast.http.audited import OpsRoute
 from holdfast.http.schemas import ERROR_ANSWERS, Model, Moment
 from holdfast.http.served_app import state_of
 from holdfast.outbox import MessageStatus, Outbox, OutboxMessage
 
 router = APIRouter(
-    prefix="/api/outbox",
-    tags=["ops"],
-    dependencies=[Depends(require_admin)],
-    responses=ERROR_ANSWERS,
+    prefix="/api/outbox", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS
 )
 
 

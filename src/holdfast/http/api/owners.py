@@ -1,16 +1,18 @@
 """Operators erase everything of an owner."""
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 
 from holdfast.errors import ErrorCode
-from holdfast.http.admin import require_admin
 from holdfast.http.api_errors import ApiError
-from holdfast.http.schemas import Model
+from holdfast.http.audited import OpsRoute
+from holdfast.http.schemas import ERROR_ANSWERS, Model
 from holdfast.http.served_app import state_of
 from holdfast.jobs.client.erasure import JobsStillRun
 from holdfast.jobs.declare.validation import UNSTORABLE
 
-router = APIRouter(prefix="/api/ops/owners", tags=["ops"], dependencies=[Depends(require_admin)])
+router = APIRouter(
+    prefix="/api/ops/owners", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS
+)
 
 _LONGEST = 1000
 _SECONDS = 20.0

@@ -1,17 +1,14 @@
 """What operators look at and do with periodic jobs."""
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 
-from holdfast.http.admin import require_admin
+from holdfast.http.audited import OpsRoute
 from holdfast.http.schemas import ERROR_ANSWERS, Model, Moment
 from holdfast.http.served_app import state_of
 from holdfast.jobs.client.periodic_control import PeriodicSchedule
 
 router = APIRouter(
-    prefix="/api/periodic",
-    tags=["ops"],
-    dependencies=[Depends(require_admin)],
-    responses=ERROR_ANSWERS,
+    prefix="/api/periodic", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS
 )
 
 

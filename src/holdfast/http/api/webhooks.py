@@ -6,16 +6,18 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from holdfast.errors import ErrorCode
-from holdfast.http.admin import IsAdmin
+from holdfast.http.admin import ChangingOperator, IsAdmin
 from holdfast.http.api_errors import ApiError, ErrorDetail, forbidden
-from holdfast.http.schemas import Model, Moment
+from holdfast.http.audited import record_change
+from holdfast.http.operators import Operator
+from holdfast.http.schemas import ERROR_ANSWERS, Model, Moment
 from holdfast.http.served_app import ServerState, state_of
 from holdfast.http.sessions import Owner
 from holdfast.jobs.client.webhook_control import UnknownWebhook, WebhookDelivery
 from holdfast.jobs.exceptions import UnknownKind
 from holdfast.jobs.webhook_port import ENDS, Webhook
 
-router = APIRouter(prefix="/api/webhooks", tags=["webhooks"])
+router = APIRouter(prefix="/api/webhooks", tags=["webhooks"], responses=ERROR_ANSWERS)
 
 _MOST_OF_OWNER = 20
 _LONGEST_ID = 40
@@ -92,11 +94,11 @@ async def list_webhooks(request: Request, owner: Owner, is_admin: IsAdmin) -> We
 
 @router.post("", status_code=201)
 async def add_webhook(
-    request: Request, asked: WebhookIn, owner: Owner, is_admin: IsAdmin
+    request: Request, asked: WebhookIn, owner: Owner, operator: ChangingOperator
 ) -> WebhookAdded:
     """Tell an address of the ends of jobs from now on; messages are signed with the secret."""
     webhooks = state_of(request).engine.webhooks
-    if asked.all_owners and not is_admin:
+    if asked.all_owners and operator is None:
         raise forbidden()
     if not asked.all_owners and len(await webhooks.list(owner)) >= _MOST_OF_OWNER:
         line = f"There are {_MOST_OF_OWNER} webhooks already; remove one first."
@@ -111,32 +113,36 @@ async def add_webhook(
         )
     except ValueError as error:
         raise ApiError(ErrorCode.VALIDATION_ERROR, f"This cannot be used: {error}.") from None
+    await _record(request, operator, owner, "add", added)
     return WebhookAdded(webhook=_shown(added), secret=added.secret)
 
 
 @router.delete("/{webhook_id}", status_code=204)
 async def remove_webhook(
-    request: Request, webhook_id: str, owner: Owner, is_admin: IsAdmin
+    request: Request, webhook_id: str, owner: Owner, operator: ChangingOperator
 ) -> Response:
     """Tell an address nothing more."""
     state = state_of(request)
-    webhook = await _own(state, webhook_id, owner, is_admin)
+    webhook = await _own(state, webhook_id, owner, operator is not None)
     await state.engine.webhooks.remove(webhook.id)
+    await _record(request, operator, owner, "remove", webhook)
     return Response(status_code=204)
 
 
 @router.post("/{webhook_id}/test", status_code=202)
 async def test_webhook(
-    request: Request, webhook_id: str, owner: Owner, is_admin: IsAdmin
+    request: Request, webhook_id: str, owner: Owner, operator: ChangingOperator
 ) -> TestAnswer:
     """Send a message of the type `test`."""
     state = state_of(request)
-    webhook = await _own(state, webhook_id, owner, is_admin)
+    webhook = await _own(state, webhook_id, owner, operator is not None)
     try:
-        return TestAnswer(delivery_id=await state.engine.webhooks.test(webhook.id))
+        delivery_id = await state.engine.webhooks.test(webhook.id)
     except UnknownKind:
         line = "Webhooks are not delivered here: no app of this server does that."
         raise ApiError(ErrorCode.INVALID_STATE, line) from None
+    await _record(request, operator, owner, "test", webhook)
+    return TestAnswer(delivery_id=delivery_id)
 
 
 @router.get("/{webhook_id}/deliveries")
@@ -165,6 +171,15 @@ async def _own(state: ServerState, webhook_id: str, owner: str, is_admin: bool) 
     if not is_admin and webhook.owner != owner:
         raise forbidden()
     return webhook
+
+
+async def _record(
+    request: Request, operator: Operator | None, owner: str, what: str, webhook: Webhook
+) -> None:
+    """Write to the audit log what an operator did with another's webhook, or one for all owners."""
+    if operator is not None and webhook.owner != owner:
+        detail = {"url": webhook.url}
+        await record_change(request, operator, f"webhooks.{what}", webhook.id, detail)
 
 
 def _shown(webhook: Webhook) -> WebhookOut:

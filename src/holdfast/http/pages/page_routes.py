@@ -178,12 +178,21 @@ class _Pages:
 
     async def theme(self, request: Request, theme: Field = "", back: Field = "") -> Response:
         """Remember whether pages are light or dark, and go back to the page it was asked on."""
-        chosen = theme if theme in THEMES else THEMES[0]
-        secure = request.state.secure_cookies
-        # Pages change it by themselves where scripts run, so it is not kept from them.
-        cookie = set_cookie(THEME_COOKIE, chosen, _YEAR, secure=secure).replace("; HttpOnly", "")
-        here = _OWN_PATH.fullmatch(back)
-        return RedirectResponse(back if here else "/", 303, {"set-cookie": cookie})
+        headers = {"set-cookie": theme_cookie(request, theme)}
+        return RedirectResponse(back if is_own_path(back) else "/", 303, headers)
+
+
+def theme_cookie(request: Request, theme: str) -> str:
+    """Return the header that remembers whether pages are light or dark."""
+    chosen = theme if theme in THEMES else THEMES[0]
+    secure = request.state.secure_cookies
+    # Pages change it by themselves where scripts run, so it is not kept from them.
+    return set_cookie(THEME_COOKIE, chosen, _YEAR, secure=secure).replace("; HttpOnly", "")
+
+
+def is_own_path(path: str) -> bool:
+    """Say whether `path` is one of this server, and cannot lead to another host."""
+    return _OWN_PATH.fullmatch(path) is not None
 
 
 def _page_route(renderer: Renderer) -> type[APIRoute]:

@@ -23,7 +23,7 @@ from holdfast.jobs.model import Job, JobStatus
 THEME_COOKIE = "holdfast_theme"
 THEMES = ("auto", "light", "dark")
 _REMOVAL = "Its history is deleted too."
-_HEADERS = {
+PAGE_HEADERS = {
     # The browser may keep a page for going back; what it shows is asked for again.
     "cache-control": "private, no-cache",
     "vary": "HX-Request-Type, Cookie",
@@ -57,7 +57,7 @@ class Renderer:
         folders = {name: part.folder for name, part in self.parts.items()}
         folders |= {n: app.folder for n, app in state.apps.items() if app.folder is not None}
         self.assets = _assets(folders)
-        self._templates = _environment(folders)
+        self._templates = _own_environment(folders)
         self._templates.globals |= {"asset": self.assets.url, "parts": self.parts}
 
     @property
@@ -143,10 +143,8 @@ class Renderer:
 
     def text(self, request: Request, template: str, **values: Any) -> str:
         """Render `template` for `request`."""
-        theme = request.cookies.get(THEME_COOKIE)
         return self._templates.get_template(template).render(
-            theme=theme if theme in THEMES else THEMES[0],
-            themes=THEMES,
+            **theme_values(request),
             live_scripts=self.assets.live_scripts(),
             navigation=self.navigation(request.url.path),
             renderer=self,
@@ -157,7 +155,7 @@ class Renderer:
         self, request: Request, template: str, status: int = 200, **values: Any
     ) -> HTMLResponse:
         """Answer `request` with a rendered page."""
-        return HTMLResponse(self.text(request, template, **values), status, _HEADERS)
+        return HTMLResponse(self.text(request, template, **values), status, PAGE_HEADERS)
 
     def refuse(self, request: Request, refusal: ApiError) -> Response:
         """Answer `request` with a page that says why not."""
@@ -165,6 +163,12 @@ class Renderer:
         answer = self.answer(request, "refused.html", status, line=line, refused_with=status)
         answer.headers.update(refusal.headers)
         return saying(answer, line)
+
+
+def theme_values(request: Request) -> dict[str, Any]:
+    """Return what the layout knows of light and dark: the chosen theme, and all of them."""
+    theme = request.cookies.get(THEME_COOKIE)
+    return {"theme": theme if theme in THEMES else THEMES[0], "themes": THEMES}
 
 
 def saying(answer: Response, line: str) -> Response:
@@ -185,12 +189,17 @@ def _assets(folders: Mapping[str, Path]) -> Assets:
     return assets
 
 
-def _environment(folders: Mapping[str, Path]) -> Environment:
+def _own_environment(folders: Mapping[str, Path]) -> Environment:
     own: dict[str, BaseLoader] = {
         name: FileSystemLoader(folder / "templates") for name, folder in folders.items()
     }
+    return page_environment(PrefixLoader(own))
+
+
+def page_environment(own: BaseLoader) -> Environment:
+    """Return the environment of templates: those of `own`, then those of all pages."""
     environment = Environment(
-        loader=ChoiceLoader([PrefixLoader(own), PackageLoader("holdfast.http.pages")]),
+        loader=ChoiceLoader([own, PackageLoader("holdfast.http.pages")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from holdfast.jobs.client.api_keys import KeyControl
+from holdfast.jobs.client.audit_log import AuditLog
 from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
@@ -64,14 +65,18 @@ class BlockingDeadLetters(_Mirror):
 
     list = mirror(DeadLetters.list)
     groups = mirror(DeadLetters.groups)
+    errors = mirror(DeadLetters.errors)
+    count = mirror(DeadLetters.count)
     requeue = mirror(DeadLetters.requeue)
     discard = mirror(DeadLetters.discard)
+    discard_all = mirror(DeadLetters.discard_all)
 
 
 class BlockingDownstreams(_Mirror):
     """List downstreams; reset, hold and release them."""
 
     list = mirror(DownstreamControl.list)
+    details = mirror(DownstreamControl.details)
     troubled = mirror(DownstreamControl.troubled)
     get = mirror(DownstreamControl.get)
     state = mirror(DownstreamControl.state)
@@ -135,6 +140,7 @@ class BlockingWorkers(_Mirror):
     """List workers, and ask one to finish."""
 
     list = mirror(WorkerControl.list)
+    loads = mirror(WorkerControl.loads)
     finish = mirror(WorkerControl.finish)
 
 
@@ -166,6 +172,13 @@ class BlockingWebhooks(_Mirror):
     list = mirror(WebhookControl.list)
 
 
+class BlockingAudit(_Mirror):
+    """Write and read what people have changed."""
+
+    record = mirror(AuditLog.record)
+    list = mirror(AuditLog.list)
+
+
 class BlockingClient(_Mirror):
     """A client whose methods block. Open it with `with`, or with `open` and `close`.
 
@@ -182,6 +195,7 @@ class BlockingClient(_Mirror):
         keys: create, list, find and revoke API keys.
         intake: pause and resume what servers take in from outside.
         webhooks: add, list, remove and test addresses that are told of the ends of jobs.
+        audit: write and read what people have changed.
     """
 
     def __init__(
@@ -201,6 +215,7 @@ class BlockingClient(_Mirror):
         self.keys = BlockingKeys(client.keys, self._thread)
         self.intake = BlockingIntake(client.intake, self._thread)
         self.webhooks = BlockingWebhooks(client.webhooks, self._thread)
+        self.audit = BlockingAudit(client.audit, self._thread)
 
     def __enter__(self) -> Self:
         return self.open()
@@ -298,4 +313,6 @@ class BlockingClient(_Mirror):
     attempts = mirror(Client.attempts)
     late_results = mirror(Client.late_results)
     stats = mirror(Client.stats)
+    overview = mirror(Client.overview)
     list = mirror(Client.list)
+    search = mirror(Client.search)

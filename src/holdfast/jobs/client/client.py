@@ -8,6 +8,7 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import error_code
 from holdfast.jobs.client import erasure
 from holdfast.jobs.client.api_keys import KeyControl
+from holdfast.jobs.client.audit_log import AuditLog
 from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
@@ -59,6 +60,7 @@ class Client(Queries):
         keys: create, list, find and revoke API keys.
         intake: pause and resume what servers take in from outside.
         webhooks: add, list, remove and test addresses that are told of the ends of jobs.
+        audit: write and read what people have changed.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Client(Queries):
         self.keys = KeyControl(store, clock)
         self.intake = IntakeControl(store)
         self.webhooks = WebhookControl(store, self.registry, clock)
+        self.audit = AuditLog(store, clock)
         self._opened_on: asyncio.AbstractEventLoop | None = None
 
     @property

@@ -1,7 +1,7 @@
 """List dead letters, requeue them in bulk, or discard them."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.clock import Clock
@@ -10,7 +10,14 @@ from holdfast.jobs.client.queries import MOST_LISTED, JobId, id_of, several
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.downstreams.record import HoldMode
 from holdfast.jobs.store_port import Change, Store
-from holdfast.jobs.views import EVERY_JOB, DeadLetter, DeadLetterGroup, JobFilter
+from holdfast.jobs.views import (
+    EVERY_JOB,
+    DeadLetter,
+    DeadLetterGroup,
+    ErrorGroup,
+    JobFilter,
+    error_groups,
+)
 from holdfast.resilience import checks
 from holdfast.resilience.breaker.transitions import CircuitState
 
@@ -55,8 +62,19 @@ class DeadLetters:
         return await self._store.dead_letters(where, cursor=cursor, limit=limit)
 
     async def groups(self) -> tuple[DeadLetterGroup, ...]:
-        """Return them grouped by kind, code and normalised message, largest group first."""
+        """Return them grouped by kind, code and normalised message, largest group first.
+
+        At most 1000 groups come.
+        """
         return await self._store.dead_letter_groups()
+
+    async def errors(self) -> tuple[ErrorGroup, ...]:
+        """Return them grouped by code and normalised message, largest group first."""
+        return error_groups(await self.groups())
+
+    async def count(self, where: JobFilter = EVERY_JOB) -> int:
+        """Return how many match; this reads them all."""
+        return sum([len(batch) async for batch in self._batches(where, _PAGE)])
 
     async def requeue(
         self,
@@ -80,25 +98,62 @@ class DeadLetters:
         Raises:
             ValueError: `rate` is not above 0.
         """
+
+        async def act(batch: Sequence[DeadLetter], skipped: Counter[str]) -> int:
+            chosen = [letter for letter in batch if await self._eligible(letter, skipped)]
+            if dry_run or not chosen:
+                return len(chosen)
+            await self._wait_for_downstreams(chosen)
+            return await self._retry(chosen, skipped)
+
+        return await self._run(where, act, dry_run=dry_run, rate=rate, progress=progress)
+
+    async def discard_all(
+        self,
+        where: JobFilter = EVERY_JOB,
+        *,
+        dry_run: bool = False,
+        rate: float | None = None,
+        progress: Callable[[Requeued], object] | None = None,
+    ) -> Requeued:
+        """Discard every dead letter that matches, as `requeue` requeues them.
+
+        The answer's `requeued` is the number of those that were discarded.
+        """
+
+        async def act(batch: Sequence[DeadLetter], skipped: Counter[str]) -> int:
+            if dry_run:
+                return len(batch)
+            done = await self.discard(batch)
+            skipped.update(+Counter({"gone": len(batch) - done}))
+            return done
+
+        return await self._run(where, act, dry_run=dry_run, rate=rate, progress=progress)
+
+    async def _run(
+        self,
+        where: JobFilter,
+        act: Callable[[Sequence[DeadLetter], Counter[str]], Awaitable[int]],
+        *,
+        dry_run: bool,
+        rate: float | None,
+        progress: Callable[[Requeued], object] | None,
+    ) -> Requeued:
+        """Let `act` handle all that match, in batches, at most `rate` per second."""
         checks.number("rate", rate, above=0, optional=True)
         size = _PAGE if rate is None else max(1, min(_PAGE, int(rate * _BATCH_INTERVAL)))
-        matched, requeued, skipped = 0, 0, Counter[str]()
+        matched, done, skipped = 0, 0, Counter[str]()
         begun = self._clock.monotonic()
         async for batch in self._batches(where, size):
             matched += len(batch)
-            chosen = [letter for letter in batch if await self._eligible(letter, skipped)]
-            if not dry_run and chosen:
-                await self._wait_for_downstreams(chosen)
-                requeued += await self._retry(chosen, skipped)
-            else:
-                requeued += len(chosen)
+            done += await act(batch, skipped)
             if progress is not None:
-                progress(Requeued(matched, requeued, dict(skipped), dry_run))
+                progress(Requeued(matched, done, dict(skipped), dry_run))
             if rate is not None and not dry_run:
-                due = begun + requeued / rate - self._clock.monotonic()
+                due = begun + done / rate - self._clock.monotonic()
                 if due > 0:
                     await self._clock.sleep_async(due)
-        return Requeued(matched, requeued, dict(skipped), dry_run)
+        return Requeued(matched, done, dict(skipped), dry_run)
 
     async def discard(self, jobs: JobId | Iterable[JobId]) -> int:
         """Remove jobs from the dead letters; they stay failed. Return how many."""

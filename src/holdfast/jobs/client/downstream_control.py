@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 
 from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.jobs.client.downstream_details import DownstreamDetails, details_of
 from holdfast.jobs.declare.validation import shown
 from holdfast.jobs.downstream_calls import WRITE_TRIES, DownstreamBusy
 from holdfast.jobs.downstreams.record import DownstreamRecord, with_circuit
@@ -37,6 +38,12 @@ class DownstreamControl:
     async def list(self) -> tuple[DownstreamRecord, ...]:
         """Return the records of all downstreams, by name."""
         return await self._store.downstreams()
+
+    async def details(self) -> tuple[DownstreamDetails, ...]:
+        """Return all downstreams with the jobs that wait for them, by name."""
+        now = await self._store.ping()
+        stats, sample = await self._store.stats(), await self._store.finished_jobs()
+        return details_of(await self._store.downstreams(), stats, sample, now)
 
     async def troubled(self) -> tuple[DownstreamRecord, ...]:
         """Return the records of those whose breaker is open, held or half open, by name."""

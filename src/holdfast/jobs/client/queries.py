@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar, overload
 
 from holdfast.clock import Clock
+from holdfast.jobs.client.overview import Overview, read_overview
 from holdfast.jobs.client.requests import JobHandle
 from holdfast.jobs.declare.codecs import result_codec
 from holdfast.jobs.declare.registry import Registry
@@ -12,7 +13,7 @@ from holdfast.jobs.exceptions import JobFailed, NotReady, UnknownJob, WaitTimeou
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.store_port import Store
-from holdfast.jobs.views import EVERY_JOB, DeadLetter, JobFilter, Page, Stats
+from holdfast.jobs.views import EVERY_JOB, DeadLetter, JobFilter, JobSearch, Page, Stats
 from holdfast.resilience import checks
 
 ResultT = TypeVar("ResultT")
@@ -50,6 +51,20 @@ class Queries:
         checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
         return await self.store.list_jobs(where, cursor=cursor, limit=limit)
 
+    async def search(
+        self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
+    ) -> JobSearch:
+        """Return jobs as `list` does, looking at a bounded number of jobs.
+
+        Those are the newest 10 000 of an index that serves `where`, or of all jobs. The answer says
+        where the search has stopped, and its cursor goes on from there.
+
+        Raises:
+            ValueError: `limit` is not from 0 to 100 000, or `cursor` is not valid.
+        """
+        checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
+        return await self.store.search_jobs(where, cursor=cursor, limit=limit)
+
     async def events(self, job: JobId) -> tuple[JobEvent, ...]:
         """Return a job's history, oldest first."""
         return await self.store.events(id_of(job))
@@ -65,6 +80,10 @@ class Queries:
     async def stats(self) -> Stats:
         """Return the maintained counters."""
         return await self.store.stats()
+
+    async def overview(self) -> Overview:
+        """Return figures about all jobs: success, retries, times, queues and downstreams."""
+        return await read_overview(self.store)
 
     async def wait(self, job: JobId, timeout: float | None = None) -> Job:
         """Return the job once it is finished: complete, failed or cancelled.

@@ -1,9 +1,15 @@
 """List the workers of the fleet, and ask one to finish."""
 
+from collections.abc import Mapping
+
 from holdfast.jobs.control_port import WorkerRecord
 from holdfast.jobs.declare.validation import shown
 from holdfast.jobs.exceptions import UnknownWorker
+from holdfast.jobs.operations_port import WorkerLoad
 from holdfast.jobs.store_port import Store
+
+LOAD_SECONDS = 300.0
+"""Seconds over which the load of workers is told."""
 
 
 class WorkerControl:
@@ -15,6 +21,14 @@ class WorkerControl:
     async def list(self) -> tuple[WorkerRecord, ...]:
         """Return the workers of all processes that are alive or have jobs, by id."""
         return await self._store.workers()
+
+    async def loads(self, seconds: float = LOAD_SECONDS) -> Mapping[str, WorkerLoad]:
+        """Return what workers have done in the last `seconds`, by their ids.
+
+        Only the newest part of the history is read, so the figures of a busy fleet may be too low.
+        """
+        since = await self._store.ping() - seconds
+        return {load.worker_id: load for load in await self._store.worker_loads(since)}
 
     async def finish(self, worker_id: str) -> WorkerRecord:
         """Ask a worker to claim no more jobs and to end after those it runs.

@@ -21,6 +21,10 @@ _MOST_DOUBLINGS = 30
 """Far more than it takes to reach any `open_for`, and few enough for a float."""
 
 
+_MOST_TRIPS = 100
+"""Times of opening that a record remembers."""
+
+
 class HoldMode(StrEnum):
     """What an open breaker does to jobs."""
 
@@ -128,7 +132,8 @@ class DownstreamRecord:
     failure. `failed_rounds` counts how often trial calls have failed since it opened, and
     `trial_retries` are the jobs that wait because of that: when it closes, the store makes them
     ready, each at its `not_before` at the earliest. `proven` says that the last counted call has
-    succeeded; it is kept only where the settings limit `unproven_concurrency`.
+    succeeded; it is kept only where the settings limit `unproven_concurrency`. `recent_trips` are
+    the times when it last opened, oldest first.
     """
 
     settings: DownstreamSettings
@@ -142,6 +147,7 @@ class DownstreamRecord:
     failed_rounds: int = 0
     trial_retries: tuple[TrialRetry, ...] = ()
     proven: bool = False
+    recent_trips: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -253,11 +259,13 @@ def with_circuit(record: DownstreamRecord, circuit: Circuit, now: float) -> Down
             open_seconds=record.open_seconds + max(0.0, open_for),
             failed_rounds=0,
         )
+    trips = (now,) if before.state is CircuitState.CLOSED else ()
     return replace(
         record,
         circuit=circuit,
         window=(),
-        trips=record.trips + (before.state is CircuitState.CLOSED),
+        trips=record.trips + len(trips),
+        recent_trips=(*record.recent_trips, *trips)[-_MOST_TRIPS:],
         failed_rounds=record.failed_rounds + (circuit.cause is Cause.TRIAL_FAILED),
     )
 

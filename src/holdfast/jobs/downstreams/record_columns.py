@@ -41,6 +41,7 @@ def dump_record(record: DownstreamRecord) -> str:
                 for retry in record.trial_retries
             ],
             "proven": record.proven,
+            "recent_trips": record.recent_trips,
         }
     )
 
@@ -189,4 +190,5 @@ def _load_nameless(
             for job_id, token, ready_at, not_before in data.get("trial_retries", ())
         ),
         proven=data.get("proven", False),
+        recent_trips=tuple(data.get("recent_trips", ())),
     )

@@ -18,6 +18,7 @@ class MaintenanceOptions:
         probes_every: between two searches for open downstreams with a probe.
         kinds_every: between two searches for waiting kinds that no worker knows.
         webhooks_every: between two looks for ends of jobs that webhooks are told of.
+        marks_every: between two copies of the counters, for rates of the last hour and day.
     """
 
     lead_seconds: float = 30.0
@@ -28,6 +29,7 @@ class MaintenanceOptions:
     probes_every: float = 1.0
     kinds_every: float = 10.0
     webhooks_every: float = 1.0
+    marks_every: float = 300.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -10,6 +10,8 @@ from holdfast.clock import Clock
 from holdfast.events import Listener, notify
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.job_events import LeaderChanged, ServiceRan
+from holdfast.jobs.maintenance.audit_retention import AuditRetention
+from holdfast.jobs.maintenance.counter_marks import CounterMarks
 from holdfast.jobs.maintenance.deadlines import Deadlines
 from holdfast.jobs.maintenance.declarations import fingerprint
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
@@ -66,6 +68,8 @@ class Maintenance:
                     UnknownKinds(
                         store, holder, interval=options.kinds_every, listeners=listeners
                     ),
+                    AuditRetention(store, interval=options.retention_every),
+                    CounterMarks(store, interval=options.marks_every),
                 ),
             ),
             Leader(

@@ -5,6 +5,7 @@ from collections import defaultdict
 from holdfast.jobs.model import FINISHED, JobStatus
 from holdfast.jobs.views import JobFilter, LaneCounts, OutcomeCounts, Stats
 from holdfast.store.postgres.connection import Database
+from holdfast.store.row_mapping import oldest_from
 
 _UNSUCCESSFUL = FINISHED - {JobStatus.COMPLETE}
 _WAITING = frozenset({JobStatus.UPLOADED, JobStatus.QUEUED})
@@ -49,6 +50,6 @@ async def stats(database: Database) -> Stats:
             )
         ),
         totals={name: n for (name, _, _), n in counted["total"].items()},
-        oldest_ready_at=dict(map(tuple, await database.rows("read_oldest_ready"))),
         dead_letters=sum(counted["dead"].values()),
+        **oldest_from(await database.rows("read_oldest_ready")),
     )

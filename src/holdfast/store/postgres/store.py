@@ -27,6 +27,7 @@ from holdfast.store.api_keys import ApiKeys
 from holdfast.store.error_columns import error_columns
 from holdfast.store.intake import Intake
 from holdfast.store.job_queries import JobQueries
+from holdfast.store.operations import Operations
 from holdfast.store.pauses import Pauses
 from holdfast.store.postgres import (
     control,
@@ -53,7 +54,9 @@ from holdfast.store.postgres.tick import Ticker
 from holdfast.store.webhooks import Webhooks
 
 
-class PostgresStore(JobQueries, Pauses, ApiKeys, Intake, SharedRates, SchemaMethods, Webhooks):
+class PostgresStore(
+    JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, SchemaMethods, Webhooks
+):
     """The store for more than one machine.
 
     Args:

@@ -2,6 +2,7 @@
 
 from holdfast.jobs.model import FINISHED, JobStatus
 from holdfast.jobs.views import JobFilter, LaneCounts, OutcomeCounts, Stats
+from holdfast.store.row_mapping import oldest_from
 from holdfast.store.sqlite.read_pool import Snapshot
 
 _UNSUCCESSFUL = FINISHED - {JobStatus.COMPLETE}
@@ -33,6 +34,6 @@ def stats(snapshot: Snapshot) -> Stats:
             for kind, status, attempts_made, count in snapshot.rows("read_outcomes")
         ),
         totals=dict(snapshot.rows("read_totals")),
-        oldest_ready_at=dict(snapshot.rows("read_oldest_ready")),
         dead_letters=snapshot.rows("read_dead_count")[0][0],
+        **oldest_from(snapshot.rows("read_oldest_ready")),
     )

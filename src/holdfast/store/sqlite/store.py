@@ -32,6 +32,7 @@ from holdfast.store.api_keys import ApiKeys
 from holdfast.store.intake import Intake
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, Schema, app_schema
+from holdfast.store.operations import Operations
 from holdfast.store.pauses import Pauses
 from holdfast.store.sqlite import (
     control,
@@ -59,7 +60,7 @@ from holdfast.store.webhooks import Webhooks
 T = TypeVar("T")
 
 
-class SQLiteStore(JobQueries, Pauses, ApiKeys, Intake, SharedRates, Webhooks):
+class SQLiteStore(JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, Webhooks):
     """The embedded store.
 
     Args:

@@ -53,8 +53,9 @@ def overview(view: Transaction | Snapshot) -> tuple[WorkerRecord, ...]:
     running: dict[str, int] = dict(view.rows("worker_running"))
     alive = {worker for worker, *_ in view.rows("worker_list")} - set(dead_workers(view))
     asked: dict[str, float] = dict(view.rows("worker_finish_requests"))
+    since: dict[str, float | None] = dict(view.rows("worker_registered"))
     return tuple(
-        WorkerRecord(worker, running.get(worker, 0), asked.get(worker))
+        WorkerRecord(worker, running.get(worker, 0), asked.get(worker), since.get(worker))
         for worker in sorted(alive | running.keys())
     )
 

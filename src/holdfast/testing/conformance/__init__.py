@@ -25,6 +25,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     key_facts,
     limit_facts,
     maintenance_facts,
+    operations_facts,
     outbox_facts,
     outcome_facts,
     owner_facts,

@@ -144,3 +144,48 @@ async def the_oldest_ready_job_is_known_by_queue(world: World) -> None:
 async def a_ping_returns_the_time_and_the_schema_has_a_version(world: World) -> None:
     assert await world.store.ping() > 1_600_000_000
     assert await world.store.schema_version() >= 1
+
+
+@fact
+async def a_search_looks_at_a_window_of_jobs_and_goes_on_by_cursor(world: World) -> None:
+    for number in range(10):
+        await world.add(f"job-{number}", owner="ann" if number < 2 else "bob", meta='{"n": 1}')
+        world.pass_time(1)
+    where = JobFilter(text="job-3")
+    first = await world.store.search_jobs(where, window=4, now=world.now)
+    assert (first.jobs, first.complete, first.searched_from) == ((), False, world.now - 4)
+    second = await world.store.search_jobs(where, cursor=first.next_cursor, window=4, now=world.now)
+    assert [job.id for job in second.jobs] == ["job-3"]
+    assert not second.complete
+    third = await world.store.search_jobs(where, cursor=second.next_cursor, window=4, now=world.now)
+    assert (third.jobs, third.complete, third.next_cursor) == ((), True, None)
+
+
+@fact
+async def a_full_page_of_a_search_goes_on_after_its_last_job(world: World) -> None:
+    for number in range(6):
+        await world.add(f"job-{number}")
+    page = await world.store.search_jobs(window=5, limit=2, now=world.now)
+    assert ([job.id for job in page.jobs], page.complete) == (["job-5", "job-4"], True)
+    rest = await world.store.search_jobs(cursor=page.next_cursor, limit=9, now=world.now)
+    assert ([job.id for job in rest.jobs], rest.next_cursor) == (
+        ["job-3", "job-2", "job-1", "job-0"], None,
+    )  # fmt: skip
+
+
+@fact
+async def every_index_of_a_search_has_a_window_of_its_own(world: World) -> None:
+    await world.run("failed-1", Failed(BROKEN), owner="ann")
+    for number in range(5):
+        await world.run(f"done-{number}", owner="ann")
+    await world.add("waiting-1", owner="ann")
+    for where, found in (
+        (JobFilter(statuses=(JobStatus.FAILED,)), ["failed-1"]),
+        (JobFilter(statuses=(JobStatus.QUEUED,)), ["waiting-1"]),
+        (JobFilter(statuses=(JobStatus.QUEUED, JobStatus.PROCESSING)), ["waiting-1"]),
+        (JobFilter(owner="ann", text="waiting"), ["waiting-1"]),
+        (JobFilter(kinds=("work",), text="waiting"), ["waiting-1"]),
+        (JobFilter(id="failed-1"), ["failed-1"]),
+    ):
+        page = await world.store.search_jobs(where, window=2, now=world.now)
+        assert [job.id for job in page.jobs] == found, where

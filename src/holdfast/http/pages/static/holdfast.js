@@ -144,7 +144,7 @@ document.addEventListener("htmx:sse:error", () => connection(false));
 document.addEventListener("htmx:sse:before:message", (event) => {
   if (!paused) return;
   event.preventDefault();
-  if (event.detail.message.event === "job") missed += 1;
+  if (["job", "change"].includes(event.detail.message.event)) missed += 1;
   showLive();
 });
 
@@ -282,7 +282,8 @@ const rowLinks = () => [...document.querySelectorAll("#rows a.row-name")];
 
 function move(step) {
   const links = rowLinks();
-  const at = links.indexOf(document.activeElement?.closest?.(".row")?.querySelector("a.row-name"));
+  const row = document.activeElement?.closest?.(".row, #rows > *");
+  const at = links.indexOf(row?.querySelector("a.row-name"));
   const next = links[at < 0 ? (step > 0 ? 0 : links.length - 1) : at + step];
   next?.focus();
 }
@@ -290,7 +291,7 @@ function move(step) {
 const KEYS = {
   j: () => move(1),
   k: () => move(-1),
-  x: () => document.activeElement?.closest?.(".row")?.querySelector(".pick")?.click(),
+  x: () => document.activeElement?.closest?.(".row, #rows > *")?.querySelector(".pick")?.click(),
   "/": () => (byId("finder-text") ?? document.querySelector(".filter [aria-current]"))?.focus(),
   u: () => byId("file")?.click(),
   r: () => byId("pause").hidden || pause(!paused),

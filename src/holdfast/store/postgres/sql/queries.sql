@@ -45,6 +45,15 @@ CROSS JOIN holdfast.time_of(CAST(:now AS double precision)) AS moment (at)
     AND (CAST(:min_attempts AS integer) IS NULL OR jobs.attempt_count >= :min_attempts)
     AND (CAST(:created_from AS double precision) IS NULL OR jobs.created_at >= :created_from)
     AND (CAST(:created_to AS double precision) IS NULL OR jobs.created_at < :created_to)
+    AND (
+        CAST(:text AS text) IS NULL
+        OR strpos(jobs.id, :text) > 0
+        OR strpos(jobs.kind, :text) > 0
+        OR strpos(jobs.owner, :text) > 0
+        OR strpos(jobs.error_message, :text) > 0
+        OR strpos(jobs.meta, :text) > 0
+    )
+    AND jobs.seq >= :floor
 
 -- name: read_job
 SELECT {{job_columns}}, jobs.arguments
@@ -122,6 +131,53 @@ WHERE jobs.status IN ('failed', 'cancelled') AND jobs.seq < :before AND {{job_fi
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
+-- The job at which a search of each of these lists stops: the one in place :window from :before on. Of
+-- unfinished jobs those that wait are counted: few run.
+-- name: floor_read_jobs
+SELECT seq, created_at FROM holdfast.jobs
+WHERE seq = (
+    SELECT seq FROM holdfast.jobs
+    WHERE seq < :before
+    ORDER BY seq DESC
+    LIMIT 1 OFFSET CAST(:window AS bigint) - 1
+);
+
+-- name: floor_read_jobs_of_owner
+SELECT seq, created_at FROM holdfast.jobs
+WHERE seq = (
+    SELECT job FROM holdfast.ids
+    WHERE owner = :owner AND owner IS NOT NULL AND job < :before
+    ORDER BY job DESC
+    LIMIT 1 OFFSET CAST(:window AS bigint) - 1
+);
+
+-- name: floor_read_jobs_waiting
+SELECT seq, created_at FROM holdfast.jobs
+WHERE seq = (
+    SELECT seq FROM holdfast.jobs
+    WHERE status IN ('uploaded', 'queued') AND seq < :before
+    ORDER BY seq DESC
+    LIMIT 1 OFFSET CAST(:window AS bigint) - 1
+);
+
+-- name: floor_read_jobs_unfinished
+SELECT seq, created_at FROM holdfast.jobs
+WHERE seq = (
+    SELECT seq FROM holdfast.jobs
+    WHERE status IN ('uploaded', 'queued') AND seq < :before
+    ORDER BY seq DESC
+    LIMIT 1 OFFSET CAST(:window AS bigint) - 1
+);
+
+-- name: floor_read_jobs_unsuccessful
+SELECT seq, created_at FROM holdfast.jobs
+WHERE seq = (
+    SELECT seq FROM holdfast.jobs
+    WHERE status IN ('failed', 'cancelled') AND seq < :before
+    ORDER BY seq DESC
+    LIMIT 1 OFFSET CAST(:window AS bigint) - 1
+);
+
 -- name: read_dead_letters
 SELECT {{job_columns}}
 FROM holdfast.jobs
@@ -133,7 +189,9 @@ ORDER BY jobs.finished_at DESC, jobs.seq DESC
 LIMIT :limit;
 
 -- name: read_dead_letter_groups
-SELECT groups.kind, groups.code, groups.message, groups.count, newest.finished_at, newest.id
+SELECT
+    groups.kind, groups.code, groups.message, groups.count, newest.finished_at, newest.id,
+    oldest.finished_at, oldest.id
 FROM (
     SELECT a AS kind, b AS code, c AS message, sum(count)::bigint AS count
     FROM (
@@ -143,6 +201,8 @@ FROM (
     ) AS counted
     GROUP BY a, b, c
     HAVING sum(count) > 0
+    ORDER BY sum(count) DESC, a COLLATE "C", c COLLATE "C"
+    LIMIT :limit
 ) AS groups
 CROSS JOIN LATERAL (
     SELECT jobs.id, jobs.finished_at
@@ -154,6 +214,16 @@ CROSS JOIN LATERAL (
     ORDER BY jobs.finished_at DESC, jobs.seq DESC
     LIMIT 1
 ) AS newest
+CROSS JOIN LATERAL (
+    SELECT jobs.id, jobs.finished_at
+    FROM holdfast.jobs
+    WHERE jobs.kind = groups.kind
+        AND jobs.error_code = groups.code
+        AND jobs.error_group = groups.message
+        AND jobs.dead_letter IS NOT NULL
+    ORDER BY jobs.finished_at, jobs.seq
+    LIMIT 1
+) AS oldest
 ORDER BY groups.count DESC, groups.kind COLLATE "C", groups.message COLLATE "C";
 
 -- name: read_events
@@ -245,10 +315,10 @@ WITH RECURSIVE heads (lane, priority, owner, ready_at) AS (
         LIMIT 1
     ) AS next
 )
-SELECT lanes.queue, min(heads.ready_at)
+SELECT lanes.queue, lanes.downstream, min(heads.ready_at)
 FROM heads
 JOIN holdfast.lanes ON lanes.id = heads.lane
-GROUP BY lanes.queue;
+GROUP BY lanes.queue, lanes.downstream;
 
 -- name: read_clock
 SELECT extract(epoch FROM clock_timestamp())::double precision;

@@ -15,7 +15,10 @@ UNION ALL
 SELECT NULL FROM holdfast.finish_requests WHERE finish_requests.worker_id = :worker;
 
 -- name: worker_overview
-SELECT id, running, finish_requested_at FROM holdfast.list_workers() ORDER BY id COLLATE "C";
+SELECT found.id, found.running, found.finish_requested_at, workers.registered_at
+FROM holdfast.list_workers() AS found
+LEFT JOIN holdfast.workers ON workers.id = found.id
+ORDER BY found.id COLLATE "C";
 
 -- name: worker_request_finish
 SELECT holdfast.request_finish(:worker, :now);

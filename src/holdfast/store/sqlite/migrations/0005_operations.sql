@@ -27,3 +27,49 @@ CREATE TABLE holdfast_webhook_cursor (
     id       INTEGER PRIMARY KEY CHECK (id = 1),
     sequence INTEGER NOT NULL
 ) STRICT;
+
+-- Operators: what they did, their runs over many dead letters, and counters over time.
+
+-- The audit log, see AuditEntry in jobs/operations_port.py. `detail` is a JSON object.
+CREATE TABLE holdfast_audit (
+    seq    INTEGER PRIMARY KEY AUTOINCREMENT,
+    at     REAL NOT NULL,
+    who    TEXT NOT NULL,
+    role   TEXT NOT NULL,
+    action TEXT NOT NULL,
+    target TEXT NOT NULL,
+    detail TEXT NOT NULL
+) STRICT;
+
+-- Runs over all dead letters that match a filter, see DeadLetterRun in jobs/operations_port.py. The process
+-- that works on a run writes `updated_at` again and again, so an old one says that the process has died.
+-- `filter` and `skipped` are JSON objects.
+CREATE TABLE holdfast_dead_letter_runs (
+    id             TEXT    PRIMARY KEY,
+    action         TEXT    NOT NULL CHECK (action = 'requeue' OR action = 'discard'),
+    filter         TEXT    NOT NULL,
+    who            TEXT    NOT NULL,
+    rate           REAL,
+    total          INTEGER NOT NULL,
+    state          TEXT    NOT NULL
+        CHECK (state = 'running' OR state = 'finished' OR state = 'stopped' OR state = 'failed'),
+    matched        INTEGER NOT NULL DEFAULT 0,
+    done           INTEGER NOT NULL DEFAULT 0,
+    skipped        TEXT    NOT NULL DEFAULT '{}',
+    stop_requested INTEGER NOT NULL DEFAULT 0 CHECK (stop_requested IN (0, 1)),
+    started_at     REAL    NOT NULL,
+    updated_at     REAL    NOT NULL
+) STRICT, WITHOUT ROWID;
+-- One run at a time.
+CREATE UNIQUE INDEX holdfast_dead_letter_runs_running ON holdfast_dead_letter_runs (state)
+WHERE state = 'running';
+CREATE INDEX holdfast_dead_letter_runs_by_age ON holdfast_dead_letter_runs (started_at);
+
+-- The counters as they were at a time, see CounterMark in jobs/operations_port.py. JSON.
+CREATE TABLE holdfast_counter_marks (
+    at       REAL PRIMARY KEY,
+    counters TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- When a worker registered first; NULL for one of the release before.
+ALTER TABLE holdfast_workers ADD COLUMN registered_at REAL;

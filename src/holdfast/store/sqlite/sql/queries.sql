@@ -46,6 +46,15 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
     AND (:min_attempts IS NULL OR jobs.attempt_count >= :min_attempts)
     AND (:created_from IS NULL OR jobs.created_at >= :created_from)
     AND (:created_to IS NULL OR jobs.created_at < :created_to)
+    AND (
+        :text IS NULL
+        OR instr(jobs.id, :text) > 0
+        OR instr(jobs.kind, :text) > 0
+        OR instr(jobs.owner, :text) > 0
+        OR instr(jobs.error_message, :text) > 0
+        OR instr(jobs.meta, :text) > 0
+    )
+    AND jobs.seq >= :floor
 
 -- name: read_job
 SELECT {{job_columns}}, (SELECT arguments FROM holdfast_job_arguments AS job_arguments WHERE job = jobs.seq)
@@ -101,6 +110,52 @@ WHERE jobs.kind = :kinds ->> 0 AND jobs.seq < :before AND {{job_filter}}
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
+-- The job at which a search of each of these lists stops: the one in place :window from :before on.
+-- name: floor_read_jobs
+SELECT seq, created_at FROM holdfast_jobs AS jobs
+WHERE seq = (
+    SELECT seq FROM holdfast_jobs AS jobs NOT INDEXED
+    WHERE seq < :before
+    ORDER BY seq DESC
+    LIMIT 1 OFFSET :window - 1
+);
+
+-- name: floor_read_jobs_of_owner
+SELECT seq, created_at FROM holdfast_jobs AS jobs
+WHERE seq = (
+    SELECT seq FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_owned
+    WHERE owner = :owner AND owner IS NOT NULL AND seq < :before
+    ORDER BY seq DESC
+    LIMIT 1 OFFSET :window - 1
+);
+
+-- name: floor_read_jobs_unfinished
+SELECT seq, created_at FROM holdfast_jobs AS jobs
+WHERE seq = (
+    SELECT seq FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_unfinished
+    WHERE finished_at IS NULL AND seq < :before
+    ORDER BY seq DESC
+    LIMIT 1 OFFSET :window - 1
+);
+
+-- name: floor_read_jobs_unsuccessful
+SELECT seq, created_at FROM holdfast_jobs AS jobs
+WHERE seq = (
+    SELECT seq FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_ended_badly
+    WHERE (status = 'failed' OR status = 'cancelled') AND seq < :before
+    ORDER BY seq DESC
+    LIMIT 1 OFFSET :window - 1
+);
+
+-- name: floor_read_jobs_of_kind
+SELECT seq, created_at FROM holdfast_jobs AS jobs
+WHERE seq = (
+    SELECT seq FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_of_kind
+    WHERE kind = :kinds ->> 0 AND seq < :before
+    ORDER BY seq DESC
+    LIMIT 1 OFFSET :window - 1
+);
+
 -- name: read_dead_letters
 SELECT {{job_columns}}
 FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_dead
@@ -114,8 +169,12 @@ LIMIT :limit;
 -- name: read_dead_letter_groups
 SELECT
     dead_letter_groups.kind, dead_letter_groups.code, dead_letter_groups.message,
-    dead_letter_groups.count, jobs.finished_at, jobs.id
-FROM holdfast_dead_letter_groups AS dead_letter_groups
+    dead_letter_groups.count, jobs.finished_at, jobs.id, oldest.finished_at, oldest.id
+FROM (
+    SELECT * FROM holdfast_dead_letter_groups AS dead_letter_groups
+    ORDER BY count DESC, kind, message
+    LIMIT :limit
+) AS dead_letter_groups
 CROSS JOIN holdfast_jobs AS jobs ON jobs.seq = (
     SELECT seq FROM holdfast_jobs AS jobs
     WHERE kind = dead_letter_groups.kind
@@ -123,6 +182,15 @@ CROSS JOIN holdfast_jobs AS jobs ON jobs.seq = (
         AND error_group = dead_letter_groups.message
         AND dead_letter IS NOT NULL
     ORDER BY finished_at DESC
+    LIMIT 1
+)
+CROSS JOIN holdfast_jobs AS oldest ON oldest.seq = (
+    SELECT seq FROM holdfast_jobs AS jobs
+    WHERE kind = dead_letter_groups.kind
+        AND error_code = dead_letter_groups.code
+        AND error_group = dead_letter_groups.message
+        AND dead_letter IS NOT NULL
+    ORDER BY finished_at
     LIMIT 1
 )
 ORDER BY dead_letter_groups.count DESC, dead_letter_groups.kind, dead_letter_groups.message;
@@ -221,10 +289,11 @@ WITH RECURSIVE heads (queue, lane, seq) AS (
     FROM heads
     CROSS JOIN holdfast_jobs AS head ON head.seq = heads.seq
 )
-SELECT heads.queue, min(jobs.ready_at)
+SELECT heads.queue, lanes.downstream, min(jobs.ready_at)
 FROM heads
 CROSS JOIN holdfast_jobs AS jobs ON jobs.seq = heads.seq
-GROUP BY heads.queue;
+CROSS JOIN holdfast_lanes AS lanes ON lanes.id = heads.lane
+GROUP BY heads.queue, lanes.downstream;
 
 -- name: read_schema_version
 SELECT max(version) FROM holdfast_migrations;

@@ -2,11 +2,18 @@
 -- of the wall clock, see clock_jumps.py.
 
 -- name: worker_register
-INSERT OR REPLACE INTO holdfast_workers AS workers (id, boot, namespace, pid, started, seen_at, kinds)
-VALUES (:worker, :boot, :namespace, :pid, :started, :now, :kinds);
+INSERT INTO holdfast_workers AS workers
+    (id, boot, namespace, pid, started, seen_at, kinds, registered_at)
+VALUES (:worker, :boot, :namespace, :pid, :started, :now, :kinds, :now)
+ON CONFLICT (id) DO UPDATE SET
+    boot = excluded.boot, namespace = excluded.namespace, pid = excluded.pid,
+    started = excluded.started, seen_at = excluded.seen_at, kinds = excluded.kinds;
 
 -- name: worker_list
 SELECT id, boot, namespace, pid, started FROM holdfast_workers AS workers;
+
+-- name: worker_registered
+SELECT id, registered_at FROM holdfast_workers AS workers;
 
 -- name: worker_get
 SELECT boot, namespace, pid, started FROM holdfast_workers AS workers WHERE id = :worker;

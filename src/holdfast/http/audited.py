@@ -1,0 +1,98 @@
+"""The routes of operators: who may call them, and the audit log of what they change."""
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from holdfast.http.admin import require_admin, require_operator
+from holdfast.http.operators import Operator
+from holdfast.http.served_app import state_of
+
+_log = logging.getLogger("holdfast.audit")
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_PREFIXES = ("api", "ops")
+_REFUSED = 400
+"""Statuses from here on say that nothing was done."""
+
+
+class OpsRoute(APIRoute):
+    """A route for operators: `APIRouter(route_class=OpsRoute)`.
+
+    Whoever may look may read. What changes something needs a full token, and is written to the
+    audit log once it is done: a change that was refused is not. The path says what was done:
+    `POST /api/downstreams/mill/reset` is the action `downstreams.reset` with the target `mill`, and
+    `DELETE /api/outbox/m1` is `outbox.delete` with the target `m1`. `describe_change` adds to it.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what handles a request."""
+        handle = super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            if request.method in _SAFE_METHODS:
+                require_operator(request)
+                return await handle(request)
+            operator = require_admin(request)
+            request.state.change = {}
+            response = await handle(request)
+            if response.status_code < _REFUSED and request.state.change is not None:
+                await _record(request, operator, self.path_format)
+            return response
+
+        return guarded
+
+
+def describe_change(request: Request, *, action: str | None = None, **detail: Any) -> None:
+    """Add to the entry that the audit log gets for this request.
+
+    Args:
+        action: what was done, if the path does not say it.
+        detail: values that JSON takes; no secrets.
+    """
+    change: dict[str, Any] = request.state.change
+    change.update(detail)
+    if action is not None:
+        request.state.change_action = action
+
+
+def changed_nothing(request: Request) -> None:
+    """Keep this request out of the audit log: it only looked, as a dry run does."""
+    request.state.change = None
+
+
+async def _record(request: Request, operator: Operator, template: str) -> None:
+    action, target = described(request.method, template, request.path_params)
+    action = getattr(request.state, "change_action", action)
+    await record_change(request, operator, action, target, request.state.change)
+
+
+async def record_change(
+    request: Request, operator: Operator, action: str, target: str, detail: dict[str, Any]
+) -> None:
+    """Write to the audit log what `operator` has changed; `OpsRoute` does it by itself."""
+    try:
+        await state_of(request).engine.audit.record(
+            action, target, who=operator.name, role=operator.role, detail=detail
+        )
+    except BaseException:
+        # The change is made, and the log must say by whom.
+        _log.exception("not in the audit log: %s %s %s", operator.name, action, target)
+        raise
+
+
+def described(method: str, template: str, values: dict[str, Any]) -> tuple[str, str]:
+    """Return the action and the target of a change, by the path of its route."""
+    parts = [part for part in template.split("/") if part]
+    while parts and parts[0] in _PREFIXES:
+        parts = parts[1:]
+    verb = "delete"
+    if method != "DELETE":
+        verb = parts.pop()
+        if verb.startswith("{"):
+            verb = str(values[verb[1:-1]])
+    names = [part for part in parts if not part.startswith("{")]
+    targets = [str(values[part[1:-1]]) for part in parts if part.startswith("{")]
+    return ".".join([*names, verb]), "/".join(targets)

@@ -1,0 +1,101 @@
+"""The dashboard as an ASGI app: below `create_app`, or in an app of the user's own."""
+
+import secrets
+
+from fastapi import APIRouter, Depends, FastAPI
+
+from holdfast.http.api_errors import add_error_handlers
+from holdfast.http.assembly import add_middleware, new_state, use_state
+from holdfast.http.ops.access import LoginNeeded, require_reader
+from holdfast.http.ops.audit_pages import audit_routes
+from holdfast.http.ops.dead_letter_pages import dead_letter_routes
+from holdfast.http.ops.downstream_pages import downstream_routes
+from holdfast.http.ops.fleet_pages import fleet_routes
+from holdfast.http.ops.frame import Frame
+from holdfast.http.ops.job_pages import job_routes
+from holdfast.http.ops.live_hints import hint_routes
+from holdfast.http.ops.login_pages import ask_for_login, login_routes
+from holdfast.http.ops.outbox_pages import outbox_routes
+from holdfast.http.ops.overview_pages import overview_routes
+from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
+from holdfast.jobs.engine import StoreEngine
+from holdfast.outbox import Outbox
+
+_LONGEST_STREAM = 20.0
+"""Seconds that a live stream lasts in an app of the user's own.
+
+Such an app does not say when it is about to stop, and a server waits for its open answers then.
+"""
+
+
+def dashboard_app(state: ServerState, *, longest_stream: float | None = None) -> FastAPI:
+    """Return the dashboard over `state`, to be mounted behind the middleware of `create_app`.
+
+    `longest_stream` is the most seconds that a live stream is kept open; None sets no limit.
+    """
+    frame = Frame(state)
+    app = FastAPI(
+        title="Holdfast operations", openapi_url=None, docs_url=None, redoc_url=None,
+        redirect_slashes=False,
+    )  # fmt: skip
+    use_state(app, state)
+    app.state.refusal_page = frame.refuse
+    add_error_handlers(app)
+    app.add_exception_handler(LoginNeeded, ask_for_login)
+    app.include_router(login_routes(frame))
+    app.include_router(frame.assets.routes())
+    pages = APIRouter(dependencies=[Depends(require_reader)])
+    for routes in (
+        overview_routes(frame),
+        job_routes(frame),
+        dead_letter_routes(frame),
+        downstream_routes(frame),
+        fleet_routes(frame),
+        audit_routes(frame),
+        hint_routes(frame, longest_stream),
+    ):
+        pages.include_router(routes)
+    if state.outbox is not None:
+        pages.include_router(outbox_routes(frame, state.outbox))
+    app.include_router(pages)
+    return app
+
+
+def ops_dashboard(
+    engine: StoreEngine,
+    *,
+    admin_token: str,
+    reader_token: str | None = None,
+    secret_key: str | None = None,
+) -> FastAPI:
+    """Return the dashboard, to be mounted in a FastAPI or Starlette app:
+
+        app.mount("/ops", ops_dashboard(engine, admin_token=...))
+
+    The app opens and closes the engine, in its lifespan.
+
+    Args:
+        engine: what the dashboard shows.
+        admin_token: what operators log in with: one token, or `ann:TOKEN,ben:TOKEN`.
+        reader_token: likewise, for operators who may look and not change; None if there is none.
+        secret_key: signs the cookie of the login. By default a random one: then each start, and
+            each process of several, needs a login of its own.
+
+    Raises:
+        ValueError: the token is empty.
+    """
+    if not admin_token.strip():
+        raise ValueError("admin_token must not be empty: everyone could log in with it")
+    settings = HttpSettings(
+        secret_key or secrets.token_urlsafe(32), admin_token, reader_token=reader_token
+    )
+    outbox = getattr(engine, "outbox", None)
+    state = new_state(
+        engine,
+        [ServedApp(app) for app in engine.registry.apps],
+        settings,
+        outbox=outbox if isinstance(outbox, Outbox) else None,
+    )
+    app = dashboard_app(state, longest_stream=_LONGEST_STREAM)
+    add_middleware(app, state, frozenset())
+    return app

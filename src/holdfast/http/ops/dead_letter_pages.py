@@ -1,0 +1,185 @@
+"""Dead letters in groups, and as a list: counted before they are requeued or discarded."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Request, Response
+from starlette.datastructures import FormData
+
+from holdfast.http.admin import require_admin
+from holdfast.http.api_errors import refusing_cursors
+from holdfast.http.ops.access import require_full
+from holdfast.http.ops.frame import Confirmation, Frame
+from holdfast.http.ops.list_filter import ListFilter
+from holdfast.jobs.client.dead_letters import Requeued
+from holdfast.jobs.operations_port import RunAction, RunState
+from holdfast.jobs.views import JobFilter
+
+_FULL = [Depends(require_full)]
+_PAGE = 50
+_HOME = "/dead-letters"
+_USUAL_RATE = 50.0
+"""Jobs per second that a requeue proposes."""
+_REASONS = {"twin": "a twin took their place", "gone": "no longer dead letters"}
+_RUN_WORDS = {
+    RunState.RUNNING: "is under way.",
+    RunState.FINISHED: "has finished.",
+    RunState.STOPPED: "was stopped. What it had done stays done; begin it again to go on.",
+    RunState.FAILED: "ended half-way, because its server stopped or met an error. What it had done "
+    "stays done; begin it again to go on.",
+}
+_ABORT = "It can be stopped at any time; what was requeued by then stays in the queue."
+_DISCARD = "They stay failed and are no longer dead letters. This cannot be undone."
+
+
+class Selected(StrEnum):
+    """What may be done to selected dead letters."""
+
+    REQUEUE = "requeue"
+    DISCARD = "discard"
+
+
+def dead_letter_routes(frame: Frame) -> APIRouter:
+    """Return the page of dead letters, and what can be done with them."""
+    router = APIRouter()
+    letters, runs = frame.engine.dead_letters, frame.state.runs
+
+    @router.get(_HOME)
+    async def show(request: Request) -> Response:
+        search = ListFilter.of(request.query_params)
+        now = await frame.engine.store.ping()
+        with refusing_cursors():
+            found, following = await letters.list(
+                search.as_filter(now), cursor=search.cursor or None, limit=_PAGE
+            )
+        return await frame.page(
+            request,
+            "dead_letters.html",
+            now=now,
+            search=search,
+            groups=await letters.groups(),
+            letters=found,
+            total=(await frame.engine.stats()).dead_letters,
+            runs=await runs.list(limit=1),
+            run_words=_RUN_WORDS,
+            older=search.path(_HOME, cursor=following) if following else "",
+            newest=search.path(_HOME) if search.cursor else "",
+        )
+
+    @router.get(f"{_HOME}/requeue", dependencies=_FULL)
+    async def ask_to_requeue(request: Request) -> Response:
+        search = ListFilter.of(request.query_params)
+        counted = await letters.requeue(await _where(frame, search), dry_run=True)
+        return frame.confirm(
+            request,
+            Confirmation(
+                title=f"Requeue {_jobs(counted.requeued)}?",
+                words=f"Their attempts are counted from one. {_ABORT}",
+                action=f"{_HOME}/requeue",
+                label="Requeue",
+                fields=search.given(),
+                back=search.path(_HOME),
+                facts=_counts(counted),
+                rate=_USUAL_RATE,
+                destroys=False,
+            ),
+        )
+
+    @router.post(f"{_HOME}/requeue", dependencies=_FULL)
+    async def requeue(
+        request: Request, rate: Annotated[float, Form(ge=0.1, le=10_000)] = _USUAL_RATE
+    ) -> Response:
+        return await begin(request, RunAction.REQUEUE, rate)
+
+    @router.post(f"{_HOME}/stop", dependencies=_FULL)
+    async def stop(request: Request) -> Response:
+        await runs.stop()
+        await frame.record(request, "dead-letters.stop")
+        return frame.back(request, _HOME, "run-stopped")
+
+    @router.get(f"{_HOME}/discard", dependencies=_FULL)
+    async def ask_to_discard(request: Request) -> Response:
+        search = ListFilter.of(request.query_params)
+        counted = await letters.requeue(await _where(frame, search), dry_run=True)
+        return frame.confirm(
+            request,
+            Confirmation(
+                title=f"Discard {_jobs(counted.matched)}?",
+                words=_DISCARD,
+                action=f"{_HOME}/discard",
+                label="Discard",
+                fields=search.given(),
+                back=search.path(_HOME),
+            ),
+        )
+
+    @router.post(f"{_HOME}/discard", dependencies=_FULL)
+    async def discard(request: Request) -> Response:
+        return await begin(request, RunAction.DISCARD, None)
+
+    async def begin(request: Request, action: RunAction, rate: float | None) -> Response:
+        search, who = ListFilter.of(_texts(await request.form())), require_admin(request).name
+        run = await runs.begin(action, await _where(frame, search), rate=rate, who=who)
+        await frame.record(
+            request,
+            f"dead-letters.{action}",
+            filter=search.given(),
+            run=run.id,
+            total=run.total,
+            rate=rate,
+        )
+        return frame.back(request, _HOME, "run-begun")
+
+    @router.post(f"{_HOME}/selected/{{move}}", dependencies=_FULL)
+    async def change_selected(
+        request: Request,
+        move: Selected,
+        ids: Annotated[list[str] | None, Form(alias="id", max_length=_PAGE)] = None,
+        confirmed: Annotated[str, Form()] = "",
+    ) -> Response:
+        if not ids:
+            return frame.back(request, _HOME, "nothing-selected")
+        if move is Selected.REQUEUE:
+            for each in ids:
+                await letters.requeue(JobFilter(id=each))
+                await frame.record(request, "dead-letters.requeue", each)
+            return frame.back(request, _HOME, "requeued")
+        if not confirmed:
+            return frame.confirm(
+                request,
+                Confirmation(
+                    title=f"Discard {_jobs(len(ids))}?",
+                    words=_DISCARD,
+                    action=f"{_HOME}/selected/discard",
+                    label="Discard",
+                    fields={},
+                    ids=tuple(ids),
+                    back=_HOME,
+                ),
+            )
+        await letters.discard(ids)
+        for each in ids:
+            await frame.record(request, "dead-letters.discard", each)
+        return frame.back(request, _HOME, "discarded")
+
+    return router
+
+
+async def _where(frame: Frame, search: ListFilter) -> JobFilter:
+    return search.as_filter(await frame.engine.store.ping())
+
+
+def _texts(form: FormData) -> Mapping[str, str]:
+    return {key: value for key, value in form.items() if isinstance(value, str)}
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count:,} jobs"
+
+
+def _counts(counted: Requeued) -> dict[str, str]:
+    facts = {"Matching": f"{counted.matched:,}", "Will be requeued": f"{counted.requeued:,}"}
+    for reason, count in counted.skipped.items():
+        facts[f"Skipped: {_REASONS.get(reason, reason)}"] = f"{count:,}"
+    return facts

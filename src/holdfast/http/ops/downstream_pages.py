@@ -1,0 +1,130 @@
+"""Downstreams: their breakers, how many jobs they hold, and hold, release and reset by hand."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Request, Response
+
+from holdfast.http.ops.access import require_full
+from holdfast.http.ops.frame import Change, Confirmation, Frame
+from holdfast.jobs.client.downstream_details import DownstreamDetails
+from holdfast.resilience.breaker.transitions import CircuitState
+
+LONG_OPEN = 300.0
+"""Seconds after which an open circuit is an alert."""
+_LOOKS = {
+    CircuitState.CLOSED: ("done", "Closed"),
+    CircuitState.HALF_OPEN: ("waiting", "Half open"),
+    CircuitState.OPEN: ("failed", "Open"),
+}
+Name = Annotated[str, Form(min_length=1, max_length=500)]
+
+
+@dataclass(frozen=True, slots=True)
+class DownstreamView:
+    """A downstream as pages show it.
+
+    Args:
+        details: its figures.
+        look: the shape of its state.
+        word: its state in words.
+        reason: why it is in that state; "" while closed.
+        by_hand: a person holds it.
+        long_open: its breaker is open for longer than `LONG_OPEN`.
+    """
+
+    details: DownstreamDetails
+    look: str
+    word: str
+    reason: str
+    mode: str
+    by_hand: bool
+    last_error: str
+    is_open: bool
+    long_open: bool
+
+    @property
+    def name(self) -> str:
+        """The downstream's name."""
+        return self.details.name
+
+
+class Move(StrEnum):
+    """What may be done to a downstream by hand."""
+
+    HOLD = "hold"
+    RELEASE = "release"
+    RESET = "reset"
+
+
+_DONE = {Move.HOLD: "held", Move.RELEASE: "released", Move.RESET: "reset"}
+_RESET_WORDS = (
+    "The breaker closes at once and its failures are forgotten. If the downstream is still down, "
+    "calls fail until the breaker opens again."
+)
+
+
+def downstream_views(details: Iterable[DownstreamDetails], now: float) -> list[DownstreamView]:
+    """Return the downstreams: those that are open first, then half open, then by name."""
+    order = {"failed": 0, "held": 0, "waiting": 1, "done": 2}
+    views = [_view(each, now) for each in details]
+    return sorted(views, key=lambda view: (order[view.look], view.name))
+
+
+def _view(details: DownstreamDetails, now: float) -> DownstreamView:
+    record, state = details.record, details.state
+    circuit, is_open = record.circuit, state is CircuitState.OPEN
+    look, word = ("held", "Held by hand") if circuit.held else _LOOKS[state]
+    tripped = state is not CircuitState.CLOSED
+    long_open = details.since is not None and now - details.since > LONG_OPEN
+    return DownstreamView(
+        details=details,
+        look=look,
+        word=word,
+        reason=str(circuit.cause) if circuit.cause is not None and tripped else "",
+        mode=str(record.settings.mode).replace("_", " "),
+        by_hand=circuit.held,
+        last_error=record.last_error or "",
+        is_open=is_open,
+        long_open=is_open and not circuit.held and long_open,
+    )
+
+
+def downstream_routes(frame: Frame) -> APIRouter:
+    """Return the page of downstreams, and what can be done to one."""
+    router = APIRouter()
+    downstreams = frame.engine.downstreams
+
+    @router.get("/downstreams")
+    async def show(request: Request) -> Response:
+        now = await frame.engine.store.ping()
+        views = downstream_views(await downstreams.details(), now)
+        return await frame.page(request, "downstreams.html", now=now, downstreams=views)
+
+    @router.post("/downstreams/{move}", dependencies=[Depends(require_full)])
+    async def change(
+        request: Request, move: Move, name: Name, confirmed: Annotated[str, Form()] = ""
+    ) -> Response:
+        if move is Move.RESET and not confirmed:
+            return frame.confirm(
+                request,
+                Confirmation(
+                    title=f"Reset {name}?",
+                    words=_RESET_WORDS,
+                    action="/downstreams/reset",
+                    label="Reset",
+                    fields={"name": name},
+                    back="/downstreams",
+                ),
+            )
+        act = {
+            Move.HOLD: downstreams.hold,
+            Move.RELEASE: downstreams.release,
+            Move.RESET: downstreams.reset,
+        }[move]
+        change = Change(f"downstreams.{move}", name, "/downstreams", _DONE[move])
+        return await frame.do(request, act(name), change)
+
+    return router

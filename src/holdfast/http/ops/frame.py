@@ -1,0 +1,205 @@
+"""What all pages of the dashboard share: templates, links, files, notes and refusals."""
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import PackageLoader
+
+from holdfast.errors import HoldfastError
+from holdfast.http.admin import operator_of, require_admin
+from holdfast.http.api_errors import ApiError, as_api_error
+from holdfast.http.ops.notes import note_line
+from holdfast.http.pages.assets import common_assets
+from holdfast.http.pages.renderer import (
+    PAGE_HEADERS,
+    NavLink,
+    is_partial,
+    page_environment,
+    saying,
+    theme_values,
+)
+from holdfast.http.served_app import ServerState
+
+_HERE = Path(__file__).parent
+_PAGES = (
+    ("/", "Overview"),
+    ("/jobs", "Jobs"),
+    ("/dead-letters", "Dead letters"),
+    ("/downstreams", "Downstreams"),
+    ("/queues", "Queues"),
+    ("/periodic", "Periodic"),
+    ("/outbox", "Outbox"),
+    ("/workers", "Workers"),
+    ("/audit", "Audit"),
+)
+_CONFLICT = 409
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """A question before something is destroyed or changed for many jobs.
+
+    Args:
+        title: the question.
+        words: what will happen, and whether it can be undone.
+        action: where the answer is posted, below the dashboard.
+        label: what the button says that does it.
+        fields: sent with the answer.
+        back: the page to return to, below the dashboard.
+        facts: what is counted, by name.
+        rate: jobs per second that the form proposes; None does not ask for a rate.
+        ids: the jobs that it is about, each sent as a field `id`.
+        destroys: whether it cannot be undone.
+    """
+
+    title: str
+    words: str
+    action: str
+    label: str
+    fields: Mapping[str, str]
+    back: str
+    facts: Mapping[str, str] | None = None
+    rate: float | None = None
+    ids: tuple[str, ...] = ()
+    destroys: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an action does.
+
+    Args:
+        action: what the audit log calls it, such as `downstreams.reset`.
+        target: what it is done to.
+        back: the page that shows it, below the dashboard.
+        note: the key of the line that the page shows.
+    """
+
+    action: str
+    target: str
+    back: str
+    note: str
+
+
+class Frame:
+    """Render the pages of one dashboard.
+
+    Attributes:
+        state: what the dashboard shows.
+        assets: the files that its pages load.
+    """
+
+    def __init__(self, state: ServerState) -> None:
+        self.state = state
+        self.engine = state.engine
+        self.assets = common_assets()
+        self.assets.add(_HERE / "static", "ops/")
+        self._templates = page_environment(PackageLoader("holdfast.http.ops"))
+
+    def answer(
+        self, request: Request, template: str, status: int = 200, **values: Any
+    ) -> HTMLResponse:
+        """Answer with a page; to htmx, with the part of it that changes."""
+        root, note = root_of(request), str(values.pop("note", ""))
+        partial, operator = is_partial(request), operator_of(request)
+        text = self._templates.get_template(template).render(
+            **theme_values(request),
+            frame="ops_part.html" if partial else "ops_frame.html",
+            root=root,
+            asset=lambda name: root + self.assets.url(name),
+            here=path_of(request),
+            live_scripts=[root + url for url in self.assets.live_scripts()],
+            parts={},
+            navigation_label="Operations",
+            navigation=self._navigation(request),
+            operator=operator,
+            can_change=operator is not None and operator.may_change,
+            note=note,
+            **values,
+        )
+        answer = HTMLResponse(text, status, PAGE_HEADERS)
+        if partial and note:
+            saying(answer, note)
+        return answer
+
+    async def page(self, request: Request, template: str, **values: Any) -> Response:
+        """Answer with a live page: `now` is the store's clock, and a `?note=` is shown."""
+        note = note_line(self.engine.registry.errors, request.query_params.get("note"))
+        values.setdefault("now", await self.engine.store.ping())
+        values["stream"] = f"{root_of(request)}/events"
+        values["live_path"] = _path_with_query(request)
+        return self.answer(request, template, note=note, **values)
+
+    def confirm(self, request: Request, question: Confirmation) -> Response:
+        """Answer with a page that asks before anything is done."""
+        return self.answer(request, "confirm.html", question=question)
+
+    async def do(self, request: Request, move: Awaitable[object], change: Change) -> Response:
+        """Await `move`, record it, and go back to the page that shows what it did.
+
+        What the present state does not allow is said there; every other error is a refusal.
+        """
+        note = change.note
+        try:
+            await move
+        except HoldfastError as error:
+            refusal = as_api_error(request, error)
+            if refusal.status != _CONFLICT:
+                raise
+            note = str(refusal.code)
+        else:
+            await self.record(request, change.action, change.target)
+        return self.back(request, change.back, note)
+
+    async def record(self, request: Request, action: str, target: str = "", **detail: Any) -> None:
+        """Write a change that was made to the audit log."""
+        operator = require_admin(request)
+        await self.engine.audit.record(
+            action, target, who=operator.name, role=operator.role, detail=detail
+        )
+
+    def back(self, request: Request, path: str, note: str = "") -> Response:
+        """Redirect to `path`, below the dashboard, which shows the note of this key."""
+        mark = "&" if "?" in path else "?"
+        noted = f"{path}{mark}{urlencode({'note': note})}" if note else path
+        return RedirectResponse(root_of(request) + noted, 303)
+
+    def refuse(self, request: Request, refusal: ApiError) -> Response:
+        """Answer with a page that says why not."""
+        line, status = str(refusal), refusal.status
+        answer = self.answer(request, "ops_refused.html", status, line=line, refused_with=status)
+        answer.headers.update(refusal.headers)
+        return saying(answer, line)
+
+    def _navigation(self, request: Request) -> list[NavLink]:
+        path, root = path_of(request).removeprefix(root_of(request)) or "/", root_of(request)
+        shown = [page for page in _PAGES if page[0] != "/outbox" or self.state.outbox is not None]
+        links = []
+        for to, label in shown:
+            inside = path.startswith(f"{to}/") if to != "/" else False
+            current = "page" if path == to else "true" if inside else ""
+            links.append(NavLink(label, root + to, current))
+        return links
+
+
+def root_of(request: Request) -> str:
+    """Return the path that the dashboard is mounted under; "" at the top."""
+    return str(request.scope.get("root_path", "")).rstrip("/")
+
+
+def path_of(request: Request) -> str:
+    """Return the path of the request as the browser knows it."""
+    path = str(request.scope["path"])
+    root = root_of(request)
+    # A server that strips the prefix of a proxy reports it in `root_path` alone.
+    return path if path.startswith(f"{root}/") or not root else root + path
+
+
+def _path_with_query(request: Request) -> str:
+    pairs = [(key, value) for key, value in request.query_params.multi_items() if key != "note"]
+    return path_of(request) + (f"?{urlencode(pairs)}" if pairs else "")

@@ -1,0 +1,138 @@
+"""Jobs of all owners: the list with its filters, one job with its history, and what can be done."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Form, Request, Response
+
+from holdfast.http.api_errors import refusing_cursors
+from holdfast.http.ops.access import require_full
+from holdfast.http.ops.frame import Change, Confirmation, Frame
+from holdfast.http.ops.list_filter import SPAN_WORDS, ListFilter
+from holdfast.http.ops.redaction import shown_json
+from holdfast.http.pages.job_rows import row_of, word_of
+from holdfast.http.pages.timeline import lines_of, steps_of
+from holdfast.http.rendered import RenderedRow
+from holdfast.http.served_app import ServerState
+from holdfast.jobs.model import Job, JobStatus
+
+_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class OpsRow:
+    """A job of any owner, as a row."""
+
+    job: Job
+    row: RenderedRow
+
+
+class JobMove(StrEnum):
+    """What may be done to a job."""
+
+    RETRY = "retry"
+    RETRY_NOW = "retry-now"
+    CANCEL = "cancel"
+
+
+_DONE = {
+    JobMove.RETRY: "retried",
+    JobMove.RETRY_NOW: "expedited",
+    JobMove.CANCEL: "cancelled",
+}
+
+
+async def rows_of(state: ServerState, jobs: Iterable[Job], now: float) -> list[OpsRow]:
+    """Return `jobs` as rows; those of a held downstream say so."""
+    held = {
+        record.name for record in await state.engine.downstreams.troubled() if record.holds_at(now)
+    }
+    rows = []
+    for job in jobs:
+        app = state.app_of(job)
+        declared = () if app is None else app.job_facts
+        paused = job.downstream in held
+        row = row_of(job, state.facts(job), now, words={}, declared=declared, paused=paused)
+        rows.append(OpsRow(job, row))
+    return rows
+
+
+def job_routes(frame: Frame) -> APIRouter:
+    """Return the pages about jobs, and what can be done to one."""
+    router = APIRouter()
+    engine = frame.engine
+
+    @router.get("/jobs")
+    async def show_jobs(request: Request) -> Response:
+        search = ListFilter.of(request.query_params)
+        now = await engine.store.ping()
+        with refusing_cursors():
+            found = await engine.search(
+                search.as_filter(now), cursor=search.cursor or None, limit=_PAGE
+            )
+        older = search.path("/jobs", cursor=found.next_cursor) if found.next_cursor else ""
+        return await frame.page(
+            request,
+            "jobs.html",
+            now=now,
+            search=search,
+            spans=SPAN_WORDS,
+            statuses={str(status): word_of(status) for status in JobStatus},
+            kinds=sorted(frame.engine.registry.kinds),
+            rows=await rows_of(frame.state, found.jobs, now),
+            older=older,
+            searched_from=None if found.complete else found.searched_from,
+            newest=search.path("/jobs") if search.cursor else "",
+        )
+
+    @router.get("/jobs/{job_id}")
+    async def show_job(request: Request, job_id: str) -> Response:
+        job = await frame.state.any_job(job_id)
+        now = await engine.store.ping()
+        events, attempts = await asyncio.gather(engine.events(job.id), engine.attempts(job.id))
+        (shown,) = await rows_of(frame.state, [job], now)
+        return await frame.page(
+            request,
+            "job.html",
+            now=now,
+            job=job,
+            row=shown.row,
+            steps=steps_of(attempts, events, tracebacks=True),
+            lines=lines_of(events),
+            arguments=shown_json(job.arguments),
+            result=shown_json(job.result),
+            dead_letter="" if job.dead_letter is None else str(job.dead_letter).replace("_", " "),
+        )
+
+    @router.post("/jobs/{job_id}/{move}", dependencies=[Depends(require_full)])
+    async def change_job(
+        request: Request, job_id: str, move: JobMove, confirmed: Annotated[str, Form()] = ""
+    ) -> Response:
+        job = await frame.state.any_job(job_id)
+        back = f"/jobs/{quote(job.id, safe='')}"
+        if move is JobMove.CANCEL and not confirmed:
+            return frame.confirm(
+                request,
+                Confirmation(
+                    title="Cancel this job?",
+                    words=f"{job.kind} {job.id} is not finished. A running attempt is asked to "
+                    "stop; a cancelled job is not tried again.",
+                    action=f"{back}/cancel",
+                    label="Cancel the job",
+                    fields={},
+                    back=back,
+                ),
+            )
+        act = {
+            JobMove.RETRY: engine.retry,
+            JobMove.RETRY_NOW: engine.retry_now,
+            JobMove.CANCEL: engine.cancel,
+        }[move]
+        change = Change(f"jobs.{move}", job.id, back, _DONE[move])
+        return await frame.do(request, act(job.id), change)
+
+    return router

@@ -1,0 +1,33 @@
+"""The lines that a page shows once, after a form: the address names them by a key."""
+
+from collections.abc import Mapping
+
+from holdfast.errors import ErrorInfo
+from holdfast.http.api_errors import TWIN_LINE
+
+_NOTES = {
+    "held": "Its jobs are held until it is released or reset.",
+    "released": "Trial calls begin now.",
+    "reset": "Its breaker is closed; held jobs start gradually.",
+    "paused": "Paused. Running attempts finish; nothing new is claimed.",
+    "resumed": "Resumed.",
+    "run": "A job was enqueued beside the schedule.",
+    "finishing": "The worker ends after the jobs that it runs.",
+    "retried": "Back in the queue; its attempts are counted from one.",
+    "expedited": "Its next attempt begins now.",
+    "cancelled": "Cancelled, or asked to stop.",
+    "requeued": "Back in the queue.",
+    "run-begun": "It has begun. This page shows how far it is.",
+    "run-stopped": "Asked to stop. What was done before stays done.",
+    "discarded": "Discarded.",
+    "nothing-selected": "Select some rows first.",
+    "twin": TWIN_LINE,
+}
+
+
+def note_line(errors: Mapping[str, ErrorInfo], key: str | None) -> str:
+    """Return the line for `key`: a note, or the message of an error code; "" for another."""
+    if not key:
+        return ""
+    known = errors.get(key)
+    return known.message if known is not None else _NOTES.get(key, "")

@@ -1,0 +1,69 @@
+"""The messages of the outbox: what waits, what failed, requeue and discard."""
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Form, Query, Request, Response
+
+from holdfast.http.api_errors import refusing_cursors
+from holdfast.http.ops.access import require_full
+from holdfast.http.ops.frame import Change, Confirmation, Frame
+from holdfast.outbox import MessageStatus, Outbox
+
+_FULL = [Depends(require_full)]
+_FAILED = "/outbox?status=failed"
+Identifier = Annotated[str, Form(alias="id", min_length=1, max_length=200)]
+
+
+def outbox_routes(frame: Frame, outbox: Outbox) -> APIRouter:
+    """Return the page of the outbox, and what can be done to a failed message."""
+    router = APIRouter()
+
+    @router.get("/outbox")
+    async def show(
+        request: Request,
+        status: MessageStatus | None = None,
+        cursor: Annotated[str, Query(max_length=500)] = "",
+    ) -> Response:
+        with refusing_cursors():
+            page = await outbox.list(status, cursor=cursor or None)
+        older = {"status": str(status or ""), "cursor": page.next_cursor or ""}
+        return await frame.page(
+            request,
+            "outbox.html",
+            messages=page.messages,
+            backlog=await outbox.backlog(),
+            chosen=status,
+            statuses=tuple(MessageStatus),
+            older=f"/outbox?{_given(older)}" if page.next_cursor else "",
+        )
+
+    @router.post("/outbox/requeue", dependencies=_FULL)
+    async def requeue(request: Request, message_id: Identifier) -> Response:
+        change = Change("outbox.requeue", message_id, _FAILED, "requeued")
+        return await frame.do(request, outbox.requeue(message_id), change)
+
+    @router.post("/outbox/discard", dependencies=_FULL)
+    async def discard(
+        request: Request, message_id: Identifier, confirmed: Annotated[str, Form()] = ""
+    ) -> Response:
+        if not confirmed:
+            return frame.confirm(
+                request,
+                Confirmation(
+                    title="Discard this message?",
+                    words=f"Message {message_id} is never published. This cannot be undone.",
+                    action="/outbox/discard",
+                    label="Discard",
+                    fields={"id": message_id},
+                    back=_FAILED,
+                ),
+            )
+        change = Change("outbox.discard", message_id, _FAILED, "discarded")
+        return await frame.do(request, outbox.discard(message_id), change)
+
+    return router
+
+
+def _given(values: dict[str, str]) -> str:
+    return urlencode({key: value for key, value in values.items() if value})

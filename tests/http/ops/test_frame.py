@@ -1,0 +1,49 @@
+"""What all pages share: navigation, partial answers, notes and refusals."""
+
+import pytest
+
+TITLES = {
+    "/": "Overview",
+    "/jobs": "Jobs",
+    "/dead-letters": "Dead letters",
+    "/downstreams": "Downstreams",
+    "/queues": "Queues and kinds",
+    "/periodic": "Periodic jobs",
+    "/outbox": "Outbox",
+    "/workers": "Workers",
+    "/audit": "Audit log",
+}
+
+
+@pytest.mark.parametrize(("path", "title"), TITLES.items())
+def test_every_page_is_in_the_navigation_and_says_which_it_is(shown, path, title):
+    page = shown.look(path)
+    assert page.text("//h1") == title
+    assert page.one("//nav[@aria-label='Operations']//a[@aria-current='page']").get("href") == (
+        f"/ops{path}"
+    )
+    assert page.one("//*[@id='live']").get("hx-sse:connect", "/ops/events") == "/ops/events"
+    assert "script-src 'self'" in page.answer.headers["content-security-policy"]
+
+
+def test_htmx_is_answered_with_the_part_that_changes(shown):
+    answer = shown.client.get("/ops/downstreams?note=reset", headers={"hx-request-type": "partial"})
+    assert answer.text.lstrip().startswith('<section class="board"')
+    assert "Its breaker is closed" in answer.headers["hx-trigger"]
+    assert 'hx-get="/ops/downstreams"' in answer.text
+
+
+def test_a_note_is_one_of_ours(shown):
+    assert "held until it is released" in shown.look("/queues?note=held").text("//*[@id='toast']")
+    assert shown.look("/queues?note=<b>").text("//*[@id='toast']") == ""
+    assert shown.look("/queues?note=INVALID_STATE").text("//*[@id='toast']")
+
+
+def test_what_is_not_there_is_a_page_that_says_so(shown):
+    assert shown.look("/nothing", 404).text("//h1") == "Not found."
+    assert shown.look("/jobs/unknown", 403).text("//h1") == "That is not possible."
+
+
+def test_the_bare_path_leads_to_the_dashboard(shown):
+    answer = shown.client.get("/ops")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/ops/")
