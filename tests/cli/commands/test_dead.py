@@ -96,7 +96,7 @@ def test_an_interrupted_requeue_says_how_far_it_came(url, run, monkeypatch):
     assert code == 130
 
 
-def test_what_before_retry_refuses_is_skipped_with_its_code(url, run, monkeypatch):
+def test_what_before_retry_refuses_is_skipped_with_its_code(empty, run, monkeypatch):
     from holdfast.jobs.client.dead_letters import Requeued
 
     async def refused(self, where, **_):
