@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from holdfast.cli.output import confirm, moment, show, show_one
+from holdfast.cli.output import confirm, moment, printable, show, show_one
 from holdfast.cli.usage import UsageError
 
 RECORDS = [
@@ -69,6 +69,7 @@ def test_a_list_without_records_is_its_header(terminal):
 def test_the_text_of_an_error_cannot_steer_the_terminal(capsys):
     show_one({"error": "\x1b[2Jgone\x07"})
     assert capsys.readouterr().out == "field\tvalue\nerror\t\ufffd[2Jgone\ufffd\n"
+    assert printable("first\nsecond\x1b") == "first\nsecond\ufffd"
 
 
 def test_markup_in_a_cell_is_text(terminal):

@@ -26,6 +26,14 @@ def test_without_a_terminal_there_is_a_line_every_five_seconds(capsys):
     ]
 
 
+def test_a_total_that_is_not_known_is_left_out(capsys):
+    clock = VirtualClock()
+    with ProgressLine("counted", None, clock=clock) as progress:
+        clock.advance(2.0)
+        progress.update(500)
+    assert capsys.readouterr().err == "holdfast: counted 500\n"
+
+
 def test_a_terminal_gets_a_bar_that_is_removed_at_the_end(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 Record: TypeAlias = Mapping[str, object]
 
-_STYLES = {
+STYLES = {
     "failed": "red", "problem": "red", "OPEN": "red",
     "warning": "yellow", "HALF_OPEN": "yellow", "paused": "yellow", "held": "yellow",
     "complete": "green", "ok": "green", "CLOSED": "green",
@@ -52,11 +52,8 @@ def show(
         _print_tsv(found, columns, empty)
 
 
-def show_one(record: Record, *, as_json: bool = False) -> None:
-    """Print one record: a field per line, or a JSON object."""
-    if as_json:
-        show_json(record)
-        return
+def show_one(record: Record) -> None:
+    """Print one record with a field per line."""
     fields = [{"field": name, "value": _cell(value, "")} for name, value in record.items()]
     show(fields, ("field", "value"))
 
@@ -73,12 +70,16 @@ def camel(record: Record) -> dict[str, object]:
 
 
 def one_line(value: object) -> str:
-    """Return `value` as the text of one cell; None is empty.
+    """Return `value` as the text of one cell; None is empty."""
+    return "" if value is None else printable(" ".join(str(value).split()))
 
-    Control characters are replaced: the text of an error must not steer the terminal.
+
+def printable(text: str) -> str:
+    """Return `text` with its control characters replaced, except the ends of lines.
+
+    The text of an error must not steer the terminal.
     """
-    text = "" if value is None else " ".join(str(value).split())
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+    return "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in text)
 
 
 def note(line: str) -> None:
@@ -127,7 +128,7 @@ def _print_table(records: Sequence[Record], columns: Sequence[str], empty: str) 
             min_width=None if name in _TEXTS else _width(name, cells[name]),
         )  # fmt: skip
     for row in zip(*(cells[name] for name in fitting), strict=True):
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
     console.print(table)
 
 

@@ -21,10 +21,10 @@ class ProgressLine:
 
     Args:
         label: what is done, such as "requeued".
-        total: how many there are.
+        total: how many there are; None if that is not known yet.
     """
 
-    def __init__(self, label: str, total: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, label: str, total: int | None, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._label = label
         self._total = total
         self._clock = clock
@@ -50,7 +50,7 @@ class ProgressLine:
             self._move_bar(done)
         else:
             self._due = self._clock.monotonic() + _EVERY
-            note(f"{self._label} {done} of {self._total}")
+            note(f"{self._label} {done}{'' if self._total is None else f' of {self._total}'}")
 
     def _move_bar(self, done: int) -> None:
         from rich.console import Console

@@ -20,24 +20,26 @@ def on_store(
     work: "Callable[[Engine], Awaitable[T]]",
     *,
     apps: Sequence[str] = (),
+    create: bool = False,
 ) -> T:
     """Return what `work` returns on the store of the settings, or of `database`.
 
-    `apps` are declared in the engine; none is needed to read and to change what is stored.
+    `apps` are declared in the engine; none is needed to read and to change what is stored. An
+    embedded store that does not exist yet is created only with `create`.
 
     Raises:
-        UsageError: the command names something that the store does not have.
+        UsageError: the command names something that the store does not have, or there is no store.
     """
     from holdfast import bootstrap
     from holdfast.cli.app_discovery import find_declared
-    from holdfast.cli.worker_setup import database_address, set_up_log
+    from holdfast.cli.worker_setup import database_address, existing_database, set_up_log
     from holdfast.settings import Environment, Settings
 
     settings = Settings.load(Environment(os.environ))
     declared = find_declared(apps, os.environ) if apps else []
     # Such a command prints itself what it did.
     set_up_log(settings, os.environ, logging.WARNING)
-    url = database_address(settings, database)
+    url = (database_address if create else existing_database)(settings, database)
 
     async def run() -> T:
         async with bootstrap.Engine(url, apps=declared) as engine:

@@ -21,10 +21,9 @@ from holdfast.cli.fleet_snapshot import (
     FleetSnapshot,
     Rates,
 )
-from holdfast.cli.output import Record, one_line
+from holdfast.cli.output import STYLES, Record, one_line
 from holdfast.jobs.store_port import StoreUnavailable
 
-_STYLES = {"OPEN": "red", "held": "yellow", "HALF_OPEN": "yellow", "paused": "yellow"}
 _FIXED_LINES = 12
 """Lines of the screen that are not rows of a table."""
 
@@ -89,7 +88,7 @@ def _table(records: Sequence[Record], columns: Sequence[str], most: int) -> Tabl
         table.add_column(name.replace("_", " "), no_wrap=True)
     for record in records[:most]:
         cells = [_cell(record[name]) for name in columns]
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in cells))
+        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in cells))
     if len(records) > most:
         table.add_row(Text(f"and {len(records) - most} more"))
     return table

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.bootstrap import BadReference, load_reference
-from holdfast.cli.usage import one_line
+from holdfast.bootstrap import BadReference, load_reference, open_store
+from holdfast.cli.usage import UsageError, one_line
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.traceback_text import Redact
@@ -96,9 +96,25 @@ def database_address(settings: Settings, named: str | None = None) -> str:
     Raises:
         BadSetting: the folder cannot be created or used.
     """
-    if named is None and settings.database_url is None:
+    if not (named or settings.database_url):
         prepare_data_dir(settings.data_dir)
     return database_url(settings, named)
+
+
+def existing_database(settings: Settings, named: str | None = None) -> str:
+    """Return the URL of a database that exists; nothing is created.
+
+    Raises:
+        UsageError: it is a file that is not there.
+    """
+    url = database_url(settings, named)
+    path: Path | None = getattr(open_store(url), "path", None)
+    if path is not None and not path.exists():
+        raise UsageError(
+            f"there is no database {str(path)!r}; name yours with --database, "
+            f"HOLDFAST_DATABASE_URL or HOLDFAST_DATA_DIR"
+        )
+    return url
 
 
 def database_url(settings: Settings, named: str | None = None) -> str:

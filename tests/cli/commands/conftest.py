@@ -20,6 +20,14 @@ def url(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def empty(url, capsys):
+    """The address of a store without jobs."""
+    assert main(["migrate"]) == 0
+    capsys.readouterr()
+    return url
+
+
+@pytest.fixture
 def run(url, capsys):
     """A function that runs a command and returns its exit code, its output and its errors."""
 

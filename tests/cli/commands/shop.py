@@ -2,7 +2,16 @@
 
 import asyncio
 
-from holdfast import App, BreakerPolicy, Downstream, Engine, JobContext, Permanent, RetryPolicy
+from holdfast import (
+    App,
+    BreakerPolicy,
+    Downstream,
+    Engine,
+    Job,
+    JobContext,
+    Permanent,
+    RetryPolicy,
+)
 
 app = App("shop")
 bank = Downstream("bank", breaker=BreakerPolicy(consecutive_failures=2, open_for=3600))
@@ -16,6 +25,13 @@ async def charge(ctx: JobContext, amount: int) -> int:
     if amount == 0:
         raise ConnectionError("no bank")
     return amount
+
+
+@charge.before_retry
+def check_retry(job: Job) -> None:
+    """Refuse to retry the charge of -13."""
+    if job.arguments == "-13":
+        raise Permanent("UNLUCKY", "This is never retried.")
 
 
 @app.job(queue="mail")

@@ -96,22 +96,22 @@ def test_an_interrupted_requeue_says_how_far_it_came(url, run, monkeypatch):
     assert code == 130
 
 
-def test_what_before_retry_refuses_is_skipped_with_its_code(url, run, monkeypatch):
-    from holdfast.jobs.client.dead_letters import Requeued
-
-    async def refused(self, where, **_):
-        return Requeued(3, 1, {"FILE_NOT_FOUND": 2}, True)
-
-    monkeypatch.setattr(DeadLetters, "requeue", refused)
-    out = run("dead", "requeue", "--dry-run", "--app", "tests.cli.commands.shop:app")[1]
-    assert out == "would requeue 1 dead letter; skipped: 2 FILE_NOT_FOUND\n"
+def test_with_the_app_its_before_retry_is_asked_and_what_it_refuses_is_skipped(url, run):
+    unlucky, _ = filled(url, -13, -1)
+    assert run("dead", "requeue", "--dry-run")[1] == "would requeue 2 dead letters\n"
+    code, out, _ = run("dead", "requeue", "--yes", "--app", "tests.cli.commands.shop:app")
+    assert (code, out) == (0, "requeued 1 dead letter; skipped: 1 UNLUCKY\n")
+    assert dead(url) == [unlucky]
 
 
 def test_discarded_letters_stay_failed_jobs(url, run, rows, data):
     first, second = filled(url, -1, 0)
     assert run("dead", "discard", "--dry-run")[1] == "would discard 2 dead letters\n"
     assert run("dead", "discard")[0] == 2
-    assert run("dead", "discard", first, "nobody", "--yes")[:2] == (1, "discarded 1 dead letter\n")
+    assert run("dead", "discard", first, "nobody", "--yes") == (
+        1, "discarded 1 dead letter\n",
+        "holdfast: 1 of the ids are not those of dead letters\n",
+    )  # fmt: skip
     assert dead(url) == [second]
     assert data("dead", "discard", "--yes") == {"matched": 1, "discarded": 1, "dryRun": False}
     assert {row["status"] for row in rows("jobs", "list")} == {"failed"}

@@ -13,10 +13,9 @@ def levels(out):
     return {finding["check"]: finding["level"] for finding in json.loads(out)}
 
 
-def test_a_healthy_store_is_exit_code_0(url, run, tmp_path, monkeypatch):
+def test_a_healthy_store_is_exit_code_0(empty, run, tmp_path, monkeypatch):
     monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(doctor_checks, "_LEAST_FREE", 0)
-    run("migrate")
     code, out, _ = run("doctor", "--json")
     assert code == 0
     assert levels(out) == {
@@ -35,11 +34,20 @@ def test_problems_are_exit_code_1_and_each_has_its_advice(url, run, rows):
     assert advice["breakers"].endswith("holdfast downstream release bank")
 
 
-def test_a_database_without_its_schema_is_named_and_not_created(url, run):
+def test_a_file_that_does_not_exist_is_exit_code_2_and_not_created(url, run):
+    code, out, err = run("doctor", "--json")
+    assert (code, out) == (2, "")
+    assert "there is no database" in err
+    assert not Path(url.removeprefix("sqlite:///")).exists()
+
+
+def test_a_database_without_its_schema_is_a_problem_and_left_as_it_is(url, run):
+    file = Path(url.removeprefix("sqlite:///"))
+    file.touch()
     code, out, _ = run("doctor", "--json")
     (finding,) = json.loads(out)
     assert (code, finding["check"], finding["advice"]) == (1, "schema", "run: holdfast migrate")
-    assert not Path(url.removeprefix("sqlite:///")).exists()
+    assert file.stat().st_size == 0
 
 
 def test_a_database_that_does_not_answer_is_a_finding(url, run):
@@ -49,8 +57,7 @@ def test_a_database_that_does_not_answer_is_a_finding(url, run):
     assert levels(out) == {"schema": "problem"}
 
 
-def test_a_misspelt_setting_is_a_warning(url, run, monkeypatch):
-    run("migrate")
+def test_a_misspelt_setting_is_a_warning(empty, run, monkeypatch):
     monkeypatch.setenv("HOLDFAST_DATADIR", "x")
     code, out, _ = run("doctor", "--json")
     assert (code, levels(out)["settings"]) == (0, "warning")

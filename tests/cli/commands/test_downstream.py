@@ -22,6 +22,6 @@ def test_a_breaker_is_held_released_and_reset_by_hand(url, run, data):
     assert run("downstream", "reset", "bank")[1] == "bank is CLOSED\n"
 
 
-def test_an_unknown_downstream_is_one_line_and_exit_code_2(url, run):
+def test_an_unknown_downstream_is_one_line_and_exit_code_2(empty, run):
     code, _, err = run("downstream", "reset", "bnak")
     assert (code, err) == (2, "holdfast: there is no downstream 'bnak'\n")

@@ -26,15 +26,15 @@ def test_a_kind_is_paused_and_resumed(url, data, rows):
     assert data("kinds", "resume", "shop.mail")[0]["pausedAt"] is None
 
 
-def test_an_unknown_kind_is_one_line_and_exit_code_2(url, run):
+def test_an_unknown_kind_is_one_line_and_exit_code_2(empty, run):
     code, _, err = run("kinds", "pause", "shop.fax")
     assert code == 2
     assert err.startswith("holdfast: there is no kind 'shop.fax'")
 
 
-def test_a_worker_is_listed_and_asked_to_finish(url, capsys):
+def test_a_worker_is_listed_and_asked_to_finish(empty, capsys):
     async def scenario():
-        async with Engine(url, apps=[app]) as engine:
+        async with Engine(empty, apps=[app]) as engine:
             worker = engine.worker(WorkerOptions(extend_every=0.05))
             running = asyncio.create_task(worker.run())
             await until(engine.workers.list)
@@ -50,5 +50,5 @@ def test_a_worker_is_listed_and_asked_to_finish(url, capsys):
     assert lines[2] == f"{worker_id} ends after the 0 jobs that it runs"
 
 
-def test_a_worker_that_is_gone_is_exit_code_2(url, run):
+def test_a_worker_that_is_gone_is_exit_code_2(empty, run):
     assert run("workers", "finish", "nobody")[0] == 2

@@ -84,7 +84,7 @@ def test_a_running_job_is_asked_to_stop(url, run):
     assert run("jobs", "cancel", letter)[1] == f"asked to stop {letter}\n"
 
 
-def test_a_job_that_does_not_exist_is_one_line_and_exit_code_2(url, run):
+def test_a_job_that_does_not_exist_is_one_line_and_exit_code_2(empty, run):
     for words in (["show", "nobody"], ["retry", "nobody"], ["cancel", "nobody"]):
         code, out, err = run("jobs", *words)
         assert (code, out, err) == (2, "", "holdfast: there is no job 'nobody'\n")

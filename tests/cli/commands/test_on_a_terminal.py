@@ -33,9 +33,9 @@ def test_no_color_is_honoured(url):
 
 
 def test_a_requeue_asks_and_ctrl_c_leaves_the_rest_as_dead_letters(url):
-    filled(url, *[-1] * 12)
+    filled(url, *[-1] * 40)
     asked = Terminal("dead", "requeue", "--rate", "2")
-    asked.until("requeue 12 dead letters? [y/N]")
+    asked.until("requeue 40 dead letters? [y/N]")
     asked.type("y\n")
     asked.until("requeued")  # the bar, which appears after a second
     asked.type("\x03")
@@ -45,7 +45,7 @@ def test_a_requeue_asks_and_ctrl_c_leaves_the_rest_as_dead_letters(url):
     async def left(engine):
         return (await engine.stats()).dead_letters
 
-    assert 0 < with_engine(url, left) < 12
+    assert 0 < with_engine(url, left) < 40
 
 
 def test_top_follows_the_size_of_the_terminal_and_ends_with_q(url):

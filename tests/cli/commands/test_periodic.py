@@ -14,12 +14,12 @@ def test_a_schedule_is_paused_and_resumed_without_the_app(url, run, rows):
     assert [row["state"] for row in rows("periodic", "list")] != ["paused"]
 
 
-def test_a_periodic_job_is_run_now_with_its_app(url, run, data, rows):
+def test_a_periodic_job_is_run_now_with_its_app(empty, run, data, rows):
     (answer,) = data("periodic", "run", "shop.tidy", *APP)
     assert [row["id"] for row in rows("jobs", "list")] == [answer["jobId"]]
     assert "name the app" in run("periodic", "run", "shop.tidy")[2]
 
 
-def test_an_unknown_schedule_is_exit_code_2(url, run):
+def test_an_unknown_schedule_is_exit_code_2(empty, run):
     code, _, err = run("periodic", "pause", "shop.tidy")
     assert (code, err) == (2, "holdfast: there is no periodic job 'shop.tidy'\n")

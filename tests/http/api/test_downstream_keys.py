@@ -1,6 +1,7 @@
 """The names that `Downstream(key=)` makes: operators see them, other sessions do not."""
 
 import pytest
+from tests.http.api.test_metrics import scraped
 from tests.http.live_server import Serving
 
 from holdfast import App, Downstream, JobContext
@@ -32,9 +33,10 @@ def test_the_live_stream_does_not_name_them(serving):
 
 
 def test_the_metrics_add_them_up_under_the_declared_name(serving):
-    text = serving.client.get("/metrics").text
+    samples = scraped(serving)
 
-    assert "example" not in text
-    lane = 'queue="default",downstream="host",kind="crawl.fetch"'
-    assert f'holdfast_jobs{{{lane},status="ready"}} 2' in text
-    assert 'holdfast_downstream_state{downstream="host",state="CLOSED"} 2' in text
+    assert not any("example" in label for _, labels in samples for label in labels)
+    lane = {'queue="default"', 'downstream="host"', 'kind="crawl.fetch"', 'status="ready"'}
+    assert samples["holdfast_jobs", frozenset(lane)] == 2
+    closed = frozenset({'downstream="host"', 'state="CLOSED"'})
+    assert samples["holdfast_downstream_state", closed] == 2

@@ -163,7 +163,7 @@ def discard(
         print(f"would discard {_counted(len(found))}")
     else:
         print(f"discarded {_counted(done)}")
-    return 1 if ids and len(found) < len(set(ids)) else 0
+    return _exit_code(ids, len(found))
 
 
 def _list_groups(database: str | None, *, as_json: bool) -> int:
@@ -193,7 +193,7 @@ async def _requeue(
     where: "Sequence[JobFilter]",
     rate: float,
     *,
-    total: int = 0,
+    total: int | None = None,
     dry_run: bool = False,
 ) -> "Requeued":
     """Requeue what `where` select, one filter after the other, and return the sum."""
@@ -246,7 +246,11 @@ def _show_requeued(done: "Requeued", ids: Sequence[str] | None, *, as_json: bool
         verb = "would requeue" if done.dry_run else "requeued"
         skipped = ", ".join(f"{count} {reason}" for reason, count in sorted(done.skipped.items()))
         print(f"{verb} {_counted(done.requeued)}{f'; skipped: {skipped}' if skipped else ''}")
-    missing = len(set(ids or ())) - done.matched
+    return _exit_code(ids, done.matched)
+
+
+def _exit_code(ids: Sequence[str] | None, matched: int) -> int:
+    missing = len(set(ids or ())) - matched
     if missing > 0:
         note(f"{missing} of the ids are not those of dead letters")
     return 1 if missing > 0 else 0

@@ -30,13 +30,13 @@ def doctor(apps: AppNames = None, database: Database = None, as_json: AsJson = F
     """
     from holdfast.cli.app_discovery import find_declared
     from holdfast.cli.doctor_checks import Level, check_settings
-    from holdfast.cli.worker_setup import database_address
+    from holdfast.cli.worker_setup import existing_database
     from holdfast.settings import Environment, Settings
 
     environment = Environment(os.environ)
     settings = Settings.load(environment)
     declared = find_declared(apps, os.environ) if apps else []
-    url = database_address(settings, database)
+    url = existing_database(settings, database)
     findings = check_settings(environment)
     findings += asyncio.run(_examine(url, declared, environment))
     show([_record(finding) for finding in findings], _COLUMNS, as_json=as_json)

@@ -17,7 +17,7 @@ from holdfast.cli.options import (
     OfApps,
 )
 from holdfast.cli.outcomes import Outcome, each, show_outcomes
-from holdfast.cli.output import Record, note, show, show_json, show_one
+from holdfast.cli.output import Record, note, printable, show, show_json, show_one
 from holdfast.cli.records import JOB_COLUMNS, attempt_record, history, job_filter, job_record
 from holdfast.cli.store_session import at_least_one, on_store
 
@@ -143,4 +143,4 @@ def print_job(
         show([attempt_record(attempt) for attempt in attempts], _ATTEMPT_COLUMNS)
     tracebacks = [attempt.traceback for attempt in attempts if attempt.traceback]
     if tracebacks:
-        print(f"\n{tracebacks[-1]}")
+        print(f"\n{printable(tracebacks[-1])}")

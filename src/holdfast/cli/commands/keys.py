@@ -91,7 +91,7 @@ def revoke(
 
 
 def _with_keys(database: str | None, work: "Callable[[KeyControl], Awaitable[T]]") -> T:
-    return on_store(database, lambda engine: work(engine.keys))
+    return on_store(database, lambda engine: work(engine.keys), create=True)
 
 
 def _to_seconds(at: datetime | None) -> str | None:
