@@ -26,6 +26,7 @@ class FileSnapshot:
         self._root = root
         self._folder = root / _SNAPSHOTS / secrets.token_hex(16)
         self._lock = -1
+        self._seen: set[str] = set()
 
     def __enter__(self) -> Self:
         if self._root.is_dir():
@@ -49,8 +50,10 @@ class FileSnapshot:
         if self._lock < 0:
             return
         for name in _names(self._root):
-            link = self._folder / name
-            if not link.exists():
+            # Remembered, since looking at each link would take long while others wait.
+            if name not in self._seen:
+                self._seen.add(name)
+                link = self._folder / name
                 link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 # One that was deleted just now belongs to nothing that is still wanted.
                 with contextlib.suppress(FileNotFoundError):
@@ -67,8 +70,10 @@ def _names(folder: Path) -> Iterator[str]:
     """Yield the files of all folders below `folder` except hidden ones."""
     for place, folders, files in os.walk(folder):
         folders[:] = [each for each in folders if not each.startswith(".")]
+        below = Path(place).relative_to(folder).as_posix()
+        prefix = "" if below == "." else f"{below}/"
         for file in files:
-            yield str((Path(place) / file).relative_to(folder))
+            yield f"{prefix}{file}"
 
 
 def _delete_abandoned(folder: Path) -> None:
