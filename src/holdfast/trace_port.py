@@ -31,8 +31,11 @@ class Tracing(Protocol):
         """Return the headers of the trace that the caller is in; none outside of one."""
         ...
 
-    async def attempt(self, ctx: Any, call_next: Any) -> Any:
-        """Run an attempt in a span: a middleware."""
+    def middleware_for(self, ctx: Any) -> tuple[Any, ...]:
+        """Return the middleware that runs the attempt `ctx` in a span; none if it is not sampled.
+
+        Called in the task of the attempt, so that what runs there learns of the decision.
+        """
         ...
 
 

@@ -136,11 +136,7 @@ class StoreEngine(Client):
         """Return the kinds, with the attempts of each in a span where they are traced."""
         if self._tracing is None:
             return self.kinds
-        outermost = self._tracing.attempt
-        return {
-            name: replace(kind, middleware=(outermost, *kind.middleware))
-            for name, kind in self.kinds.items()
-        }
+        return {name: replace(each, tracing=self._tracing) for name, each in self.kinds.items()}
 
     def _worker_type(self) -> "type[Worker]":
         from holdfast.jobs.worker.worker import Worker

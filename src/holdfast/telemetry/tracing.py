@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import HoldfastError
 from holdfast.events import AttemptFailed, CallFinished, Event
-from holdfast.jobs.declare.app_hooks import CallNext
+from holdfast.jobs.declare.app_hooks import CallNext, Middleware
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.engine import StoreEngine
 from holdfast.trace_port import TraceHeaders, trace_headers
@@ -108,19 +108,22 @@ class Tracing:
         with self._span(f"process {destination}", SpanKind.CONSUMER, given, parent):
             yield
 
-    async def attempt(self, ctx: JobContext, call_next: CallNext) -> Any:
-        """Run an attempt in a span: a middleware.
+    def middleware_for(self, ctx: JobContext) -> tuple[Middleware, ...]:
+        """Return the middleware that runs an attempt in a span; none if it is not sampled.
 
-        It runs in the task of the attempt, whose context ends with it.
+        A span that is not recorded, and a middleware, would cost more than all the rest.
         """
         headers = trace_headers(ctx.meta)
-        if headers.traceparent is not None and headers.traceparent.endswith(_UNSAMPLED):
-            # A span that is not recorded would cost ten times as much.
-            attach(trace.set_span_in_context(_UnsampledParent(headers.traceparent)))
-            return await call_next()
+        if headers.traceparent is None or not headers.traceparent.endswith(_UNSAMPLED):
+            return (self._attempt,)
+        # The context of the attempt's task ends with it.
+        attach(trace.set_span_in_context(_UnsampledParent(headers.traceparent)))
+        return ()
+
+    async def _attempt(self, ctx: JobContext, call_next: CallNext) -> Any:
         span = self._tracer.start_span(
             f"process {ctx.kind}",
-            self.parent_of(headers),
+            self.parent_of(trace_headers(ctx.meta)),
             SpanKind.CONSUMER,
             {
                 **_messaging("process", ctx.kind),

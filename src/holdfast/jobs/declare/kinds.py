@@ -15,6 +15,7 @@ from holdfast.jobs.declare.retention import Retention
 from holdfast.jobs.declare.schedule import Periodic
 from holdfast.jobs.model import Claim
 from holdfast.resilience.policy import BreakerPolicy, RetryPolicy
+from holdfast.trace_port import Tracing
 
 
 class Codec(Protocol):
@@ -93,6 +94,7 @@ class JobKind:
         convert: `convert(stored)` returns the new form of stored arguments that do not fit.
         periodic: when it is enqueued by itself; None if it is not.
         middleware: what its app puts around attempts, outermost first.
+        tracing: runs its attempts in spans; None if they are not traced.
     """
 
     name: str
@@ -114,6 +116,7 @@ class JobKind:
     convert: Callable[[Any], Any] | None = None
     periodic: Periodic | None = None
     middleware: tuple[Middleware, ...] = ()
+    tracing: Tracing | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -126,6 +129,12 @@ class JobKind:
         if self.downstream is None or isinstance(self.downstream.breaker, Inherited):
             return None
         return self.downstream.breaker
+
+    def middleware_for(self, context: Any) -> tuple[Middleware, ...]:
+        """Return what is around the attempt of `context`, outermost first."""
+        if self.tracing is None:
+            return self.middleware
+        return (*self.tracing.middleware_for(context), *self.middleware)
 
     def encode_result(self, value: Any) -> str:
         """Return a handler's result as JSON text.

@@ -185,9 +185,9 @@ class Executor:
             early = await self._prepare_downstream(run)
             if early is not None or run.stop_reason is not None:
                 return early
-        if kind.middleware:
+        if middleware := kind.middleware_for(run.context):
             handle = functools.partial(self._handle, run, arguments)
-            value = await call_through(kind.middleware, run.context, handle)
+            value = await call_through(middleware, run.context, handle)
         elif kind.isolation is not None:
             answer = await self._children.execute(run)
             if isinstance(answer, Failure):

@@ -110,4 +110,5 @@ class Run:
         """Whether the handler, or a middleware around it, is a coroutine on the event loop."""
         kind = self.kind
         is_coroutine = kind.handler.is_async and kind.isolation is None
-        return self.awaited or is_coroutine or bool(kind.middleware)
+        around = bool(kind.middleware) or kind.tracing is not None
+        return self.awaited or is_coroutine or around
