@@ -54,6 +54,7 @@ SMALL = {
     "rates",
     "schedules",
     "sqlite_sequence",
+    "dead_letter_runs",
     "new",
 }
 
