@@ -158,7 +158,8 @@ class OperationsStore(Protocol):
     async def begin_run(self, run: DeadLetterRun, *, stale_after: float) -> bool:
         """Store a new run at its `started_at`; False if another one is running.
 
-        One that was not updated for `stale_after` seconds is not running: it becomes failed.
+        One that was not updated for `stale_after` seconds is not running: it becomes failed. Those
+        of 90 days ago are deleted.
         """
         ...
 

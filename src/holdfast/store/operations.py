@@ -23,6 +23,10 @@ _EVENTS = 5000
 """Newest events, or pages of events, that a query about the recent past reads."""
 
 
+_RUNS_KEPT = 90 * 86_400.0
+"""Seconds after their beginning until runs are forgotten."""
+
+
 class Operations(ABC):
     """A store's part for operators, but for how it runs a statement; see `OperationsStore`."""
 
@@ -62,6 +66,7 @@ class Operations(ABC):
     async def begin_run(self, run: DeadLetterRun, *, stale_after: float) -> bool:
         """Store a new run unless another one is running."""
         await self._changed_rows("run_give_up", run.started_at, stale_after=stale_after)
+        await self._changed_rows("run_trim", run.started_at, max_age=_RUNS_KEPT)
         begun = await self._changed_rows(
             "run_begin", run.started_at, id=run.id, action=str(run.action),
             filter=json.dumps(dict(run.filter)), who=run.who, rate=run.rate, total=run.total,

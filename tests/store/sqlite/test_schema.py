@@ -56,6 +56,7 @@ SMALL = {
     "rates",
     "schedules",
     "sqlite_sequence",
+    "dead_letter_runs",
     "new",
 }
 

@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.http.admin import operator_of, require_admin
 from holdfast.http.api_errors import ApiError, as_api_error
 from holdfast.http.ops.notes import note_line
-from holdfast.http.pages.assets import common_assets
+from holdfast.http.pages.assets import page_assets
 from holdfast.http.pages.renderer import (
     PAGE_HEADERS,
     NavLink,
@@ -97,7 +97,7 @@ class Frame:
     def __init__(self, state: ServerState) -> None:
         self.state = state
         self.engine = state.engine
-        self.assets = common_assets()
+        self.assets = page_assets()
         self.assets.add(_HERE / "static", "ops/")
         self._templates = page_environment(PackageLoader("holdfast.http.ops"))
 

@@ -90,11 +90,17 @@ class Assets:
         return router
 
 
-def common_assets() -> Assets:
-    """Return the files of all pages; log a warning where those from npm are missing."""
+def page_assets() -> Assets:
+    """Return the files of all pages."""
     assets = Assets()
     assets.add(_HERE / "static")
     assets.add(_HERE / "vendor")
+    return assets
+
+
+def common_assets() -> Assets:
+    """Return the files of all pages; log a warning where those from npm are missing."""
+    assets = page_assets()
     if not assets.live_scripts():
         _log.warning(
             "htmx is not there, so the pages do not update by themselves; `make assets` brings it"

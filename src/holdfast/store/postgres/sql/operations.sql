@@ -13,7 +13,7 @@ LIMIT :limit;
 
 -- name: audit_trim
 DELETE FROM holdfast.audit
-WHERE seq = ANY (ARRAY(SELECT seq FROM holdfast.audit ORDER BY seq LIMIT :limit))
+WHERE seq < (SELECT min(seq) FROM holdfast.audit) + CAST(:limit AS bigint)
     AND (
         at < holdfast.time_of(:now) - CAST(:max_age AS double precision)
         OR seq <= (SELECT max(seq) FROM holdfast.audit) - CAST(:max_count AS bigint)
@@ -26,6 +26,11 @@ id, action, filter, who, rate, total, started_at, state, matched, done, skipped,
 -- name: run_give_up
 UPDATE holdfast.dead_letter_runs SET state = 'failed'
 WHERE state = 'running' AND updated_at <= holdfast.time_of(:now) - CAST(:stale_after AS double precision)
+RETURNING id;
+
+-- name: run_trim
+DELETE FROM holdfast.dead_letter_runs
+WHERE started_at < holdfast.time_of(:now) - CAST(:max_age AS double precision) AND state <> 'running'
 RETURNING id;
 
 -- name: run_begin

@@ -13,7 +13,7 @@ LIMIT :limit;
 
 -- name: audit_trim
 DELETE FROM holdfast_audit AS audit
-WHERE seq IN (SELECT seq FROM holdfast_audit ORDER BY seq LIMIT :limit)
+WHERE seq < (SELECT min(seq) FROM holdfast_audit) + :limit
     AND (at < :now - :max_age OR seq <= (SELECT max(seq) FROM holdfast_audit) - :max_count)
 RETURNING seq;
 
@@ -23,6 +23,11 @@ id, action, filter, who, rate, total, started_at, state, matched, done, skipped,
 -- name: run_give_up
 UPDATE holdfast_dead_letter_runs AS dead_letter_runs SET state = 'failed'
 WHERE state = 'running' AND updated_at <= :now - :stale_after
+RETURNING id;
+
+-- name: run_trim
+DELETE FROM holdfast_dead_letter_runs AS dead_letter_runs
+WHERE started_at < :now - :max_age AND state <> 'running'
 RETURNING id;
 
 -- name: run_begin
@@ -65,8 +70,7 @@ SELECT
     jobs.started_at, jobs.last_attempt_at, jobs.finished_at
 FROM (
     SELECT sequence, job, token, outcome FROM holdfast_events AS events
-    ORDER BY sequence DESC
-    LIMIT :events
+    WHERE sequence > (SELECT max(sequence) FROM holdfast_events) - :events
 ) AS newest
 CROSS JOIN holdfast_jobs AS jobs ON jobs.seq = newest.job
 CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
@@ -81,8 +85,7 @@ LIMIT :limit;
 SELECT worker_id, count(*), sum(duration)
 FROM (
     SELECT at, worker_id, duration FROM holdfast_events AS events
-    ORDER BY sequence DESC
-    LIMIT :events
+    WHERE sequence > (SELECT max(sequence) FROM holdfast_events) - :events
 ) AS newest
 WHERE worker_id IS NOT NULL AND at >= :since
 GROUP BY worker_id
