@@ -1,7 +1,7 @@
 """Webhooks over the API: owners have their own, operators see all."""
 
 import pytest
-from tests.http.live_server import demo_app
+from tests.http.live_server import READER, demo_app
 
 from holdfast.fetch import FETCH_ERRORS, Fetcher
 from holdfast.testing.downstream import ScriptedDownstream, ok
@@ -71,7 +71,8 @@ def test_operators_see_all_and_may_add_one_for_all_owners(serving):
     ]
 
 
-def test_readers_see_all_and_change_none(serving):
+def test_readers_see_all_and_change_none(serve):
+    serving = serve(reader_token=READER)
     mine = add(serving.client).json()["webhook"]
     reader = serving.reader()
 
