@@ -70,8 +70,8 @@ def joined(ranges):
 
 
 def test_a_short_document_is_one_range():
-    children = Children(16, helpers=3)
-    assert asyncio.run(children.convert()) == ["0-16"]
+    children = Children(8, helpers=3)
+    assert asyncio.run(children.convert()) == ["0-8"]
     assert len(children.requests) == 1
 
 
@@ -83,7 +83,7 @@ def test_metadata_are_read_at_once():
 def test_the_ranges_of_a_long_document_are_few_and_grow():
     children = Children(5000)
     assert joined(asyncio.run(children.convert())) == (0, 5000)
-    assert len(children.requests) < 45
+    assert len(children.requests) < 50
     assert set(children.together) == {1}
 
 
@@ -97,7 +97,7 @@ def test_several_children_read_the_same_ranges_as_one_and_the_xml_is_in_order():
     async def let_it_go(_):
         first.set()
 
-    several.hold = {16: until_another_is_read, 48: let_it_go}
+    several.hold = {8: until_another_is_read, 24: let_it_go}
     assert asyncio.run(several.convert()) == asyncio.run(alone.convert())
     assert max(several.together) == 4
 
@@ -124,10 +124,10 @@ def test_the_reason_is_that_of_the_first_range_that_is_refused():
     async def fail_first(_):
         later.set()
 
-    children.refuse = {16: Reason.CRASHED, 32: Reason.OUT_OF_MEMORY}
-    children.hold = {16: until_the_later_one_failed, 32: fail_first}
+    children.refuse = {8: Reason.CRASHED, 16: Reason.OUT_OF_MEMORY}
+    children.hold = {8: until_the_later_one_failed, 16: fail_first}
     assert children.refusal() is Reason.CRASHED
-    assert {request.first for request in children.requests} == {0, 16, 32}
+    assert {request.first for request in children.requests} == {0, 8, 16}
 
 
 def test_computing_time_is_counted_over_all_ranges():
@@ -165,7 +165,7 @@ def test_a_cancelled_reading_leaves_no_helper_behind():
         await asyncio.Event().wait()
 
     async def cancel():
-        children.hold = {16: for_ever, 32: for_ever}
+        children.hold = {8: for_ever, 16: for_ever}
         task = asyncio.create_task(children.convert())
         while children.reading < 2:
             await asyncio.sleep(0)

@@ -15,7 +15,7 @@ from holdfast_conversion.gateway.gateway_settings import ReaderLimits
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 from holdfast_conversion.gateway.scratch import ScratchFile
 
-_LEAST_PAGES = 16
+_LEAST_PAGES = 8
 """Pages of a range at the least: a document of no more is read as a whole."""
 _SHARE = 8
 """A range holds an eighth of the pages before it, if that is more. Each opens the document anew,

@@ -76,10 +76,16 @@ class _Shelves:
         heights = sorted(one.lower - one.upper for one in fragments)
         self._step = max(1.0, heights[len(heights) // 2])
         self._lines: dict[int, list[_GrowingLine]] = defaultdict(list)
+        self._known: dict[tuple[float, float], range] = {}
 
     def of(self, fragment: Fragment) -> range:
-        first, last = int(fragment.upper // self._step), int(fragment.lower // self._step)
-        return range(first, min(last, first + _MOST_SHELVES) + 1)
+        # The words of a line have the same height, and so the same shelves.
+        height = fragment.upper, fragment.lower
+        found = self._known.get(height)
+        if found is None:
+            first, last = (int(side // self._step) for side in height)
+            found = self._known[height] = range(first, min(last, first + _MOST_SHELVES) + 1)
+        return found
 
     def put(self, line: _GrowingLine) -> None:
         for shelf in line.shelves:
