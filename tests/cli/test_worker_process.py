@@ -344,7 +344,7 @@ def test_the_log_of_a_worker_shows_failures_and_its_apps_listeners_are_notified(
     assert code == 0
     lines = text.splitlines()
     for pattern in (
-        r"\S+Z INFO holdfast\.worker worker \S+ started: apps noisy, holdfast-webhooks; "
+        r"\S+Z INFO holdfast\.worker worker \S+ started: apps holdfast-webhooks, noisy; "
         r"queues default, holdfast-webhooks; "
         r"concurrency 10; SQLite file work\.db",
         rf"\S+Z INFO holdfast\.job\.noisy\.decline charging \[job {declined}\]",
