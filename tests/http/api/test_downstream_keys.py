@@ -35,6 +35,6 @@ def test_the_metrics_add_them_up_under_the_declared_name(serving):
     text = serving.client.get("/metrics").text
 
     assert "example" not in text
-    lane = 'queue="default",downstream="host",kind="crawl.fetch"'
+    lane = 'downstream="host",kind="crawl.fetch",queue="default"'
     assert f'holdfast_jobs{{{lane},status="ready"}} 2' in text
     assert 'holdfast_downstream_state{downstream="host",state="CLOSED"} 2' in text
