@@ -15,6 +15,7 @@ SUITES = {
     "queues_memory": "durable jobs, compared with queues in memory: BullMQ, Dramatiq, Celery",
     "latency": "from enqueue to start on an idle worker",
     "growth": "the time of a claim on tables of millions of rows",
+    "operations": "what operators look at, with a million finished jobs",
     "lanes": "thousands of hosts, each a downstream of its own",
     "leases": "the CPU time of extending 100 leases",
     "outbox": "messages committed with rows and relayed to RabbitMQ, compared with raw aio-pika",

@@ -43,7 +43,7 @@ class QueryStore(Protocol):
         *,
         cursor: str | None = None,
         limit: int = 50,
-        window: int = 10_000,
+        window: int = 5_000,
         now: float | None = None,
     ) -> JobSearch:
         """Return jobs as `list_jobs` does, looking at the newest `window` jobs only.

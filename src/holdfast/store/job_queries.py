@@ -72,7 +72,7 @@ class JobQueries(ABC):
         *,
         cursor: str | None = None,
         limit: int = 50,
-        window: int = 10_000,
+        window: int = 5_000,
         now: float | None = None,
     ) -> JobSearch:
         """Return jobs, newest first, of the newest `window` ones."""

@@ -19,8 +19,11 @@ from holdfast.jobs.operations_port import (
 from holdfast.store import cursors
 from holdfast.store.row_mapping import Row
 
-_EVENTS = 5000
-"""Newest events, or pages of events, that a query about the recent past reads."""
+_EVENTS_OF_JOBS = 20_000
+"""Newest events, or pages of events, among which finished jobs are looked for: many, because a
+batch of new jobs is as many events."""
+_EVENTS_OF_WORKERS = 5_000
+"""Newest events, or pages of events, of which the load of workers is told."""
 
 
 _RUNS_KEPT = 90 * 86_400.0
@@ -101,7 +104,7 @@ class Operations(ABC):
 
     async def finished_jobs(self, *, limit: int = 1000) -> tuple[FinishedJob, ...]:
         """Return the jobs that ended last and have run."""
-        rows = await self._rows("read_finished_jobs", events=_EVENTS, limit=limit)
+        rows = await self._rows("read_finished_jobs", events=_EVENTS_OF_JOBS, limit=limit)
         return tuple(
             FinishedJob(kind, downstream, JobStatus(status), *rest)
             for kind, downstream, status, *rest in rows
@@ -109,7 +112,7 @@ class Operations(ABC):
 
     async def worker_loads(self, since: float) -> tuple[WorkerLoad, ...]:
         """Return what workers have done of late."""
-        rows = await self._rows("read_worker_loads", events=_EVENTS, since=since)
+        rows = await self._rows("read_worker_loads", events=_EVENTS_OF_WORKERS, since=since)
         return tuple(WorkerLoad(*row) for row in rows)
 
 

@@ -27,11 +27,20 @@ def test_filters_stand_in_the_address(shown, query, kinds):
     assert query.split("=")[0] in page.one("//*[@id='board']").get("hx-get")
 
 
-def test_a_list_goes_on_by_cursor(shown):
-    page = shown.look("/jobs")
-    assert len(listed(page)) == 10
-    assert not page.all("//nav[@class='paging']")
-    assert shown.client.get("/ops/jobs?cursor=odd").status_code == 422
+def test_a_list_goes_on_by_cursor(dashboard):
+    async def enqueue():
+        for _ in range(45):
+            await dashboard.engine.enqueue("shop.report", {"number": 1})
+
+    assert not dashboard.look("/jobs").all("//nav[@class='paging']")
+    dashboard.run(enqueue())
+    first = dashboard.look("/jobs")
+    assert len(listed(first)) == 50
+    older = first.one("//nav[@class='paging']/a").get("href").removeprefix("/ops")
+    last = dashboard.look(older)
+    assert len(listed(last)) == 5
+    assert last.one("//nav[@class='paging']/a").get("href") == "/ops/jobs"
+    assert dashboard.client.get("/ops/jobs?cursor=odd").status_code == 422
 
 
 def test_a_job_page_has_attempts_tracebacks_and_no_secrets(shown):

@@ -271,6 +271,16 @@ def test_every_list_is_read_by_an_index(postgres_url, where, index):
     assert scans(plan) == set()
 
 
+@pytest.mark.parametrize("where, index", WAYS.items(), ids=lambda value: str(value)[:60])
+def test_a_search_finds_its_end_by_an_index(postgres_url, where, index):
+    if where.id is not None:
+        return  # one job needs no end
+    parameters = {"before": 10, "window": 100, "owner": where.owner}
+    plan = asyncio.run(explain(postgres_url, f"floor_{list_query(where)}", **parameters))
+    assert index in indexes(plan)
+    assert scans(plan) == set()
+
+
 @pytest.mark.parametrize(
     "query, parameters, index",
     [
@@ -281,6 +291,9 @@ def test_every_list_is_read_by_an_index(postgres_url, where, index):
         ("read_events", {"id": "a"}, "history_pkey"),
         ("read_attempts", {"id": "a"}, "history_pkey"),
         ("read_oldest_ready", {}, "jobs_ready_by_owner"),
+        ("read_finished_jobs", {"events": 5000, "limit": 1000}, "history_pkey"),
+        ("read_worker_loads", {"events": 5000, "since": 1.0}, "history_pkey"),
+        ("audit_list", {"before": 10, "limit": 5}, "audit_pkey"),
         ("lanes_find", {"queues": ["a"], "downstreams": [""], "kinds": ["b"]}, "lanes_are_unique"),
     ],
 )

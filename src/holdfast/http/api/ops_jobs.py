@@ -81,7 +81,7 @@ class OpsJobQuery(Model):
 async def list_all_jobs(request: Request, asked: Annotated[OpsJobQuery, Query()]) -> OpsJobsAnswer:
     """List jobs of all owners, newest first.
 
-    A filter that no index serves is applied to the newest 10 000 jobs only: then `complete` is
+    A filter that no index serves is applied to the newest 5000 jobs only: then `complete` is
     false, `searchedFrom` says how far back the search went, and the cursor goes on from there.
     """
     state = state_of(request)

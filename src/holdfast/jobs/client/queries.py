@@ -56,7 +56,7 @@ class Queries:
     ) -> JobSearch:
         """Return jobs as `list` does, looking at a bounded number of jobs.
 
-        Those are the newest 10 000 of an index that serves `where`, or of all jobs. The answer says
+        Those are the newest 5000 of an index that serves `where`, or of all jobs. The answer says
         where the search has stopped, and its cursor goes on from there.
 
         Raises:
