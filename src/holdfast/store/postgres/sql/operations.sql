@@ -85,13 +85,15 @@ JOIN holdfast.lanes ON lanes.id = job.lane
 WHERE job.status IN ('complete', 'failed') AND job.token = ended.token
 ORDER BY ended.sequence DESC;
 
+-- A page may tell of thousands of attempts: no more attempts are read than pages.
 -- name: read_worker_loads
-SELECT worker, count(*), sum(line.duration)
+SELECT newest.worker, count(*), sum(newest.duration)
 FROM (
-    SELECT * FROM holdfast.history ORDER BY sequence DESC LIMIT :events
-) AS page
-CROSS JOIN LATERAL unnest(page.workers, page.durations) AS line (of_line, duration)
-CROSS JOIN LATERAL coalesce(line.of_line, page.workers[1]) AS worker
-WHERE page.outcome IS NOT NULL AND page.at >= CAST(:since AS double precision)
-GROUP BY worker
-ORDER BY worker COLLATE "C";
+    SELECT coalesce(line.worker, page.workers[1]) AS worker, line.duration
+    FROM (SELECT * FROM holdfast.history ORDER BY sequence DESC LIMIT :events) AS page
+    CROSS JOIN LATERAL unnest(page.workers, page.durations) AS line (worker, duration)
+    WHERE page.outcome IS NOT NULL AND page.at >= CAST(:since AS double precision)
+    LIMIT :events
+) AS newest
+GROUP BY newest.worker
+ORDER BY newest.worker COLLATE "C";
