@@ -103,7 +103,10 @@ SERVER = (
 )
 """Lines of PostgreSQL servers: level and message."""
 
-_LOST = r"server conn crashed\?|invalid server parameter|pgbouncer cannot connect to server"
+_LOST = (
+    r"server conn crashed\?|invalid server parameter|pgbouncer cannot connect to server"
+    r"|failed to send welcome message"  # to a client that is gone: killed while it logged in
+)
 
 POOLER = (
     Listed(r"WARNING C-\S+ \S+ pooler error: server login has been failing, .*", "server outage"),

@@ -22,7 +22,7 @@ def failed_jobs(serving, count, code="NO_GRAIN"):
 
 
 def newest(serving):
-    return serving.reader().get("/api/dead-letters/runs").json()["runs"][0]
+    return serving.reader().get("/api/ops/dead-letters/runs").json()["runs"][0]
 
 
 def ended(serving):
@@ -55,9 +55,9 @@ def test_a_discard_of_all_that_match_leaves_the_others(serving):
     order = {"filter": {"errorCode": "NO_GRAIN"}}
     admin = serving.admin()
 
-    dry = admin.post("/api/dead-letters/discard", json={**order, "dryRun": True}).json()
-    done = admin.post("/api/dead-letters/discard", json=order).json()
-    admin.post("/api/dead-letters/discard", json={"ratePerSecond": 1000})
+    dry = admin.post("/api/ops/dead-letters/discard", json={**order, "dryRun": True}).json()
+    done = admin.post("/api/ops/dead-letters/discard", json=order).json()
+    admin.post("/api/ops/dead-letters/discard", json={"ratePerSecond": 1000})
 
     assert (dry["matched"], dry["dryRun"]) == (2, True)
     assert (done["matched"], done["requeued"], done["done"]) == (2, 2, True)
@@ -152,7 +152,7 @@ def test_errors_of_dead_letters_are_grouped_over_all_kinds(serving):
     made = failed_jobs(serving, 3)
     failed_jobs(serving, 1, "NO_MILL")
 
-    first, second = serving.reader().get("/api/dead-letters/groups").json()["groups"]
+    first, second = serving.reader().get("/api/ops/dead-letters/groups").json()["groups"]
 
     assert (first["code"], first["count"], first["kinds"]) == ("NO_GRAIN", 3, ["demo.grind"])
     assert first["message"] == "ground to a halt"

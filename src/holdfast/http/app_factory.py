@@ -94,7 +94,12 @@ def create_app(
         modules.append(outbox_api)
     if metrics is not None:
         modules.append(metrics_api)
-    for router in (*(each.router for each in modules), ops.public, admin_router):
+    for router in (
+        *(each.router for each in modules),
+        dead_letters.overall,
+        ops.public,
+        admin_router,
+    ):
         # FastAPI builds every route of an included router once more, at the first request.
         app.router.routes.extend(router.routes)
     streamed = _include_apps(app, served, state)

@@ -81,3 +81,10 @@ def test_any_job_can_be_retried_expedited_cancelled_and_deleted(serving):
 def test_bad_filters_are_refused(serving):
     for asked in ("status=lost", "cursor=x", "limit=0", "attempts=-1", "q=%00", "since=yesterday"):
         assert serving.reader().get(f"/api/ops/jobs?{asked}").status_code == 422, asked
+
+
+@pytest.mark.parametrize(
+    "time, status", [("2026-11-18", 200), ("2026-11-18T07:30:00Z", 200), ("0.5", 422), ("1e9", 422)]
+)
+def test_times_are_dates_and_not_numbers(serving, time, status):
+    assert serving.admin().get("/api/ops/jobs", params={"since": time}).status_code == status

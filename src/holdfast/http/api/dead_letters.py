@@ -27,6 +27,11 @@ from holdfast.jobs.operations_port import RunAction
 router = APIRouter(
     prefix="/api/dead-letters", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS
 )
+# Not below /api/dead-letters: every name there is the id of a job, which can be deleted.
+overall = APIRouter(
+    prefix="/api/ops/dead-letters", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS
+)
+"""What concerns all dead letters at once."""
 _BEGUN: dict[int | str, dict[str, Any]] = {
     202: {"model": RequeueAnswer, "description": "A run has begun in the background."}
 }
@@ -49,14 +54,14 @@ async def list_dead_letters(
     )
 
 
-@router.get("/groups")
+@overall.get("/groups")
 async def list_error_groups(request: Request) -> ErrorGroupsAnswer:
     """List the errors of dead letters, normalised, with how many failed with each."""
     found = await state_of(request).engine.dead_letters.errors()
     return ErrorGroupsAnswer(groups=[ErrorGroupOut.model_validate(group) for group in found])
 
 
-@router.get("/runs")
+@overall.get("/runs")
 async def list_runs(request: Request) -> RunsAnswer:
     """List the runs over dead letters, the one that began last first.
 
@@ -75,7 +80,7 @@ async def retry_dead_letters(
     return await _carry_out(request, response, order, RunAction.REQUEUE)
 
 
-@router.post("/discard", responses=_BEGUN)
+@overall.post("/discard", responses=_BEGUN)
 async def discard_dead_letters(
     request: Request, response: Response, order: RequeueOrder
 ) -> RequeueAnswer:

@@ -37,15 +37,15 @@ router = APIRouter(prefix="/api/jobs", tags=["jobs"], responses=ERROR_ANSWERS)
 async def list_jobs(
     request: Request,
     owner: Owner,
-    status: Annotated[list[JobStatus] | None, Query()] = None,
-    kind: Annotated[list[str] | None, Query()] = None,
+    status: Annotated[list[JobStatus], Query(default_factory=list)],
+    kind: Annotated[list[str], Query(default_factory=list)],
     cursor: Annotated[str | None, Query(max_length=500)] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> JobsAnswer:
     """List one's own jobs, newest first."""
     state = state_of(request)
-    check_kinds(kind or ())
-    where = JobFilter(owner=owner, statuses=tuple(status or ()), kinds=tuple(kind or ()))
+    check_kinds(kind)
+    where = JobFilter(owner=owner, statuses=tuple(status), kinds=tuple(kind))
     with refusing_cursors():
         page = await state.engine.list(where, cursor=cursor or None, limit=limit)
     jobs = [state.job_out(job) for job in page.jobs]

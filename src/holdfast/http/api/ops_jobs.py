@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError, refusing_cursors
@@ -40,6 +40,18 @@ class JobMove(StrEnum):
     CANCEL = "cancel"
 
 
+def _in_words(value: object) -> object:
+    """Refuse a number: whether it means seconds or milliseconds would be a guess."""
+    try:
+        float(str(value))
+    except ValueError:
+        return value
+    raise ValueError("a time in ISO 8601 is needed")
+
+
+Time = Annotated[datetime, BeforeValidator(_in_words)]
+
+
 class OpsJobQuery(Model):
     """Which jobs; what is left out does not narrow the choice."""
 
@@ -51,8 +63,8 @@ class OpsJobQuery(Model):
         default=None, max_length=500, description="An error code, or a part of an error message."
     )
     attempts: int | None = Field(default=None, ge=0, le=10_000, description="At least so many.")
-    since: datetime | None = Field(default=None, description="Created then or later.")
-    until: datetime | None = Field(default=None, description="Created before then.")
+    since: Time | None = Field(default=None, description="Created then or later.")
+    until: Time | None = Field(default=None, description="Created before then.")
     q: Text | None = Field(
         default=None, max_length=500, description="A part of id, kind, owner, error or meta."
     )
