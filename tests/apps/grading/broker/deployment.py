@@ -176,13 +176,14 @@ class Deployment:
         return f"{identifier}{len(bodies) - 1}"
 
     def letters(self, **wanted):
-        """Return the dead letters that have these headers, or are called `message_id`."""
-        name = wanted.pop("message_id", None)
+        """Return the dead letters of `queue` with these headers, or called `message_id`."""
+        name, queue = wanted.pop("message_id", None), wanted.pop("queue", None)
         found = asyncio.run(DeadLetterQueue(self.broker.url(), QueueSpec(DEAD_LETTERS)).list(1000))
         return [
             letter
             for letter in found
             if (name is None or letter.message_id == name)
+            and (queue is None or letter.original_queue == queue)
             and all(letter.headers.get(key) == value for key, value in wanted.items())
         ]
 
