@@ -19,6 +19,8 @@ from tests.apps.conversion.service import Service  # noqa: E402
 from tests.apps.ingestion.document_server import DocumentServer  # noqa: E402
 from tests.browser.conftest import gateway_of  # noqa: E402
 from tests.browser.page_session import PageSession, pdf  # noqa: E402
+from tests.http.live_server import Serving  # noqa: E402
+from tests.http.ops.busy_shop import Order, busy_app, fill  # noqa: E402
 from tests.support.browser import chromium  # noqa: E402
 
 FOLDER = ROOT / "docs" / "tutorial" / "images"
@@ -57,6 +59,7 @@ def main() -> int:
         phone = PageSession(browser, service, color_scheme="dark", storage_state=state, **touch)
         _on_a_phone(phone, service)
         _documents(browser, Path(folder))
+        _dashboard(browser, Path(folder) / "dashboard")
     large = [path.name for path in FOLDER.glob("*.png") if path.stat().st_size > MOST_BYTES]
     for name in large:
         print(f"take_screenshots: {name} has more than {MOST_BYTES} bytes", file=sys.stderr)
@@ -125,6 +128,20 @@ def _on_a_phone(phone: PageSession, service: Service) -> None:
     phone.page.locator("#board-title").evaluate("node => node.scrollIntoView()")
     phone.page.screenshot(path=FOLDER / "phone.png")
     service.client.delete(f"{gateway}/chaos")
+
+
+def _dashboard(browser: Browser, folder: Path) -> None:
+    folder.mkdir()
+    with Serving(folder, busy_app()) as serving:
+        for number in range(990):
+            serving.run(serving.engine.enqueue("shop.report", Order(number)))
+        serving.run(fill(serving.engine, dead=3))
+        context = browser.new_context(viewport=DESK, reduced_motion="reduce")
+        page = context.new_page()
+        page.goto(serving.url + serving.state.admin.new_link())
+        expect(page.locator("h1")).to_have_text("Overview")
+        _shoot(page, "dashboard")
+        context.close()
 
 
 def _documents(browser: Browser, folder: Path) -> None:
