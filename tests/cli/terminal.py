@@ -10,6 +10,9 @@ import sys
 import termios
 import time
 
+# The terminal must be the process's own, or Ctrl-C and resizing would signal nobody. A shell lets
+# what it starts in the background ignore Ctrl-C, and that is inherited.
+_ALONE = ("setsid", "--ctty", "env", "--default-signal=INT")
 SOON = 60.0
 """Seconds after which a test gives up; reached only when something is broken."""
 
@@ -25,8 +28,7 @@ class Terminal:
             name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS"}
         }
         self.process = subprocess.Popen(
-            # The terminal must be the process's own, or Ctrl-C and resizing would signal nobody.
-            ["setsid", "--ctty", sys.executable, "-m", "holdfast", *words],
+            [*_ALONE, sys.executable, "-m", "holdfast", *words],
             stdin=worker,
             stdout=worker,
             stderr=worker,

@@ -11,8 +11,12 @@ from holdfast.cli import main
 def run(tmp_path, capsys):
     """A function that runs `holdfast intake ...` and returns the exit code and what it printed."""
 
+    database = ["--database", f"sqlite:///{tmp_path / 'work.db'}"]
+    main(["migrate", *database])
+    capsys.readouterr()
+
     def call(*words):
-        code = main(["intake", *words, "--database", f"sqlite:///{tmp_path / 'work.db'}"])
+        code = main(["intake", *words, *database])
         printed = capsys.readouterr()
         return code, printed.out.strip(), printed.err.strip()
 
