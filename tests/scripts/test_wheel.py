@@ -14,7 +14,12 @@ from scripts import build_hook, fetch_assets
 from tests.support.missing import do_without
 
 ROOT = Path(__file__).parents[2]
-_CORE = ("apsw", "msgspec")
+_COMMAND_LINE = (
+    "annotated-doc", "annotated-types", "markdown-it-py", "mdurl", "pydantic", "pydantic-core",
+    "pygments", "rich", "shellingham", "typer", "typing-extensions", "typing-inspection",
+)  # fmt: skip
+"""typer and rich, and what they need themselves."""
+_CORE = ("apsw", "msgspec", *_COMMAND_LINE)
 
 
 def run(*command, cwd):

@@ -40,7 +40,7 @@ from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.engine import StoreEngine
-from holdfast.jobs.model import Job, JobStatus
+from holdfast.jobs.model import Job
 from holdfast.outbox import Outbox
 
 _LONGEST_ID = 200
@@ -193,7 +193,7 @@ class ServedApp:
         It is called for every row: at most ask whether a file is there.
         """
         del now
-        return JobFacts(can_retry=job.status is JobStatus.FAILED)
+        return JobFacts(can_retry=job.can_retry)
 
     def history_meta(self, meta: dict[str, Any]) -> dict[str, Any]:
         """Return the `meta` of an event or attempt as the API shows it."""

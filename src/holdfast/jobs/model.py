@@ -298,7 +298,8 @@ class Job:
     that is due is not claimed: its queue or its kind is paused, or its downstream admits no jobs.
     `started_at` is the start of the first attempt since creation or the last manual retry,
     `last_attempt_at` the start of the latest, `finished_at` when it became complete, failed or
-    cancelled. `arguments` is None in lists.
+    cancelled. `arguments` is None in lists. `has_twin` says of a failed job that another one with
+    its dedup key is unfinished or complete; not where the job has a rule of its own for that.
     """
 
     id: str
@@ -332,6 +333,12 @@ class Job:
     held_by: HeldBy | None
     arguments: str | None = None
     last_error: LastError | None = None
+    has_twin: bool = False
+
+    @property
+    def can_retry(self) -> bool:
+        """Whether a manual retry is accepted, as far as the job's own record says."""
+        return self.status is JobStatus.FAILED and not self.has_twin
 
     @property
     def held(self) -> bool:

@@ -33,7 +33,7 @@ _CANCEL_REQUESTED = 24
 
 def job_from(row: Row, arguments: str | None = None) -> Job:
     """Return the job in a row of `job_columns`: the seq, then `Job`'s fields in their order."""
-    _, *fields, code, message, dead_letter, held_by, last_error = row
+    _, *fields, code, message, dead_letter, held_by, last_error, has_twin = row
     fields[_STATUS] = JobStatus(fields[_STATUS])
     fields[_CANCEL_REQUESTED] = bool(fields[_CANCEL_REQUESTED])
     reason = DeadLetterReason(dead_letter) if dead_letter else None
@@ -41,7 +41,7 @@ def job_from(row: Row, arguments: str | None = None) -> Job:
     error, last = error_from(code, message), last_error_from(last_error)
     if error is not None:
         last = LastError(error.code, error.message, fields[_ATTEMPT_COUNT])
-    values: tuple[Any, ...] = (*fields, error, reason, holder, arguments, last)
+    values: tuple[Any, ...] = (*fields, error, reason, holder, arguments, last, bool(has_twin))
     return Job(*values)
 
 

@@ -249,7 +249,7 @@ class Conversion(ServedApp):
         """Return what the rows of the page show."""
         meta = meta_of(job)
         there = not has_expired(job, now, self.settings.artifact_ttl)
-        complete, failed = job.status is JobStatus.COMPLETE, job.status is JobStatus.FAILED
+        complete = job.status is JobStatus.COMPLETE
         return JobFacts(
             title=meta.get("filename"),
             values={
@@ -259,7 +259,7 @@ class Conversion(ServedApp):
             note=line_of(ErrorCode.EXPIRED) if complete and not there else "",
             can_download=complete and there and self._has(result_name(job.result)),
             expires_at=expires_at(job, self.settings.artifact_ttl) if complete else None,
-            can_retry=failed and there and self._has(pdf_name(job.id)),
+            can_retry=job.can_retry and there and self._has(pdf_name(job.id)),
         )
 
     def history_meta(self, meta: dict[str, Any]) -> dict[str, Any]:

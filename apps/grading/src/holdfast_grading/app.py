@@ -18,7 +18,6 @@ from holdfast import (
     Engine,
     Job,
     JobContext,
-    JobStatus,
     Retention,
     RetryPolicy,
     SystemClock,
@@ -230,5 +229,5 @@ class Grading(ServedApp):
                 "submissionStatus": meta.get("status"),
                 "failureReason": meta.get("failureReason"),
             },
-            can_retry=job.status is JobStatus.FAILED,
+            can_retry=job.can_retry,
         )

@@ -17,7 +17,6 @@ from holdfast import (
     Engine,
     Job,
     JobContext,
-    JobStatus,
     Retention,
     SystemClock,
     presets,
@@ -265,5 +264,5 @@ class Ingestion(ServedApp):
         return JobFacts(
             title=meta.get("title"),
             values={fact.key: meta.get(fact.key) for fact in self.job_facts},
-            can_retry=job.status is JobStatus.FAILED,
+            can_retry=job.can_retry,
         )

@@ -175,7 +175,11 @@ async def a_retry_is_refused_if_a_twin_exists(world: World) -> None:
     await world.run("a", Failed(BROKEN), dedup_key="k")
     await world.add("b", dedup_key="k")
     assert await world.store.retry(["a"], now=world.now) == (Change.TWIN,)
-    assert (await world.job("a")).status is JobStatus.FAILED
+    refused = await world.job("a")
+    assert (refused.status, refused.has_twin, refused.can_retry) == (JobStatus.FAILED, True, False)
+    assert not (await world.job("b")).has_twin
+    await world.store.cancel("b", now=world.now)
+    assert (await world.job("a")).can_retry
 
 
 @fact

@@ -25,7 +25,17 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
     CASE
         WHEN jobs.status = 'queued' AND jobs.token > 0 OR jobs.status = 'processing' AND jobs.token > 1
             THEN holdfast.last_error(jobs.seq, jobs.last_event)
-    END AS last_error
+    END AS last_error,
+    CASE
+        WHEN jobs.status = 'failed' AND jobs.dedup_unfinished IS NULL THEN (
+            SELECT true FROM holdfast.jobs AS twin
+            WHERE twin.kind = jobs.kind
+                AND twin.dedup_key = jobs.dedup_key
+                AND twin.dedup_key IS NOT NULL
+                AND twin.status <> 'failed'
+                AND twin.status <> 'cancelled'
+        )
+    END AS has_twin
 
 -- fragment: job_details
 JOIN holdfast.lanes ON lanes.id = jobs.lane

@@ -31,7 +31,17 @@ jobs.seq, jobs.id, jobs.kind, lanes.queue, nullif(lanes.downstream, '') AS downs
                 ORDER BY events.token DESC
                 LIMIT 1
             )
-    END AS last_error
+    END AS last_error,
+    CASE
+        WHEN jobs.status = 'failed' AND jobs.dedup_unfinished IS NULL THEN (
+            SELECT 1 FROM holdfast_jobs AS twin
+            WHERE twin.kind = jobs.kind
+                AND twin.dedup_key = jobs.dedup_key
+                AND twin.dedup_key IS NOT NULL
+                AND twin.status <> 'failed'
+                AND twin.status <> 'cancelled'
+        )
+    END AS has_twin
 
 -- fragment: job_filter
 (:statuses IS NULL OR jobs.status IN (SELECT value FROM json_each(:statuses)))
