@@ -54,6 +54,8 @@ class JobMetrics:
         self._codes = frozenset(map(str, codes))
         self._lock = Lock()
         self._counts: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
+        # From the start: Prometheus does not count the step from nothing to the first failures.
+        self._counts["jobs_failed_total"].update({(code,): 0 for code in (*self._codes, OTHER)})
         self._runs: defaultdict[tuple[str, ...], DurationHistogram]
         self._runs = defaultdict(DurationHistogram)
         self._waits: defaultdict[tuple[str, ...], DurationHistogram]
