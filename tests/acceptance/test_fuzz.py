@@ -110,10 +110,18 @@ def test_text_that_no_database_can_store_is_refused(service, method, path, body)
     assert answer.json()["error"]["message"]
 
 
+def undo_holds(admin):
+    """Release what an operator's fuzz may have held or paused."""
+    admin.post("/api/downstreams/gateway/reset")
+    for scope in ("queues", "kinds"):
+        for each in admin.get(f"/api/{scope}").json()[scope]:
+            admin.post(f"/api/{scope}/{each['name']}/resume")
+
+
 def some_jobs(service, client):
     """Return the ids of a complete, a failed, a refused and a cancelled job."""
     made = {}
-    service.admin().post("/api/downstreams/gateway/reset")  # an operator's fuzz may have held it
+    undo_holds(service.admin())
     for name, behaviour in (("complete", GOOD), ("failed", status(400))):
         service.gateway.script(behaviour, path="/convert")
         answer = service.upload(pdf(f"{name} {client.cookies}"), client=client)
