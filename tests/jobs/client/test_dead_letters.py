@@ -1,6 +1,7 @@
 """Dead letters: listed, requeued in bulk at a rate, discarded."""
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -157,6 +158,23 @@ def test_a_rate_limits_jobs_per_second(tmp_path):
         assert [count for count, _ in seen] == list(range(2, 31, 2))
         for count, after in seen:
             assert after == pytest.approx((count - 2) / 20)
+
+    use(tmp_path, scenario)
+
+
+def test_a_wait_for_a_downstream_is_not_made_up_for(tmp_path):
+    async def scenario(engine, fetch, convert, clock):
+        await dead(engine, convert, 6)
+        await engine.downstreams.hold("gateway")
+        times = []
+        requeue = asyncio.create_task(
+            engine.dead_letters.requeue(rate=10, progress=lambda _: times.append(clock.monotonic()))
+        )
+        while len(clock.sleeps) < 3:
+            await asyncio.sleep(0.001)
+        await engine.downstreams.reset("gateway")
+        assert (await requeue).requeued == 6
+        assert [b - a for a, b in pairwise(times)] == pytest.approx([0.1] * 5)
 
     use(tmp_path, scenario)
 

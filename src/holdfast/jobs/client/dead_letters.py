@@ -42,6 +42,17 @@ class Requeued:
     dry_run: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """What is done with a batch: `choose` says of which jobs, and `act` does it.
+
+    Both count what they leave out, by reason; `act` returns how many jobs it has changed.
+    """
+
+    choose: Callable[[Sequence[DeadLetter], Counter[str]], Awaitable[Sequence[DeadLetter]]]
+    act: Callable[[Sequence[DeadLetter], Counter[str]], Awaitable[int]]
+
+
 class DeadLetters:
     """List, requeue and discard dead letters."""
 
@@ -99,14 +110,14 @@ class DeadLetters:
             ValueError: `rate` is not above 0.
         """
 
-        async def act(batch: Sequence[DeadLetter], skipped: Counter[str]) -> int:
+        async def choose(batch: Sequence[DeadLetter], skipped: Counter[str]) -> list[DeadLetter]:
             chosen = [letter for letter in batch if await self._eligible(letter, skipped)]
-            if dry_run or not chosen:
-                return len(chosen)
-            await self._wait_for_downstreams(chosen)
-            return await self._retry(chosen, skipped)
+            if not dry_run:
+                await self._wait_for_downstreams(chosen)
+            return chosen
 
-        return await self._run(where, act, dry_run=dry_run, rate=rate, progress=progress)
+        moves = _Moves(choose, self._retry)
+        return await self._run(where, moves, dry_run=dry_run, rate=rate, progress=progress)
 
     async def discard_all(
         self,
@@ -121,43 +132,54 @@ class DeadLetters:
         The answer's `requeued` is the number of those that were discarded.
         """
 
+        async def choose(batch: Sequence[DeadLetter], _: Counter[str]) -> Sequence[DeadLetter]:
+            return batch
+
         async def act(batch: Sequence[DeadLetter], skipped: Counter[str]) -> int:
-            if dry_run:
-                return len(batch)
             done = await self.discard(batch)
             skipped.update(+Counter({"gone": len(batch) - done}))
             return done
 
-        return await self._run(where, act, dry_run=dry_run, rate=rate, progress=progress)
+        moves = _Moves(choose, act)
+        return await self._run(where, moves, dry_run=dry_run, rate=rate, progress=progress)
 
     async def _run(
         self,
         where: JobFilter,
-        act: Callable[[Sequence[DeadLetter], Counter[str]], Awaitable[int]],
+        moves: _Moves,
         *,
         dry_run: bool,
         rate: float | None,
         progress: Callable[[Requeued], object] | None,
     ) -> Requeued:
-        """Let `act` handle all that match, in batches, at most `rate` per second."""
+        """Handle all that match, in batches, at most `rate` per second."""
         checks.number("rate", rate, above=0, optional=True)
         size = _PAGE if rate is None else max(1, min(_PAGE, int(rate * _BATCH_INTERVAL)))
         matched, done, skipped = 0, 0, Counter[str]()
-        begun = self._clock.monotonic()
+        next_at = self._clock.monotonic()
         async for batch in self._batches(where, size):
             matched += len(batch)
-            done += await act(batch, skipped)
+            chosen = await moves.choose(batch, skipped)
+            # Read after every wait: time that was spent waiting is not made up for.
+            begun = self._clock.monotonic()
+            changed = len(chosen)
+            if chosen and not dry_run:
+                changed = await moves.act(chosen, skipped)
+            done += changed
             if progress is not None:
                 progress(Requeued(matched, done, dict(skipped), dry_run))
             if rate is not None and not dry_run:
-                due = begun + done / rate - self._clock.monotonic()
-                if due > 0:
-                    await self._clock.sleep_async(due)
+                next_at = max(begun, next_at) + changed / rate
+                await self._pause(next_at - self._clock.monotonic())
         return Requeued(matched, done, dict(skipped), dry_run)
 
     async def discard(self, jobs: JobId | Iterable[JobId]) -> int:
         """Remove jobs from the dead letters; they stay failed. Return how many."""
         return await self._store.discard([id_of(job) for job in several(jobs)])
+
+    async def _pause(self, seconds: float) -> None:
+        if seconds > 0:
+            await self._clock.sleep_async(seconds)
 
     async def _batches(self, where: JobFilter, size: int) -> AsyncIterator[Sequence[DeadLetter]]:
         cursor: str | None = None
