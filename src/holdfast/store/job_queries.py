@@ -8,6 +8,7 @@ from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.model import Job, Lease
 from holdfast.jobs.periodic_port import ScheduleRecord
+from holdfast.jobs.query_port import SEARCH_WINDOW
 from holdfast.jobs.views import (
     EVERY_JOB,
     DeadLetter,
@@ -72,7 +73,7 @@ class JobQueries(ABC):
         *,
         cursor: str | None = None,
         limit: int = 50,
-        window: int = 5_000,
+        window: int = SEARCH_WINDOW,
         now: float | None = None,
     ) -> JobSearch:
         """Return jobs, newest first, of the newest `window` ones."""
