@@ -212,6 +212,21 @@ def test_it_waits_while_a_fail_fast_downstream_is_open(tmp_path):
     use(tmp_path, scenario)
 
 
+def test_one_is_requeued_without_a_wait_for_its_downstream(tmp_path):
+    async def scenario(engine, fetch, convert, clock):
+        (held,) = await dead(engine, convert, 1)
+        (twin,) = await dead(engine, fetch, 1, dedup_key="one")
+        await engine.enqueue(fetch, 5, dedup_key="one")
+        await engine.downstreams.hold("gateway")
+        assert await engine.dead_letters.requeue_now(held)
+        assert not await engine.dead_letters.requeue_now(held)
+        assert not await engine.dead_letters.requeue_now(twin)
+        assert not await engine.dead_letters.requeue_now("nowhere")
+        assert clock.sleeps == []
+
+    use(tmp_path, scenario)
+
+
 def test_discarded_jobs_stay_failed_and_are_no_longer_dead_letters(tmp_path):
     async def scenario(engine, fetch, convert, clock):
         ids = await dead(engine, fetch, 4)

@@ -119,6 +119,17 @@ class DeadLetters:
         moves = _Moves(choose, self._retry)
         return await self._run(where, moves, dry_run=dry_run, rate=rate, progress=progress)
 
+    async def requeue_now(self, job: JobId) -> bool:
+        """Requeue one dead letter without a wait for its downstream.
+
+        Return False, and change nothing, if its kind's `before_retry` refuses, if a twin exists, or
+        if it is no longer a dead letter.
+        """
+        job_id = id_of(job)
+        if await self._refusal(job_id) is not None:
+            return False
+        return await self._store.retry([job_id]) == (Change.DONE,)
+
     async def discard_all(
         self,
         where: JobFilter = EVERY_JOB,
@@ -193,17 +204,22 @@ class DeadLetters:
     async def _eligible(self, letter: DeadLetter, skipped: Counter[str]) -> bool:
         if not self._registry.has_retry_check(letter.job.kind):
             return True
+        reason = await self._refusal(letter.job.id)
+        if reason is not None:
+            skipped[reason] += 1
+        return reason is None
+
+    async def _refusal(self, job_id: str) -> str | None:
+        """Return why a job is not to be requeued; None if it is."""
         # Listed jobs have no arguments, and before_retry may need them.
-        job = await self._store.get(letter.job.id)
+        job = await self._store.get(job_id)
         if job is None or not job.is_dead_letter:
-            skipped["gone"] += 1
-            return False
+            return "gone"
         try:
             await self._registry.check_retry(job)
         except HoldfastError as error:
-            skipped[str(error.code)] += 1
-            return False
-        return True
+            return str(error.code)
+        return None
 
     async def _retry(self, letters: Sequence[DeadLetter], skipped: Counter[str]) -> int:
         changes = Counter(await self._store.retry([letter.job.id for letter in letters]))
