@@ -212,6 +212,37 @@ def test_it_waits_while_a_fail_fast_downstream_is_open(tmp_path):
     use(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("act", ["requeue", "discard_all"])
+def test_it_ends_between_two_batches_once_it_is_told_to_stop(tmp_path, act):
+    async def scenario(engine, fetch, convert, clock):
+        await dead(engine, fetch, 5)
+        stop = asyncio.Event()
+
+        def after_two(step):
+            if step.matched == 2:
+                stop.set()
+
+        move = getattr(engine.dead_letters, act)
+        assert await move(rate=10, progress=after_two, stop=stop) == Requeued(2, 2)
+        assert await engine.dead_letters.count() == 3
+
+    use(tmp_path, scenario)
+
+
+def test_a_stop_ends_a_wait_for_a_downstream(tmp_path):
+    async def scenario(engine, fetch, convert, clock):
+        await dead(engine, convert, 2)
+        await engine.downstreams.hold("gateway")
+        stop = asyncio.Event()
+        requeue = asyncio.create_task(engine.dead_letters.requeue(stop=stop))
+        while not clock.sleeps:
+            await asyncio.sleep(0.001)
+        stop.set()
+        assert await requeue == Requeued(matched=2, requeued=0)
+
+    use(tmp_path, scenario)
+
+
 def test_one_is_requeued_without_a_wait_for_its_downstream(tmp_path):
     async def scenario(engine, fetch, convert, clock):
         (held,) = await dead(engine, convert, 1)

@@ -1,5 +1,6 @@
 """List dead letters, requeue them in bulk, or discard them."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,11 +47,13 @@ class Requeued:
 class _Moves:
     """What is done with a batch: `choose` says of which jobs, and `act` does it.
 
-    Both count what they leave out, by reason; `act` returns how many jobs it has changed.
+    Both count what they leave out, by reason; `act` returns how many jobs it has changed. None is
+    begun after `stop` is set.
     """
 
     choose: Callable[[Sequence[DeadLetter], Counter[str]], Awaitable[Sequence[DeadLetter]]]
     act: Callable[[Sequence[DeadLetter], Counter[str]], Awaitable[int]]
+    stop: asyncio.Event
 
 
 class DeadLetters:
@@ -94,8 +97,9 @@ class DeadLetters:
         dry_run: bool = False,
         rate: float | None = None,
         progress: Callable[[Requeued], object] | None = None,
+        stop: asyncio.Event | None = None,
     ) -> Requeued:
-        """Requeue every dead letter that matches; cancel the task to stop midway.
+        """Requeue every dead letter that matches.
 
         Jobs that fail again meanwhile are not requeued twice. The requeue waits while a downstream
         of the next batch is open in `fail_fast` mode.
@@ -105,18 +109,22 @@ class DeadLetters:
             dry_run: count them and call `before_retry`, but change nothing.
             rate: most jobs per second; None sets no limit.
             progress: called after each batch with the result so far.
+            stop: set it to end this between two batches, or in a wait. The result is true to what
+                was done; that of a cancelled task may lack a batch.
 
         Raises:
             ValueError: `rate` is not above 0.
         """
 
+        stopping = stop or asyncio.Event()
+
         async def choose(batch: Sequence[DeadLetter], skipped: Counter[str]) -> list[DeadLetter]:
             chosen = [letter for letter in batch if await self._eligible(letter, skipped)]
             if not dry_run:
-                await self._wait_for_downstreams(chosen)
+                await self._wait_for_downstreams(chosen, stopping)
             return chosen
 
-        moves = _Moves(choose, self._retry)
+        moves = _Moves(choose, self._retry, stopping)
         return await self._run(where, moves, dry_run=dry_run, rate=rate, progress=progress)
 
     async def requeue_now(self, job: JobId) -> bool:
@@ -137,6 +145,7 @@ class DeadLetters:
         dry_run: bool = False,
         rate: float | None = None,
         progress: Callable[[Requeued], object] | None = None,
+        stop: asyncio.Event | None = None,
     ) -> Requeued:
         """Discard every dead letter that matches, as `requeue` requeues them.
 
@@ -151,7 +160,7 @@ class DeadLetters:
             skipped.update(+Counter({"gone": len(batch) - done}))
             return done
 
-        moves = _Moves(choose, act)
+        moves = _Moves(choose, act, stop or asyncio.Event())
         return await self._run(where, moves, dry_run=dry_run, rate=rate, progress=progress)
 
     async def _run(
@@ -169,8 +178,13 @@ class DeadLetters:
         matched, done, skipped = 0, 0, Counter[str]()
         next_at = self._clock.monotonic()
         async for batch in self._batches(where, size):
+            if moves.stop.is_set():
+                break
             matched += len(batch)
             chosen = await moves.choose(batch, skipped)
+            # It may have waited for a downstream.
+            if moves.stop.is_set():
+                break
             # Read after every wait: time that was spent waiting is not made up for.
             begun = self._clock.monotonic()
             changed = len(chosen)
@@ -181,16 +195,26 @@ class DeadLetters:
                 progress(Requeued(matched, done, dict(skipped), dry_run))
             if rate is not None and not dry_run:
                 next_at = max(begun, next_at) + changed / rate
-                await self._pause(next_at - self._clock.monotonic())
+                await self._pause(next_at - self._clock.monotonic(), moves.stop)
         return Requeued(matched, done, dict(skipped), dry_run)
 
     async def discard(self, jobs: JobId | Iterable[JobId]) -> int:
         """Remove jobs from the dead letters; they stay failed. Return how many."""
         return await self._store.discard([id_of(job) for job in several(jobs)])
 
-    async def _pause(self, seconds: float) -> None:
-        if seconds > 0:
-            await self._clock.sleep_async(seconds)
+    async def _pause(self, seconds: float, stop: asyncio.Event) -> None:
+        """Sleep, at most until `stop` is set."""
+        if seconds <= 0:
+            return
+        waits = [
+            asyncio.create_task(self._clock.sleep_async(seconds)),
+            asyncio.create_task(stop.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def _batches(self, where: JobFilter, size: int) -> AsyncIterator[Sequence[DeadLetter]]:
         cursor: str | None = None
@@ -228,9 +252,11 @@ class DeadLetters:
         skipped.update(+Counter({"twin": twins, "gone": changes.total()}))
         return done
 
-    async def _wait_for_downstreams(self, letters: Sequence[DeadLetter]) -> None:
+    async def _wait_for_downstreams(
+        self, letters: Sequence[DeadLetter], stop: asyncio.Event
+    ) -> None:
         names = {letter.job.downstream for letter in letters} - {None}
-        while names:
+        while names and not stop.is_set():
             now = await self._store.ping()
             records = [record for record in await self._store.downstreams() if record.name in names]
             if not any(
@@ -239,4 +265,4 @@ class DeadLetters:
                 for record in records
             ):
                 return
-            await self._clock.sleep_async(_POLL_INTERVAL)
+            await self._pause(_POLL_INTERVAL, stop)
