@@ -115,9 +115,15 @@ class JobQueries(ABC):
         """Return dead letters, newest failure first."""
         start = (1e300, cursors.NEWEST)
         before_at, before = start if cursor is None else cursors.decode(cursor, 2)
+        given = filter_parameters(where, self._array)
+        query = "read_dead_letters"
+        if len(where.kinds) == 1 and where.error_code is not None and where.error_group is not None:
+            # An index leads to the jobs of one group; without it every dead letter is looked at.
+            query = "read_dead_letters_of_group"
+            given["kind"] = where.kinds[0]
         rows = await self._rows(
-            "read_dead_letters",
-            **filter_parameters(where, self._array),
+            query,
+            **given,
             before_at=float(before_at),
             before=int(before),
             limit=limit + 1,
