@@ -1,9 +1,12 @@
 """Runs over dead letters: counted first, stopped by anyone, explained after a crash."""
 
+import asyncio
+
 import pytest
 from tests.http.live_server import READER, Order
 from tests.support.waiting import until_sync
 
+from holdfast.http import dead_letter_runs
 from holdfast.http.dead_letter_runs import STALE_AFTER
 from holdfast.jobs.operations_port import DeadLetterRun, RunAction
 from holdfast.jobs.store_port import StoreBusy
@@ -146,6 +149,104 @@ def test_a_store_that_is_away_for_a_moment_does_not_end_a_run(serving, monkeypat
     run = until_sync(lambda: ended(serving))
     assert (run["state"], run["done"]) == ("finished", 2)
     assert refused
+
+
+def test_a_long_count_does_not_make_a_run_stale(serving, monkeypatch):
+    letters, store = serving.engine.dead_letters, serving.engine.store
+    counted_at = []
+
+    async def count(where):
+        counted_at.append(await store.ping())
+        return 0
+
+    monkeypatch.setattr(letters, "count", count)
+    run = serving.run(serving.state.runs.begin(RunAction.REQUEUE, EVERY_JOB, rate=1.0, who="ann"))
+
+    assert run.started_at == run.updated_at >= counted_at[0]
+    until_sync(lambda: ended(serving))
+
+
+def test_the_end_of_a_run_is_written_again_if_the_store_was_away(serving, monkeypatch):
+    failed_jobs(serving, 1)
+    store = serving.engine.store
+    write, refused = store.update_run, []
+
+    async def busy_at_the_end(run, **options):
+        if run.state != "running" and not refused:
+            refused.append(run)
+            raise StoreBusy("busy")
+        return await write(run, **options)
+
+    monkeypatch.setattr(store, "update_run", busy_at_the_end)
+    serving.admin().post("/api/dead-letters/retry", json={"ratePerSecond": 1000})
+
+    run = until_sync(lambda: ended(serving))
+    assert (run["state"], run["done"]) == ("finished", 1)
+    assert refused
+
+
+def test_a_run_that_cannot_be_followed_ends_as_failed(serving, monkeypatch):
+    failed_jobs(serving, 3)
+    store = serving.engine.store
+    write, broken = store.update_run, []
+
+    async def broken_once(run, **options):
+        if not broken:
+            broken.append(run)
+            raise RuntimeError("out of order")
+        return await write(run, **options)
+
+    monkeypatch.setattr(store, "update_run", broken_once)
+    serving.admin().post("/api/dead-letters/retry", json={"ratePerSecond": 0.1})
+
+    run = until_sync(lambda: ended(serving))
+    assert (run["state"], run["done"]) == ("failed", 1)
+    assert serving.run(serving.engine.dead_letters.count()) == 2
+
+
+def test_a_stop_lets_the_batch_that_is_being_written_finish(serving, monkeypatch):
+    failed_jobs(serving, 3)
+    store = serving.engine.store
+    retry, written, go_on = store.retry, [], asyncio.Event()
+
+    async def slow(ids, **options):
+        written.extend(await retry(ids, **options))
+        await go_on.wait()
+        return tuple(written)
+
+    async def release():
+        go_on.set()
+
+    monkeypatch.setattr(store, "retry", slow)
+    serving.admin().post("/api/dead-letters/retry", json={"ratePerSecond": 0.5})
+    until_sync(lambda: written)
+    serving.admin().delete("/api/dead-letters/retry")
+    serving.run(release())
+
+    run = until_sync(lambda: ended(serving))
+    assert (run["state"], run["done"]) == ("stopped", 1)
+
+
+def test_a_run_that_was_given_up_leaves_its_successor_alone(serving, monkeypatch):
+    failed_jobs(serving, 4)
+    runs, store = serving.state.runs, serving.engine.store
+    write, ends = store.update_run, []
+
+    async def watched(run, **options):
+        if run.state != "running":
+            ends.append(run.id)
+        return await write(run, **options)
+
+    monkeypatch.setattr(store, "update_run", watched)
+    with monkeypatch.context() as patch:
+        patch.setattr(dead_letter_runs, "STALE_AFTER", -1.0)
+        old = serving.run(runs.begin(RunAction.REQUEUE, EVERY_JOB, rate=0.1, who="ann"))
+        new = serving.run(runs.begin(RunAction.REQUEUE, EVERY_JOB, rate=0.1, who="ann"))
+    until_sync(lambda: old.id in ends)
+
+    serving.run(runs.close())
+
+    assert (newest(serving)["id"], newest(serving)["state"]) == (new.id, "stopped")
 
 
 def test_errors_of_dead_letters_are_grouped_over_all_kinds(serving):

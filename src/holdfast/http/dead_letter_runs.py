@@ -30,8 +30,9 @@ class DeadLetterRuns:
     def __init__(self, engine: StoreEngine) -> None:
         self._store = engine.store
         self._letters = engine.dead_letters
-        self._task: asyncio.Task[None] | None = None
-        self._work: asyncio.Task[Requeued] | None = None
+        self._clock = engine.clock
+        # Usually one. A run that was given up, since its store was away, may end beside a new one.
+        self._stops: dict[asyncio.Task[None], asyncio.Event] = {}
 
     async def begin(
         self, action: RunAction, where: JobFilter, *, rate: float | None, who: str
@@ -41,20 +42,24 @@ class DeadLetterRuns:
         Raises:
             ApiError: another run is under way.
         """
-        now = await self._store.ping()
         chosen = {name: value for name, value in asdict(where).items() if value}
         total = await self._letters.count(where)
+        # Read after the count: that may take longer than a run may go without a sign of life.
+        now = await self._store.ping()
         (run_id,) = new_ids(1, now)
         run = DeadLetterRun(run_id, action, chosen, who, rate, total, now, updated_at=now)
         if not await self._store.begin_run(run, stale_after=STALE_AFTER):
             raise ApiError(ErrorCode.INVALID_STATE, "Another run is under way.")
-        self._task = asyncio.create_task(self._follow(run, where))
+        stop = asyncio.Event()
+        task = asyncio.create_task(self._follow(run, where, stop))
+        self._stops[task] = stop
+        task.add_done_callback(self._stops.pop)
         return run
 
     async def stop(self) -> None:
         """End the run where it is, whichever server works on it; what it has done stays so."""
-        if await self._store.request_run_stop() and self._work is not None:
-            self._work.cancel()
+        if await self._store.request_run_stop():
+            self._stop_all()
 
     async def list(self, limit: int = 20) -> tuple[DeadLetterRun, ...]:
         """Return runs, the one that began last first; one whose server has died is failed."""
@@ -63,11 +68,17 @@ class DeadLetterRuns:
 
     async def close(self) -> None:
         """Stop the run of this server, and wait until that is stored."""
-        if self._work is not None and self._task is not None:
-            self._work.cancel()
-            await asyncio.wait({self._task}, timeout=_UPDATE_EVERY)
+        self._stop_all()
+        if self._stops:
+            _, late = await asyncio.wait(set(self._stops), timeout=_UPDATE_EVERY)
+            for task in late:
+                task.cancel()
 
-    async def _follow(self, run: DeadLetterRun, where: JobFilter) -> None:
+    def _stop_all(self) -> None:
+        for stop in self._stops.values():
+            stop.set()
+
+    async def _follow(self, run: DeadLetterRun, where: JobFilter, stop: asyncio.Event) -> None:
         """Work on `run`, and write how far it is until it has ended."""
         so_far = run
 
@@ -78,13 +89,19 @@ class DeadLetterRuns:
         act = self._letters.requeue
         if run.action is RunAction.DISCARD:
             act = self._letters.discard_all
-        work = self._work = asyncio.create_task(act(where, rate=run.rate, progress=note))
-        while not work.done():
-            await asyncio.wait({work}, timeout=_UPDATE_EVERY)
-            if not work.done() and not await self._wrote(so_far):
-                work.cancel()
-        self._work = None
-        await self._wrote(replace(so_far, state=_state_of(work)))
+        work = asyncio.create_task(act(where, rate=run.rate, progress=note, stop=stop))
+        try:
+            while not work.done():
+                await asyncio.wait({work}, timeout=_UPDATE_EVERY)
+                if not work.done() and not await self._wrote(so_far):
+                    stop.set()
+        except Exception:
+            _log.exception("run %s cannot be followed, so it ends", run.id)
+        finally:
+            # Work that nobody follows could not be stopped.
+            work.cancel()
+        await asyncio.wait({work})
+        await self._write_end(replace(so_far, state=_state_of(work, stop)))
 
     async def _wrote(self, run: DeadLetterRun) -> bool:
         """Store how far a run is; False if it should end."""
@@ -95,15 +112,24 @@ class DeadLetterRuns:
             _log.warning("the state of run %s was not stored: %s", run.id, error)
             return True
 
+    async def _write_end(self, run: DeadLetterRun) -> None:
+        """Store how a run has ended, in two attempts; without that it counts as failed."""
+        try:
+            await self._store.update_run(run)
+        except StoreError as error:
+            _log.warning("the end of run %s was not stored: %s", run.id, error)
+            await self._clock.sleep_async(_UPDATE_EVERY)
+            await self._wrote(run)
 
-def _state_of(work: "asyncio.Task[Requeued]") -> RunState:
+
+def _state_of(work: "asyncio.Task[Requeued]", stop: asyncio.Event) -> RunState:
     if work.cancelled():
-        return RunState.STOPPED
+        return RunState.FAILED
     error = work.exception()
-    if error is None:
-        return RunState.FINISHED
-    _log.error("a run over dead letters has failed", exc_info=error)
-    return RunState.FAILED
+    if error is not None:
+        _log.error("a run over dead letters has failed", exc_info=error)
+        return RunState.FAILED
+    return RunState.STOPPED if stop.is_set() else RunState.FINISHED
 
 
 def _as_of(run: DeadLetterRun, now: float) -> DeadLetterRun:

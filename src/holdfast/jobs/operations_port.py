@@ -1,6 +1,6 @@
 """What a store does for operators: the audit log, runs over dead letters, counters over time."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -105,6 +105,10 @@ class CounterMark:
     ready: Mapping[str, int] = field(default_factory=dict)
 
 
+ChooseMarks = Callable[[Sequence[float]], Collection[float]]
+"""Takes the times of marks, oldest first, and returns those of the marks that are needed."""
+
+
 @dataclass(frozen=True, slots=True)
 class FinishedJob:
     """A job that has ended, for figures about times. Times are epoch seconds.
@@ -179,8 +183,13 @@ class OperationsStore(Protocol):
         """Store `mark`, and delete those before `keep_from`, in epoch seconds."""
         ...
 
-    async def marks(self, since: float) -> tuple[CounterMark, ...]:
-        """Return the marks from `since` on, in epoch seconds, oldest first."""
+    async def marks(
+        self, since: float, *, choose: ChooseMarks | None = None
+    ) -> tuple[CounterMark, ...]:
+        """Return the marks from `since` on, in epoch seconds, oldest first.
+
+        With `choose` come those whose times it chooses, and no others are decoded.
+        """
         ...
 
     async def finished_jobs(self, *, limit: int = 1000) -> tuple[FinishedJob, ...]:

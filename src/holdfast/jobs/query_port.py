@@ -14,6 +14,9 @@ from holdfast.jobs.views import (
     Stats,
 )
 
+SEARCH_WINDOW = 5_000
+"""Jobs that a search looks at, unless it is told another number."""
+
 
 class QueryStore(Protocol):
     """Read jobs. A read sees every write that was acknowledged before it began."""
@@ -43,7 +46,7 @@ class QueryStore(Protocol):
         *,
         cursor: str | None = None,
         limit: int = 50,
-        window: int = 5_000,
+        window: int = SEARCH_WINDOW,
         now: float | None = None,
     ) -> JobSearch:
         """Return jobs as `list_jobs` does, looking at the newest `window` jobs only.

@@ -8,6 +8,7 @@ from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.model import Job, Lease
 from holdfast.jobs.periodic_port import ScheduleRecord
+from holdfast.jobs.query_port import SEARCH_WINDOW
 from holdfast.jobs.views import (
     EVERY_JOB,
     DeadLetter,
@@ -72,7 +73,7 @@ class JobQueries(ABC):
         *,
         cursor: str | None = None,
         limit: int = 50,
-        window: int = 5_000,
+        window: int = SEARCH_WINDOW,
         now: float | None = None,
     ) -> JobSearch:
         """Return jobs, newest first, of the newest `window` ones."""
@@ -114,9 +115,15 @@ class JobQueries(ABC):
         """Return dead letters, newest failure first."""
         start = (1e300, cursors.NEWEST)
         before_at, before = start if cursor is None else cursors.decode(cursor, 2)
+        given = filter_parameters(where, self._array)
+        query = "read_dead_letters"
+        if len(where.kinds) == 1 and where.error_code is not None and where.error_group is not None:
+            # An index leads to the jobs of one group; without it every dead letter is looked at.
+            query = "read_dead_letters_of_group"
+            given["kind"] = where.kinds[0]
         rows = await self._rows(
-            "read_dead_letters",
-            **filter_parameters(where, self._array),
+            query,
+            **given,
             before_at=float(before_at),
             before=int(before),
             limit=limit + 1,

@@ -9,6 +9,7 @@ from holdfast.jobs.model import JobStatus
 from holdfast.jobs.operations_port import (
     AuditEntry,
     AuditPage,
+    ChooseMarks,
     CounterMark,
     DeadLetterRun,
     FinishedJob,
@@ -98,9 +99,16 @@ class Operations(ABC):
         await self._changed_rows("mark_add", mark.at, counters=counters)
         await self._changed_rows("mark_trim", None, keep_from=keep_from)
 
-    async def marks(self, since: float) -> tuple[CounterMark, ...]:
-        """Return the marks from `since` on, oldest first."""
-        return tuple(_mark(at, text) for at, text in await self._rows("mark_list", since=since))
+    async def marks(
+        self, since: float, *, choose: ChooseMarks | None = None
+    ) -> tuple[CounterMark, ...]:
+        """Return the marks from `since` on, or those that are chosen of them, oldest first."""
+        rows = await self._rows("mark_list", since=since)
+        if choose is not None:
+            # A day has 300 marks: to read them is quick, to decode them all is not.
+            chosen = choose([at for at, _ in rows])
+            rows = [row for row in rows if row[0] in chosen]
+        return tuple(_mark(at, text) for at, text in rows)
 
     async def finished_jobs(self, *, limit: int = 1000) -> tuple[FinishedJob, ...]:
         """Return the jobs that ended last and have run."""

@@ -2,6 +2,8 @@
 
 from tests.support.waiting import until_sync
 
+from holdfast.errors import Permanent
+
 
 def count(dashboard):
     return dashboard.run(dashboard.engine.stats()).dead_letters
@@ -57,7 +59,8 @@ def test_all_that_match_are_discarded_after_a_count(dashboard):
 def test_selected_ones_are_requeued_or_discarded(dashboard):
     one = dashboard.ids["charge"]
     assert dashboard.post("/dead-letters/selected/requeue").endswith("note=nothing-selected")
-    assert dashboard.post("/dead-letters/selected/requeue", id=[one]).endswith("note=requeued")
+    requeued = dashboard.post("/dead-letters/selected/requeue", id=[one, one])
+    assert dashboard.look(requeued).text("//*[@id='toast']") == "1 requeued."
     assert count(dashboard) == 2
     boxes = dashboard.look("/dead-letters").all("//*[@id='rows']//input[@name='id']")
     ids = [box.get("value") for box in boxes]
@@ -66,3 +69,36 @@ def test_selected_ones_are_requeued_or_discarded(dashboard):
     assert [field.value for field in question.all("//input[@name='id']")] == ids
     dashboard.post("/dead-letters/selected/discard", id=ids, confirmed="1")
     assert count(dashboard) == 0
+
+
+def audited(dashboard):
+    entries = dashboard.run(dashboard.engine.audit.list()).entries
+    return [(entry.action, entry.target) for entry in entries]
+
+
+def test_selected_ones_that_are_skipped_are_counted_and_not_audited(dashboard):
+    letters, _ = dashboard.run(dashboard.engine.dead_letters.list())
+    gone, refused, one = (letter.job.id for letter in letters)
+    dashboard.run(dashboard.engine.dead_letters.discard(gone))
+
+    @dashboard.serving.served.jobs["shop.charge"].before_retry
+    def refuse(job):
+        if job.id == refused:
+            raise Permanent("CARD_EXPIRED")
+
+    ids = [gone, refused, one, "no\0where"]
+    requeued = dashboard.post("/dead-letters/selected/requeue", id=ids)
+    discarded = dashboard.post("/dead-letters/selected/discard", id=ids, confirmed="1")
+
+    assert dashboard.look(requeued).text("//*[@id='toast']") == "1 requeued, 3 skipped."
+    assert dashboard.look(discarded).text("//*[@id='toast']") == "1 discarded, 3 skipped."
+    assert audited(dashboard) == [("dead-letters.discard", refused), ("dead-letters.requeue", one)]
+    assert dashboard.run(dashboard.engine.get(gone)).status == "failed"
+
+
+def test_a_question_about_a_discard_asks_no_app(dashboard):
+    @dashboard.serving.served.jobs["shop.charge"].before_retry
+    def refuse(job):
+        raise AssertionError("a discard is no retry")
+
+    assert dashboard.look("/dead-letters/discard").text("//h1") == "Discard 3 jobs?"

@@ -2,6 +2,9 @@
 
 import pytest
 
+from holdfast.jobs.query_port import SEARCH_WINDOW
+from holdfast.jobs.views import JobSearch
+
 
 def listed(page):
     return page.texts("//*[@id='rows']//a[@class='row-name']")
@@ -41,6 +44,15 @@ def test_a_list_goes_on_by_cursor(dashboard):
     assert len(listed(last)) == 5
     assert last.one("//nav[@class='paging']/a").get("href") == "/ops/jobs"
     assert dashboard.client.get("/ops/jobs?cursor=odd").status_code == 422
+
+
+def test_a_search_that_stopped_says_how_many_jobs_it_looked_at(dashboard, monkeypatch):
+    async def stopped(*_, **__):
+        return JobSearch((), "older", False, 1_700_000_000.0)
+
+    monkeypatch.setattr(dashboard.engine, "search", stopped)
+    text = dashboard.look("/jobs?error=declined").text("//*[@class='scope']")
+    assert f"the newest {SEARCH_WINDOW:,} jobs" in text
 
 
 def test_a_job_page_has_attempts_tracebacks_and_no_secrets(shown):

@@ -1,6 +1,7 @@
 """Dead letters: listed, requeued in bulk at a rate, discarded."""
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -161,6 +162,23 @@ def test_a_rate_limits_jobs_per_second(tmp_path):
     use(tmp_path, scenario)
 
 
+def test_a_wait_for_a_downstream_is_not_made_up_for(tmp_path):
+    async def scenario(engine, fetch, convert, clock):
+        await dead(engine, convert, 6)
+        await engine.downstreams.hold("gateway")
+        times = []
+        requeue = asyncio.create_task(
+            engine.dead_letters.requeue(rate=10, progress=lambda _: times.append(clock.monotonic()))
+        )
+        while len(clock.sleeps) < 3:
+            await asyncio.sleep(0.001)
+        await engine.downstreams.reset("gateway")
+        assert (await requeue).requeued == 6
+        assert [b - a for a, b in pairwise(times)] == pytest.approx([0.1] * 5)
+
+    use(tmp_path, scenario)
+
+
 def test_a_slow_rate_requeues_one_at_a_time(tmp_path):
     async def scenario(engine, fetch, convert, clock):
         await dead(engine, fetch, 3)
@@ -190,6 +208,52 @@ def test_it_waits_while_a_fail_fast_downstream_is_open(tmp_path):
         assert (await statuses(engine))[ids[0]] is JobStatus.FAILED
         await engine.downstreams.reset("gateway")
         assert (await requeue).requeued == 2
+
+    use(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("act", ["requeue", "discard_all"])
+def test_it_ends_between_two_batches_once_it_is_told_to_stop(tmp_path, act):
+    async def scenario(engine, fetch, convert, clock):
+        await dead(engine, fetch, 5)
+        stop = asyncio.Event()
+
+        def after_two(step):
+            if step.matched == 2:
+                stop.set()
+
+        move = getattr(engine.dead_letters, act)
+        assert await move(rate=10, progress=after_two, stop=stop) == Requeued(2, 2)
+        assert await engine.dead_letters.count() == 3
+
+    use(tmp_path, scenario)
+
+
+def test_a_stop_ends_a_wait_for_a_downstream(tmp_path):
+    async def scenario(engine, fetch, convert, clock):
+        await dead(engine, convert, 2)
+        await engine.downstreams.hold("gateway")
+        stop = asyncio.Event()
+        requeue = asyncio.create_task(engine.dead_letters.requeue(stop=stop))
+        while not clock.sleeps:
+            await asyncio.sleep(0.001)
+        stop.set()
+        assert await requeue == Requeued(matched=2, requeued=0)
+
+    use(tmp_path, scenario)
+
+
+def test_one_is_requeued_without_a_wait_for_its_downstream(tmp_path):
+    async def scenario(engine, fetch, convert, clock):
+        (held,) = await dead(engine, convert, 1)
+        (twin,) = await dead(engine, fetch, 1, dedup_key="one")
+        await engine.enqueue(fetch, 5, dedup_key="one")
+        await engine.downstreams.hold("gateway")
+        assert await engine.dead_letters.requeue_now(held)
+        assert not await engine.dead_letters.requeue_now(held)
+        assert not await engine.dead_letters.requeue_now(twin)
+        assert not await engine.dead_letters.requeue_now("nowhere")
+        assert clock.sleeps == []
 
     use(tmp_path, scenario)
 

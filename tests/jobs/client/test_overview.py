@@ -8,7 +8,7 @@ from holdfast.jobs.client.overview import SAMPLE, latency_of, read_overview
 from holdfast.jobs.downstreams.record import Verdict
 from holdfast.jobs.maintenance.counter_marks import CounterMarks
 from holdfast.jobs.model import Completed, Failed, JobStatus, Retry
-from holdfast.jobs.operations_port import FinishedJob
+from holdfast.jobs.operations_port import CounterMark, FinishedJob
 from holdfast.store.sqlite.store import SQLiteStore
 from holdfast.testing import VirtualClock
 from holdfast.testing.conformance.world import BROKEN, World
@@ -84,6 +84,31 @@ def test_the_last_hour_begins_at_the_nearest_mark(tmp_path):
         assert found.kinds[0].last_hour == hour
         (first, second) = found.history
         assert first.outcomes.finished == second.outcomes.finished == 12
+
+    run(tmp_path, story)
+
+
+def test_only_the_marks_that_are_needed_are_decoded(tmp_path, monkeypatch):
+    async def story(world, _):
+        began = world.now - 299 * 300
+        for number in range(300):
+            done = (("work", "complete", 1, number),)
+            await world.store.add_mark(CounterMark(began + number * 300, done), keep_from=0.0)
+        read, decoded = world.store.marks, []
+
+        async def watched(*args, **options):
+            found = await read(*args, **options)
+            decoded.extend(found)
+            return found
+
+        monkeypatch.setattr(world.store, "marks", watched)
+        found = await read_overview(world.store)
+        assert (found.last_hour.since, found.last_day.since) == (
+            world.now - HOUR,
+            world.now - 24 * HOUR,
+        )
+        assert [point.outcomes.complete for point in found.history] == [12] * 24
+        assert len(decoded) <= 28
 
     run(tmp_path, story)
 

@@ -281,6 +281,15 @@ def test_a_search_finds_its_end_by_an_index(postgres_url, where, index):
     assert scans(plan) == set()
 
 
+def test_the_dead_letters_of_a_group_are_read_by_an_index(postgres_url):
+    where = JobFilter(kinds=("a",), error_code="B", error_group="c")
+    start = {"before_at": 1e300, "before": 10, "limit": 5, "now": 1.0}
+    parameters = {**filter_parameters(where, list), **start, "kind": "a"}
+    plan = asyncio.run(explain(postgres_url, "read_dead_letters_of_group", **parameters))
+    assert "jobs_dead_alike" in indexes(plan)
+    assert scans(plan) == set()
+
+
 @pytest.mark.parametrize(
     "query, parameters, index",
     [

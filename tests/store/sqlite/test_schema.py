@@ -33,6 +33,7 @@ INDEXES = {
     "floor_read_jobs_unsuccessful": "jobs_ended_badly",
     "floor_read_jobs_of_kind": "jobs_of_kind",
     "read_dead_letters": "jobs_dead",
+    "read_dead_letters_of_group": "jobs_dead_groups",
     "read_dead_letter_groups": "jobs_dead_groups",
     "read_events": "events_of_job",
     "read_attempts": "events_of_job",

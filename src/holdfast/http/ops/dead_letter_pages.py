@@ -12,6 +12,7 @@ from holdfast.http.api_errors import refusing_cursors
 from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Confirmation, Frame
 from holdfast.http.ops.list_filter import ListFilter
+from holdfast.http.ops.notes import counted_note
 from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.operations_port import RunAction, RunState
 from holdfast.jobs.views import JobFilter
@@ -101,11 +102,11 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
     @router.get(f"{_HOME}/discard", dependencies=_FULL)
     async def ask_to_discard(request: Request) -> Response:
         search = ListFilter.of(request.query_params)
-        counted = await letters.requeue(await _where(frame, search), dry_run=True)
+        matching = await letters.count(await _where(frame, search))
         return frame.confirm(
             request,
             Confirmation(
-                title=f"Discard {_jobs(counted.matched)}?",
+                title=f"Discard {_jobs(matching)}?",
                 words=_DISCARD,
                 action=f"{_HOME}/discard",
                 label="Discard",
@@ -140,12 +141,7 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
     ) -> Response:
         if not ids:
             return frame.back(request, _HOME, "nothing-selected")
-        if move is Selected.REQUEUE:
-            for each in ids:
-                await letters.requeue(JobFilter(id=each))
-                await frame.record(request, "dead-letters.requeue", each)
-            return frame.back(request, _HOME, "requeued")
-        if not confirmed:
+        if move is Selected.DISCARD and not confirmed:
             return frame.confirm(
                 request,
                 Confirmation(
@@ -158,10 +154,13 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
                     back=_HOME,
                 ),
             )
-        await letters.discard(ids)
-        for each in ids:
-            await frame.record(request, "dead-letters.discard", each)
-        return frame.back(request, _HOME, "discarded")
+        change = letters.requeue_now if move is Selected.REQUEUE else letters.discard
+        chosen, done = tuple(dict.fromkeys(ids)), 0
+        for each in chosen:
+            if "\0" not in each and await change(each):
+                done += 1
+                await frame.record(request, f"dead-letters.{move}", each)
+        return frame.back(request, _HOME, counted_note(move, done, len(chosen) - done))
 
     return router
 

@@ -19,6 +19,7 @@ from holdfast.http.pages.timeline import lines_of, steps_of
 from holdfast.http.rendered import RenderedRow
 from holdfast.http.served_app import ServerState
 from holdfast.jobs.model import Job, JobStatus
+from holdfast.jobs.query_port import SEARCH_WINDOW
 
 _PAGE = 50
 
@@ -85,6 +86,7 @@ def job_routes(frame: Frame) -> APIRouter:
             kinds=sorted(frame.engine.registry.kinds),
             rows=await rows_of(frame.state, found.jobs, now),
             older=older,
+            window=SEARCH_WINDOW,
             searched_from=None if found.complete else found.searched_from,
             newest=search.path("/jobs") if search.cursor else "",
         )

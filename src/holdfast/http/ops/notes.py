@@ -1,5 +1,6 @@
 """The lines that a page shows once, after a form: the address names them by a key."""
 
+import re
 from collections.abc import Mapping
 
 from holdfast.errors import ErrorInfo
@@ -23,6 +24,9 @@ _NOTES = {
     "nothing-selected": "Select some rows first.",
     "twin": TWIN_LINE,
 }
+_COUNTED_WORDS = {"requeue": "requeued", "discard": "discarded"}
+# Short numbers only: the address is anyone's to write.
+_COUNTED = re.compile(r"(requeue|discard)\.([0-9]{1,3})\.([0-9]{1,3})")
 
 
 def note_line(errors: Mapping[str, ErrorInfo], key: str | None) -> str:
@@ -30,4 +34,20 @@ def note_line(errors: Mapping[str, ErrorInfo], key: str | None) -> str:
     if not key:
         return ""
     known = errors.get(key)
-    return known.message if known is not None else _NOTES.get(key, "")
+    if known is not None:
+        return known.message
+    return _NOTES.get(key) or _counted_line(key)
+
+
+def counted_note(move: str, done: int, skipped: int) -> str:
+    """Return the key of the line that says how many jobs were requeued or discarded."""
+    return f"{move}.{done}.{skipped}"
+
+
+def _counted_line(key: str) -> str:
+    found = _COUNTED.fullmatch(key)
+    if found is None:
+        return ""
+    move, done, skipped = found.groups()
+    line = f"{int(done)} {_COUNTED_WORDS[move]}"
+    return f"{line}, {int(skipped)} skipped." if int(skipped) else f"{line}."

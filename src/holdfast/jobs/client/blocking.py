@@ -68,6 +68,7 @@ class BlockingDeadLetters(_Mirror):
     errors = mirror(DeadLetters.errors)
     count = mirror(DeadLetters.count)
     requeue = mirror(DeadLetters.requeue)
+    requeue_now = mirror(DeadLetters.requeue_now)
     discard = mirror(DeadLetters.discard)
     discard_all = mirror(DeadLetters.discard_all)
 

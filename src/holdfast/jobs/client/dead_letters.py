@@ -1,5 +1,6 @@
 """List dead letters, requeue them in bulk, or discard them."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,19 @@ class Requeued:
     requeued: int
     skipped: Mapping[str, int] = field(default_factory=dict)
     dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """What is done with a batch: `choose` says of which jobs, and `act` does it.
+
+    Both count what they leave out, by reason; `act` returns how many jobs it has changed. None is
+    begun after `stop` is set.
+    """
+
+    choose: Callable[[Sequence[DeadLetter], Counter[str]], Awaitable[Sequence[DeadLetter]]]
+    act: Callable[[Sequence[DeadLetter], Counter[str]], Awaitable[int]]
+    stop: asyncio.Event
 
 
 class DeadLetters:
@@ -83,8 +97,9 @@ class DeadLetters:
         dry_run: bool = False,
         rate: float | None = None,
         progress: Callable[[Requeued], object] | None = None,
+        stop: asyncio.Event | None = None,
     ) -> Requeued:
-        """Requeue every dead letter that matches; cancel the task to stop midway.
+        """Requeue every dead letter that matches.
 
         Jobs that fail again meanwhile are not requeued twice. The requeue waits while a downstream
         of the next batch is open in `fail_fast` mode.
@@ -94,19 +109,34 @@ class DeadLetters:
             dry_run: count them and call `before_retry`, but change nothing.
             rate: most jobs per second; None sets no limit.
             progress: called after each batch with the result so far.
+            stop: set it to end this between two batches, or in a wait. The result is true to what
+                was done; that of a cancelled task may lack a batch.
 
         Raises:
             ValueError: `rate` is not above 0.
         """
 
-        async def act(batch: Sequence[DeadLetter], skipped: Counter[str]) -> int:
-            chosen = [letter for letter in batch if await self._eligible(letter, skipped)]
-            if dry_run or not chosen:
-                return len(chosen)
-            await self._wait_for_downstreams(chosen)
-            return await self._retry(chosen, skipped)
+        stopping = stop or asyncio.Event()
 
-        return await self._run(where, act, dry_run=dry_run, rate=rate, progress=progress)
+        async def choose(batch: Sequence[DeadLetter], skipped: Counter[str]) -> list[DeadLetter]:
+            chosen = [letter for letter in batch if await self._eligible(letter, skipped)]
+            if not dry_run:
+                await self._wait_for_downstreams(chosen, stopping)
+            return chosen
+
+        moves = _Moves(choose, self._retry, stopping)
+        return await self._run(where, moves, dry_run=dry_run, rate=rate, progress=progress)
+
+    async def requeue_now(self, job: JobId) -> bool:
+        """Requeue one dead letter without a wait for its downstream.
+
+        Return False, and change nothing, if its kind's `before_retry` refuses, if a twin exists, or
+        if it is no longer a dead letter.
+        """
+        job_id = id_of(job)
+        if await self._refusal(job_id) is not None:
+            return False
+        return await self._store.retry([job_id]) == (Change.DONE,)
 
     async def discard_all(
         self,
@@ -115,49 +145,76 @@ class DeadLetters:
         dry_run: bool = False,
         rate: float | None = None,
         progress: Callable[[Requeued], object] | None = None,
+        stop: asyncio.Event | None = None,
     ) -> Requeued:
         """Discard every dead letter that matches, as `requeue` requeues them.
 
         The answer's `requeued` is the number of those that were discarded.
         """
 
+        async def choose(batch: Sequence[DeadLetter], _: Counter[str]) -> Sequence[DeadLetter]:
+            return batch
+
         async def act(batch: Sequence[DeadLetter], skipped: Counter[str]) -> int:
-            if dry_run:
-                return len(batch)
             done = await self.discard(batch)
             skipped.update(+Counter({"gone": len(batch) - done}))
             return done
 
-        return await self._run(where, act, dry_run=dry_run, rate=rate, progress=progress)
+        moves = _Moves(choose, act, stop or asyncio.Event())
+        return await self._run(where, moves, dry_run=dry_run, rate=rate, progress=progress)
 
     async def _run(
         self,
         where: JobFilter,
-        act: Callable[[Sequence[DeadLetter], Counter[str]], Awaitable[int]],
+        moves: _Moves,
         *,
         dry_run: bool,
         rate: float | None,
         progress: Callable[[Requeued], object] | None,
     ) -> Requeued:
-        """Let `act` handle all that match, in batches, at most `rate` per second."""
+        """Handle all that match, in batches, at most `rate` per second."""
         checks.number("rate", rate, above=0, optional=True)
         size = _PAGE if rate is None else max(1, min(_PAGE, int(rate * _BATCH_INTERVAL)))
         matched, done, skipped = 0, 0, Counter[str]()
-        begun = self._clock.monotonic()
+        next_at = self._clock.monotonic()
         async for batch in self._batches(where, size):
+            if moves.stop.is_set():
+                break
             matched += len(batch)
-            done += await act(batch, skipped)
+            chosen = await moves.choose(batch, skipped)
+            # It may have waited for a downstream.
+            if moves.stop.is_set():
+                break
+            # Read after every wait: time that was spent waiting is not made up for.
+            begun = self._clock.monotonic()
+            changed = len(chosen)
+            if chosen and not dry_run:
+                changed = await moves.act(chosen, skipped)
+            done += changed
             if progress is not None:
                 progress(Requeued(matched, done, dict(skipped), dry_run))
             if rate is not None and not dry_run:
-                due = begun + done / rate - self._clock.monotonic()
-                if due > 0:
-                    await self._clock.sleep_async(due)
+                next_at = max(begun, next_at) + changed / rate
+                await self._pause(next_at - self._clock.monotonic(), moves.stop)
         return Requeued(matched, done, dict(skipped), dry_run)
 
     async def discard(self, jobs: JobId | Iterable[JobId]) -> int:
         """Remove jobs from the dead letters; they stay failed. Return how many."""
         return await self._store.discard([id_of(job) for job in several(jobs)])
+
+    async def _pause(self, seconds: float, stop: asyncio.Event) -> None:
+        """Sleep, at most until `stop` is set."""
+        if seconds <= 0:
+            return
+        waits = [
+            asyncio.create_task(self._clock.sleep_async(seconds)),
+            asyncio.create_task(stop.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def _batches(self, where: JobFilter, size: int) -> AsyncIterator[Sequence[DeadLetter]]:
         cursor: str | None = None
@@ -171,17 +228,22 @@ class DeadLetters:
     async def _eligible(self, letter: DeadLetter, skipped: Counter[str]) -> bool:
         if not self._registry.has_retry_check(letter.job.kind):
             return True
+        reason = await self._refusal(letter.job.id)
+        if reason is not None:
+            skipped[reason] += 1
+        return reason is None
+
+    async def _refusal(self, job_id: str) -> str | None:
+        """Return why a job is not to be requeued; None if it is."""
         # Listed jobs have no arguments, and before_retry may need them.
-        job = await self._store.get(letter.job.id)
+        job = await self._store.get(job_id)
         if job is None or not job.is_dead_letter:
-            skipped["gone"] += 1
-            return False
+            return "gone"
         try:
             await self._registry.check_retry(job)
         except HoldfastError as error:
-            skipped[str(error.code)] += 1
-            return False
-        return True
+            return str(error.code)
+        return None
 
     async def _retry(self, letters: Sequence[DeadLetter], skipped: Counter[str]) -> int:
         changes = Counter(await self._store.retry([letter.job.id for letter in letters]))
@@ -190,9 +252,11 @@ class DeadLetters:
         skipped.update(+Counter({"twin": twins, "gone": changes.total()}))
         return done
 
-    async def _wait_for_downstreams(self, letters: Sequence[DeadLetter]) -> None:
+    async def _wait_for_downstreams(
+        self, letters: Sequence[DeadLetter], stop: asyncio.Event
+    ) -> None:
         names = {letter.job.downstream for letter in letters} - {None}
-        while names:
+        while names and not stop.is_set():
             now = await self._store.ping()
             records = [record for record in await self._store.downstreams() if record.name in names]
             if not any(
@@ -201,4 +265,4 @@ class DeadLetters:
                 for record in records
             ):
                 return
-            await self._clock.sleep_async(_POLL_INTERVAL)
+            await self._pause(_POLL_INTERVAL, stop)

@@ -7,6 +7,7 @@ jobs, so reading it costs the same with a thousand jobs and with a million.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from holdfast.jobs.client.downstream_details import DownstreamDetails, details_of
 from holdfast.jobs.model import JobStatus
@@ -159,7 +160,7 @@ async def read_overview(store: Store) -> Overview:
     """Return the figures of now."""
     now = await store.ping()
     stats = await store.stats()
-    marks = await store.marks(now - _DAY - _HOUR)
+    marks = await store.marks(now - _DAY - _HOUR, choose=lambda times: _needed_marks(times, now))
     sample = await store.finished_jobs(limit=SAMPLE)
     downstreams = details_of(await store.downstreams(), stats, sample, now)
     counted = [(each.kind, str(each.status), each.attempts, each.count) for each in stats.outcomes]
@@ -217,7 +218,8 @@ def _lately(
     """Return what was counted since the mark that is nearest to `since`."""
     if not marks:
         return None
-    mark = min(marks, key=lambda each: abs(each.at - since))
+    nearest = _nearest((mark.at for mark in marks), since)
+    mark = next(mark for mark in marks if mark.at == nearest)
     before = [each for each in mark.outcomes if kind in (None, each[0])]
     return _between(before, counted, mark.at)
 
@@ -283,15 +285,34 @@ def _trips(downstreams: Iterable[DownstreamDetails], now: float) -> tuple[int, .
     return tuple(hours)
 
 
+def _needed_marks(times: Sequence[float], now: float) -> frozenset[float]:
+    """Return the times of the marks that the figures of `now` are computed from."""
+    if not times:
+        return frozenset()
+    return frozenset([_nearest(times, now - _HOUR), _nearest(times, now - _DAY), *_hourly(times)])
+
+
+def _nearest(times: Iterable[float], at: float) -> float:
+    return min(times, key=lambda each: abs(each - at))
+
+
+def _hourly(times: Iterable[float]) -> list[float]:
+    """Return the first of `times` and those that follow each other by about an hour."""
+    chosen: list[float] = []
+    for at in times:
+        if not chosen or at - chosen[-1] >= _HOUR * 0.95:
+            chosen.append(at)
+    return chosen
+
+
 def _history(marks: Sequence[CounterMark]) -> tuple[HistoryPoint, ...]:
     """Return what was counted between marks that are about an hour apart."""
-    points: list[HistoryPoint] = []
-    before: CounterMark | None = None
-    for mark in marks:
-        if before is None:
-            before = mark
-        elif mark.at - before.at >= _HOUR * 0.95:
-            counted = _between(before.outcomes, mark.outcomes, before.at)
-            points.append(HistoryPoint(mark.at, counted, sum(mark.ready.values())))
-            before = mark
-    return tuple(points)
+    by_time = {mark.at: mark for mark in marks}
+    return tuple(
+        HistoryPoint(
+            mark.at,
+            _between(before.outcomes, mark.outcomes, before.at),
+            sum(mark.ready.values()),
+        )
+        for before, mark in pairwise(by_time[at] for at in _hourly(by_time))
+    )

@@ -16,6 +16,7 @@ from holdfast.jobs.model import (
     Retry,
 )
 from holdfast.jobs.store_port import Change, Deleted, Overruled
+from holdfast.jobs.views import JobFilter
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 
@@ -249,6 +250,20 @@ async def dead_letters_are_grouped_by_similar_failures(world: World) -> None:
     groups = await world.store.dead_letter_groups()
     assert {group.example_id for group in groups} == {"job-0", "job-2"}
     assert {group.count for group in groups} == {1}
+
+
+@fact
+async def the_dead_letters_of_a_group_are_listed_in_pages(world: World) -> None:
+    for number in range(6):
+        message = "no memory" if number % 2 else f"page {number} is broken"
+        await world.run(f"job-{number}", Failed(JobError(ErrorCode.PARSE_ERROR, message)))
+        world.pass_time(1)
+    group = (await world.store.dead_letter_groups())[1]
+    where = JobFilter(kinds=(group.kind,), error_code=group.code, error_group=group.message)
+    first, cursor = await world.store.dead_letters(where, limit=2)
+    last, end = await world.store.dead_letters(where, cursor=cursor, limit=2)
+    assert [letter.job.id for letter in first + last] == ["job-4", "job-2", "job-0"]
+    assert end is None
 
 
 @fact

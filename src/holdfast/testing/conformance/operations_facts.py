@@ -94,6 +94,7 @@ async def marks_are_kept_for_a_while(world: World) -> None:
         await world.store.add_mark(mark, keep_from=world.now + 1)
     assert await world.store.marks(0.0) == tuple(marks[1:])
     assert await world.store.marks(world.now + 2) == tuple(marks[2:])
+    assert await world.store.marks(0.0, choose=lambda times: times[:1]) == (marks[1],)
 
 
 @fact

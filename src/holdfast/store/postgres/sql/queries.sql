@@ -198,6 +198,19 @@ WHERE jobs.dead_letter IS NOT NULL
 ORDER BY jobs.finished_at DESC, jobs.seq DESC
 LIMIT :limit;
 
+-- name: read_dead_letters_of_group
+SELECT {{job_columns}}
+FROM holdfast.jobs
+{{job_details}}
+WHERE jobs.dead_letter IS NOT NULL
+    AND jobs.kind = :kind
+    AND jobs.error_code = :error_code
+    AND jobs.error_group = :error_group
+    AND (jobs.finished_at, jobs.seq) < (CAST(:before_at AS double precision), :before)
+    AND {{job_filter}}
+ORDER BY jobs.finished_at DESC, jobs.seq DESC
+LIMIT :limit;
+
 -- name: read_dead_letter_groups
 SELECT
     groups.kind, groups.code, groups.message, groups.count, newest.finished_at, newest.id,

@@ -176,6 +176,19 @@ WHERE jobs.dead_letter IS NOT NULL
 ORDER BY jobs.finished_at DESC, jobs.seq DESC
 LIMIT :limit;
 
+-- name: read_dead_letters_of_group
+SELECT {{job_columns}}
+FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_dead_groups
+CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
+WHERE jobs.dead_letter IS NOT NULL
+    AND jobs.kind = :kind
+    AND jobs.error_code = :error_code
+    AND jobs.error_group = :error_group
+    AND (jobs.finished_at, jobs.seq) < (:before_at, :before)
+    AND {{job_filter}}
+ORDER BY jobs.finished_at DESC, jobs.seq DESC
+LIMIT :limit;
+
 -- name: read_dead_letter_groups
 SELECT
     dead_letter_groups.kind, dead_letter_groups.code, dead_letter_groups.message,
