@@ -13,6 +13,7 @@ from jinja2 import PackageLoader
 from holdfast.errors import HoldfastError
 from holdfast.http.admin import operator_of, require_admin
 from holdfast.http.api_errors import ApiError, as_api_error
+from holdfast.http.audited import record_change
 from holdfast.http.ops.notes import note_line
 from holdfast.http.pages.assets import page_assets
 from holdfast.http.pages.renderer import (
@@ -158,10 +159,7 @@ class Frame:
 
     async def record(self, request: Request, action: str, target: str = "", **detail: Any) -> None:
         """Write a change that was made to the audit log."""
-        operator = require_admin(request)
-        await self.engine.audit.record(
-            action, target, who=operator.name, role=operator.role, detail=detail
-        )
+        await record_change(request, require_admin(request), action, target, detail)
 
     def back(self, request: Request, path: str, note: str = "") -> Response:
         """Redirect to `path`, below the dashboard, which shows the note of this key."""
