@@ -63,8 +63,9 @@ class AdminAccess:
     def operator(self, request: Request) -> Operator | None:
         """Return who operates by `request`; None for everyone else."""
         kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer":
-            return self.find(token.strip())
+        found = self.find(token.strip()) if kind.lower() == "bearer" else None
+        if found is not None:
+            return found
         cookies, name = request.cookies, self.name
         cookie = cookies.get(name.secure) or cookies.get(name.plain) or ""
         verified = self._tokens.verify(cookie[:300])
