@@ -133,7 +133,7 @@ class Frame:
         note = note_line(self.engine.registry.errors, request.query_params.get("note"))
         values.setdefault("now", await self.engine.store.ping())
         values["stream"] = f"{root_of(request)}/events"
-        values["live_path"] = _path_with_query(request)
+        values["live_path"] = path_with_query(request)
         return self.answer(request, template, note=note, **values)
 
     def confirm(self, request: Request, question: Confirmation) -> Response:
@@ -198,6 +198,7 @@ def path_of(request: Request) -> str:
     return path if path.startswith(f"{root}/") or not root else root + path
 
 
-def _path_with_query(request: Request) -> str:
+def path_with_query(request: Request) -> str:
+    """Return `path_of` with the query, but without the note that the page shows."""
     pairs = [(key, value) for key, value in request.query_params.multi_items() if key != "note"]
     return path_of(request) + (f"?{urlencode(pairs)}" if pairs else "")
