@@ -15,7 +15,14 @@ from urllib.parse import urlsplit
 
 from holdfast.errors import ErrorCode, HoldfastError
 
-__all__ = ["BadSetting", "Environment", "Settings", "named_tokens", "unknown_names"]
+__all__ = [
+    "BadSetting",
+    "Environment",
+    "Settings",
+    "check_tokens",
+    "named_tokens",
+    "unknown_names",
+]
 
 KNOWN = (
     "HOLDFAST_ADMIN_TOKEN",
@@ -270,16 +277,24 @@ def named_tokens(text: str, unnamed: str) -> dict[str, str]:
     return tokens
 
 
-def _tokens(environment: Environment, name: str) -> str | None:
-    text = environment.text(name)
-    if text is None:
-        return None
+def check_tokens(text: str, name: str) -> None:
+    """Refuse operators' tokens, as `named_tokens` takes them, that are empty or too short.
+
+    Raises:
+        BadSetting: it has the `name` of the setting, and does not repeat the tokens.
+    """
     try:
         tokens = named_tokens(text, "admin")
     except ValueError as error:
         raise BadSetting(f"{name} must be a token, or ann:TOKEN,ben:TOKEN: {error}") from None
-    if any(len(token) < _SHORTEST_SECRET for token in tokens.values()):
+    if not tokens or any(len(token.strip()) < _SHORTEST_SECRET for token in tokens.values()):
         raise BadSetting(f"{name}: a token must have at least {_SHORTEST_SECRET} characters")
+
+
+def _tokens(environment: Environment, name: str) -> str | None:
+    text = environment.text(name)
+    if text is not None:
+        check_tokens(text, name)
     return text
 
 

@@ -68,7 +68,7 @@ REVIEWED = {
         RequestClaim RequestStart StartState UnknownMessage
     """,
     "holdfast.webhooks": "Answer DELIVERY_ERRORS Sender sign webhooks_app",
-    "holdfast.settings": "BadSetting Environment Settings named_tokens unknown_names",
+    "holdfast.settings": "BadSetting Environment Settings check_tokens named_tokens unknown_names",
 }
 """Every module that an app may import, and all names that it may take from it."""
 

@@ -98,8 +98,39 @@ def test_old_links_are_forgotten():
     last = [access.new_link() for _ in range(100)][-1].partition("=")[2]
 
     assert access.use_link(first) is None
-    assert access.use_link(last) == Operator("admin", Role.FULL)
+    assert access.use_link(last) is not None
     assert access.use_link(last) is None
+
+
+def test_a_link_logs_in_under_a_name_of_its_own():
+    access = AdminAccess(SECRET, "ann:token-of-ann,ben:token-of-ben", VirtualClock())
+    entered = access.use_link(access.new_link().partition("=")[2])
+    name, _, value = access.header(entered, secure=False).split(";")[0].partition("=")
+    asking = Asking(cookies={name: value})
+
+    assert entered == Operator("one-time link", Role.FULL)
+    assert access.operator(asking) == entered
+    assert " " not in value
+    for tokens in ("ben:token-of-ben", "ann:token-of-ann,ben:another-of-ben"):
+        assert AdminAccess(SECRET, tokens, VirtualClock()).operator(asking) is None
+
+
+def test_the_audit_log_says_what_was_done_by_a_link(serving):
+    client = serving.browser()
+    client.get(serving.state.admin.new_link())
+    client.post("/api/queues/default/pause")
+    (entry,) = client.get("/api/audit").json()["entries"]
+    assert (entry["who"], entry["role"]) == ("one-time link", "full")
+
+
+@pytest.mark.parametrize("path", ["/admin/logout", "/ops/logout"])
+def test_a_logout_removes_the_cookies_of_http_and_https(serving, path):
+    answer = serving.client.post(path)
+    name = serving.state.admin.name
+    removed = answer.headers.get_list("set-cookie")
+    assert [each.partition("=")[0] for each in removed] == [name.secure, name.plain]
+    assert all("=; Max-Age=0; " in each for each in removed)
+    assert ["; Secure" in each for each in removed] == [True, False]
 
 
 def test_a_token_that_is_typed_logs_in_until_the_logout(serve):
@@ -120,6 +151,12 @@ def test_a_wrong_token_leads_back_to_the_login(serving):
 
     assert (refused.status_code, refused.headers["location"]) == (303, "/ops/login?failed=1")
     assert "set-cookie" not in refused.headers
+    again = {"token": "wrong", "to": "/ops/jobs?status=failed"}
+    kept = serving.client.post("/admin/login", data=again).headers["location"]
+    assert kept == "/ops/login?failed=1&to=%2Fops%2Fjobs%3Fstatus%3Dfailed"
+    page = serving.client.get(kept).text
+    assert "This is not a token of an operator." in page
+    assert 'value="/ops/jobs?status=failed"' in page
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ def test_a_pause_refuses_new_work_with_a_line_until_it_is_resumed(serve):
     assert "replaced" not in refused.text
     assert admin.get("/api/intake").json() == paused.json()
 
+    (entry,) = admin.get("/api/audit").json()["entries"]
+    assert entry["detail"] == {"reason": "the disk is replaced"}
     resumed = admin.post("/api/intake/resume").json()["intake"]
     assert (resumed["paused"], resumed["reason"], resumed["pausedAt"]) == (False, None, None)
     assert serving.client.post("/api/grain").status_code == 200

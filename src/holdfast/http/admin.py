@@ -6,6 +6,7 @@ or a log opens nothing. Full tokens and the link allow everything, a reader's to
 
 import secrets
 from typing import Annotated
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Form, Request, Response
 from fastapi.responses import RedirectResponse
@@ -14,7 +15,7 @@ from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError, forbidden
 from holdfast.http.cookies import CookieName, set_cookie
-from holdfast.http.operators import Operator, OperatorTokens, digest
+from holdfast.http.operators import BY_LINK, Operator, OperatorTokens, digest
 from holdfast.http.schemas import ERROR_ANSWERS
 
 ENTER = "/admin/enter"
@@ -58,13 +59,14 @@ class AdminAccess:
 
     def use_link(self, token: str) -> Operator | None:
         """Return whom `token`, of a link that was not used yet, logs in, and use it up."""
-        return self._tokens.first if self._links.pop(digest(token), False) is None else None
+        return BY_LINK if self._links.pop(digest(token), False) is None else None
 
     def operator(self, request: Request) -> Operator | None:
         """Return who operates by `request`; None for everyone else."""
         kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer":
-            return self.find(token.strip())
+        found = self.find(token.strip()) if kind.lower() == "bearer" else None
+        if found is not None:
+            return found
         cookies, name = request.cookies, self.name
         cookie = cookies.get(name.secure) or cookies.get(name.plain) or ""
         verified = self._tokens.verify(cookie[:300])
@@ -85,9 +87,12 @@ class AdminAccess:
         value = self._tokens.sign(operator, int(self._clock.wall()))
         return set_cookie(self.name.over(https=secure), value, _LIFETIME, secure=secure)
 
-    def ending_header(self, *, secure: bool) -> str:
-        """Return the header that removes the cookie."""
-        return set_cookie(self.name.over(https=secure), "", 0, secure=secure)
+    def end(self, answer: Response) -> Response:
+        """Let `answer` remove the cookie, whether it was set over http or over https."""
+        for https in (True, False):
+            header = set_cookie(self.name.over(https=https), "", 0, secure=https)
+            answer.headers.append("set-cookie", header)
+        return answer
 
 
 def operator_of(request: Request) -> Operator | None:
@@ -159,9 +164,10 @@ async def log_in(
     """Set the cookie of the operator with this token, and go to the page `to` below `/ops`."""
     access: AdminAccess = request.app.state.admin
     operator = access.find(token.strip())
-    if operator is None:
-        return RedirectResponse(f"{LOGIN_PAGE}?failed=1", 303, {"cache-control": "no-store"})
     safe = to == HOME or to.startswith((f"{HOME}/", f"{HOME}?"))
+    if operator is None:
+        back = {"failed": "1"} | ({"to": to} if safe and to != HOME else {})
+        return _go(f"{LOGIN_PAGE}?{urlencode(back)}")
     return _go(to if safe else HOME, access.header(operator, secure=request.state.secure_cookies))
 
 
@@ -169,8 +175,9 @@ async def log_in(
 async def log_out(request: Request) -> Response:
     """Remove the cookie, and go to the login."""
     access: AdminAccess = request.app.state.admin
-    return _go(LOGIN_PAGE, access.ending_header(secure=request.state.secure_cookies))
+    return access.end(_go(LOGIN_PAGE))
 
 
-def _go(path: str, cookie: str) -> Response:
-    return RedirectResponse(path, 303, {"set-cookie": cookie, "cache-control": "no-store"})
+def _go(path: str, cookie: str = "") -> Response:
+    headers = {"set-cookie": cookie} if cookie else {}
+    return RedirectResponse(path, 303, {**headers, "cache-control": "no-store"})

@@ -60,8 +60,14 @@ def use_state(app: FastAPI, state: ServerState) -> None:
     app.state.refusal_page = None
 
 
-def add_middleware(app: FastAPI, state: ServerState, streamed: frozenset[str]) -> None:
-    """Add what holds for every request; `streamed` are paths that count their bodies themselves."""
+def add_middleware(
+    app: FastAPI, state: ServerState, streamed: frozenset[str], *, api_keys: bool = True
+) -> None:
+    """Add what holds for every request.
+
+    `streamed` are paths that count their bodies themselves. Without `api_keys`, requests are of
+    sessions and operators alone, and another bearer token is not refused.
+    """
     settings, clock = state.settings, state.clock
     # The last one added is the first to see a request: the session is known to the others.
     app.add_middleware(
@@ -77,7 +83,10 @@ def add_middleware(app: FastAPI, state: ServerState, streamed: frozenset[str]) -
             settings.body_bytes, settings.body_seconds, streamed, state.stopping, clock
         ),
     )
-    app.add_middleware(KeyMiddleware, keys=state.engine.keys, is_other_token=state.admin.is_token)
+    if api_keys:
+        app.add_middleware(
+            KeyMiddleware, keys=state.engine.keys, is_other_token=state.admin.is_token
+        )
     app.add_middleware(
         SessionMiddleware,
         sessions=state.sessions,

@@ -1,5 +1,6 @@
 """The routes of operators: who may call them, and the audit log of what they change."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -22,7 +23,8 @@ class OpsRoute(APIRoute):
     """A route for operators: `APIRouter(route_class=OpsRoute)`.
 
     Whoever may look may read. What changes something needs a full token, and is written to the
-    audit log once it is done: a change that was refused is not. The path says what was done:
+    audit log once it is done: a change that was refused is not. One that fails after `begin_change`
+    is written there with the outcome `incomplete`. The path says what was done:
     `POST /api/downstreams/mill/reset` is the action `downstreams.reset` with the target `mill`, and
     `DELETE /api/outbox/m1` is `outbox.delete` with the target `m1`. `describe_change` adds to it.
     """
@@ -37,7 +39,13 @@ class OpsRoute(APIRoute):
                 return await handle(request)
             operator = require_admin(request)
             request.state.change = {}
-            response = await handle(request)
+            request.state.change_begun = False
+            try:
+                response = await handle(request)
+            except BaseException:
+                if request.state.change_begun:
+                    await _record_incomplete(request, operator, self.path_format)
+                raise
             if response.status_code < _REFUSED and request.state.change is not None:
                 await _record(request, operator, self.path_format)
             return response
@@ -58,6 +66,11 @@ def describe_change(request: Request, *, action: str | None = None, **detail: An
         request.state.change_action = action
 
 
+def begin_change(request: Request) -> None:
+    """Say that from here on a part of the change may be made, also if the request fails."""
+    request.state.change_begun = True
+
+
 def changed_nothing(request: Request) -> None:
     """Keep this request out of the audit log: it only looked, as a dry run does."""
     request.state.change = None
@@ -67,6 +80,13 @@ async def _record(request: Request, operator: Operator, template: str) -> None:
     action, target = described(request.method, template, request.path_params)
     action = getattr(request.state, "change_action", action)
     await record_change(request, operator, action, target, request.state.change)
+
+
+async def _record_incomplete(request: Request, operator: Operator, template: str) -> None:
+    describe_change(request, outcome="incomplete")
+    # `record_change` has logged it, and the caller is to be told why the change has failed.
+    with contextlib.suppress(Exception):
+        await _record(request, operator, template)
 
 
 async def record_change(

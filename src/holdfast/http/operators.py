@@ -5,6 +5,7 @@ import hmac
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from urllib.parse import quote, unquote
 
 from holdfast.http.sessions import Signer
 from holdfast.settings import named_tokens
@@ -32,11 +33,15 @@ class Operator:
         return self.role is Role.FULL
 
 
+BY_LINK = Operator("one-time link", Role.FULL)
+"""Whom a one-time link logs in; no token can have this name."""
+
+
 class OperatorTokens:
     """The tokens of all operators, each with its own signature for cookies.
 
     A cookie ends with the token that has opened it: once the token is replaced or removed, its
-    signature is no longer known.
+    signature is no longer known. That of a one-time link ends with any change of the full tokens.
 
     Args:
         secret_key: signs the cookies.
@@ -46,16 +51,11 @@ class OperatorTokens:
     """
 
     def __init__(self, secret_key: str, full: str, reader: str | None = None) -> None:
-        self._signers: dict[Operator, Signer] = {}
+        self._signers = {BY_LINK: Signer(f"{secret_key}\0{full}", "one-time link")}
         self._digests: list[tuple[bytes, Operator]] = []
         for operator, token in _operators(full, reader):
             self._signers[operator] = Signer(f"{secret_key}\0{token}", "admin")
             self._digests.append((digest(token), operator))
-
-    @property
-    def first(self) -> Operator:
-        """The operator of the first full token, whom one-time links log in."""
-        return self._digests[0][1]
 
     def find(self, token: str) -> Operator | None:
         """Return whose token this is. Every token is compared, so the time says nothing."""
@@ -67,7 +67,9 @@ class OperatorTokens:
 
     def sign(self, operator: Operator, issued: int) -> str:
         """Return the value of a cookie that logs `operator` in since `issued`, epoch seconds."""
-        return self._signers[operator].sign(f"{operator.role}.{operator.name}.{issued}")
+        # A cookie has no spaces.
+        name = quote(operator.name, safe="@")
+        return self._signers[operator].sign(f"{operator.role}.{name}.{issued}")
 
     def verify(self, cookie: str) -> tuple[Operator, int] | None:
         """Return who is logged in by a cookie and since when; None if it is not valid."""
@@ -76,7 +78,7 @@ class OperatorTokens:
         name, _, issued = rest.rpartition(".")
         if role not in tuple(Role) or not (issued.isascii() and issued.isdigit()):
             return None
-        operator = Operator(name, Role(role))
+        operator = Operator(unquote(name), Role(role))
         signer = self._signers.get(operator)
         if signer is None or signer.verify(cookie) is None:
             return None

@@ -75,11 +75,15 @@ def test_a_message_that_does_not_say_where_it_is_from_is_requeued_by_name(letter
     assert "does not say which queue" in refused.json()["error"]["message"]
     assert admin.post(f"/api/dlq/m2/requeue?queue={queue}&to=nowhere").status_code == 409
     assert admin.post(f"/api/dlq/m2/requeue?queue={queue}&to={home}").status_code == 200
+    (entry,) = admin.get("/api/audit").json()["entries"]
+    assert (entry["target"], entry["detail"]) == ("m2", {"queue": queue, "to": home})
 
 
 def test_a_discarded_message_is_gone(letters):
     admin, queue, _ = letters
     assert admin.delete(f"/api/dlq/m1?queue={queue}").json()["message"]["id"] == "m1"
+    (entry,) = admin.get("/api/audit").json()["entries"]
+    assert (entry["target"], entry["detail"]) == ("m1", {"queue": queue})
     assert admin.delete(f"/api/dlq/m1?queue={queue}").status_code == 404
     assert [each["id"] for each in admin.get(f"/api/dlq?queue={queue}").json()["messages"]] == [
         "m2"

@@ -1,7 +1,11 @@
 """Jobs of all owners, for operators."""
 
+import time
+
 import pytest
 from tests.http.live_server import READER, Order
+
+from holdfast.http.api.ops_jobs import OpsJobQuery
 
 
 @pytest.fixture
@@ -43,6 +47,26 @@ def test_filters_narrow_the_list(serving):
     assert listed(kind="other") == listed(attempts=2) == listed(error="NO_HALT") == []
     assert listed(since="2020-01-01T00:00:00Z") == [waiting, failed]
     assert listed(until="2020-01-01T00:00:00Z") == []
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """Let the server's local time be five hours behind UTC."""
+    monkeypatch.setenv("TZ", "XXX+5")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize(
+    "written",
+    ["1970-01-02T00:00:00", "1970-01-02", "1970-01-02T00:00:00Z", "1970-01-02T02:00:00+02:00"],
+)
+def test_a_time_without_an_offset_is_utc(written):
+    chosen = OpsJobQuery.model_validate({"since": written, "until": written}).as_filter()
+    assert (chosen.created_from, chosen.created_to) == (86_400, 86_400)
 
 
 def test_a_filter_without_an_index_says_how_far_it_looked(serving, monkeypatch):

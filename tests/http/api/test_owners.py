@@ -20,6 +20,8 @@ def test_an_operator_erases_an_owner_and_is_told_what_was_deleted(serving):
     assert answer.json() == {
         "erased": {"owner": owner, "jobs": 1, "webhooks": 0, "data": {}},
     }
+    (entry,) = serving.admin().get("/api/audit").json()["entries"]
+    assert entry["detail"] == {"jobs": 1, "webhooks": 0, "data": {}}
     assert serving.client.get("/api/jobs").json()["jobs"] == []
     assert len(stranger.get("/api/jobs").json()["jobs"]) == 1
     assert serving.admin().delete(f"/api/ops/owners/{owner}").json()["erased"]["jobs"] == 0
@@ -49,6 +51,9 @@ def test_jobs_that_do_not_stop_are_counted_in_a_line(serving, monkeypatch):
     assert code_of(answer) == (409, "INVALID_STATE")
     assert answer.json()["error"]["message"].startswith("2 jobs were asked to stop")
     assert answer.headers["retry-after"] == "10"
+    (entry,) = serving.admin().get("/api/audit").json()["entries"]
+    assert (entry["action"], entry["target"]) == ("owners.delete", "ann")
+    assert entry["detail"] == {"running": 2, "outcome": "incomplete"}
 
 
 def test_a_caller_who_is_not_an_operator_is_refused(serving):

@@ -14,7 +14,23 @@ URL = "https://example.org/hooks"
 def delivering(serve):
     """A server whose engine delivers webhooks, also to this machine."""
     app = webhooks_app(Fetcher(allow_private=True), errors=FETCH_ERRORS)
-    return serve(served=demo_app(), others=[app])
+    return with_key(serve(served=demo_app(), others=[app]))
+
+
+@pytest.fixture
+def serving(serve):
+    return with_key(serve())
+
+
+def new_key(serving, owner):
+    keys = serving.engine.keys
+    return serving.run(keys.create(owner=owner, organisation="acme", name="laptop"))
+
+
+def with_key(serving):
+    """Let the server's client have Ann's API key."""
+    serving.client.headers["x-api-key"] = new_key(serving, "ann").secret
+    return serving
 
 
 def add(client, **fields):
@@ -34,7 +50,7 @@ def test_an_owner_adds_lists_and_removes_a_webhook_whose_secret_is_shown_once(se
     assert (webhook["url"], webhook["kinds"], webhook["events"]) == (
         URL, ["demo.grind"], ["failed"],
     )  # fmt: skip
-    assert webhook["owner"] == serving.owner()
+    assert webhook["owner"].endswith("ann")
     listed = serving.client.get("/api/webhooks")
     assert listed.json() == {"webhooks": [webhook]}
     assert added.json()["secret"] not in listed.text
@@ -45,13 +61,26 @@ def test_an_owner_adds_lists_and_removes_a_webhook_whose_secret_is_shown_once(se
 
 def test_a_webhook_of_another_looks_as_if_it_did_not_exist(serving):
     webhook_id = add(serving.client).json()["webhook"]["id"]
-    stranger = serving.browser()
+    stranger = serving.browser(**{"x-api-key": new_key(serving, "ben").secret})
 
     assert stranger.get("/api/webhooks").json() == {"webhooks": []}
     for name in (webhook_id, "none", "x" * 50, "a%00b"):
         for method, path in (("DELETE", ""), ("POST", "/test"), ("GET", "/deliveries")):
             answer = stranger.request(method, f"/api/webhooks/{name}{path}")
             assert code_of(answer) == (403, "FORBIDDEN")
+
+
+def test_a_session_without_a_key_lets_no_address_be_called(serving):
+    browser = serving.browser()
+    refused = add(browser)
+    assert code_of(refused) == (403, "FORBIDDEN")
+    assert refused.json()["error"]["message"].startswith("Webhooks are added and tested with an")
+
+    # One that such a session has from before.
+    own = serving.run(serving.engine.webhooks.add(URL, owner=serving.owner(browser)))
+    assert code_of(browser.post(f"/api/webhooks/{own.id}/test")) == (403, "FORBIDDEN")
+    assert [each["id"] for each in browser.get("/api/webhooks").json()["webhooks"]] == [own.id]
+    assert browser.delete(f"/api/webhooks/{own.id}").status_code == 204
 
 
 def test_operators_see_all_and_may_add_one_for_all_owners(serving):
@@ -72,7 +101,7 @@ def test_operators_see_all_and_may_add_one_for_all_owners(serving):
 
 
 def test_readers_see_all_and_change_none(serve):
-    serving = serve(reader_token=READER)
+    serving = with_key(serve(reader_token=READER))
     mine = add(serving.client).json()["webhook"]
     reader = serving.reader()
 

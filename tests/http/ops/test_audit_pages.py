@@ -15,5 +15,5 @@ def test_every_change_is_listed_with_its_operator(dashboard):
     assert page.texts("//td[@data-label='To what']") == [
         dashboard.ids["failed message"], "smtp", "payments",
     ]  # fmt: skip
-    assert set(page.texts("//td[@data-label='Who']")) == {"admin"}
+    assert set(page.texts("//td[@data-label='Who']")) == {"one-time link"}
     assert dashboard.client.get("/ops/audit?cursor=odd").status_code == 422

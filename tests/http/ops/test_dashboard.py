@@ -7,6 +7,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from tests.http.live_server import demo_app
 
 from holdfast import Engine
@@ -69,10 +70,58 @@ def test_a_write_from_another_site_is_refused_here_too(tmp_path):
     asyncio.run(check())
 
 
-def test_an_empty_token_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("tokens", "named"),
+    [
+        ({"admin_token": ""}, "admin_token"),
+        ({"admin_token": " " * 20}, "admin_token"),
+        ({"admin_token": "change me"}, "admin_token"),
+        ({"admin_token": f"ann:{TOKEN},ben:short"}, "admin_token"),
+        ({"admin_token": TOKEN, "reader_token": "short"}, "reader_token"),
+    ],
+)
+def test_a_token_that_could_be_guessed_is_refused(tmp_path, tokens, named):
     async def check():
         async with Engine(f"sqlite:///{tmp_path / 'own.db'}") as engine:
-            with pytest.raises(ValueError, match="admin_token"):
-                ops_dashboard(engine, admin_token=" ")
+            with pytest.raises(ValueError, match=f"^{named}: .* 16 characters"):
+                ops_dashboard(engine, **tokens)
+
+    asyncio.run(check())
+
+
+def test_what_the_app_keeps_of_a_request_is_left_alone(tmp_path):
+    seen = []
+
+    class Keeping:
+        """Middleware of the user's app with a session of its own."""
+
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            scope.setdefault("state", {})["session"] = "the app's own"
+            await self.app(scope, receive, send)
+            seen.append((scope["app"], scope["state"]))
+
+    async def check():
+        app = Starlette(middleware=[Middleware(Keeping)])
+        async with mounted(tmp_path, app, "/ops") as (_, client):
+            assert (await client.get("/ops/login")).status_code == 200
+        assert seen == [(app, {"session": "the app's own"})]
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    "header", [{"authorization": "Bearer of-the-proxy"}, {"x-api-key": "of the app"}]
+)
+def test_the_keys_of_the_app_or_of_a_proxy_are_left_alone(tmp_path, header):
+    async def check():
+        async with mounted(tmp_path, FastAPI(), "/ops") as (_, client):
+            client.headers.update(header)
+            assert (await client.get("/ops/login")).status_code == 200
+            assert (await client.get("/ops/jobs")).status_code == 303
+            await client.post("/ops/login", data={"token": TOKEN})
+            assert (await client.get("/ops/jobs")).status_code == 200
 
     asyncio.run(check())

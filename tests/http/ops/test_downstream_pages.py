@@ -52,3 +52,10 @@ def test_a_reset_is_asked_about_first(dashboard):
 
 def test_an_unknown_downstream_is_not_found(shown):
     assert shown.client.post("/ops/downstreams/hold", data={"name": "x"}).status_code == 404
+
+
+@pytest.mark.parametrize("move", ["hold", "release", "reset"])
+def test_a_name_that_no_store_holds_is_refused(shown, move):
+    data = {"name": "a\0b", "confirmed": "1"}
+    path = f"/ops/downstreams/{move}"
+    assert shown.client.post(path, data=data).status_code == 422

@@ -1,5 +1,6 @@
 """Queues, kinds, periodic jobs and workers on their pages."""
 
+import pytest
 from tests.support.waiting import until_sync
 
 
@@ -49,3 +50,11 @@ def test_a_worker_is_listed_and_asked_to_finish(dashboard):
         ).status_code
         == 404
     )
+
+
+@pytest.mark.parametrize(
+    "path", ["/queues/pause", "/kinds/resume", "/periodic/run", "/workers/finish"]
+)
+def test_a_name_that_no_store_holds_is_refused(shown, path):
+    answer = shown.client.post(f"/ops{path}", data={"name": "a\0b", "confirmed": "1"})
+    assert answer.status_code == 422

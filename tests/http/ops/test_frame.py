@@ -1,5 +1,7 @@
 """What all pages share: navigation, partial answers, notes and refusals."""
 
+import logging
+
 import pytest
 
 TITLES = {
@@ -47,3 +49,16 @@ def test_what_is_not_there_is_a_page_that_says_so(shown):
 def test_the_bare_path_leads_to_the_dashboard(shown):
     answer = shown.client.get("/ops")
     assert (answer.status_code, answer.headers["location"]) == (303, "/ops/")
+
+
+def test_a_change_whose_audit_entry_fails_is_in_the_log_with_who_made_it(
+    dashboard, monkeypatch, caplog
+):
+    async def broken(*_args, **_options):
+        raise RuntimeError("the audit log is broken")
+
+    monkeypatch.setattr(dashboard.engine.audit, "record", broken)
+    with caplog.at_level(logging.ERROR, "holdfast.audit"):
+        answer = dashboard.client.post("/ops/queues/pause", data={"name": "payments"})
+    assert answer.status_code == 500
+    assert "queues.pause payments" in caplog.text

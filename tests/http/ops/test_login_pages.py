@@ -27,7 +27,23 @@ def test_a_wrong_token_is_said_on_the_form(shown):
     assert client.get("/ops/").status_code == 303
 
 
-@pytest.mark.parametrize("to", ["//evil.example", "https://evil.example", "/jobs", "/ops/../x", ""])
+def test_the_login_keeps_the_query_of_the_page_that_was_asked_for(shown):
+    client = shown.serving.browser(accept="text/html")
+    asked = "/ops/jobs?status=failed&q=a+b"
+    form = Looked(client.get(client.get(asked).headers["location"]))
+    to = form.one("//input[@name='to']").value
+    assert to == asked
+    assert client.post("/ops/login", data={"token": TOKEN, "to": to}).headers["location"] == asked
+
+
+def test_a_query_that_the_form_cannot_hold_is_left_out(shown):
+    answer = shown.serving.browser(accept="text/html").get(f"/ops/jobs?q={'x' * 1000}")
+    assert answer.headers["location"] == "/ops/login?to=/ops/jobs"
+
+
+@pytest.mark.parametrize(
+    "to", ["//evil.example", "https://evil.example", "/jobs", "/ops/../x", "/?/ops/", ""]
+)
 def test_the_login_leads_nowhere_else(shown, to):
     answer = shown.serving.browser().post("/ops/login", data={"token": TOKEN, "to": to})
     assert answer.headers["location"] == "/ops/"

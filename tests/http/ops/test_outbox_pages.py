@@ -1,5 +1,7 @@
 """The outbox on its page."""
 
+import pytest
+
 
 def test_messages_are_listed_by_status(shown):
     page = shown.look("/outbox")
@@ -29,3 +31,10 @@ def test_a_message_is_discarded_after_a_question(dashboard):
     assert dashboard.run(dashboard.engine.outbox.get(failed)) is not None
     assert dashboard.post("/outbox/discard", id=failed, confirmed="1").endswith("note=discarded")
     assert dashboard.run(dashboard.engine.outbox.get(failed)) is None
+
+
+@pytest.mark.parametrize("move", ["requeue", "discard"])
+def test_an_id_that_no_store_holds_is_refused(shown, move):
+    data = {"id": "a\0b", "confirmed": "1"}
+    path = f"/ops/outbox/{move}"
+    assert shown.client.post(path, data=data).status_code == 422

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from holdfast.http.admin import require_admin
 from holdfast.http.api_errors import forbidden, refusing_cursors
-from holdfast.http.audited import OpsRoute, changed_nothing, describe_change
+from holdfast.http.audited import OpsRoute, begin_change, changed_nothing, describe_change
 from holdfast.http.ops_schemas import (
     DeadLetterGroupOut,
     DeadLetterOut,
@@ -22,6 +22,7 @@ from holdfast.http.ops_schemas import (
 )
 from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.served_app import state_of
+from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.operations_port import RunAction
 
 router = APIRouter(
@@ -123,10 +124,15 @@ async def _carry_out(
     if order.dry_run:
         changed_nothing(request)
         return RequeueAnswer.of(await act(where, dry_run=True), done=True)
+
+    def note(so_far: Requeued) -> None:
+        describe_change(request, matched=so_far.matched, done=so_far.requeued)
+
     describe_change(request, filter=order.filter.model_dump(exclude_none=True))
     if order.rate_per_second is None:
-        done = await act(where)
-        describe_change(request, matched=done.matched, done=done.requeued)
+        begin_change(request)
+        done = await act(where, progress=note)
+        note(done)
         return RequeueAnswer.of(done, done=True)
     who = require_admin(request).name
     run = await state.runs.begin(action, where, rate=order.rate_per_second, who=who)

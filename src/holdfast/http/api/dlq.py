@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError
-from holdfast.http.audited import OpsRoute
+from holdfast.http.audited import OpsRoute, describe_change
 from holdfast.http.dlq_port import DlqMessage, DlqTools
 from holdfast.http.schemas import ERROR_ANSWERS, Model
 from holdfast.http.served_app import state_of
@@ -116,6 +116,7 @@ async def requeue_dlq_message(
     """
     with _refusals():
         found = await _tools(request, queue).requeue(message_id, to=to)
+    describe_change(request, queue=queue, to=to or found.original_queue)
     return DlqMessageAnswer(message=DlqMessageOut.model_validate(_fields(found)))
 
 
@@ -126,6 +127,7 @@ async def discard_dlq_message(
     """Delete a message for good."""
     with _refusals():
         found = await _tools(request, queue).discard(message_id)
+    describe_change(request, queue=queue)
     return DlqMessageAnswer(message=DlqMessageOut.model_validate(_fields(found)))
 
 

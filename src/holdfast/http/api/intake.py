@@ -7,7 +7,7 @@ from pydantic import Field
 
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError
-from holdfast.http.audited import OpsRoute
+from holdfast.http.audited import OpsRoute, describe_change
 from holdfast.http.intake_gate import IntakeState
 from holdfast.http.schemas import ERROR_ANSWERS, Model, Moment
 from holdfast.http.served_app import ServerState, state_of
@@ -58,6 +58,7 @@ async def pause_intake(request: Request, asked: PauseIntake) -> IntakeAnswer:
     except ValueError:
         line = "The reason must be one line without control characters."
         raise ApiError(ErrorCode.VALIDATION_ERROR, line) from None
+    describe_change(request, reason=asked.reason)
     return await _changed(state)
 
 

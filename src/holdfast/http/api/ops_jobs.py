@@ -1,12 +1,12 @@
 """What operators look at and do with the jobs of all owners."""
 
 import asyncio
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError, refusing_cursors
@@ -49,7 +49,12 @@ def _in_words(value: object) -> object:
     raise ValueError("a time in ISO 8601 is needed")
 
 
-Time = Annotated[datetime, BeforeValidator(_in_words)]
+def _with_offset(value: datetime) -> datetime:
+    """Take a time without an offset as UTC, wherever the server stands."""
+    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+
+
+Time = Annotated[datetime, BeforeValidator(_in_words), AfterValidator(_with_offset)]
 
 
 class OpsJobQuery(Model):

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError
-from holdfast.http.audited import OpsRoute
+from holdfast.http.audited import OpsRoute, begin_change, describe_change
 from holdfast.http.schemas import ERROR_ANSWERS, Model
 from holdfast.http.served_app import state_of
 from holdfast.jobs.client.erasure import JobsStillRun
@@ -42,11 +42,14 @@ async def erase_owner(request: Request, owner: str) -> ErasedAnswer:
     """
     if not owner or len(owner) > _LONGEST or UNSTORABLE.search(owner):
         raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such owner.")
+    begin_change(request)
     try:
         erased = await state_of(request).engine.erase(owner, timeout=_SECONDS)
     except JobsStillRun as error:
         count = len(error.job_ids)
+        describe_change(request, running=count)
         jobs = "1 job was" if count == 1 else f"{count} jobs were"
         line = f"{jobs} asked to stop and not yet stopped; please repeat this in a moment."
         raise ApiError(ErrorCode.INVALID_STATE, line, headers={"retry-after": "10"}) from None
+    describe_change(request, jobs=erased.jobs, webhooks=erased.webhooks, data=dict(erased.data))
     return ErasedAnswer(erased=ErasedOut.model_validate(erased))

@@ -1,18 +1,22 @@
-"""Webhooks: an owner adds, lists, tests and removes one's own; operators see those of all."""
+"""Webhooks: an owner adds, lists, tests and removes one's own; operators see those of all.
+
+What makes this server call an address needs an API key or an operator: a session is free, and
+every new host leaves a downstream.
+"""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
 from holdfast.errors import ErrorCode
-from holdfast.http.admin import ChangingOperator, IsAdmin
+from holdfast.http.admin import ChangingOperator, IsAdmin, changing_operator
 from holdfast.http.api_errors import ApiError, ErrorDetail, forbidden
 from holdfast.http.audited import record_change
 from holdfast.http.operators import Operator
 from holdfast.http.schemas import ERROR_ANSWERS, Model, Moment
 from holdfast.http.served_app import ServerState, state_of
-from holdfast.http.sessions import Owner
+from holdfast.http.sessions import Owner, session_of
 from holdfast.jobs.client.webhook_control import UnknownWebhook, WebhookDelivery
 from holdfast.jobs.exceptions import UnknownKind
 from holdfast.jobs.webhook_port import ENDS, Webhook
@@ -21,6 +25,20 @@ router = APIRouter(prefix="/api/webhooks", tags=["webhooks"], responses=ERROR_AN
 
 _MOST_OF_OWNER = 20
 _LONGEST_ID = 40
+_KEY_NEEDED = "Webhooks are added and tested with an API key; an operator can give you one."
+
+
+def require_key(request: Request) -> None:
+    """Refuse a request with neither an API key nor the token of an operator who may change things.
+
+    Raises:
+        ApiError: `FORBIDDEN`.
+    """
+    if session_of(request).organisation is None and changing_operator(request) is None:
+        raise ApiError(ErrorCode.FORBIDDEN, _KEY_NEEDED)
+
+
+_KEY = [Depends(require_key)]
 
 
 class WebhookIn(Model):
@@ -92,7 +110,7 @@ async def list_webhooks(request: Request, owner: Owner, is_admin: IsAdmin) -> We
     return WebhooksAnswer(webhooks=[_shown(webhook) for webhook in found])
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, dependencies=_KEY)
 async def add_webhook(
     request: Request, asked: WebhookIn, owner: Owner, operator: ChangingOperator
 ) -> WebhookAdded:
@@ -129,7 +147,7 @@ async def remove_webhook(
     return Response(status_code=204)
 
 
-@router.post("/{webhook_id}/test", status_code=202)
+@router.post("/{webhook_id}/test", status_code=202, dependencies=_KEY)
 async def test_webhook(
     request: Request, webhook_id: str, owner: Owner, operator: ChangingOperator
 ) -> TestAnswer:

@@ -3,6 +3,7 @@
 import secrets
 
 from fastapi import APIRouter, Depends, FastAPI
+from starlette.types import Receive, Scope, Send
 
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.assembly import add_middleware, new_state, use_state
@@ -20,6 +21,7 @@ from holdfast.http.ops.overview_pages import overview_routes
 from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
 from holdfast.jobs.engine import StoreEngine
 from holdfast.outbox import Outbox
+from holdfast.settings import check_tokens
 
 _LONGEST_STREAM = 20.0
 """Seconds that a live stream lasts in an app of the user's own.
@@ -28,13 +30,21 @@ Such an app does not say when it is about to stop, and a server waits for its op
 """
 
 
+class _Dashboard(FastAPI):
+    """An app that leaves the scope of the app around it, and the state of its request, alone."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        own = {**scope, "state": dict(scope.get("state", {}))}
+        await super().__call__(own, receive, send)
+
+
 def dashboard_app(state: ServerState, *, longest_stream: float | None = None) -> FastAPI:
     """Return the dashboard over `state`, to be mounted behind the middleware of `create_app`.
 
     `longest_stream` is the most seconds that a live stream is kept open; None sets no limit.
     """
     frame = Frame(state)
-    app = FastAPI(
+    app = _Dashboard(
         title="Holdfast operations", openapi_url=None, docs_url=None, redoc_url=None,
         redirect_slashes=False,
     )  # fmt: skip
@@ -82,10 +92,11 @@ def ops_dashboard(
             each process of several, needs a login of its own.
 
     Raises:
-        ValueError: the token is empty.
+        ValueError: a token has fewer than 16 characters, or is not written as above.
     """
-    if not admin_token.strip():
-        raise ValueError("admin_token must not be empty: everyone could log in with it")
+    check_tokens(admin_token, "admin_token")
+    if reader_token:
+        check_tokens(reader_token, "reader_token")
     settings = HttpSettings(
         secret_key or secrets.token_urlsafe(32), admin_token, reader_token=reader_token
     )
@@ -97,5 +108,6 @@ def ops_dashboard(
         outbox=outbox if isinstance(outbox, Outbox) else None,
     )
     app = dashboard_app(state, longest_stream=_LONGEST_STREAM)
-    add_middleware(app, state, frozenset())
+    # A header `Authorization` is meant for the user's app, or for a proxy in front of it.
+    add_middleware(app, state, frozenset(), api_keys=False)
     return app

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Form, Request, Response
 
 from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Change, Confirmation, Frame
+from holdfast.http.ops_schemas import Text
 from holdfast.jobs.client.downstream_details import DownstreamDetails
 from holdfast.resilience.breaker.transitions import CircuitState
 
@@ -19,7 +20,7 @@ _LOOKS = {
     CircuitState.HALF_OPEN: ("waiting", "Half open"),
     CircuitState.OPEN: ("failed", "Open"),
 }
-Name = Annotated[str, Form(min_length=1, max_length=500)]
+Name = Annotated[Text, Form(min_length=1, max_length=500)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from fastapi import APIRouter, Depends, Form, Request, Response
 
 from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Change, Confirmation, Frame
+from holdfast.http.ops_schemas import Text
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 
-Name = Annotated[str, Form(min_length=1, max_length=500)]
+Name = Annotated[Text, Form(min_length=1, max_length=500)]
 _FULL = [Depends(require_full)]
 
 

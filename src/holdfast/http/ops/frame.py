@@ -13,6 +13,7 @@ from jinja2 import PackageLoader
 from holdfast.errors import HoldfastError
 from holdfast.http.admin import operator_of, require_admin
 from holdfast.http.api_errors import ApiError, as_api_error
+from holdfast.http.audited import record_change
 from holdfast.http.ops.notes import note_line
 from holdfast.http.pages.assets import page_assets
 from holdfast.http.pages.renderer import (
@@ -132,7 +133,7 @@ class Frame:
         note = note_line(self.engine.registry.errors, request.query_params.get("note"))
         values.setdefault("now", await self.engine.store.ping())
         values["stream"] = f"{root_of(request)}/events"
-        values["live_path"] = _path_with_query(request)
+        values["live_path"] = path_with_query(request)
         return self.answer(request, template, note=note, **values)
 
     def confirm(self, request: Request, question: Confirmation) -> Response:
@@ -158,10 +159,7 @@ class Frame:
 
     async def record(self, request: Request, action: str, target: str = "", **detail: Any) -> None:
         """Write a change that was made to the audit log."""
-        operator = require_admin(request)
-        await self.engine.audit.record(
-            action, target, who=operator.name, role=operator.role, detail=detail
-        )
+        await record_change(request, require_admin(request), action, target, detail)
 
     def back(self, request: Request, path: str, note: str = "") -> Response:
         """Redirect to `path`, below the dashboard, which shows the note of this key."""
@@ -200,6 +198,7 @@ def path_of(request: Request) -> str:
     return path if path.startswith(f"{root}/") or not root else root + path
 
 
-def _path_with_query(request: Request) -> str:
+def path_with_query(request: Request) -> str:
+    """Return `path_of` with the query, but without the note that the page shows."""
     pairs = [(key, value) for key, value in request.query_params.multi_items() if key != "note"]
     return path_of(request) + (f"?{urlencode(pairs)}" if pairs else "")

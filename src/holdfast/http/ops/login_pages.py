@@ -7,11 +7,13 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
 from holdfast.http.ops.access import LoginNeeded
-from holdfast.http.ops.frame import Frame, path_of, root_of
+from holdfast.http.ops.frame import Frame, path_of, path_with_query, root_of
 from holdfast.http.pages.page_routes import is_own_path, theme_cookie
 from holdfast.http.pages.renderer import is_partial
 
-Field = Annotated[str, Form(max_length=1000)]
+_LONGEST = 1000
+_WRONG = "This is not a token of an operator."
+Field = Annotated[str, Form(max_length=_LONGEST)]
 
 
 def login_routes(frame: Frame) -> APIRouter:
@@ -20,23 +22,21 @@ def login_routes(frame: Frame) -> APIRouter:
     access = frame.state.admin
 
     @router.get("/login")
-    async def show_login(request: Request, to: str = "") -> Response:
-        return frame.answer(request, "login.html", to=to, line="")
+    async def show_login(request: Request, to: str = "", failed: str = "") -> Response:
+        return frame.answer(request, "login.html", to=to, line=_WRONG if failed else "")
 
     @router.post("/login")
     async def log_in(request: Request, token: Field = "", to: Field = "") -> Response:
         operator = access.find(token.strip())
         if operator is None:
-            line = "This is not a token of an operator."
-            return frame.answer(request, "login.html", 403, to=to, line=line)
+            return frame.answer(request, "login.html", 403, to=to, line=_WRONG)
         cookie = access.header(operator, secure=request.state.secure_cookies)
         headers = {"set-cookie": cookie, "cache-control": "no-store"}
         return RedirectResponse(_inside(request, to), 303, headers)
 
     @router.post("/logout")
     async def log_out(request: Request) -> Response:
-        headers = {"set-cookie": access.ending_header(secure=request.state.secure_cookies)}
-        return RedirectResponse(f"{root_of(request)}/login", 303, headers)
+        return access.end(RedirectResponse(f"{root_of(request)}/login", 303))
 
     @router.post("/theme")
     async def choose_theme(request: Request, theme: Field = "", back: Field = "") -> Response:
@@ -50,13 +50,14 @@ async def ask_for_login(request: Request, error: Exception) -> Response:
     """Lead a person who opens a page to the login; refuse every other request."""
     assert isinstance(error, LoginNeeded)
     if request.method == "GET" and not is_partial(request):
-        root = root_of(request)
-        return RedirectResponse(f"{root}/login?to={quote(path_of(request))}", 303)
+        asked = path_with_query(request)
+        to = asked if len(asked) <= _LONGEST else path_of(request)
+        return RedirectResponse(f"{root_of(request)}/login?to={quote(to)}", 303)
     refused: Response = request.app.state.refusal_page(request, error)
     return refused
 
 
 def _inside(request: Request, path: str) -> str:
     """Return `path` where it is one of the dashboard's pages, else its front page."""
-    root = root_of(request)
-    return path if path.startswith(f"{root}/") and is_own_path(path) else f"{root}/"
+    root, bare = root_of(request), path.partition("?")[0]
+    return path if bare.startswith(f"{root}/") and is_own_path(bare) else f"{root}/"

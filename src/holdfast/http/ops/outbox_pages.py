@@ -8,11 +8,12 @@ from fastapi import APIRouter, Depends, Form, Query, Request, Response
 from holdfast.http.api_errors import refusing_cursors
 from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Change, Confirmation, Frame
+from holdfast.http.ops_schemas import Text
 from holdfast.outbox import MessageStatus, Outbox
 
 _FULL = [Depends(require_full)]
 _FAILED = "/outbox?status=failed"
-Identifier = Annotated[str, Form(alias="id", min_length=1, max_length=200)]
+Identifier = Annotated[Text, Form(alias="id", min_length=1, max_length=200)]
 
 
 def outbox_routes(frame: Frame, outbox: Outbox) -> APIRouter:

@@ -5,9 +5,11 @@ import re
 from typing import Any
 
 _SECRET = re.compile(
-    r"pass(word|wd|phrase)?$|secret|token|api[-_]?key|authorization|credential|cookie|private",
+    r"pass$|pass(word|wd|phrase)|pwd|secret|token|(api|access)[-_]?key|bearer|signature"
+    r"|auth(?!or)|authori[sz]ation|credential|cookie|private",
     re.IGNORECASE,
 )
+"""A part of a name that looks like a secret's; an author is none."""
 _HIDDEN = "••••••"
 _LONGEST = 20_000
 """Characters of JSON that a page shows."""
