@@ -23,6 +23,7 @@ from holdfast import (
 from holdfast.fetch import FETCH_ERRORS, Fetcher
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.maintenance.webhooks import WebhookDispatch
+from holdfast.jobs.webhook_port import ENDS, NewWebhook
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
 from holdfast.webhooks import webhooks_app
 
@@ -280,6 +281,24 @@ def test_a_crash_between_enqueueing_and_noting_creates_no_second_delivery(tmp_pa
     assert len(asyncio.run(main())) == 3
 
 
+def test_a_stored_address_that_cannot_be_told_holds_up_no_other(tmp_path, receiver, caplog):
+    async def main():
+        async with working(tmp_path, works=False) as engine:
+            good = await engine.webhooks.add(receiver.url)
+            for number, url in enumerate(("http://example.org /x", f"http://{'x' * 300}/")):
+                bad = NewWebhook(f"bad{number}", url, None, None, ENDS, good.secret)
+                await engine.store.add_webhook(bad)
+            await engine.enqueue(sell, "tea")
+            await engine.work(until_idle=True, options=WorkerOptions(maintenance=None))
+            dispatch = WebhookDispatch(engine.store, kind_of(engine), interval=1)
+            assert (await dispatch.round(), await dispatch.round()) == (1, 0)
+            return await engine.webhooks.deliveries(good.id)
+
+    assert len(asyncio.run(main())) == 1
+    assert "webhook bad0" in caplog.text
+    assert "webhook bad1" in caplog.text
+
+
 def test_a_webhook_that_is_added_while_events_are_read_misses_nothing(tmp_path, receiver):
     async def main():
         async with working(tmp_path, works=False) as engine:
@@ -331,6 +350,10 @@ def test_without_webhooks_or_without_the_app_no_history_is_read(tmp_path):
         "http://example.org:0/",
         "http://example.org/a b\n",
         f"http://example.org/{'x' * 2000}",
+        "http://example.org /x",
+        "http://exam ple.org/x",
+        "http://example.org/a b",
+        f"http://{'x' * 300}/",
     ],
 )
 def test_an_address_that_cannot_be_told_is_refused(tmp_path, url):
