@@ -20,7 +20,7 @@ from holdfast import ErrorCode
 from holdfast.fetch import FetchCode, Fetcher, FetchError, FetchLimits
 from holdfast.settings import BadSetting, Environment
 from holdfast.testing import VirtualClock
-from holdfast.testing.downstream import hang, ok, status
+from holdfast.testing.downstream import close_early, hang, ok, status
 
 
 def redirect(location, code=302):
@@ -185,6 +185,27 @@ def test_a_post_sends_its_body_and_headers_and_returns_the_answer(scripted_downs
     assert (request.method, request.path, request.json()) == ("POST", "/hook", {"event": 1})
     assert request.headers["webhook-id"] == "msg_1"
     assert request.headers["content-length"] == "12"
+
+
+def test_a_post_that_reads_no_body_returns_once_the_status_is_there(scripted_downstream):
+    scripted_downstream.script(close_early(b"x"))
+
+    url = site_url(scripted_downstream.url)
+    answer = asyncio.run(guarded(RecordingBackend()).post(url, b"", read_body=False))
+
+    assert (answer.status, answer.body) == (200, b"")
+
+
+def test_a_post_that_reads_no_body_refuses_an_error_like_any_other(scripted_downstream):
+    scripted_downstream.script(status(503))
+    with pytest.raises(FetchError) as found:
+        asyncio.run(
+            guarded(RecordingBackend()).post(
+                site_url(scripted_downstream.url), b"", read_body=False
+            )
+        )
+
+    assert (found.value.code, found.value.status) == (FetchCode.FETCH_5XX, 503)
 
 
 def post_error(fetcher, url, headers=None):

@@ -1,13 +1,19 @@
 """The intake: paused by operators for all servers, or by a disk that is almost full."""
 
+import asyncio
 import shutil
 from collections import namedtuple
+from types import SimpleNamespace
 
 import pytest
 from fastapi import APIRouter
 from tests.http.live_server import Order, demo_app
 
+from holdfast.clock import SYSTEM_CLOCK
 from holdfast.http import DiskRoom, ServedApp
+from holdfast.http.api_errors import ApiError
+from holdfast.http.intake_gate import IntakeGate
+from holdfast.jobs.intake_port import IntakePause
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -64,6 +70,79 @@ def test_a_pause_of_another_process_is_obeyed_within_a_second(serve):
     serving.state.intake._read_at -= 1.0  # a second passes
 
     assert code_of(serving.client.post("/api/grain")) == (503, "INTAKE_PAUSED")
+
+
+class SlowIntake:
+    """An intake whose state arrives when the test says so."""
+
+    def __init__(self, *answers):
+        self._answers = list(answers)
+        self.may_answer = asyncio.Event()
+        self.reads = 0
+
+    async def state(self):
+        self.reads += 1
+        answer = self._answers.pop(0)
+        await self.may_answer.wait()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def gate_on(intake):
+    return IntakeGate(SimpleNamespace(clock=SYSTEM_CLOCK, intake=intake))
+
+
+PAUSE = IntakePause("x", 0.0)
+
+
+def test_requests_that_arrive_during_the_first_read_wait_for_it():
+    async def main():
+        intake = SlowIntake(PAUSE)
+        gate = gate_on(intake)
+        asked = [asyncio.create_task(gate.check()) for _ in range(3)]
+        await asyncio.sleep(0)
+        asked[0].cancel()  # a client that goes away ends no read that others wait for
+        await asyncio.sleep(0)
+        intake.may_answer.set()
+        return intake.reads, await asyncio.gather(*asked, return_exceptions=True)
+
+    reads, (gone, *refused) = asyncio.run(main())
+    assert reads == 1
+    assert isinstance(gone, asyncio.CancelledError)
+    assert [type(each) for each in refused] == [ApiError, ApiError]
+
+
+def test_a_read_that_began_before_a_pause_does_not_hide_it():
+    async def main():
+        intake = SlowIntake(None, PAUSE)
+        gate = gate_on(intake)
+        before = asyncio.create_task(gate.check())
+        await asyncio.sleep(0)
+        gate.read_again()
+        after = asyncio.create_task(gate.check())
+        await asyncio.sleep(0)
+        intake.may_answer.set()
+        await before
+        for refused in (after, gate.check()):
+            with pytest.raises(ApiError):
+                await refused
+        return intake.reads
+
+    assert asyncio.run(main()) == 2
+
+
+def test_a_first_read_that_fails_is_repeated_by_the_next_request():
+    async def main():
+        intake = SlowIntake(ConnectionError(), PAUSE)
+        intake.may_answer.set()
+        gate = gate_on(intake)
+        with pytest.raises(ConnectionError):
+            await gate.check()
+        with pytest.raises(ApiError):
+            await gate.check()
+
+    asyncio.run(main())
 
 
 def test_jobs_run_the_server_is_ready_and_programs_enqueue_while_it_is_paused(serve):

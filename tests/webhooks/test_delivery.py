@@ -23,7 +23,8 @@ from holdfast import (
 from holdfast.fetch import FETCH_ERRORS, Fetcher
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.maintenance.webhooks import WebhookDispatch
-from holdfast.testing.downstream import ScriptedDownstream, ok, status
+from holdfast.jobs.webhook_port import ENDS, NewWebhook
+from holdfast.testing.downstream import ScriptedDownstream, close_early, ok, status, trickle
 from holdfast.webhooks import webhooks_app
 
 QUICK = RetryPolicy(max_attempts=3, backoff=Exponential(base=0.01, cap=0.01, jitter=0))
@@ -193,7 +194,13 @@ def test_a_message_is_tried_again_with_the_same_id_until_it_is_accepted(tmp_path
 
 @pytest.mark.parametrize(
     "answer, attempts, code",
-    [(404, 3, "WEBHOOK_NOT_ACCEPTED"), (410, 1, "FETCH_4XX"), (503, 3, "FETCH_5XX")],
+    [
+        (302, 3, "WEBHOOK_NOT_ACCEPTED"),
+        (304, 3, "FETCH_BAD_ANSWER"),
+        (404, 3, "WEBHOOK_NOT_ACCEPTED"),
+        (410, 1, "FETCH_4XX"),
+        (503, 3, "FETCH_5XX"),
+    ],
 )
 def test_what_is_never_accepted_is_a_dead_letter(tmp_path, receiver, answer, attempts, code):
     receiver.script(status(answer))
@@ -210,6 +217,42 @@ def test_what_is_never_accepted_is_a_dead_letter(tmp_path, receiver, answer, att
     assert delivery.error.code == code
     assert delivery.http_status is None
     assert len(letters) == 1
+
+
+@pytest.mark.parametrize("answer", [429, 503])
+def test_a_receiver_that_asks_to_wait_is_given_the_time(tmp_path, receiver, answer):
+    receiver.script(status(answer, retry_after=3600), ACCEPTED)
+
+    async def main():
+        async with working(tmp_path) as engine:
+            webhook = await engine.webhooks.add(receiver.url)
+            delivery_id = await engine.webhooks.test(webhook.id)
+
+            async def tried():
+                job = await engine.get(delivery_id)
+                return job if job.status is JobStatus.QUEUED and job.attempt_count else None
+
+            return await until(tried)
+
+    job = asyncio.run(main())
+    assert job.ready_at >= job.created_at + 3600
+
+
+@pytest.mark.parametrize("body", [trickle(b"x" * 1000, every=1), close_early(b"x")])
+def test_an_accepted_message_is_not_sent_again_whatever_becomes_of_the_body(
+    tmp_path, receiver, body
+):
+    receiver.script(body)
+
+    async def main():
+        async with working(tmp_path) as engine:
+            webhook = await engine.webhooks.add(receiver.url)
+            await engine.webhooks.test(webhook.id)
+            return await delivered(engine, webhook)
+
+    (delivery,) = asyncio.run(main())
+    assert (delivery.status, delivery.attempts) == (JobStatus.COMPLETE, 1)
+    assert len(receiver.requests) == 1
 
 
 def test_a_private_address_is_refused(tmp_path, receiver):
@@ -280,6 +323,24 @@ def test_a_crash_between_enqueueing_and_noting_creates_no_second_delivery(tmp_pa
     assert len(asyncio.run(main())) == 3
 
 
+def test_a_stored_address_that_cannot_be_told_holds_up_no_other(tmp_path, receiver, caplog):
+    async def main():
+        async with working(tmp_path, works=False) as engine:
+            good = await engine.webhooks.add(receiver.url)
+            for number, url in enumerate(("http://example.org /x", f"http://{'x' * 300}/")):
+                bad = NewWebhook(f"bad{number}", url, None, None, ENDS, good.secret)
+                await engine.store.add_webhook(bad)
+            await engine.enqueue(sell, "tea")
+            await engine.work(until_idle=True, options=WorkerOptions(maintenance=None))
+            dispatch = WebhookDispatch(engine.store, kind_of(engine), interval=1)
+            assert (await dispatch.round(), await dispatch.round()) == (1, 0)
+            return await engine.webhooks.deliveries(good.id)
+
+    assert len(asyncio.run(main())) == 1
+    assert "webhook bad0" in caplog.text
+    assert "webhook bad1" in caplog.text
+
+
 def test_a_webhook_that_is_added_while_events_are_read_misses_nothing(tmp_path, receiver):
     async def main():
         async with working(tmp_path, works=False) as engine:
@@ -331,6 +392,10 @@ def test_without_webhooks_or_without_the_app_no_history_is_read(tmp_path):
         "http://example.org:0/",
         "http://example.org/a b\n",
         f"http://example.org/{'x' * 2000}",
+        "http://example.org /x",
+        "http://exam ple.org/x",
+        "http://example.org/a b",
+        f"http://{'x' * 300}/",
     ],
 )
 def test_an_address_that_cannot_be_told_is_refused(tmp_path, url):

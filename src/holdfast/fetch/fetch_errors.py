@@ -79,7 +79,8 @@ class FetchError(HoldfastError):
     Args:
         code: a `FetchCode`, or `ErrorCode.RATE_LIMITED`.
         message: one line for people; that of the code without it.
-        status: the HTTP status, where the server answered with one that is an error.
+        status: the HTTP status, where the server answered with one that is an error, or with a
+            redirect that is not followed.
         retry_after: seconds that the server asked to wait.
 
     Attributes:
@@ -124,10 +125,10 @@ class HttpStatusError(Exception):
         self.headers = headers
 
 
-def failure(code: FetchCode, message: str = "") -> FetchError:
+def failure(code: FetchCode, message: str = "", *, status: int | None = None) -> FetchError:
     """Return the error of a code, permanent or not as the code's category says."""
     permanent = _INFO[code].category is Category.PERMANENT
-    return (PermanentFetchError if permanent else FetchError)(code, message)
+    return (PermanentFetchError if permanent else FetchError)(code, message, status=status)
 
 
 def status_failure(answer: HttpStatusError, *, wall_now: float) -> FetchError:

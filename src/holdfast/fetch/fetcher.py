@@ -166,9 +166,21 @@ class Fetcher:
                 await answer.aclose()
 
     async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str] | None = None
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str] | None = None,
+        *,
+        read_body: bool = True,
     ) -> Fetched:
-        """Send `body` and return the whole answer. No redirect is followed.
+        """Send `body` and return the answer. No redirect is followed.
+
+        Args:
+            url: where to.
+            body: what is sent.
+            headers: sent beside it.
+            read_body: False returns as soon as the status is there, with the body and all that
+                describes it empty: for servers whose status says all, and whose body may be slow.
 
         Raises:
             FetchError: as `get`; `FETCH_TOO_MANY_REDIRECTS` for any redirect.
@@ -179,7 +191,10 @@ class Fetcher:
             answer = await self._send(hop, "POST", parse_url(url), sent, body)
             try:
                 if answer.status in REDIRECTS:
-                    raise failure(FetchCode.FETCH_TOO_MANY_REDIRECTS)
+                    raise failure(FetchCode.FETCH_TOO_MANY_REDIRECTS, status=answer.status)
+                if not read_body:
+                    answer.check_status(conditional=False, wall_now=self._clock.wall())
+                    return _without_body(answer)
                 response = await self._begin(answer, conditional=False)
                 return await response.read()
             finally:
@@ -246,6 +261,19 @@ def allows_private(environment: Environment) -> bool:
         BadSetting: it is neither 0 nor 1.
     """
     return environment.choice(_SETTING, "0", ("0", "1")) == "1"
+
+
+def _without_body(answer: RawAnswer) -> Fetched:
+    return Fetched(
+        url=answer.url,
+        status=answer.status,
+        content_type="",
+        charset=None,
+        body=b"",
+        etag=None,
+        last_modified=None,
+        not_modified=False,
+    )
 
 
 def _checked(headers: Mapping[str, str]) -> _Headers:

@@ -63,8 +63,9 @@ class IntakeGate:
     def __init__(self, engine: StoreEngine, room: DiskRoom | None = None) -> None:
         self._engine = engine
         self._room = room
-        self._read_at: float | None = None
-        self._state = IntakeState(None, None, 0)
+        self._read_at = 0.0
+        self._state: IntakeState | None = None
+        self._reading: asyncio.Task[IntakeState] | None = None
 
     async def check(self, *, writes_files: bool = False) -> None:
         """Refuse new work while the intake is paused; with files also while the disk is too full.
@@ -72,14 +73,10 @@ class IntakeGate:
         Raises:
             ApiError: `INTAKE_PAUSED`, 503, with `Retry-After`.
         """
-        now = self._engine.clock.monotonic()
-        if self._read_at is None or now >= self._read_at + _READ_EVERY:
-            # Noted before the read: requests that come meanwhile use what is known.
-            self._read_at = now
-            self._state = await self.state()
-        if self._state.pause is not None:
+        known = await self._known()
+        if known.pause is not None:
             raise _refusal(_PAUSED)
-        if writes_files and self._state.is_full:
+        if writes_files and known.is_full:
             raise _refusal(_FULL)
 
     async def state(self) -> IntakeState:
@@ -91,7 +88,29 @@ class IntakeGate:
 
     def read_again(self) -> None:
         """Let the next request read anew: this server has just paused or resumed."""
-        self._read_at = None
+        self._state = self._reading = None
+
+    async def _known(self) -> IntakeState:
+        """Return what was read last; one request reads anew, and all wait if nothing is known."""
+        now = self._engine.clock.monotonic()
+        is_fresh = self._reading is not None or now < self._read_at + _READ_EVERY
+        if self._state is not None and is_fresh:
+            return self._state
+        if self._reading is None:
+            self._read_at = now
+            self._reading = asyncio.create_task(self._read())
+        # A request that is cancelled must not end the read that others wait for.
+        return await asyncio.shield(self._reading)
+
+    async def _read(self) -> IntakeState:
+        state = self._state
+        try:
+            state = await self.state()
+            return state
+        finally:
+            # Otherwise `read_again` was called meanwhile, and this may be out of date.
+            if self._reading is asyncio.current_task():
+                self._reading, self._state = None, state
 
 
 def _refusal(line: str) -> ApiError:

@@ -45,8 +45,15 @@ class Answer(Protocol):
 class Sender(Protocol):
     """Sends messages; `holdfast.fetch.Fetcher` is one."""
 
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
-        """Send `body`.
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str] | None = None,
+        *,
+        read_body: bool = True,
+    ) -> Answer:
+        """Send `body`; with `read_body` False, return without waiting for the body of the answer.
 
         Raises:
             HoldfastError: it was not accepted; `status` has what the receiver answered, if it did.
@@ -55,7 +62,7 @@ class Sender(Protocol):
 
 
 class NotAccepted(HoldfastError):
-    """The receiver answered with an error of 400 to 499, which may be mended on its side."""
+    """The receiver answered with a status of 300 to 499, which may be mended on its side."""
 
     code = NOT_ACCEPTED
 
@@ -70,8 +77,9 @@ def webhooks_app(
     """Return the app that delivers webhooks; give it to the engine beside your own.
 
     A receiver accepts a message with a status of 200 to 299. Anything else is tried again as
-    `retry` says, except 410, which says that the address is gone. Each host has a breaker of its
-    own, so one that does not answer holds up no other.
+    `retry` says, except 410, which says that the address is gone. A redirect is not followed. What
+    can never be sent, such as to an address that is refused, is not tried again. Each host has a
+    breaker of its own, so one that does not answer holds up no other.
 
     Args:
         sender: sends the messages, and refuses addresses that may not be called.
@@ -103,10 +111,12 @@ def webhooks_app(
         signed = sign(webhook.secret, ctx.job_id, int(clock.wall()), args.body)
         headers = {"Content-Type": "application/json", **signed}
         try:
-            answer = await sender.post(webhook.url, args.body.encode(), headers)
+            # The status says all: a body that is slow or cut must not send the message again.
+            body = args.body.encode()
+            answer = await sender.post(webhook.url, body, headers, read_body=False)
         except HoldfastError as error:
             ctx.http_status = status = getattr(error, "status", None)
-            if status is None or status == _GONE or not 400 <= status < 500:
+            if status is None or status == _GONE or not 300 <= status < 500:
                 raise
             raise NotAccepted(f"The receiver answered with HTTP {status}.") from error
         ctx.http_status = answer.status

@@ -9,6 +9,7 @@ from holdfast import App, Engine, JobContext
 from holdfast.cli import main
 
 app = App("shop")
+other = App("other")
 
 
 @app.job()
@@ -47,4 +48,24 @@ def test_without_yes_nothing_is_deleted(run):
 
     assert (code, told) == (2, "")
     assert "--yes" in error
+    assert "jobs 1" in run("ann", "tests.cli.commands.test_erase:app", "--yes")[1]
+
+
+def test_a_dry_run_counts_and_deletes_nothing(run):
+    for _ in range(2):
+        code, told, _ = run("ann", "tests.cli.commands.test_erase:app", "--dry-run")
+        assert (code, told) == (
+            0, "would delete of 'ann': jobs 1, webhooks 0, and what the apps keep"
+        )  # fmt: skip
+
+    _, told, _ = run("ann", "tests.cli.commands.test_erase:app", "--dry-run", "--json")
+    assert json.loads(told) == {"owner": "ann", "jobs": 1, "webhooks": 0, "dryRun": True}
+
+
+@pytest.mark.parametrize("words", [["--yes"], ["--dry-run"]])
+def test_kinds_that_no_app_declares_are_named_and_nothing_is_deleted(run, words):
+    code, told, error = run("ann", "tests.cli.commands.test_erase:other", *words)
+
+    assert (code, told) == (2, "")
+    assert "shop.sell" in error
     assert "jobs 1" in run("ann", "tests.cli.commands.test_erase:app", "--yes")[1]

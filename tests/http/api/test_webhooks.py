@@ -13,13 +13,16 @@ URL = "https://example.org/hooks"
 @pytest.fixture
 def delivering(serve):
     """A server whose engine delivers webhooks, also to this machine."""
-    app = webhooks_app(Fetcher(allow_private=True), errors=FETCH_ERRORS)
-    return with_key(serve(served=demo_app(), others=[app]))
+    return with_key(serve(served=demo_app(), others=[delivering_app()]))
+
+
+def delivering_app():
+    return webhooks_app(Fetcher(allow_private=True), errors=FETCH_ERRORS)
 
 
 @pytest.fixture
-def serving(serve):
-    return with_key(serve())
+def serving(delivering):
+    return delivering
 
 
 def new_key(serving, owner):
@@ -101,7 +104,7 @@ def test_operators_see_all_and_may_add_one_for_all_owners(serving):
 
 
 def test_readers_see_all_and_change_none(serve):
-    serving = with_key(serve(reader_token=READER))
+    serving = with_key(serve(reader_token=READER, others=[delivering_app()]))
     mine = add(serving.client).json()["webhook"]
     reader = serving.reader()
 
@@ -145,10 +148,16 @@ def test_a_test_message_is_delivered_and_stands_in_the_log(delivering):
     assert delivering.client.get("/api/jobs").json()["jobs"] == []
 
 
-def test_a_server_without_the_app_says_that_it_does_not_deliver(serving):
-    webhook_id = add(serving.client).json()["webhook"]["id"]
+def test_a_server_without_the_app_says_that_it_does_not_deliver(serve):
+    serving = serve()
+    webhook = serving.run(serving.engine.webhooks.add(URL, owner=serving.owner()))
 
-    answer = serving.client.post(f"/api/webhooks/{webhook_id}/test")
-
-    assert code_of(answer) == (409, "INVALID_STATE")
-    assert "not delivered here" in answer.json()["error"]["message"]
+    for answer in (
+        add(serving.client),
+        serving.client.post(f"/api/webhooks/{webhook.id}/test"),
+    ):
+        assert code_of(answer) == (409, "INVALID_STATE")
+        assert "not delivered here" in answer.json()["error"]["message"]
+    assert [each["id"] for each in serving.client.get("/api/webhooks").json()["webhooks"]] == [
+        webhook.id
+    ]

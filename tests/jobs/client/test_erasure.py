@@ -130,7 +130,7 @@ def test_the_deliveries_of_a_webhook_go_with_it(sqlite_url):
     from holdfast.webhooks import webhooks_app
 
     class Nowhere:
-        async def post(self, url, body, headers=None):
+        async def post(self, url, body, headers=None, *, read_body=True):
             raise AssertionError
 
     async def main():

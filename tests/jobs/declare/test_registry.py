@@ -72,6 +72,22 @@ def test_downstreams_are_found_by_name(app):
     assert Registry([app]).downstreams()["gateway"].concurrency == 3
 
 
+@pytest.mark.parametrize(
+    "name, base",
+    [
+        ("gateway:eu", "gateway:eu"),
+        ("host:example.org:8080", "host"),
+        ("webhook:example.org", "webhook"),
+        ("elsewhere", "elsewhere"),
+        ("", ""),
+    ],
+)
+def test_the_key_of_a_downstream_is_left_out_also_where_no_app_declares_it(app, name, base):
+    app.job("send", downstream=Downstream("gateway:eu"))(handler)
+    app.job("ask", downstream=Downstream("host", key=str))(handler)
+    assert Registry([app]).downstream_base(name) == base
+
+
 def test_a_job_without_a_hook_or_of_an_unknown_kind_may_be_retried(app):
     app.job("send")(handler)
     registry = Registry([app])

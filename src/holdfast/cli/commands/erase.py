@@ -1,25 +1,31 @@
 """`holdfast erase`: delete everything of an owner."""
 
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.options import WORK, AppNames, AsJson, Database, Yes
+from holdfast.cli.options import WORK, AppNames, AsJson, Database, DryRun, Yes
 from holdfast.cli.output import confirm, show_json
 from holdfast.cli.store_session import on_store
 
 if TYPE_CHECKING:
+    from holdfast.bootstrap import Engine
     from holdfast.jobs.client.erasure import Erased
 
 APP = typer.Typer()
 APPS = (APP,)
+
+_PAGE = 500
+"""Jobs that are read at once while they are counted."""
 
 
 @APP.command(rich_help_panel=WORK)
 def erase(
     owner: Annotated[str, typer.Argument(metavar="OWNER", help="The owner of the jobs.")],
     apps: AppNames = None,
+    dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
     database: Database = None,
@@ -30,18 +36,55 @@ def erase(
     """
     from holdfast.cli.app_discovery import installed_names
 
+    names = apps or installed_names()
+    if dry_run:
+        jobs, webhooks = on_store(database, lambda engine: _counted(engine, owner), apps=names)
+        counts = {"jobs": jobs, "webhooks": webhooks}
+        if as_json:
+            show_json({"owner": owner, **counts, "dry_run": True})
+        else:
+            print(f"would delete of {owner!r}: {_listed(counts)}, and what the apps keep")
+        return 0
     if not confirm(f"delete everything of {owner!r} for good?", yes=yes):
         return 1
-    names = apps or installed_names()
-    erased = on_store(database, lambda engine: engine.erase(owner), apps=names)
+    erased = on_store(database, lambda engine: _erased(engine, owner), apps=names)
     if as_json:
         show_json(asdict(erased))
     else:
-        print(_line(erased))
+        counts = {"jobs": erased.jobs, "webhooks": erased.webhooks, **erased.data}
+        print(f"everything of {erased.owner!r} is deleted: {_listed(counts)}")
     return 0
 
 
-def _line(erased: "Erased") -> str:
-    counts = {"jobs": erased.jobs, "webhooks": erased.webhooks, **erased.data}
-    deleted = ", ".join(f"{what} {count}" for what, count in counts.items())
-    return f"everything of {erased.owner!r} is deleted: {deleted}"
+async def _erased(engine: "Engine", owner: str) -> "Erased":
+    await _counted(engine, owner)
+    return await engine.erase(owner)
+
+
+async def _counted(engine: "Engine", owner: str) -> tuple[int, int]:
+    """Return how many jobs and webhooks an owner has.
+
+    Raises:
+        UsageError: no app declares the kind of one of the jobs, so nobody would delete its files.
+    """
+    from holdfast.cli.usage import UsageError
+    from holdfast.jobs.views import JobFilter
+
+    kinds, cursor = Counter[str](), None
+    while True:
+        page = await engine.list(JobFilter(owner=owner), cursor=cursor, limit=_PAGE)
+        kinds.update(job.kind for job in page.jobs)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    unknown = sorted(kind for kind in kinds if engine.registry.find(kind) is None)
+    if unknown:
+        raise UsageError(
+            f"{owner!r} has jobs that no app declares, whose files would stay: "
+            f"{', '.join(unknown)}; name their apps too, as mypackage.jobs:app"
+        )
+    return kinds.total(), len(await engine.webhooks.list(owner))
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{what} {count}" for what, count in counts.items())

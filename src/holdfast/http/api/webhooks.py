@@ -18,6 +18,7 @@ from holdfast.http.schemas import ERROR_ANSWERS, Model, Moment
 from holdfast.http.served_app import ServerState, state_of
 from holdfast.http.sessions import Owner, session_of
 from holdfast.jobs.client.webhook_control import UnknownWebhook, WebhookDelivery
+from holdfast.jobs.declare.webhook_job import KIND
 from holdfast.jobs.exceptions import UnknownKind
 from holdfast.jobs.webhook_port import ENDS, Webhook
 
@@ -116,6 +117,8 @@ async def add_webhook(
 ) -> WebhookAdded:
     """Tell an address of the ends of jobs from now on; messages are signed with the secret."""
     webhooks = state_of(request).engine.webhooks
+    if state_of(request).engine.registry.find(KIND) is None:
+        raise _not_delivered()
     if asked.all_owners and operator is None:
         raise forbidden()
     if not asked.all_owners and len(await webhooks.list(owner)) >= _MOST_OF_OWNER:
@@ -157,8 +160,7 @@ async def test_webhook(
     try:
         delivery_id = await state.engine.webhooks.test(webhook.id)
     except UnknownKind:
-        line = "Webhooks are not delivered here: no app of this server does that."
-        raise ApiError(ErrorCode.INVALID_STATE, line) from None
+        raise _not_delivered() from None
     await _record(request, operator, owner, "test", webhook)
     return TestAnswer(delivery_id=delivery_id)
 
@@ -189,6 +191,11 @@ async def _own(state: ServerState, webhook_id: str, owner: str, is_admin: bool) 
     if not is_admin and webhook.owner != owner:
         raise forbidden()
     return webhook
+
+
+def _not_delivered() -> ApiError:
+    line = "Webhooks are not delivered here: no app of this server does that."
+    return ApiError(ErrorCode.INVALID_STATE, line)
 
 
 async def _record(

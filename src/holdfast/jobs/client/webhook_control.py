@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.ids import new_ids
+from holdfast.jobs.declare.declared_downstream import check_name
 from holdfast.jobs.declare.registry import Registry
-from holdfast.jobs.declare.webhook_job import KIND, delivery_job, log_owner, utc
+from holdfast.jobs.declare.webhook_job import KIND, delivery_job, host_of, log_owner, utc
 from holdfast.jobs.model import Job, JobError, JobStatus
 from holdfast.jobs.store_port import Store
 from holdfast.jobs.views import JobFilter
@@ -191,7 +192,7 @@ def _check_url(url: str) -> None:
     checks.label("url", url)
     if not _is_usable(url):
         raise ValueError(
-            "url must be an http or https address without a user name, such as "
+            "url must be an http or https address without a user name and without spaces, such as "
             f"https://example.org/hooks, of at most {_LONGEST_URL} characters"
         )
 
@@ -200,10 +201,13 @@ def _is_usable(url: str) -> bool:
     try:
         parts = urlsplit(url)
         named = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+        # The host is the key of the downstream that the deliveries call.
+        check_name("host", host_of(url))
     except ValueError:
         return False
     scheme_fits = parts.scheme in {"http", "https"}
-    return named and scheme_fits and len(url) <= _LONGEST_URL and url.isprintable()
+    is_one_word = url.isprintable() and " " not in url
+    return named and scheme_fits and len(url) <= _LONGEST_URL and is_one_word
 
 
 def _check_kinds(kinds: Collection[str]) -> None:

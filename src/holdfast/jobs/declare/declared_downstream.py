@@ -68,7 +68,7 @@ class Downstream:
     spare: int = 0
 
     def __post_init__(self) -> None:
-        _check_name("name", self.name)
+        check_name("name", self.name)
         if self.breaker is not FROM_POLICY:
             checks.instance("breaker", self.breaker, BreakerPolicy, optional=True)
         try:
@@ -111,7 +111,7 @@ class Downstream:
         if self.key is None:
             return self.name
         key = self.key(arguments)
-        _check_name("key", key)
+        check_name("key", key)
         return f"{self.name}:{key}"
 
     def key_of(self, name: str) -> str | None:
@@ -140,7 +140,13 @@ class Downstream:
         )
 
 
-def _check_name(field: str, value: object) -> None:
+def check_name(field: str, value: object) -> None:
+    """Refuse `value` unless it can be the name of a downstream, or the key in one.
+
+    Raises:
+        TypeError: it is not a text.
+        ValueError: it is empty, too long, not printable or has spaces around it.
+    """
     checks.label(field, value)
     assert isinstance(value, str)
     if len(value) > NAME_LENGTH or not value.isprintable() or value != value.strip():

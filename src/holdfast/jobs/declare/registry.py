@@ -95,12 +95,13 @@ class Registry:
     def downstream_base(self, name: str) -> str:
         """Return the declared name behind `name`: without what `Downstream(key=)` has added.
 
-        Keys are made from the arguments of jobs, and so may say what their owners do.
+        Keys are made from the arguments of jobs, and so may say what their owners do. Of a name
+        that only apps of other processes declare, what follows the first colon may be a key.
         """
         for downstream in self.downstreams().values():
-            if downstream.key_of(name) is not None:
+            if downstream.covers(name):
                 return downstream.name
-        return name
+        return name.partition(":")[0]
 
 
 def known_errors(apps: Iterable[App]) -> Mapping[str, ErrorInfo]:

@@ -5,6 +5,7 @@ the deliveries are. After a crash in between they are enqueued again under the s
 creates none twice. So jobs pay nothing for webhooks, whether there are any or not.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -14,6 +15,8 @@ from holdfast.jobs.history import JobEvent
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.store_port import DownstreamStore
 from holdfast.jobs.webhook_port import ENDS, Webhook, WebhookStore
+
+_log = logging.getLogger("holdfast.maintenance")
 
 _IDLE_INTERVAL = 3600.0
 """Seconds between two rounds where no app delivers webhooks: there is nothing to do."""
@@ -72,13 +75,8 @@ class WebhookDispatch:
     async def _dispatch(self, kind: JobKind, events: Sequence[JobEvent]) -> int:
         # Read after the events: one that was added before any of them happened is among these.
         webhooks = await self._store.webhooks()
-        jobs = [
-            delivery_job(kind, webhook, f"wh-{webhook.id}-{event.sequence}", message_of(event))
-            for event in events
-            if event.name in ENDS and event.kind != KIND
-            for webhook in webhooks
-            if _is_due(webhook, event)
-        ]
+        ends = [event for event in events if event.name in ENDS and event.kind != KIND]
+        jobs = [job for webhook in webhooks for job in _deliveries(kind, webhook, ends)]
         if jobs:
             downstream = kind.downstream
             if downstream is not None:
@@ -86,6 +84,23 @@ class WebhookDispatch:
                 await self._store.declare_downstreams([downstream.settings(each) for each in names])
             await self._store.enqueue(jobs)
         return len(jobs)
+
+
+def _deliveries(kind: JobKind, webhook: Webhook, ends: Sequence[JobEvent]) -> list[NewJob]:
+    """Return the jobs that tell `webhook` of those of `ends` that it wants to be told of."""
+    due = [event for event in ends if _is_due(webhook, event)]
+    try:
+        return [
+            delivery_job(kind, webhook, f"wh-{webhook.id}-{event.sequence}", message_of(event))
+            for event in due
+        ]
+    except Exception as error:
+        # Without this, one stored row would stop the deliveries of all webhooks for good.
+        _log.warning(
+            "webhook %s is not told of %d events, because no delivery can be made for it: %s",
+            webhook.id, len(due), error, extra={"webhook_id": webhook.id},
+        )  # fmt: skip
+        return []
 
 
 def _is_due(webhook: Webhook, event: JobEvent) -> bool:
