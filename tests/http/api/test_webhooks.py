@@ -149,8 +149,9 @@ def test_a_test_message_is_delivered_and_stands_in_the_log(delivering):
 
 
 def test_a_server_without_the_app_says_that_it_does_not_deliver(serve):
-    serving = serve()
-    webhook = serving.run(serving.engine.webhooks.add(URL, owner=serving.owner()))
+    serving = with_key(serve())
+    owner = new_key(serving, "ann").job_owner
+    webhook = serving.run(serving.engine.webhooks.add(URL, owner=owner))
 
     for answer in (
         add(serving.client),
