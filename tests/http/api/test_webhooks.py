@@ -150,7 +150,7 @@ def test_a_test_message_is_delivered_and_stands_in_the_log(delivering):
 
 def test_a_server_without_the_app_says_that_it_does_not_deliver(serve):
     serving = with_key(serve())
-    owner = new_key(serving, "ann").job_owner
+    owner = new_key(serving, "ann").key.job_owner
     webhook = serving.run(serving.engine.webhooks.add(URL, owner=owner))
 
     for answer in (
