@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
+from math import fsum
 from pathlib import Path
 
 import grimp
@@ -164,14 +165,15 @@ def _order(rows: list[list[Box]]) -> None:
 
 def _place(rows: list[list[Box]]) -> None:
     for row in rows:
-        x = -(sum(box.width for box in row) + GAP * (len(row) - 1)) / 2
+        x = -(fsum(box.width for box in row) + GAP * (len(row) - 1)) / 2
         for box in row:
             box.x = x + box.width / 2
             x += box.width + GAP
 
 
 def _mean(boxes: list[Box], otherwise: float) -> float:
-    return sum(box.x for box in boxes) / len(boxes) if boxes else otherwise
+    # Not `sum`, whose rounding differs between releases of Python.
+    return fsum(box.x for box in boxes) / len(boxes) if boxes else otherwise
 
 
 def _svg(
