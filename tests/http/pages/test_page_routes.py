@@ -153,11 +153,12 @@ def test_retry_now_promises_nothing_while_the_downstream_is_held(serving):
 def test_retrying_a_job_with_a_newer_duplicate_shows_the_reason(serving):
     first = serving.enqueue(Order(fails="GW_4XX"), dedup_key="same")
     serving.work()
-    serving.enqueue(dedup_key="same")
     page = Looked(serving.client.get("/"))
+    serving.enqueue(dedup_key="same")
 
     answer = submit(serving, page, f"/jobs/{first}/retry")
 
+    assert f"/jobs/{first}/retry" not in serving.client.get("/").text
     back = Looked(serving.client.get(answer.headers["location"]))
     assert back.text("//*[@id='toast']") == "A later job of the same content has taken its place."
     refused = serving.client.post(f"/api/jobs/{first}/retry")
