@@ -33,10 +33,12 @@ FIRST = dict.fromkeys(field.name for field in fields(Job)[:26])
 """What stands in a row between the seq and the error."""
 
 
-def job_row(seq, status="queued", *, code=None, dead_letter=None, last_error=None, **columns):
+def job_row(
+    seq, status="queued", *, code=None, dead_letter=None, last_error=None, has_twin=None, **columns
+):
     fields_of = {**FIRST, "id": f"j{seq}", "status": status, "cancel_requested": 0, **columns}
     message = None if code is None else "it broke"
-    return (seq, *fields_of.values(), code, message, dead_letter, "queue", last_error)
+    return (seq, *fields_of.values(), code, message, dead_letter, "queue", last_error, has_twin)
 
 
 def test_a_job_has_its_columns_as_the_model_has_them():
@@ -47,6 +49,9 @@ def test_a_job_has_its_columns_as_the_model_has_them():
     assert job.dead_letter is DeadLetterReason.PERMANENT
     assert (job.held, job.held_by, job.arguments) == (True, HeldBy.QUEUE, '{"a":1}')
     assert type(job.cancel_requested) is type(job.held) is bool
+    assert (job.has_twin, job.can_retry) == (False, True)
+    twin = job_from(job_row(8, "failed", code="GW_5XX", has_twin=1))
+    assert (twin.has_twin, twin.can_retry) == (True, False)
 
 
 def test_the_last_error_is_that_of_a_failed_job_or_of_a_waiting_ones_last_attempt():
