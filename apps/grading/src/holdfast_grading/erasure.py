@@ -18,30 +18,21 @@ _DELETE = "DELETE FROM {submissions} WHERE id = :id RETURNING id"
 
 
 async def erase_submissions(engine: Engine, files: ArtifactStore, owner: str) -> int:
-    """Delete the submissions of `owner` and all that belongs to them; return how many.
+    """Delete the submissions of `owner`, their results, recordings and jobs; return how many.
 
-    That is their results, recordings and jobs, and their messages in the outbox.
+    Messages that asked for their grading are deleted by the relay when they are a week old.
     """
     database, count = engine.database, 0
     while rows := await database.fetch(sql_for(database, _OF_OWNER), {"owner": owner}):
-        for _, message_id, payload in rows:
+        for submission_id, message_id, payload in rows:
             if message_id is not None:
                 await engine.purge(message_id)
             recording = msgspec.json.decode(payload, type=SubmissionPayload).audio_file
             if recording is not None:
                 # First: without its row nobody would know whose it was.
                 await asyncio.to_thread(files.delete, recording)
-        count += await _delete_rows(engine, [submission_id for submission_id, _, _ in rows])
-    return count
-
-
-async def _delete_rows(engine: Engine, submission_ids: list[str]) -> int:
-    database, count = engine.database, 0
-    async with database.transaction() as tx:
-        for submission_id in submission_ids:
-            which = {"id": submission_id}
-            await tx.fetch(sql_for(database, _DELETE_RESULTS), which)
-            count += len(await tx.fetch(sql_for(database, _DELETE), which))
-        # All at once: the outbox has no index on what its messages speak of.
-        await engine.outbox.erase(tx.connection, submission_ids)
+            async with database.transaction() as tx:
+                which = {"id": submission_id}
+                await tx.fetch(sql_for(database, _DELETE_RESULTS), which)
+                count += len(await tx.fetch(sql_for(database, _DELETE), which))
     return count
