@@ -123,7 +123,9 @@ def test_a_page_that_comes_at_the_third_attempt_is_done(sqlite_url, tmp_path):
 async def expedited(world, document_id):
     """Begin the next attempt of a document that waits for it."""
     waits = (await world.show(document_id))["state"] == "delayed"
-    return waits and await world.engine.retry_now(f"doc-{document_id}")
+    if waits:
+        await world.expedite(f"doc-{document_id}")
+    return waits
 
 
 # -- failures that are not -----------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Embeddings are made after a document is done, and whatever happens in between."""
 
 import asyncio
-from contextlib import suppress
 
 from tests.apps.ingestion.models import embed_topics, embedded, embedding, texts_of, with_gemini
 from tests.apps.ingestion.sites import site
@@ -9,7 +8,7 @@ from tests.apps.ingestion.world import World
 from tests.support.providers import embeddings
 from tests.support.waiting import until
 
-from holdfast import CircuitState, InvalidState, JobFilter, JobStatus
+from holdfast import CircuitState, JobFilter, JobStatus
 from holdfast.testing.downstream import hang, status
 from holdfast_ingestion.embeddings.embedder import RATE, RATE_NAME
 
@@ -80,8 +79,7 @@ def test_failures_of_the_api_open_its_breaker_and_cost_no_document(sqlite_url, t
                 gemini.script(embed_topics())
                 await world.engine.downstreams.reset("gemini")
                 for job in await embed_jobs(world, JobStatus.QUEUED):
-                    with suppress(InvalidState):  # it has begun by itself since the reset
-                        await world.engine.retry_now(job.id)
+                    await world.expedite(job.id)
                 await embedded(world, *documents)
 
     asyncio.run(scenario())
@@ -215,7 +213,7 @@ def test_an_embedding_without_a_direction_is_asked_for_again(sqlite_url, tmp_pat
             document = await world.add(content=CAT)
             (job,) = await until(lambda: tried_before(world))
             assert job.last_error.code == "UNWANTED_RESULT"
-            await world.engine.retry_now(job.id)
+            await world.expedite(job.id)
             await embedded(world, document)
 
     asyncio.run(scenario())

@@ -234,7 +234,7 @@ def test_documents_wait_for_their_concepts_while_the_model_is_down_or_answers_wr
                 chatmock.script(model())
                 await world.engine.downstreams.reset("chatmock")
                 for job in await waiting_jobs(world):
-                    await world.engine.retry_now(job.id)
+                    await world.expedite(job.id)
                 await extracted(world, *documents)
             assert (await names(world))["Bread"] == 1
 
@@ -252,7 +252,7 @@ def test_without_a_model_concepts_are_key_phrases_until_there_is_one(
             async with world.working():
                 document = await world.add(content=text)
                 job = await until(lambda: waiting_jobs(world))
-                await world.engine.retry_now(job[0].id)
+                await world.expedite(job[0].id)
                 await extracted(world, document)
             found = await listed(world)
             assert found["source"] == "key-phrases"
