@@ -17,10 +17,16 @@ COPIED = (
     "requirements",
 )
 PYTHON = """#!/bin/sh
-case "$*" in *"-m venv"*) mkdir -p $4/bin; cp $0 $4/bin/python;; esac
+case "$*" in
+    *"-m venv"*) mkdir -p $4/bin; cp $0 $4/bin/python;;
+    "-m uv --version") exec test -f has-uv;;
+    *requirements/uv.txt) touch has-uv;;
+esac
 case "$*" in -c*|*--version) ;; *) echo "$*" >> calls;; esac
+case "$*" in "-m uv pip"*) test ! -f uv-fails;; esac
 """
 CREATE = "-m venv --clear .venv"
+UV = "requirements/uv.txt"
 RUN = "requirements/run.txt"
 DEV = "requirements/dev.txt"
 OURS = "--editable . --editable ./apps/conversion"
@@ -72,7 +78,7 @@ def change(tree, name):
 def test_a_first_start_prints_one_line_per_step(tree):
     said, calls = make(tree, "run")
 
-    assert ends_with(calls, CREATE, RUN, OURS, ASSETS, SERVE)
+    assert ends_with(calls, CREATE, UV, RUN, OURS, ASSETS, SERVE)
     pinned = sum("==" in line for line in (tree / RUN).read_text().splitlines())
     assert said == [
         "creating .venv",
@@ -81,6 +87,18 @@ def test_a_first_start_prints_one_line_per_step(tree):
         "fetching htmx",
         "starting Holdfast",
     ]
+
+
+def test_what_uv_cannot_install_is_installed_by_pip(tree):
+    (tree / "uv-fails").touch()
+
+    said, calls = make(tree, "run")
+
+    assert ends_with(calls, CREATE, UV, RUN, RUN, OURS, OURS, ASSETS, SERVE)
+    by_uv, by_pip = calls[2:4]
+    assert by_uv.startswith("-m uv pip install ")
+    assert by_pip.startswith("-m pip install ")
+    assert len(said) == 5
 
 
 def test_a_second_start_only_starts(tree):
@@ -98,7 +116,7 @@ def test_the_gate_adds_its_packages_and_a_start_after_it_installs_nothing(tree):
 
 
 def test_the_gate_alone_installs_both_locks_into_one_environment(tree):
-    assert ends_with(make(tree, ".venv/.ready")[1], CREATE, RUN, OURS, DEV)
+    assert ends_with(make(tree, ".venv/.ready")[1], CREATE, UV, RUN, OURS, DEV)
 
 
 def test_a_changed_lock_is_installed_by_the_command_that_uses_it(tree):

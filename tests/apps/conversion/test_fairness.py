@@ -66,12 +66,16 @@ def statuses(service, sent):
 
 
 def check_others_are_served(service, attackers, others):
-    """Convert for `others` on the idle service, and again while the slow files wait and run."""
+    """Convert for `others` on the idle service, and again while the slow files wait and run.
+
+    The better of two rounds counts: another process of the machine may delay one, where a slow file
+    that keeps the others waiting would delay both by many times as much.
+    """
     slowest(service, others, "warm")
     idle = slowest(service, others, "idle")
     sent = upload_slow_files(service, attackers)
     service.until(lambda: statuses(service, sent).count("processing") >= 2)
-    attacked = slowest(service, others, "attacked")
+    attacked = min(slowest(service, others, f"attacked {number}") for number in range(2))
     assert statuses(service, sent).count("queued") > 0
     assert attacked < 3 * max(idle, LEAST_SECONDS), (idle, attacked)
     return sent
