@@ -1,10 +1,12 @@
 """Build the ASGI app: the engine's routes, the apps' routes, the pages and the middleware."""
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+import functools
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.http.admin import HOME
 from holdfast.http.admin import router as admin_router
@@ -115,7 +117,21 @@ def _mount_dashboard(app: FastAPI, state: ServerState) -> None:
     async def enter_dashboard() -> RedirectResponse:
         return RedirectResponse(f"{HOME}/", 303)
 
-    app.mount(HOME, dashboard_app(state))
+    app.mount(HOME, _BuiltAtFirstRequest(lambda: dashboard_app(state)))
+
+
+class _BuiltAtFirstRequest:
+    """An ASGI app that is built when it is first asked for.
+
+    FastAPI takes as long for the routes of the dashboard as for all others, and most servers are
+    rarely asked for it.
+    """
+
+    def __init__(self, build: Callable[[], ASGIApp]) -> None:
+        self._app = functools.cache(build)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app()(scope, receive, send)
 
 
 def _include_apps(app: FastAPI, served: Iterable[ServedApp], state: ServerState) -> frozenset[str]:
