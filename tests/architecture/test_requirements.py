@@ -47,7 +47,7 @@ def test_the_run_lock_has_what_holdfast_and_its_apps_declare(root, packages):
 
 
 def test_the_run_lock_has_none_of_the_tools_of_the_gate(root):
-    tools = {"hypothesis", "import-linter", "mypy", "playwright", "pytest", "ruff", "uv"}
+    tools = {"hypothesis", "import-linter", "mypy", "playwright", "pytest", "ruff"}
     assert tools <= set(pins(root, "dev"))
     assert tools & set(pins(root, "run")) == set()
 

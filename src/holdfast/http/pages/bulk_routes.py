@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Request, Response
 from fastapi.responses import RedirectResponse
-from fastapi.routing import APIRoute
 
 from holdfast.http import bulk
 from holdfast.http.api_errors import ApiError
 from holdfast.http.pages.job_list import FILTERS, View, read_held, rows_of
+from holdfast.http.pages.page_route import PageRoute, Pages
 from holdfast.http.pages.renderer import Renderer
 from holdfast.http.sessions import Owner
 from holdfast.jobs.model import Job, JobStatus
@@ -70,78 +70,77 @@ def _moment(text: str) -> float | None:
 Chosen = Annotated[_Chosen, Depends(_chosen)]
 
 
-def bulk_routes(renderer: Renderer, route_class: type[APIRoute]) -> APIRouter:
-    """Return the routes of the forms for many rows."""
-    forms = _BulkForms(renderer)
-    router = APIRouter(include_in_schema=False, route_class=route_class)
-    router.add_api_route("/bulk/download", forms.download, methods=["POST"])
-    router.add_api_route("/bulk/retry", forms.retry, methods=["POST"])
-    router.add_api_route("/bulk/remove", forms.remove, methods=["POST"])
-    router.add_api_route("/jobs/{job_id}/remove", forms.ask_to_remove, methods=["GET"])
-    router.add_api_route("/jobs/{job_id}/remove", forms.remove_one, methods=["POST"])
-    return router
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
-class _BulkForms:
-    def __init__(self, renderer: Renderer) -> None:
-        self._renderer = renderer
-        self._state = renderer.state
+@router.post("/bulk/download")
+async def download(pages: Pages, owner: Owner, chosen: Chosen) -> Response:
+    """Download the selected results, or without a selection all of the view."""
+    try:
+        return await bulk.zip_answer(pages.state, owner, _selection(pages, chosen))
+    except ApiError:
+        return RedirectResponse(chosen.view.path(note="nothing-ready"), 303)
 
-    async def download(self, owner: Owner, chosen: Chosen) -> Response:
-        """Download the selected results, or without a selection all of the view."""
-        try:
-            return await bulk.zip_answer(self._state, owner, self._selection(chosen))
-        except ApiError:
-            return RedirectResponse(chosen.view.path(note="nothing-ready"), 303)
 
-    async def retry(self, owner: Owner, chosen: Chosen) -> Response:
-        """Requeue the selected failed jobs, or without a selection all of the view."""
-        failed = bulk.selected(self._state, owner, self._selection(chosen), JobStatus.FAILED)
-        result = await bulk.retry_all(self._state, await bulk.first_of(failed))
-        return _done("retried-many", chosen.view, result)
+@router.post("/bulk/retry")
+async def retry(pages: Pages, owner: Owner, chosen: Chosen) -> Response:
+    """Requeue the selected failed jobs, or without a selection all of the view."""
+    failed = bulk.selected(pages.state, owner, _selection(pages, chosen), JobStatus.FAILED)
+    result = await bulk.retry_all(pages.state, await bulk.first_of(failed))
+    return _done("retried-many", chosen.view, result)
 
-    async def remove(
-        self, request: Request, owner: Owner, chosen: Chosen, confirmed: Field = ""
-    ) -> Response:
-        """Remove the selected jobs; a form that was not confirmed is answered by the question."""
-        # All of what was in sight when is not known is not what somebody has seen.
-        if not chosen.ids and (not chosen.every or chosen.until is None):
-            return RedirectResponse(chosen.view.path(note="nothing-selected"), 303)
-        jobs = await bulk.first_of(bulk.selected(self._state, owner, self._selection(chosen)))
-        if not confirmed:
-            return await self._ask(request, jobs, chosen.view, "/bulk/remove")
-        return _done("removed-many", chosen.view, await bulk.remove_all(self._state, jobs))
 
-    async def ask_to_remove(
-        self, request: Request, owner: Owner, job_id: str, status: str = "", q: str = ""
-    ) -> Response:
-        """Ask whether one job is to be removed."""
-        job = await self._state.own_job(job_id, owner)
-        action = f"/jobs/{quote(job.id, safe='')}/remove"
-        return await self._ask(request, [job], View.of(status, None, q), action)
+@router.post("/bulk/remove")
+async def remove(
+    pages: Pages, request: Request, owner: Owner, chosen: Chosen, confirmed: Field = ""
+) -> Response:
+    """Remove the selected jobs; a form that was not confirmed is answered by the question."""
+    # All of what was in sight when is not known is not what somebody has seen.
+    if not chosen.ids and (not chosen.every or chosen.until is None):
+        return RedirectResponse(chosen.view.path(note="nothing-selected"), 303)
+    jobs = await bulk.first_of(bulk.selected(pages.state, owner, _selection(pages, chosen)))
+    if not confirmed:
+        return await _ask(pages, request, jobs, chosen.view, "/bulk/remove")
+    return _done("removed-many", chosen.view, await bulk.remove_all(pages.state, jobs))
 
-    async def remove_one(
-        self, owner: Owner, job_id: str, status: Field = "", q: Field = "", cursor: Field = ""
-    ) -> Response:
-        """Remove one job."""
-        job = await self._state.own_job(job_id, owner)
-        result = await bulk.remove_all(self._state, [job])
-        return _done("removed-many", View.of(status, cursor, q), result)
 
-    def _selection(self, chosen: _Chosen) -> bulk.Selection:
-        return chosen.selection(self._renderer.listed_kinds or ())
+@router.get("/jobs/{job_id}/remove")
+async def ask_to_remove(
+    pages: Pages, request: Request, owner: Owner, job_id: str, status: str = "", q: str = ""
+) -> Response:
+    """Ask whether one job is to be removed."""
+    job = await pages.state.own_job(job_id, owner)
+    action = f"/jobs/{quote(job.id, safe='')}/remove"
+    return await _ask(pages, request, [job], View.of(status, None, q), action)
 
-    async def _ask(self, request: Request, jobs: list[Job], view: View, action: str) -> Response:
-        now = await self._state.engine.store.ping()
-        rows = rows_of(self._renderer, jobs[:_SHOWN], now, await read_held(self._renderer, now))
-        values: dict[str, Any] = {
-            "action": action,
-            "ids": [job.id for job in jobs],
-            "rows": rows,
-            "running": sum(not job.status.finished for job in jobs),
-            "view": view,
-        }
-        return self._renderer.answer(request, "remove.html", **values)
+
+@router.post("/jobs/{job_id}/remove")
+async def remove_one(
+    pages: Pages, owner: Owner, job_id: str, status: Field = "", q: Field = "", cursor: Field = ""
+) -> Response:
+    """Remove one job."""
+    job = await pages.state.own_job(job_id, owner)
+    result = await bulk.remove_all(pages.state, [job])
+    return _done("removed-many", View.of(status, cursor, q), result)
+
+
+def _selection(pages: Renderer, chosen: _Chosen) -> bulk.Selection:
+    return chosen.selection(pages.listed_kinds or ())
+
+
+async def _ask(
+    pages: Renderer, request: Request, jobs: list[Job], view: View, action: str
+) -> Response:
+    now = await pages.state.engine.store.ping()
+    rows = rows_of(pages, jobs[:_SHOWN], now, await read_held(pages, now))
+    values: dict[str, Any] = {
+        "action": action,
+        "ids": [job.id for job in jobs],
+        "rows": rows,
+        "running": sum(not job.status.finished for job in jobs),
+        "view": view,
+    }
+    return pages.answer(request, "remove.html", **values)
 
 
 def _done(note: str, view: View, result: bulk.BulkResult) -> Response:
