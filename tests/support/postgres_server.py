@@ -8,7 +8,6 @@ temporary folder and ends with the process that started it, even if that is kill
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import secrets
@@ -17,13 +16,12 @@ import signal
 import socket
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
+import psycopg
 from tests.support.processes import children_of
 
 __all__ = ["BINARIES", "ENVIRONMENT", "PostgresMissing", "PostgresServer", "find_binaries"]
@@ -43,8 +41,6 @@ _STOPPING = 30.0
 _RELAUNCH = 1.0
 # The shell outlives this process only until it sees its standard input closed.
 _WATCH = '"$@" & server=$!; cat >/dev/null; kill -QUIT $server 2>/dev/null; wait $server'
-
-T = TypeVar("T")
 
 
 class PostgresMissing(RuntimeError):
@@ -132,6 +128,7 @@ class PostgresServer:
         self._binaries = binaries
         self._watcher: subprocess.Popen[bytes] | None = None
         self._password = secrets.token_hex(8)
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self.port = 0
 
     @property
@@ -152,10 +149,6 @@ class PostgresServer:
             parts = urlsplit(self._external)
             return urlunsplit(parts._replace(path=f"/{database}"))
         return f"postgresql://{_USER}:{quote(self._password)}@127.0.0.1:{self.port}/{database}"
-
-    @property
-    def _maintenance_url(self) -> str:
-        return self._external if self._external is not None else self.url()
 
     def start(self) -> None:
         """Start, and return once connections are accepted; a stopped server keeps data and port.
@@ -204,6 +197,7 @@ class PostgresServer:
 
     def close(self) -> None:
         """Stop and delete everything. Closing twice is harmless."""
+        self._disconnect()
         if self._external is not None or self._folder is None:
             return
         self._signal(signal.SIGQUIT)
@@ -224,9 +218,29 @@ class PostgresServer:
         self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def execute(self, sql: str, database: str | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement on a connection of its own and return its rows."""
-        url = self._maintenance_url if database is None else self.url(database)
-        return run_apart(_execute(url, sql))
+        """Run one statement in a transaction of its own and return its rows."""
+        statement = sql.encode()
+        if database is not None:
+            with psycopg.connect(self.url(database), autocommit=True) as connection:
+                return _rows(connection.execute(statement))
+        try:
+            return _rows(self._maintenance().execute(statement))
+        except psycopg.OperationalError:
+            # It was open while the server was stopped, killed or failed over.
+            self._disconnect()
+            return _rows(self._maintenance().execute(statement))
+
+    def _maintenance(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """Return the connection that is kept: tests create and drop a thousand databases."""
+        if self._connection is None:
+            url = self._external if self._external is not None else self.url()
+            self._connection = psycopg.connect(url, autocommit=True, connect_timeout=5)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def log(self) -> str:
         """Return the server's log."""
@@ -329,33 +343,8 @@ class PostgresServer:
             watcher.wait(_STOPPING)
 
 
-def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` on a new event loop in a thread; the caller's thread may have a running loop."""
-    box: dict[str, Any] = {}
-
-    def run() -> None:
-        try:
-            box["value"] = asyncio.run(work)
-        except BaseException as error:
-            box["error"] = error
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if "error" in box:
-        raise box["error"]
-    value: T = box["value"]
-    return value
-
-
-async def _execute(url: str, sql: str) -> list[tuple[Any, ...]]:
-    import asyncpg
-
-    connection = await asyncpg.connect(url, timeout=5)
-    try:
-        return [tuple(row) for row in await connection.fetch(sql)]
-    finally:
-        await connection.close()
+def _rows(done: psycopg.Cursor[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [] if done.description is None else done.fetchall()
 
 
 def _has_room(folder: Path) -> bool:
