@@ -70,8 +70,9 @@ class Sharing(LoadScopeScheduling):
     """Where several processes test (`-n 3`), keep the tests of a file together.
 
     The files of `MANY_PROCESSES` take longest and come first, but one process runs other files as
-    long as there are any: it computes while the others wait. The browser's files share one
-    browser, so they stay together too.
+    long as there are any: it computes while the others wait. Files with many tests come before
+    those with few, so that all processes end together. The browser's files share one browser, so
+    they stay together too.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -81,8 +82,9 @@ class Sharing(LoadScopeScheduling):
     def _assign_work_unit(self, node: WorkerController) -> None:
         others = [work for other, work in self.assigned_work.items() if other is not node]
         free = not all(_starts_many_processes(work) for work in others)
-        fitting = (file for file in self.workqueue if file.startswith(MANY_PROCESSES) == free)
-        self.workqueue.move_to_end(next(fitting, next(iter(self.workqueue))), last=False)
+        fitting = [file for file in self.workqueue if file.startswith(MANY_PROCESSES) == free]
+        largest = max(fitting or self.workqueue, key=lambda file: len(self.workqueue[file]))
+        self.workqueue.move_to_end(largest, last=False)
         super()._assign_work_unit(node)
 
 
@@ -94,7 +96,7 @@ def _starts_many_processes(work: dict[str, dict[str, bool]]) -> bool:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Sharing:
-    """Share out tests in the order of their files: what takes longest comes first."""
+    """Share out whole files."""
     config.option.loadscopereorder = False
     return Sharing(config, log)
 
