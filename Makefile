@@ -22,8 +22,8 @@ TEST_ASSETS := node_modules/.ready
 # tests/typing and the other tests are checked as well; see [tool.mypy] for how strictly.
 MYPY_PATHS := src $(wildcard apps/*/src tests benchmarks campaigns scripts)
 
-EXTRAS := --extra postgres --extra http --extra cron --extra fetch --extra gemini --extra openai --extra rabbitmq \
-	--extra prometheus --extra otel
+EXTRAS := --extra cli --extra postgres --extra http --extra cron --extra fetch --extra gemini --extra openai \
+	--extra rabbitmq --extra prometheus --extra otel
 # UV_FLAGS=--upgrade moves the pins; without it only what must change does.
 UV_FLAGS ?=
 COMPILE = $(PY) -m uv pip compile --quiet --no-config --universal --generate-hashes \

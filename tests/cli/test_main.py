@@ -1,6 +1,7 @@
 """The command line."""
 
 import importlib.metadata
+import os
 import subprocess
 import sys
 
@@ -57,6 +58,7 @@ def test_the_version_is_that_of_the_package(capsys):
     [
         ("holdfast work", ["worker", "workers"]),
         ("holdfast dead re", ["requeue"]),
+        ("holdfast worker --un", ["--until-idle"]),
         ("holdfast gate", ["gateway"]),
         ("holdfast jobs list --status c", ["complete", "cancelled"]),
     ],
@@ -84,18 +86,48 @@ def test_the_help_has_every_command_under_a_heading(capsys, monkeypatch):
         assert f"│ {name} " in shown
 
 
-def test_only_the_module_of_the_command_is_imported():
+@pytest.mark.parametrize(
+    "words, needed, heavy",
+    [
+        (
+            ["relay", "--help"],
+            "holdfast.cli.commands.run",
+            ("holdfast.cli.commands.jobs", "holdfast.bootstrap", "holdfast.http"),
+        ),
+        (
+            ["worker", "--help"],
+            "holdfast.cli.base_commands",
+            ("holdfast.cli.commands.run", "holdfast.bootstrap", "typer", "rich", "pydantic"),
+        ),
+    ],
+)
+def test_only_what_the_command_needs_is_imported(words, needed, heavy):
     program = (
-        "import sys; from holdfast.cli import main; main(['worker', '--help']); "
-        "print(sorted(name for name in sys.modules if name.startswith('holdfast.')))"
+        f"import sys; from holdfast.cli import main; main({words}); print(*sorted(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    loaded = done.stdout.splitlines()[-1]
-    assert "holdfast.cli.commands.run'" in loaded
-    for heavy in ("holdfast.cli.commands.jobs", "holdfast.bootstrap", "holdfast.http"):
-        assert heavy not in loaded
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert needed in loaded
+    assert loaded & set(heavy) == set()
+
+
+def test_output_that_nothing_reads_ends_a_command_without_a_traceback(tmp_path):
+    (tmp_path / "letters.py").write_text("import holdfast\napp = holdfast.App('letters')\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = ["migrate", "letters:app", "--sql", "--database", "sqlite:///work.db"]
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", *words],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_an_answer_that_is_interrupted_is_exit_code_130(monkeypatch):

@@ -14,12 +14,8 @@ from scripts import build_hook, fetch_assets
 from tests.support.missing import do_without
 
 ROOT = Path(__file__).parents[2]
-_COMMAND_LINE = (
-    "annotated-doc", "annotated-types", "markdown-it-py", "mdurl", "pydantic", "pydantic-core",
-    "pygments", "rich", "shellingham", "typer", "typing-extensions", "typing-inspection",
-)  # fmt: skip
-"""typer and rich, and what they need themselves."""
-_CORE = ("apsw", "msgspec", *_COMMAND_LINE)
+_CORE = ("apsw", "msgspec")
+"""All that `pip install holdfast` brings beside Holdfast itself."""
 
 
 def run(*command, cwd):
@@ -90,32 +86,79 @@ def pinned(names):
     return "".join(entry for entry in entries if entry.partition("==")[0] in names)
 
 
-@pytest.mark.timeout(300)
-def test_the_readme_runs_where_only_the_wheel_is_installed(complete, tmp_path):
+@pytest.fixture(scope="module")
+def wheel(complete):
     code, said = build(complete, "wheel")
     assert code == 0, said
-    (wheel,) = (complete / "dist").glob("*.whl")
+    (made,) = (complete / "dist").glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """A folder whose environment, `empty`, has the wheel and what it depends on, and no extra."""
+    folder = tmp_path_factory.mktemp("installed")
+    code, said = run(sys.executable, "-m", "venv", "--without-pip", "empty", cwd=folder)
+    assert code == 0, said
+    (folder / "lock.txt").write_text(pinned(_CORE), "utf-8")
+    pip = (sys.executable, "-m", "pip", "--quiet", "--python", str(folder / "empty/bin/python"))
+    for what in (("--require-hashes", "-r", "lock.txt"), (str(wheel),)):
+        code, said = run(*pip, "install", "--no-deps", *what, cwd=folder)
+        assert code == 0, said
+    code, said = run(*pip, "check", cwd=folder)
+    assert code == 0, said
+    return folder
+
+
+def test_a_wheel_has_the_files_of_the_pages_and_of_pytest(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {f"holdfast/http/pages/vendor/{name}" for name in build_hook.FILES} <= names
     assert {"_holdfast_pytest.py", "holdfast/py.typed"} <= names
 
-    code, said = run(sys.executable, "-m", "venv", "--without-pip", "empty", cwd=tmp_path)
-    assert code == 0, said
-    (tmp_path / "lock.txt").write_text(pinned(_CORE), "utf-8")
-    python = str(tmp_path / "empty/bin/python")
-    pip = (sys.executable, "-m", "pip", "--quiet", "--python", python, "install", "--no-deps")
-    for what in (("--require-hashes", "-r", "lock.txt"), (str(wheel),)):
-        code, said = run(*pip, *what, cwd=tmp_path)
-        assert code == 0, said
-    code, said = run(sys.executable, "-m", "pip", "--python", python, "check", cwd=tmp_path)
-    assert code == 0, said
 
+@pytest.mark.timeout(300)
+def test_the_readme_runs_where_only_the_wheel_is_installed(installed):
     program = f"{first_screen()}\nimport holdfast\nprint(holdfast.__file__, holdfast.__version__)"
-    (tmp_path / "first_screen.py").write_text(program, "utf-8")
-    code, said = run(python, "first_screen.py", cwd=tmp_path)
+    (installed / "first_screen.py").write_text(program, "utf-8")
+    code, said = run("empty/bin/python", "first_screen.py", cwd=installed)
     assert code == 0, said
-    assert str(tmp_path / "empty") in said.splitlines()[-1]
+    assert str(installed / "empty") in said.splitlines()[-1]
+
+
+LETTERS = """
+from holdfast import App, Engine, JobContext
+
+app = App("letters")
+
+@app.job()
+async def write(ctx: JobContext, to: str) -> None:
+    print(f"dear {to}")
+
+if __name__ == "__main__":
+    with Engine("sqlite:///work.db", apps=[app]).blocking() as engine:
+        engine.enqueue(write, "Ann")
+"""
+
+
+@pytest.mark.timeout(300)
+def test_worker_and_migrate_work_without_extras_and_the_other_commands_name_theirs(installed):
+    (installed / "letters.py").write_text(LETTERS, "utf-8")
+    database = ("--database", "sqlite:///work.db")
+    holdfast = ("empty/bin/holdfast",)
+
+    code, said = run(*holdfast, "migrate", *database, cwd=installed)
+    assert (code, "up to date at version" in said) == (0, True), said
+    code, said = run(*holdfast, "migrate", "--check", *database, cwd=installed)
+    assert (code, said) == (0, "the schema is up to date\n")
+    code, said = run("empty/bin/python", "letters.py", cwd=installed)
+    assert code == 0, said
+    module = ("empty/bin/python", "-m", "holdfast")
+    code, said = run(*module, "worker", "letters:app", "--until-idle", *database, cwd=installed)
+    assert (code, "dear Ann\n" in said) == (0, True), said
+
+    code, said = run(*holdfast, "jobs", "list", *database, cwd=installed)
+    assert (code, said) == (1, "holdfast: jobs needs more: pip install 'holdfast[cli]'\n")
 
 
 def test_a_source_distribution_can_be_built_again(complete):

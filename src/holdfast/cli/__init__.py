@@ -5,10 +5,12 @@ does not exist (one line on standard error says why), 130 interrupted. A worker 
 by force: 3 where code of handlers still ran, 4 where running jobs were left to their leases.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.cli.base_commands import BASE_COMMANDS
 from holdfast.cli.commands import COMMANDS
 from holdfast.cli.usage import UsageError, guess
 from holdfast.errors import HoldfastError
@@ -32,15 +34,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2 if _is_usage_error(error) else 1
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of the output has ended, such as `head`; Python's last flush must not fail too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _run(words: Sequence[str]) -> int:
-    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-        return _of_app(words[0], words[1:])
-    import typer
+    name = words[0] if words else ""
+    if name in BASE_COMMANDS:
+        return BASE_COMMANDS[name].run(words[1:])
+    if name and not name.startswith("-") and name not in COMMANDS:
+        return _of_app(name, words[1:])
+    try:
+        import typer
 
-    from holdfast.cli.application import application
+        from holdfast.cli.application import application
+    except ModuleNotFoundError as error:
+        if error.name not in {"typer", "rich"}:
+            raise
+        from holdfast.cli import missing_extra
 
+        return missing_extra.run(words)
     try:
         code = application(words).main(list(words), prog_name="holdfast", standalone_mode=False)
     except typer.TyperException as error:

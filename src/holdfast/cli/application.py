@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from holdfast.cli.commands import COMMANDS
+from holdfast.cli.commands import ABOUT, COMMANDS
 
 
 class _Ordered(TyperGroup):
@@ -32,7 +32,7 @@ def application(words: Sequence[str] = ()) -> TyperGroup:
     root = typer.Typer(
         name="holdfast",
         cls=_Ordered,
-        help="The reliability layer for Python work that must finish.",
+        help=ABOUT,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

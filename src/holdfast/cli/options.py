@@ -1,32 +1,30 @@
 """Options and arguments that several commands share, and the headings of the help."""
 
-from typing import Annotated
+import inspect
+from typing import Annotated, Any
 
 import typer
+
+from holdfast.cli.base_command import BaseCommand, Parameter
+from holdfast.cli.base_commands import APPS, DATABASE, UNTIL_IDLE
 
 RUNNING = "Run"
 WORK = "Jobs and messages"
 FLEET = "Downstreams and workers"
 CARE = "Set up and diagnose"
 
-AppNames = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="APP",
-        help="An installed app's name, or mypackage.jobs:app; default: all.",
-        show_default=False,
-    ),
-]
-Database = Annotated[
-    str | None,
-    typer.Option(
-        "--database",
-        metavar="URL",
-        help="Default: HOLDFAST_DATABASE_URL, else a file in HOLDFAST_DATA_DIR.",
-        show_default=False,
-    ),
-]
-UntilIdle = Annotated[bool, typer.Option("--until-idle", help="Stop when nothing is ready.")]
+
+def _info(parameter: Parameter) -> Any:
+    """Return `parameter` as typer declares it."""
+    metavar, text = parameter.metavar, parameter.help
+    if parameter.is_option:
+        return typer.Option(parameter.name, metavar=metavar, help=text, show_default=False)
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+AppNames = Annotated[list[str] | None, _info(APPS)]
+Database = Annotated[str | None, _info(DATABASE)]
+UntilIdle = Annotated[bool, _info(UNTIL_IDLE)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Most to list.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
@@ -52,3 +50,24 @@ ErrorPart = Annotated[
     ),
 ]
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One name or several.")]
+
+
+def list_base_command(app: typer.Typer, command: BaseCommand, heading: str) -> None:
+    """Add `command` to `app`, for the help and the completion of shells."""
+
+    def run(**values: Any) -> int:
+        return command.function(**values)
+
+    # typer takes the parameters from the function's signature.
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # mypy does not know it
+        [
+            inspect.Parameter(
+                each.keyword,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=False if each.value_type is bool else None,
+                annotation=Annotated[each.value_type, _info(each)],
+            )
+            for each in command.parameters
+        ]
+    )
+    app.command(command.name, help=command.help, rich_help_panel=heading)(run)

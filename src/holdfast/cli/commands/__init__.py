@@ -4,6 +4,7 @@ These modules are imported for the help too, so they import stores, apps and ser
 command needs them.
 """
 
+ABOUT = "The reliability layer for Python work that must finish."
 COMMANDS = {
     "serve": "run",
     "worker": "run",

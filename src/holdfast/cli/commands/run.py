@@ -5,7 +5,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from holdfast.cli.options import RUNNING, AppNames, Database, UntilIdle
+from holdfast.cli.base_commands import WORKER
+from holdfast.cli.missing_extra import needs_more
+from holdfast.cli.options import RUNNING, AppNames, Database, UntilIdle, list_base_command
 
 APP = typer.Typer()
 APPS = (APP,)
@@ -51,35 +53,13 @@ def serve(
     except ModuleNotFoundError as error:
         if error.name not in {"fastapi", "uvicorn", "starlette", "pydantic"}:
             raise
-        raise ValueError("serving needs more: pip install 'holdfast[http]'") from None
+        raise ValueError(needs_more("serve")) from None
     return serving.serve(
         apps or (), host=host, database=database, worker=not no_worker, settings=context.obj
     )
 
 
-@APP.command(rich_help_panel=RUNNING)
-def worker(
-    apps: AppNames = None,
-    database: Database = None,
-    queue: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Serve only this queue; may be repeated."),
-    ] = None,
-    concurrency: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Jobs at once; default: WORKER_CONCURRENCY, else 10."),
-    ] = None,
-    until_idle: UntilIdle = False,
-) -> int:
-    """Run jobs until SIGTERM or Ctrl-C.
-
-    Running jobs are then finished or released in time; a second signal releases them at once.
-    """
-    from holdfast.cli import worker_process
-
-    return worker_process.work(
-        apps or (), database, queues=queue or None, concurrency=concurrency, until_idle=until_idle
-    )
+list_base_command(APP, WORKER, RUNNING)
 
 
 @APP.command(rich_help_panel=RUNNING)
