@@ -74,3 +74,8 @@ CREATE TABLE holdfast.counter_marks (
 ALTER TABLE holdfast.workers ADD COLUMN registered_at double precision;
 ALTER TABLE holdfast.workers ALTER COLUMN registered_at
     SET DEFAULT extract(epoch FROM clock_timestamp())::double precision;
+
+-- The outbox.
+
+-- The messages of an aggregate, which are erased with their owner's rows.
+CREATE INDEX outbox_of_aggregate ON holdfast.outbox (aggregate_id);

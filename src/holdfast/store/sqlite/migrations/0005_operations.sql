@@ -73,3 +73,8 @@ CREATE TABLE holdfast_counter_marks (
 
 -- When a worker registered first; NULL for one of the release before.
 ALTER TABLE holdfast_workers ADD COLUMN registered_at REAL;
+
+-- The outbox.
+
+-- The messages of an aggregate, which are erased with their owner's rows.
+CREATE INDEX holdfast_outbox_of_aggregate ON holdfast_outbox (aggregate_id);
