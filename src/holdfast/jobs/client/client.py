@@ -274,6 +274,7 @@ class Client(Queries):
         what they create later would be the owner's again: revoke them before.
 
         Raises:
+            UndeclaredKinds: no app declares the kind of one of the jobs; nothing was deleted.
             JobsStillRun: some did not stop in time.
         """
         checks.label("owner", owner)
