@@ -76,15 +76,17 @@ class Maintenance:
                 candidate,
                 declared_leadership(declared),
                 (
+                    # Before retention, which waits for it.
+                    WebhookDispatch(store, declared, interval=options.webhooks_every),
                     RetentionService(
-                        store, declared, interval=options.retention_every, listeners=listeners
+                        store, declared, interval=options.retention_every, listeners=listeners,
+                        clock=clock,
                     ),
                     Probes(
                         store, declared, clock=clock, interval=options.probes_every,
                         listeners=listeners,
                     ),
                     PeriodicJobs(store, declared, clock=clock),
-                    WebhookDispatch(store, declared, interval=options.webhooks_every),
                 ),
             ),
         )  # fmt: skip
