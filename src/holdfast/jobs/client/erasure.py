@@ -144,7 +144,7 @@ async def erase(client: ErasableClient, owner: str, timeout: float) -> Erased:
     await count_jobs(client, owner)
     webhooks = await client.webhooks.list(owner)
     for webhook in webhooks:
-        # First, so that they are not told of the jobs that are cancelled here.
+        # First, so that they are not notified of the jobs that are cancelled here.
         await client.webhooks.remove(webhook.id)
         await _purge_of(client, log_owner(webhook.id), until)
     jobs = await _purge_of(client, owner, until)

@@ -17,7 +17,7 @@ class MaintenanceOptions:
         retention_every: between two deletions of finished jobs.
         probes_every: between two searches for open downstreams with a probe.
         kinds_every: between two searches for waiting kinds that no worker knows.
-        webhooks_every: between two looks for ends of jobs that webhooks are told of.
+        webhooks_every: between two looks for ends of jobs that webhooks are notified of.
         marks_every: between two copies of the counters, for rates of the last hour and day.
     """
 
