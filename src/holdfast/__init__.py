@@ -45,7 +45,7 @@ if typing.TYPE_CHECKING:
     __version__: str
     from holdfast.bootstrap import BlockingEngine, Engine
     from holdfast.jobs.client.api_keys import CreatedKey, UnknownKey
-    from holdfast.jobs.client.erasure import Erased, JobsStillRun
+    from holdfast.jobs.client.erasure import Erased, JobsStillRun, UndeclaredKinds
     from holdfast.jobs.client.pause_control import PauseState
     from holdfast.jobs.client.periodic_control import (
         PeriodicSchedule,
@@ -131,6 +131,7 @@ _LOADED_LATER = {
     "StoreError": "holdfast.jobs.store_values",
     "StoreUnavailable": "holdfast.jobs.store_values",
     "TransactionTooLong": "holdfast.jobs.store_values",
+    "UndeclaredKinds": "holdfast.jobs.client.erasure",
     "UnknownJob": "holdfast.jobs.exceptions",
     "UnknownKey": "holdfast.jobs.client.api_keys",
     "UnknownKind": "holdfast.jobs.exceptions",
@@ -213,6 +214,7 @@ __all__ = [
     "StoreUnavailable",
     "SystemClock",
     "TransactionTooLong",
+    "UndeclaredKinds",
     "UnknownJob",
     "UnknownKey",
     "UnknownKind",

@@ -21,10 +21,10 @@ REVIEWED = {
         LostLease NotReady PauseState PayloadTooLarge PeriodicSchedule Permanent RateLimit
         RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
         RetryService ScheduleBusy SharedRate StopReason StoreError StoreUnavailable SystemClock
-        TransactionTooLong UnknownJob UnknownKey UnknownKind UnknownQueue UnknownSchedule
-        UnknownWebhook UnknownWorker UnwantedResult ValidationError WaitFunction WaitTimeout Webhook
-        WebhookDelivery WorkerOptions WorkerRecord cancelled categorize diagnose presets remaining
-        retry_after
+        TransactionTooLong UndeclaredKinds UnknownJob UnknownKey UnknownKind UnknownQueue
+        UnknownSchedule UnknownWebhook UnknownWorker UnwantedResult ValidationError WaitFunction
+        WaitTimeout Webhook WebhookDelivery WorkerOptions WorkerRecord cancelled categorize diagnose
+        presets remaining retry_after
     """,
     "holdfast.backup": "BackupDamaged BackupError Manifest back_up restore",
     "holdfast.children": """

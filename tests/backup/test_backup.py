@@ -219,6 +219,20 @@ def test_a_target_that_is_not_empty_is_refused(data, tmp_path):
     assert [path.name for path in (tmp_path / "backup").iterdir()] == ["mine"]
 
 
+def test_a_second_backup_at_the_same_time_is_refused_in_one_line(data, tmp_path, monkeypatch):
+    copy = DatabaseFile.copy
+
+    def meanwhile(self, target):
+        with pytest.raises(BackupError, match="another backup"):
+            back_up(url_of(data), data, tmp_path / "second")
+        return copy(self, target)
+
+    monkeypatch.setattr(DatabaseFile, "copy", meanwhile)
+
+    assert back_up(url_of(data), data, tmp_path / "first").files == 2
+    assert not (tmp_path / "second").exists()
+
+
 def test_a_target_among_the_files_is_refused(data):
     with pytest.raises(BackupError, match="choose another place"):
         back_up(url_of(data), data, data / "files" / "backup")

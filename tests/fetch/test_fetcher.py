@@ -196,6 +196,15 @@ def test_a_post_that_reads_no_body_returns_once_the_status_is_there(scripted_dow
     assert (answer.status, answer.body) == (200, b"")
 
 
+def test_a_post_that_reads_no_body_takes_every_status_of_success(scripted_downstream):
+    scripted_downstream.script(status(206))
+
+    url = site_url(scripted_downstream.url)
+    answer = asyncio.run(guarded(RecordingBackend()).post(url, b"", read_body=False))
+
+    assert answer.status == 206
+
+
 def test_a_post_that_reads_no_body_refuses_an_error_like_any_other(scripted_downstream):
     scripted_downstream.script(status(503))
     with pytest.raises(FetchError) as found:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from holdfast.files import ArtifactStore
-from holdfast.files.snapshot import FileSnapshot
+from holdfast.files.snapshot import FileSnapshot, SnapshotBusy
 
 
 @pytest.fixture
@@ -45,16 +45,27 @@ def test_taking_again_adds_what_is_new_and_keeps_what_is_gone(store):
         assert contents(snapshot) == {"uploads/a": b"one", "results/b": b"two"}
 
 
-def test_drafts_and_other_snapshots_are_left_out(store):
+def test_drafts_are_left_out(store):
     put(store, "uploads/a", b"one")
-    with store.draft() as draft, FileSnapshot(store.root) as other:
+    with store.draft() as draft, FileSnapshot(store.root) as snapshot:
         draft.write(b"half")
-        other.take()
-        with FileSnapshot(store.root) as snapshot:
-            snapshot.take()
+        snapshot.take()
 
-            assert contents(snapshot) == {"uploads/a": b"one"}
-        assert contents(other) == {"uploads/a": b"one"}
+        assert contents(snapshot) == {"uploads/a": b"one"}
+
+
+def test_a_second_snapshot_is_refused_and_the_first_keeps_its_files(store):
+    put(store, "uploads/a", b"one")
+    with FileSnapshot(store.root) as first, FileSnapshot(store.root) as second:
+        first.take()
+        with pytest.raises(SnapshotBusy, match="another backup"):
+            second.take()
+
+        assert contents(first) == {"uploads/a": b"one"}
+    with FileSnapshot(store.root) as third:
+        third.take()
+
+        assert contents(third) == {"uploads/a": b"one"}
 
 
 def test_nothing_is_left_at_the_end_and_what_a_dead_process_left_is_deleted(store):
@@ -66,6 +77,33 @@ def test_nothing_is_left_at_the_end_and_what_a_dead_process_left_is_deleted(stor
         snapshot.take()
 
     assert list((store.root / ".snapshots").iterdir()) == []
+
+
+def test_cleanup_deletes_what_a_dead_process_left_and_keeps_a_snapshot_in_use(store):
+    left = store.root / ".snapshots" / "abandoned" / "uploads"
+    left.mkdir(parents=True)
+    (left / "a").write_bytes(b"old")
+
+    store.sweep_drafts()
+
+    assert list((store.root / ".snapshots").iterdir()) == []
+    put(store, "uploads/a", b"one")
+    with FileSnapshot(store.root) as snapshot:
+        snapshot.take()
+        store.sweep_drafts()
+
+        assert contents(snapshot) == {"uploads/a": b"one"}
+
+
+def test_the_first_file_of_a_folder_that_appears_between_two_looks_is_taken(tmp_path):
+    store = ArtifactStore(tmp_path / "files")
+    with FileSnapshot(store.root) as snapshot:
+        snapshot.take()
+        store.prepare()
+        put(store, "uploads/a", b"one")
+        snapshot.take()
+
+        assert contents(snapshot) == {"uploads/a": b"one"}
 
 
 def test_a_folder_that_is_not_there_has_no_files(tmp_path):

@@ -60,6 +60,25 @@ def test_a_message_is_committed_with_the_rows_of_every_driver(postgres_url, begi
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("begin", DRIVERS)
+def test_messages_of_aggregates_are_erased_in_the_transaction_of_every_driver(postgres_url, begin):
+    async def scenario():
+        async with Engine(postgres_url) as engine:
+            async with begin(postgres_url) as connection:
+                for order in ("order-7", "order-8", "order-9"):
+                    await engine.outbox.add(connection, order, "order.placed", {})
+            with suppress(Undo):
+                async with begin(postgres_url) as connection:
+                    assert await engine.outbox.erase(connection, ["order-7", "order-9", "x"]) == 2
+                    raise Undo
+            assert len((await engine.outbox.list()).messages) == 3
+            async with begin(postgres_url) as connection:
+                await engine.outbox.erase(connection, ["order-7", "order-9"])
+            return [each.aggregate_id for each in (await engine.outbox.list()).messages]
+
+    assert asyncio.run(scenario()) == ["order-8"]
+
+
 def test_a_transaction_that_is_rolled_back_publishes_nothing(database):
     async def scenario():
         async with database.engine() as engine:

@@ -424,7 +424,8 @@ def test_what_is_no_connection_or_of_another_database_is_refused(postgres_url, p
                 await transaction.begin()
             await transaction.rollback()
             await other.close()
-            sqlite = sqlalchemy.create_engine("sqlite://")
+            # No pool: it would close the connection in this thread, which is not the one it is of.
+            sqlite = sqlalchemy.create_engine("sqlite://", poolclass=sqlalchemy.pool.NullPool)
             transaction = it.store.transaction(lease, sqlite.connect)
             with pytest.raises(TypeError, match="one to sqlite"):
                 await transaction.begin()

@@ -83,8 +83,13 @@ class RawAnswer:
                     return value.decode("latin-1")
         raise failure(FetchCode.FETCH_BAD_ANSWER)
 
-    def check_status(self, *, conditional: bool, wall_now: float) -> None:
-        """Refuse an answer that is not what was asked for; `wall_now` is in epoch seconds.
+    def check_status(self, *, conditional: bool, wall_now: float, needs_body: bool = True) -> None:
+        """Refuse an answer that is not what was asked for.
+
+        Args:
+            conditional: 304 is a good answer too.
+            wall_now: epoch seconds.
+            needs_body: refuse 206, which is a part of a body.
 
         Raises:
             FetchError: `FETCH_4XX`, `FETCH_5XX` and their like, or `FETCH_BAD_ANSWER` for a status
@@ -94,9 +99,9 @@ class RawAnswer:
             headers = {name: self.header(name) for name in _ABOUT_WAITING if self.header(name)}
             cause = HttpStatusError(self.status, headers)
             raise status_failure(cause, wall_now=wall_now) from cause
-        # 206 is a part of the body, and no part was asked for.
-        whole = 200 <= self.status < 300 and self.status != 206
-        if not whole and not (self.status == 304 and conditional):
+        # No part was asked for.
+        good = 200 <= self.status < 300 and not (needs_body and self.status == 206)
+        if not good and not (self.status == 304 and conditional):
             raise failure(FetchCode.FETCH_BAD_ANSWER)
 
     async def next_data(self) -> bytes | None:

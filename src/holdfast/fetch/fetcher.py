@@ -193,7 +193,8 @@ class Fetcher:
                 if answer.status in REDIRECTS:
                     raise failure(FetchCode.FETCH_TOO_MANY_REDIRECTS, status=answer.status)
                 if not read_body:
-                    answer.check_status(conditional=False, wall_now=self._clock.wall())
+                    now = self._clock.wall()
+                    answer.check_status(conditional=False, wall_now=now, needs_body=False)
                     return _without_body(answer)
                 response = await self._begin(answer, conditional=False)
                 return await response.read()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from holdfast.files.durable import sync_folder
+from holdfast.files.snapshot import delete_abandoned
 
 _NAME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9][A-Za-z0-9._:~-]{0,199}")
 _DRAFTS = ".drafts"
@@ -105,7 +106,7 @@ class ArtifactStore:
         self.root = root
 
     def prepare(self) -> None:
-        """Create the folder, for its owner only, and delete the drafts of dead processes."""
+        """Create the folder, for its owner only, and delete what dead processes left."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.root / _DRAFTS).mkdir(mode=0o700, exist_ok=True)
         self.sweep_drafts()
@@ -178,7 +179,11 @@ class ArtifactStore:
         return True
 
     def sweep_drafts(self) -> int:
-        """Delete the drafts of processes that have died; return how many there were."""
+        """Delete the drafts of processes that have died; return how many there were.
+
+        The links of a backup that was killed are deleted too.
+        """
+        delete_abandoned(self.root)
         count = 0
         for path in (self.root / _DRAFTS).glob("*"):
             with contextlib.suppress(FileNotFoundError), path.open("rb") as file:

@@ -16,10 +16,15 @@ from typing import Self
 _SNAPSHOTS = ".snapshots"
 
 
+class SnapshotBusy(OSError):
+    """Another snapshot of the same folder is being kept."""
+
+
 class FileSnapshot:
     """The files below `root` at the moment of the last `take`, and those of earlier ones.
 
-    Use it with `with`: at the end the links are removed. Every method blocks.
+    Use it with `with`: at the end the links are removed. There is one at a time for each folder.
+    Every method blocks.
     """
 
     def __init__(self, root: Path) -> None:
@@ -29,10 +34,6 @@ class FileSnapshot:
         self._seen: set[str] = set()
 
     def __enter__(self) -> Self:
-        if self._root.is_dir():
-            _delete_abandoned(self._folder.parent)
-            self._folder.mkdir(mode=0o700, parents=True)
-            self._lock = _lock(self._folder)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -42,12 +43,13 @@ class FileSnapshot:
             self._lock = -1
 
     def take(self) -> None:
-        """Keep the files that are there now.
+        """Keep the files that are there now; a folder that is not there has none.
 
         Raises:
+            SnapshotBusy: another snapshot of this folder is being kept.
             OSError: the file system has no hard links, or the folder cannot be read.
         """
-        if self._lock < 0:
+        if self._lock < 0 and not self._begin():
             return
         for name in _names(self._root):
             # Remembered, since looking at each link would take long while others wait.
@@ -58,6 +60,20 @@ class FileSnapshot:
                 # One that was deleted just now belongs to nothing that is still wanted.
                 with contextlib.suppress(FileNotFoundError):
                     os.link(self._root / name, link)
+
+    def _begin(self) -> bool:
+        """Lock the place of the links, and say whether there is a folder to look at."""
+        if not self._root.is_dir():
+            return False
+        place = self._folder.parent
+        place.mkdir(mode=0o700, exist_ok=True)
+        try:
+            self._lock = _lock(place)
+        except BlockingIOError:
+            raise SnapshotBusy(f"another backup of {self._root} is running") from None
+        _empty(place)
+        self._folder.mkdir(mode=0o700)
+        return True
 
     def files(self) -> Iterator[tuple[str, Path]]:
         """Yield what is kept: each file's name below the store's folder, and where it lies."""
@@ -76,12 +92,21 @@ def _names(folder: Path) -> Iterator[str]:
             yield f"{prefix}{file}"
 
 
-def _delete_abandoned(folder: Path) -> None:
-    """Delete the snapshots of processes that have died."""
-    for path in folder.glob("*"):
-        with contextlib.suppress(BlockingIOError, FileNotFoundError):
-            os.close(_lock(path))
-            shutil.rmtree(path, ignore_errors=True)
+def delete_abandoned(root: Path) -> None:
+    """Delete the links that a process left which died before its snapshot was at an end."""
+    place = root / _SNAPSHOTS
+    if place.is_dir() and any(place.iterdir()):
+        with contextlib.suppress(BlockingIOError):
+            lock = _lock(place)
+            try:
+                _empty(place)
+            finally:
+                os.close(lock)
+
+
+def _empty(place: Path) -> None:
+    for path in place.iterdir():
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _lock(folder: Path) -> int:

@@ -74,6 +74,7 @@ def begin_change(request: Request) -> None:
 def changed_nothing(request: Request) -> None:
     """Keep this request out of the audit log: it only looked, as a dry run does."""
     request.state.change = None
+    request.state.change_begun = False
 
 
 async def _record(request: Request, operator: Operator, template: str) -> None:

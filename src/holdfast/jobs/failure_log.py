@@ -25,11 +25,19 @@ def log_retry(
     )  # fmt: skip
 
 
+def log_failure(logger: logging.Logger, job: FailedJob, error: JobError) -> None:
+    """Log a job that is not tried again, of a kind that has no dead letters."""
+    logger.warning(
+        "%s failed for good after %s: %s: %s",
+        job, _attempt(job), error.code, error.message, extra=_fields(job, error),
+    )  # fmt: skip
+
+
 def log_dead_letter(
     logger: logging.Logger,
     job: FailedJob,
     error: JobError,
-    reason: DeadLetterReason | None,
+    reason: DeadLetterReason,
     *,
     traceback: str | None = None,
     exception: BaseException | None = None,
@@ -52,7 +60,7 @@ def log_dead_letter(
     record = logger.makeRecord(
         logger.name, logging.ERROR, file, line,
         "%s is a dead letter%s (%s): %s: %s",
-        (job, after, reason or "failed", error.code, error.message),
+        (job, after, reason, error.code, error.message),
         information, function, _fields(job, error),
     )  # fmt: skip
     # A formatter that finds this text does not format the exception.

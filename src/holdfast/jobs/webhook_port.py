@@ -1,4 +1,4 @@
-"""What a store does for webhooks: addresses that are told of the ends of jobs."""
+"""What a store does for webhooks: addresses that are notified of the ends of jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,21 +7,21 @@ from typing import Protocol
 from holdfast.jobs.model import EventName
 
 ENDS = (EventName.COMPLETE, EventName.FAILED, EventName.CANCELLED)
-"""The events that a webhook can be told of."""
+"""The events that a webhook can be notified of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address that is told of the ends of jobs.
+    """An address that is notified of the ends of jobs.
 
     Args:
         id: its name for `remove`.
-        url: where it is told.
+        url: where messages are sent.
         owner: whose jobs; None for those of all owners, and those without one.
         kinds: which kinds of jobs; None for all.
-        events: of which of `complete`, `failed` and `cancelled` it is told.
+        events: which of `complete`, `failed` and `cancelled` it is notified of.
         secret: signs what is sent, `whsec_…`.
-        since: the sequence of events when it was added; it is told of later ones.
+        since: the sequence of events when it was added; it is notified of later ones.
         created_at: epoch seconds.
     """
 
@@ -35,7 +35,7 @@ class Webhook:
     created_at: float
 
     def wants(self, kind: str, owner: str | None, event: str) -> bool:
-        """Say whether it is told of `event` of a job."""
+        """Say whether it is notified of `event` of a job."""
         return (
             event in self.events
             and (self.owner is None or self.owner == owner)
@@ -59,7 +59,7 @@ class WebhookStore(Protocol):
     """Keep webhooks, and up to which event their deliveries are enqueued."""
 
     async def add_webhook(self, webhook: NewWebhook, *, now: float | None = None) -> Webhook:
-        """Store a webhook; it is told of what ends from now on."""
+        """Store a webhook; it is notified of what ends from now on."""
         ...
 
     async def webhooks(self, owner: str | None = None) -> tuple[Webhook, ...]:

@@ -50,6 +50,7 @@ class BlockingOutbox(_Blocking):
     list = _blocking(Outbox.list)
     requeue = _blocking(Outbox.requeue)
     discard = _blocking(Outbox.discard)
+    erase = _blocking(Outbox.erase, uses_connection=True)
     backlog = _blocking(Outbox.backlog)
 
 

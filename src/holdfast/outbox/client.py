@@ -166,6 +166,17 @@ class Outbox:
             raise MessageNotFailed(message)
         return message
 
+    async def erase(self, connection: object, aggregate_ids: Sequence[str]) -> int:
+        """Delete all messages of aggregates in the transaction of `connection`; return how many.
+
+        One that a relay has claimed may be published all the same.
+
+        Raises:
+            TypeError: the store does not support this type of `connection`.
+            ValueError: the connection has no open transaction.
+        """
+        return await self._store.erase_on(connection, aggregate_ids)
+
     async def backlog(self) -> Backlog:
         """Return how many messages are pending and failed, and the age of the oldest pending."""
         return await self._store.backlog()

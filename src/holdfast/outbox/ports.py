@@ -92,6 +92,10 @@ class OutboxStore(Protocol):
         """
         ...
 
+    async def erase_on(self, connection: object, aggregate_ids: Sequence[str]) -> int:
+        """Delete the messages of `aggregate_ids`, whatever their status; raises as `add_on`."""
+        ...
+
     async def tick(
         self,
         reports: Sequence[MessageReport],

@@ -77,7 +77,7 @@ JOB_METRICS = _of(
     ("holdfast_attempt_errors_total", _COUNTER, "kind error_code",
      "Attempts that failed, by the code of their error; undeclared codes are OTHER."),
     ("jobs_failed_total", _COUNTER, "error_code",
-     "Jobs that failed for good, by the code of their error; undeclared codes are OTHER."),
+     "Jobs that became dead letters, by the code of their error; undeclared codes are OTHER."),
     ("job_processing_duration_seconds", _HISTOGRAM, "kind", "How long attempts ran."),
     ("holdfast_job_wait_seconds", _HISTOGRAM, "kind",
      "From a job's creation to its first attempt, a planned delay included."),

@@ -78,7 +78,8 @@ def webhooks_app(
 
     A receiver accepts a message with a status of 200 to 299. Anything else is tried again as
     `retry` says, except 410, which says that the address is gone. A redirect is not followed. What
-    can never be sent, such as to an address that is refused, is not tried again. Each host has a
+    can never be sent, such as to an address that is refused, is not tried again. What was never
+    accepted stays in the log of its webhook for 30 days, and is no dead letter. Each host has a
     breaker of its own, so one that does not answer holds up no other.
 
     Args:
@@ -101,6 +102,8 @@ def webhooks_app(
             concurrency=_CONCURRENCY,
         ),
         retention=Retention(complete_for=7 * _DAY, failed_for=30 * _DAY),
+        # A receiver that does not accept is its owner's to mend, who finds it in the log.
+        dead_letters=False,
     )
     async def deliver(ctx: JobContext, args: DeliveryArgs) -> int | None:
         """Send a message, and return the status of the answer; None where nobody wants it."""

@@ -37,3 +37,23 @@ def test_submissions_recordings_and_jobs_of_an_owner_are_deleted_and_no_others(
             assert again.data == {"grading.submissions": 0}
 
     asyncio.run(main())
+
+
+def test_messages_of_an_owner_that_wait_in_the_outbox_are_deleted_and_no_others(
+    database_url, tmp_path
+):
+    async def main():
+        async with served_world(database_url, tmp_path) as world:
+            outbox, stranger = world.engine.outbox, await world.browser()
+            writing = {"skill": "writing", "text": ESSAY}
+            mine = (await world.client.post("/api/submissions", json=writing)).json()
+            other = (await stranger.post("/api/submissions", json=writing)).json()
+            owner = (await world.submissions.find(mine["submissionId"])).owner
+            assert len((await outbox.list()).messages) == 2
+
+            await world.engine.erase(owner)
+
+            (left,) = (await outbox.list()).messages
+            assert left.aggregate_id == other["submissionId"]
+
+    asyncio.run(main())

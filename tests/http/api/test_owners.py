@@ -1,7 +1,10 @@
 """Operators erase everything of an owner."""
 
+import asyncio
+
 import pytest
 
+from holdfast import App, Engine, JobContext
 from holdfast.jobs.client import erasure
 
 
@@ -54,6 +57,29 @@ def test_jobs_that_do_not_stop_are_counted_in_a_line(serving, monkeypatch):
     (entry,) = serving.admin().get("/api/audit").json()["entries"]
     assert (entry["action"], entry["target"]) == ("owners.delete", "ann")
     assert entry["detail"] == {"running": 2, "outcome": "incomplete"}
+
+
+def test_kinds_that_no_app_declares_are_named_and_nothing_is_deleted(serve, tmp_path):
+    other = App("other")
+
+    @other.job()
+    async def forgotten(_ctx: JobContext) -> None: ...
+
+    async def enqueue():
+        async with Engine(f"sqlite:///{tmp_path / 'work.db'}", apps=[other]) as engine:
+            await engine.enqueue(forgotten, owner="ann")
+            await engine.webhooks.add("https://example.org/hook", owner="ann")
+
+    asyncio.run(enqueue())
+    serving = serve()
+
+    answer = serving.admin().delete("/api/ops/owners/ann")
+
+    assert code_of(answer) == (409, "INVALID_STATE")
+    assert "other.forgotten" in answer.json()["error"]["message"]
+    assert len(serving.admin().get("/api/ops/jobs").json()["jobs"]) == 1
+    assert len(serving.admin().get("/api/webhooks").json()["webhooks"]) == 1
+    assert serving.admin().get("/api/audit").json()["entries"] == []
 
 
 def test_a_caller_who_is_not_an_operator_is_refused(serving):

@@ -9,7 +9,17 @@ from tests.support.postgres import (  # noqa: F401 - fixtures are found by name
     postgres_url,
 )
 
-from holdfast import App, Engine, Erased, JobContext, JobFilter, JobsStillRun, Permanent, Retention
+from holdfast import (
+    App,
+    Engine,
+    Erased,
+    JobContext,
+    JobFilter,
+    JobsStillRun,
+    Permanent,
+    Retention,
+    UndeclaredKinds,
+)
 from holdfast.jobs.client import erasure
 
 
@@ -167,3 +177,18 @@ def test_a_hook_that_cannot_be_called_is_refused():
 
     with pytest.raises(TypeError, match="on_erase must take"):
         App("a", on_erase=short)
+
+
+def test_an_owner_with_jobs_that_no_app_declares_is_refused(sqlite_url):
+    shop = Shop()
+
+    async def main():
+        async with Engine(sqlite_url, apps=[shop.app]) as engine:
+            await engine.enqueue(shop.sell, "tea", owner="ann")
+        async with Engine(sqlite_url) as engine:
+            with pytest.raises(UndeclaredKinds) as caught:
+                await engine.erase("ann")
+            assert caught.value.kinds == ("shop.sell",)
+            assert await owners(engine) == ["ann"]
+
+    asyncio.run(main())

@@ -6,7 +6,7 @@ import pytest
 from tests.support import isolated
 from tests.support.workers import rig
 
-from holdfast.errors import UnwantedResult
+from holdfast.errors import Permanent, UnwantedResult
 from holdfast.jobs.declare.app import App
 from holdfast.resilience.backoff import Exponential, WaitFunction
 from holdfast.resilience.policy import RetryPolicy
@@ -47,6 +47,20 @@ def test_retry_once_keeps_a_code_to_one_retry(tmp_path):
 
     job = ended(tmp_path, app, work)
     assert (job.status, job.attempt_count) == ("failed", 2)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("?"), Permanent("CARD_DECLINED", "no")])
+def test_a_kind_without_dead_letters_only_fails(tmp_path, caplog, error):
+    app = App("a")
+
+    @app.job(retry=RetryPolicy(max_attempts=2, backoff=AT_ONCE), dead_letters=False)
+    async def work(ctx):
+        raise error
+
+    job = ended(tmp_path, app, work)
+    assert (job.status, job.dead_letter) == ("failed", None)
+    (record,) = [each for each in caplog.records if "failed for good" in each.message]
+    assert (record.levelname, record.code) == ("WARNING", job.error.code)
 
 
 def test_an_error_outside_retry_on_is_not_tried_again(tmp_path):

@@ -310,3 +310,9 @@ def test_frequent_queries_use_an_index(postgres_url, query, parameters, index):
     plan = asyncio.run(explain(postgres_url, query, **parameters))
     assert index in indexes(plan)
     assert scans(plan) == set()
+
+
+def test_the_messages_of_aggregates_are_found_by_an_index(postgres_url):
+    plan = asyncio.run(explain(postgres_url, "outbox_erase", aggregates=["order-7"]))
+    assert "outbox_of_aggregate" in indexes(plan)
+    assert scans(plan) == set()

@@ -41,6 +41,7 @@ INDEXES = {
     "worker_leases": "jobs_leased",
     "maintain_leases_of_dead": "jobs_leased",
     "maintain_delete_events": "events_of_job",
+    "outbox_erase": "outbox_of_aggregate",
 }
 SMALL = {
     "lanes",

@@ -54,6 +54,11 @@ async def copy(ctx: JobContext, how: str) -> None:
         pass
 
 
+@app.job(dead_letters=False)
+async def notify(ctx: JobContext, how: str) -> None:
+    raise Permanent("GW_4XX", "refused")
+
+
 @pytest.fixture
 def registry():
     return CollectorRegistry()
@@ -99,6 +104,13 @@ def test_a_job_that_failed_for_good_is_counted_by_the_code_of_its_last_error(reg
     assert registry.get_sample_value(failed, {"error_code": "GW_4XX"}) == 1
     errors = {"kind": "shop.order", "error_code": "GW_5XX"}
     assert registry.get_sample_value("holdfast_attempt_errors_total", errors) == 3
+
+
+def test_a_failure_of_a_kind_without_dead_letters_is_not_counted_as_one(registry, metrics):
+    worked(metrics, "fine", job=notify)
+
+    assert attempts(registry, "failed", "shop.notify") == 1
+    assert registry.get_sample_value("jobs_failed_total", {"error_code": "GW_4XX"}) == 0
 
 
 def test_a_code_that_is_not_declared_is_not_shown(registry, metrics):

@@ -18,9 +18,9 @@ _DELETE = "DELETE FROM {submissions} WHERE id = :id RETURNING id"
 
 
 async def erase_submissions(engine: Engine, files: ArtifactStore, owner: str) -> int:
-    """Delete the submissions of `owner`, their results, recordings and jobs; return how many.
+    """Delete the submissions of `owner` and all that belongs to them; return how many.
 
-    Messages that asked for their grading are deleted by the relay when they are a week old.
+    That is their results, recordings and jobs, and their messages in the outbox.
     """
     database, count = engine.database, 0
     while rows := await database.fetch(sql_for(database, _OF_OWNER), {"owner": owner}):
@@ -33,6 +33,7 @@ async def erase_submissions(engine: Engine, files: ArtifactStore, owner: str) ->
                 await asyncio.to_thread(files.delete, recording)
             async with database.transaction() as tx:
                 which = {"id": submission_id}
+                await engine.outbox.erase(tx.connection, [submission_id])
                 await tx.fetch(sql_for(database, _DELETE_RESULTS), which)
                 count += len(await tx.fetch(sql_for(database, _DELETE), which))
     return count

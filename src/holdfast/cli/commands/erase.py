@@ -1,6 +1,6 @@
 """`holdfast erase`: delete everything of an owner."""
 
-from collections import Counter
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,16 +9,16 @@ import typer
 from holdfast.cli.options import WORK, AppNames, AsJson, Database, DryRun, Yes
 from holdfast.cli.output import confirm, show_json
 from holdfast.cli.store_session import on_store
+from holdfast.cli.usage import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holdfast.bootstrap import Engine
     from holdfast.jobs.client.erasure import Erased
 
 APP = typer.Typer()
 APPS = (APP,)
-
-_PAGE = 500
-"""Jobs that are read at once while they are counted."""
 
 
 @APP.command(rich_help_panel=WORK)
@@ -57,33 +57,26 @@ def erase(
 
 
 async def _erased(engine: "Engine", owner: str) -> "Erased":
-    await _counted(engine, owner)
-    return await engine.erase(owner)
+    with _undeclared_as_usage():
+        return await engine.erase(owner)
 
 
 async def _counted(engine: "Engine", owner: str) -> tuple[int, int]:
-    """Return how many jobs and webhooks an owner has.
+    """Return how many jobs and webhooks an owner has."""
+    from holdfast.jobs.client.erasure import count_jobs
 
-    Raises:
-        UsageError: no app declares the kind of one of the jobs, so nobody would delete its files.
-    """
-    from holdfast.cli.usage import UsageError
-    from holdfast.jobs.views import JobFilter
+    with _undeclared_as_usage():
+        return await count_jobs(engine, owner), len(await engine.webhooks.list(owner))
 
-    kinds, cursor = Counter[str](), None
-    while True:
-        page = await engine.list(JobFilter(owner=owner), cursor=cursor, limit=_PAGE)
-        kinds.update(job.kind for job in page.jobs)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    unknown = sorted(kind for kind in kinds if engine.registry.find(kind) is None)
-    if unknown:
-        raise UsageError(
-            f"{owner!r} has jobs that no app declares, whose files would stay: "
-            f"{', '.join(unknown)}; name their apps too, as mypackage.jobs:app"
-        )
-    return kinds.total(), len(await engine.webhooks.list(owner))
+
+@contextmanager
+def _undeclared_as_usage() -> "Iterator[None]":
+    from holdfast.jobs.client.erasure import UndeclaredKinds
+
+    try:
+        yield
+    except UndeclaredKinds as error:
+        raise UsageError(f"{error}; name their apps too, as mypackage.jobs:app") from None
 
 
 def _listed(counts: dict[str, int]) -> str:

@@ -4,10 +4,10 @@ from fastapi import APIRouter, Request
 
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError
-from holdfast.http.audited import OpsRoute, begin_change, describe_change
+from holdfast.http.audited import OpsRoute, begin_change, changed_nothing, describe_change
 from holdfast.http.schemas import ERROR_ANSWERS, Model
 from holdfast.http.served_app import state_of
-from holdfast.jobs.client.erasure import JobsStillRun
+from holdfast.jobs.client.erasure import JobsStillRun, UndeclaredKinds
 from holdfast.jobs.declare.validation import UNSTORABLE
 
 router = APIRouter(
@@ -38,13 +38,18 @@ class ErasedAnswer(Model):
 async def erase_owner(request: Request, owner: str) -> ErasedAnswer:
     """Delete all jobs, files and webhooks of an owner, and what the apps keep; it can be repeated.
 
-    Running jobs are cancelled first; where they do not stop in time, the answer is 409.
+    Running jobs are cancelled first; where they do not stop in time, the answer is 409. So it is,
+    with nothing deleted, where no app of this server declares the kind of one of the jobs.
     """
     if not owner or len(owner) > _LONGEST or UNSTORABLE.search(owner):
         raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such owner.")
     begin_change(request)
     try:
         erased = await state_of(request).engine.erase(owner, timeout=_SECONDS)
+    except UndeclaredKinds as error:
+        changed_nothing(request)
+        line = f"Nothing was deleted: no app here declares {', '.join(error.kinds)}."
+        raise ApiError(ErrorCode.INVALID_STATE, line) from None
     except JobsStillRun as error:
         count = len(error.job_ids)
         describe_change(request, running=count)

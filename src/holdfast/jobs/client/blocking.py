@@ -195,7 +195,7 @@ class BlockingClient(_Mirror):
         workers: list workers, and ask one to finish.
         keys: create, list, find and revoke API keys.
         intake: pause and resume what servers take in from outside.
-        webhooks: add, list, remove and test addresses that are told of the ends of jobs.
+        webhooks: add, list, remove and test addresses that are notified of the ends of jobs.
         audit: write and read what people have changed.
     """
 

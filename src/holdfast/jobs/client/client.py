@@ -59,7 +59,7 @@ class Client(Queries):
         periodic: list, pause, resume and run periodic jobs.
         keys: create, list, find and revoke API keys.
         intake: pause and resume what servers take in from outside.
-        webhooks: add, list, remove and test addresses that are told of the ends of jobs.
+        webhooks: add, list, remove and test addresses that are notified of the ends of jobs.
         audit: write and read what people have changed.
     """
 
@@ -274,6 +274,7 @@ class Client(Queries):
         what they create later would be the owner's again: revoke them before.
 
         Raises:
+            UndeclaredKinds: no app declares the kind of one of the jobs; nothing was deleted.
             JobsStillRun: some did not stop in time.
         """
         checks.label("owner", owner)

@@ -1,6 +1,7 @@
 """Delete jobs whatever their state, and everything of an owner."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -35,6 +36,22 @@ class JobsStillRun(HoldfastError):
             "this again when they have ended"
         )
         self.job_ids = job_ids
+
+
+class UndeclaredKinds(HoldfastError):
+    """An owner has jobs that no app declares, whose files would stay; nothing was deleted.
+
+    Attributes:
+        kinds: the names of their kinds.
+    """
+
+    code = ErrorCode.INVALID_STATE
+
+    def __init__(self, owner: str, kinds: tuple[str, ...]) -> None:
+        super().__init__(
+            f"{owner!r} has jobs that no app declares, whose files would stay: {', '.join(kinds)}"
+        )
+        self.kinds = kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +119,32 @@ async def purge(
     return tuple(deleted)
 
 
+async def count_jobs(client: ErasableClient, owner: str) -> int:
+    """Return how many jobs `erase` would delete.
+
+    Raises:
+        UndeclaredKinds: no app declares the kind of one of them.
+    """
+    kinds, cursor = Counter[str](), None
+    while True:
+        page = await client.list(JobFilter(owner=owner), cursor=cursor, limit=_BATCH)
+        kinds.update(job.kind for job in page.jobs)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    unknown = sorted(kind for kind in kinds if client.registry.find(kind) is None)
+    if unknown:
+        raise UndeclaredKinds(owner, tuple(unknown))
+    return kinds.total()
+
+
 async def erase(client: ErasableClient, owner: str, timeout: float) -> Erased:
     """Delete everything of `owner`; see `Client.erase`."""
     until = client.clock.monotonic() + timeout
+    await count_jobs(client, owner)
     webhooks = await client.webhooks.list(owner)
     for webhook in webhooks:
-        # First, so that they are not told of the jobs that are cancelled here.
+        # First, so that they are not notified of the jobs that are cancelled here.
         await client.webhooks.remove(webhook.id)
         await _purge_of(client, log_owner(webhook.id), until)
     jobs = await _purge_of(client, owner, until)

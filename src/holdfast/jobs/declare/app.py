@@ -196,6 +196,7 @@ class App:
         existing: Callable[[JobContext, Any], Any] | None = None,
         aliases: Iterable[str] = (),
         convert: Callable[[Any], Any] | None = None,
+        dead_letters: bool = True,
     ) -> JobDecorator:
         """Declare the function below as a kind of job, called with `(ctx)` or `(ctx, args)`.
 
@@ -230,6 +231,9 @@ class App:
             convert: a plain function that gets a stored JSON value which does not fit the type of
                 `args` exactly, and returns the new form: arguments, or a mapping of their fields.
                 Jobs whose arguments cannot be read wait for a worker that can read them.
+            dead_letters: False if its failures are no matter for operators, as those of webhooks
+                are their receivers': a job that fails for good is kept, and is no dead letter.
+                One whose workers died, or whose deadline has passed while it waited, still is one.
 
         Raises:
             TypeError: an argument has the wrong type; the message names it.
@@ -256,7 +260,9 @@ class App:
             "existing": None if existing is None else hook_of("existing", existing, 2),
             "aliases": full_aliases(self.name, aliases),
             "convert": None if convert is None else checked_convert(convert),
+            "dead_letters": dead_letters,
         }
+        checks.instance("dead_letters", dead_letters, bool)
         checks.whole("concurrency", concurrency, at_least=1, optional=True)
         if name is not None:
             check_name("name", name)

@@ -87,6 +87,7 @@ class JobKind:
         policy: the retry policy.
         downstream: the dependency that it calls, with all settings filled in.
         retry_once: codes that are tried again once only.
+        dead_letters: whether a job of it that fails for good is a dead letter.
         existing: `existing(ctx, args)` returns the result of an earlier attempt, or None.
         before_retry: `before_retry(job)` raises to refuse a manual retry.
         errors: the error codes that its app declares, by code.
@@ -109,6 +110,7 @@ class JobKind:
     retention: Retention = field(default_factory=Retention)
     isolation: Isolation | None = None
     retry_once: frozenset[str] = frozenset()
+    dead_letters: bool = True
     existing: Hook | None = None
     before_retry: Hook | None = None
     errors: Mapping[str, ErrorInfo] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The job that tells a webhook of something: one for each message, with an id of its own."""
+"""The job that notifies a webhook: one for each message, with an id of its own."""
 
 import json
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def log_owner(webhook_id: str) -> str:
 
 
 def message_of(event: JobEvent) -> dict[str, Any]:
-    """Return what a webhook is told of the end of a job."""
+    """Return the message about the end of a job."""
     return {
         "type": f"job.{event.name}",
         "timestamp": utc(event.at),
@@ -54,7 +54,7 @@ def message_of(event: JobEvent) -> dict[str, Any]:
 def delivery_job(kind: JobKind, webhook: Webhook, job_id: str, message: dict[str, Any]) -> NewJob:
     """Return the job that sends `message` to `webhook`; the same id again is the same job."""
     args = DeliveryArgs(webhook.id, host_of(webhook.url), json.dumps(message))
-    told_of = message["data"].get("job", {}).get("id")
+    subject = message["data"].get("job", {}).get("id")
     return NewJob(
         job_id,
         kind.name,
@@ -63,7 +63,7 @@ def delivery_job(kind: JobKind, webhook: Webhook, job_id: str, message: dict[str
         downstream=None if kind.downstream is None else kind.downstream.name_for(args),
         max_attempts=kind.policy.max_attempts,
         owner=log_owner(webhook.id),
-        meta=json.dumps({"event": message["type"], "jobId": told_of}),
+        meta=json.dumps({"event": message["type"], "jobId": subject}),
     )
 
 

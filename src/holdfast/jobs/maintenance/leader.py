@@ -21,6 +21,7 @@ from holdfast.jobs.maintenance.rescue import Rescue
 from holdfast.jobs.maintenance.retention import RetentionService
 from holdfast.jobs.maintenance.service_port import MaintenanceService
 from holdfast.jobs.maintenance.unknown_kinds import UnknownKinds
+from holdfast.jobs.maintenance.unused_downstreams import UnusedDownstreams
 from holdfast.jobs.maintenance.webhooks import WebhookDispatch
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import Store, StoreClosed, StoreError
@@ -76,15 +77,18 @@ class Maintenance:
                 candidate,
                 declared_leadership(declared),
                 (
+                    # Before retention, which waits for it.
+                    WebhookDispatch(store, declared, interval=options.webhooks_every),
                     RetentionService(
-                        store, declared, interval=options.retention_every, listeners=listeners
+                        store, declared, interval=options.retention_every, listeners=listeners,
+                        clock=clock,
                     ),
                     Probes(
                         store, declared, clock=clock, interval=options.probes_every,
                         listeners=listeners,
                     ),
                     PeriodicJobs(store, declared, clock=clock),
-                    WebhookDispatch(store, declared, interval=options.webhooks_every),
+                    UnusedDownstreams(store, declared, interval=options.retention_every),
                 ),
             ),
         )  # fmt: skip

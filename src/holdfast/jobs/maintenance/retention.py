@@ -1,12 +1,43 @@
-"""Delete finished jobs by the retention of their kinds."""
+"""Delete finished jobs by the retention of their kinds.
 
+A job whose end no webhook was notified of yet is kept: after a long stop, jobs may be past their
+retention before their deliveries are enqueued. Retention waits for that an hour at most.
+"""
+
+import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
+from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.events import Listener, notify
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.retention import call_on_deleted
+from holdfast.jobs.history import JobEvent
 from holdfast.jobs.job_events import JobsDeleted
 from holdfast.jobs.store_port import MaintenanceStore
+from holdfast.jobs.webhook_port import WebhookStore
+
+_log = logging.getLogger("holdfast.maintenance")
+
+_LONGEST_WAIT = 3600.0
+"""Seconds that deletion waits for the deliveries of webhooks; then they are given up."""
+_LOOK_AGAIN = 1.0
+"""Seconds between two looks while it waits."""
+
+
+class RetainedStore(MaintenanceStore, WebhookStore, Protocol):
+    """The store methods that retention needs."""
+
+    async def last_sequence(self) -> int:
+        """Return the sequence of the newest event."""
+        ...
+
+    async def changes_since(
+        self, sequence: int, *, owner: str | None = None, limit: int = 500
+    ) -> tuple[JobEvent, ...]:
+        """Return events after `sequence`, in order."""
+        ...
 
 
 class RetentionService:
@@ -16,15 +47,18 @@ class RetentionService:
 
     def __init__(
         self,
-        store: MaintenanceStore,
+        store: RetainedStore,
         kinds: Iterable[JobKind],
         *,
         interval: float,
         batch: int = 500,
         listeners: Sequence[Listener] = (),
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.interval = interval
+        self._interval = interval
         self._store = store
+        self._clock = clock
+        self._awaited: _Awaited | None = None
         self._batch = batch
         self._listeners = listeners
         self._rules = tuple(
@@ -34,8 +68,15 @@ class RetentionService:
             for rule in kind.retention.rules(name)
         )
 
+    @property
+    def interval(self) -> float:
+        """Seconds between two rounds."""
+        return self._interval if self._awaited is None else min(self._interval, _LOOK_AGAIN)
+
     async def round(self) -> int:
         """Delete all jobs past their retention; return how many."""
+        if await self._must_wait():
+            return 0
         total = 0
         for kind, rule in self._rules:
             while True:
@@ -47,3 +88,31 @@ class RetentionService:
                 if len(deleted) < self._batch:
                     break
         return total
+
+    async def _must_wait(self) -> bool:
+        """Say whether deliveries of what has ended before this wait began are still missing."""
+        if not await self._store.webhooks():
+            self._awaited = None
+            return False
+        now = self._clock.monotonic()
+        if self._awaited is None:
+            self._awaited = _Awaited(await self._store.last_sequence(), now + _LONGEST_WAIT)
+        pending = await self._store.changes_since(await self._store.webhook_cursor(), limit=1)
+        missing = bool(pending) and pending[0].sequence <= self._awaited.sequence
+        if missing and now < self._awaited.until:
+            return True
+        if missing:
+            _log.warning(
+                "jobs are deleted though webhooks were not notified of all of them within %g s: "
+                "does a worker deliver webhooks?", _LONGEST_WAIT,
+            )  # fmt: skip
+        self._awaited = None
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """Up to which event deliveries are waited for, and until when on the monotonic clock."""
+
+    sequence: int
+    until: float

@@ -1,4 +1,4 @@
-"""Enqueue a delivery for each end of a job that a webhook wants to be told of.
+"""Enqueue a delivery for each end of a job that a webhook wants to be notified of.
 
 The history of all jobs is followed by its sequence, which misses nothing: how far is stored after
 the deliveries are. After a crash in between they are enqueued again under the same ids, which
@@ -87,7 +87,7 @@ class WebhookDispatch:
 
 
 def _deliveries(kind: JobKind, webhook: Webhook, ends: Sequence[JobEvent]) -> list[NewJob]:
-    """Return the jobs that tell `webhook` of those of `ends` that it wants to be told of."""
+    """Return the jobs that notify `webhook` of those of `ends` that it wants."""
     due = [event for event in ends if _is_due(webhook, event)]
     try:
         return [
@@ -97,7 +97,7 @@ def _deliveries(kind: JobKind, webhook: Webhook, ends: Sequence[JobEvent]) -> li
     except Exception as error:
         # Without this, one stored row would stop the deliveries of all webhooks for good.
         _log.warning(
-            "webhook %s is not told of %d events, because no delivery can be made for it: %s",
+            "webhook %s is not notified of %d events, because no delivery can be made for it: %s",
             webhook.id, len(due), error, extra={"webhook_id": webhook.id},
         )  # fmt: skip
         return []

@@ -289,7 +289,8 @@ def _stored(worker_id: str, runs: Sequence[Run], result: TickResult) -> TickStor
     if overruled:
         failed += [run for run in runs if run.failure is None and _key_of(run) in overruled]
     finals = [final_error(run, overruled.get(_key_of(run)), result.now) for run in failed]
-    codes = [str(final[0].code) for final in finals if final is not None]
+    # Those of kinds without dead letters are no matter for operators.
+    codes = [str(final[0].code) for final in finals if final is not None and final[1] is not None]
     return TickStored(worker_id, result.claims, reports, codes)
 
 

@@ -2,7 +2,7 @@
 
 `decide` is pure:
 
-- A permanent error is a dead letter at once.
+- A permanent error is a dead letter at once; a kind without dead letters only fails.
 - A transient one is tried again until the kind's `max_attempts`.
 - A code in the kind's `retry_once` has one more attempt, unless an earlier attempt of the job
   failed with the same code; so an `IO_ERROR` after a `GW_5XX` still has its one retry.
@@ -31,6 +31,7 @@ from holdfast.jobs.model import (
     Claim,
     DeadLetterReason,
     Failed,
+    JobError,
     Outcome,
     Retry,
 )
@@ -105,18 +106,22 @@ def decide(
     """
     seen, error = failure.diagnosis, failure.error
     if seen.category is Category.PERMANENT:
-        return Failed(error, DeadLetterReason.PERMANENT)
+        return _failed(error, DeadLetterReason.PERMANENT, kind)
     if seen.code == ErrorCode.ARGUMENTS_MISMATCH:
         # The token counts all claims of the job, `attempt` only those that counted.
         times = claim.lease.token - claim.attempt + 1
         return Retry(_MISMATCH_WAIT.delay(times, rng), error, counted=False)
     if seen.ambiguous and not kind.policy.idempotent:
-        return Failed(error, DeadLetterReason.PERMANENT)
+        return _failed(error, DeadLetterReason.PERMANENT, kind)
     if claim.attempt >= claim.max_attempts or (repeated and seen.code in kind.retry_once):
-        return Failed(error, DeadLetterReason.ATTEMPTS_EXHAUSTED)
+        return _failed(error, DeadLetterReason.ATTEMPTS_EXHAUSTED, kind)
     delay = retry_delay(failure, claim, kind, rng)
     if claim.deadline_at is not None and (claim.started_at + duration + delay >= claim.deadline_at):
-        return Failed(error, DeadLetterReason.DEADLINE)
+        return _failed(error, DeadLetterReason.DEADLINE, kind)
     if kind.breaker is not None and failed_trial(failure.verdict, claim):
         delay = max(delay, _AFTER_FAILED_TRIAL * kind.breaker.open_for)
     return Retry(delay, error)
+
+
+def _failed(error: JobError, reason: DeadLetterReason, kind: JobKind) -> Failed:
+    return Failed(error, reason if kind.dead_letters else None)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from holdfast.events import Listener, notify
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.downstreams.record import DownstreamRecord
-from holdfast.jobs.failure_log import log_dead_letter, log_retry
+from holdfast.jobs.failure_log import log_dead_letter, log_failure, log_retry
 from holdfast.jobs.job_events import WorkerStarted, WorkerStopped
 from holdfast.jobs.model import (
     DeadLetterReason,
@@ -112,8 +112,12 @@ def _log_attempt(run: Run, overruled: JobStatus | None, now: float, *, whole: bo
     final = final_error(run, overruled, now)
     job = FailedJob(claim.job_id, run.kind.name, claim.attempt, claim.max_attempts, claim.owner)
     if final is not None:
+        error, reason = final
+        if reason is None:
+            log_failure(_log, job, error)
+            return
         log_dead_letter(
-            _log, job, *final,
+            _log, job, error, reason,
             traceback=run.report.traceback,
             # Without a text the exception cannot be formatted, or there is nothing to format.
             exception=run.error if whole and run.report.traceback else None,

@@ -61,6 +61,12 @@ class PostgresOutbox(MessageQueries):
             # The server was replaced while the store was open, and is the caller's all the same.
             await self.add_on(connection, messages, now=now)
 
+    async def erase_on(self, connection: object, aggregate_ids: Sequence[str]) -> int:
+        """Delete messages inside the caller's transaction."""
+        joined = await self._joined(connection)
+        await self._identity.check(joined)
+        return len(await joined.execute(SQL["outbox_erase"], {"aggregates": list(aggregate_ids)}))
+
     async def first_on(
         self, connection: object, consumer: str, request_id: str, *, now: float | None = None
     ) -> bool:

@@ -67,6 +67,11 @@ class SQLiteOutbox(MessageQueries):
         """
         await self._on(connection, "outbox_add", {"messages": as_parameter(messages)}, now)
 
+    async def erase_on(self, connection: object, aggregate_ids: Sequence[str]) -> int:
+        """Delete messages inside the caller's transaction."""
+        given = {"aggregates": as_json(list(aggregate_ids))}
+        return len(await self._on(connection, "outbox_erase", given, None))
+
     async def first_on(
         self, connection: object, consumer: str, request_id: str, *, now: float | None = None
     ) -> bool:

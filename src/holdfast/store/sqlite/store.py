@@ -55,12 +55,15 @@ from holdfast.store.sqlite.rates import SharedRates
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 from holdfast.store.sqlite.writer import Writer
+from holdfast.store.unused_downstreams import UnusedDownstreams
 from holdfast.store.webhooks import Webhooks
 
 T = TypeVar("T")
 
 
-class SQLiteStore(JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, Webhooks):
+class SQLiteStore(
+    JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, UnusedDownstreams, Webhooks
+):
     """The embedded store.
 
     Args:

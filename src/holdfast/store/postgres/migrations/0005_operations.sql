@@ -9,8 +9,8 @@ CREATE TABLE holdfast.intake_pause (
 
 -- Webhooks.
 
--- Addresses that are told of the ends of jobs, see jobs/webhook_port.py. `owner` NULL is every owner's jobs,
--- `kinds` NULL all kinds; both lists are JSON arrays. Ends with a sequence up to `since` are older than it.
+-- Addresses that are notified of the ends of jobs, see jobs/webhook_port.py. `owner` NULL is every owner's
+-- jobs, `kinds` NULL all kinds; both lists are JSON arrays. Ends with a sequence up to `since` are older than it.
 CREATE TABLE holdfast.webhooks (
     id         text   COLLATE "C" PRIMARY KEY,
     url        text   NOT NULL,
@@ -74,3 +74,8 @@ CREATE TABLE holdfast.counter_marks (
 ALTER TABLE holdfast.workers ADD COLUMN registered_at double precision;
 ALTER TABLE holdfast.workers ALTER COLUMN registered_at
     SET DEFAULT extract(epoch FROM clock_timestamp())::double precision;
+
+-- The outbox.
+
+-- The messages of an aggregate, which are erased with their owner's rows.
+CREATE INDEX outbox_of_aggregate ON holdfast.outbox (aggregate_id);

@@ -55,6 +55,9 @@ RETURNING id;
 -- name: outbox_discard
 DELETE FROM holdfast.outbox WHERE id = :id AND status = 'failed' RETURNING id;
 
+-- name: outbox_erase
+DELETE FROM holdfast.outbox WHERE aggregate_id = ANY (CAST(:aggregates AS text[])) RETURNING id;
+
 -- name: outbox_backlog
 SELECT
     (SELECT count(*) FROM (

@@ -9,8 +9,8 @@ CREATE TABLE holdfast_intake_pause (
 
 -- Webhooks.
 
--- Addresses that are told of the ends of jobs, see jobs/webhook_port.py. `owner` NULL is every owner's jobs,
--- `kinds` NULL all kinds; both lists are JSON arrays. Ends with a sequence up to `since` are older than it.
+-- Addresses that are notified of the ends of jobs, see jobs/webhook_port.py. `owner` NULL is every owner's
+-- jobs, `kinds` NULL all kinds; both lists are JSON arrays. Ends with a sequence up to `since` are older than it.
 CREATE TABLE holdfast_webhooks (
     id         TEXT    PRIMARY KEY,
     url        TEXT    NOT NULL,
@@ -73,3 +73,8 @@ CREATE TABLE holdfast_counter_marks (
 
 -- When a worker registered first; NULL for one of the release before.
 ALTER TABLE holdfast_workers ADD COLUMN registered_at REAL;
+
+-- The outbox.
+
+-- The messages of an aggregate, which are erased with their owner's rows.
+CREATE INDEX holdfast_outbox_of_aggregate ON holdfast_outbox (aggregate_id);

@@ -43,3 +43,36 @@ WHERE name = :name AND version = :version;
 
 -- name: downstream_hold_lanes
 UPDATE holdfast_lanes AS lanes SET held = :held WHERE downstream = :name AND held <> :held;
+
+-- A person's hold has no end, so `open_until` is NULL.
+-- fragment: downstream_is_unused
+(
+    (downstreams.state = 'CLOSED' OR downstreams.open_until <= :now - :rested)
+    AND NOT EXISTS (SELECT 1 FROM holdfast_lanes AS lanes WHERE lanes.downstream = downstreams.name)
+    AND NOT EXISTS (
+        SELECT 1 FROM holdfast_rate_spent AS rate_spent
+        WHERE rate_spent.downstream = downstreams.name
+            AND (rate_spent.bucket + 1) * rate_spent.width > :now - :rested
+    )
+)
+
+-- name: downstream_unused
+SELECT count(*), max(name), coalesce(sum(unused), 0)
+FROM (
+    SELECT downstreams.name, {{downstream_is_unused}} AS unused
+    FROM holdfast_downstreams AS downstreams
+    WHERE downstreams.name > :after AND downstreams.name < :end
+    ORDER BY downstreams.name
+    LIMIT :limit
+);
+
+-- name: downstream_delete_unused
+DELETE FROM holdfast_downstreams AS downstreams
+WHERE downstreams.name > :after AND downstreams.name <= :last AND {{downstream_is_unused}}
+RETURNING name;
+
+-- name: downstream_delete_spent
+DELETE FROM holdfast_rate_spent AS rate_spent
+WHERE rate_spent.downstream > :after AND rate_spent.downstream <= :last
+    AND (rate_spent.bucket + 1) * rate_spent.width <= :now - :rested
+RETURNING downstream;

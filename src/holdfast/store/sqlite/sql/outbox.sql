@@ -105,6 +105,9 @@ RETURNING id;
 -- name: outbox_discard
 DELETE FROM holdfast_outbox WHERE id = :id AND status = 'failed' RETURNING id;
 
+-- name: outbox_erase
+DELETE FROM holdfast_outbox WHERE aggregate_id IN (SELECT value FROM json_each(:aggregates)) RETURNING id;
+
 -- name: outbox_backlog
 SELECT
     (SELECT count(*) FROM (
