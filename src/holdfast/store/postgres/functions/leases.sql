@@ -42,7 +42,8 @@ BEGIN
         FROM held
         JOIN holdfast.jobs ON jobs.seq = held.seq
         WHERE jobs.token = held.token
-            AND jobs.worker_id = held.worker_id
+            -- Not by =, see finish.sql.
+            AND jobs.worker_id IS NOT DISTINCT FROM held.worker_id
             AND jobs.status = 'processing'
         FOR UPDATE OF jobs SKIP LOCKED
     ), extended AS (
