@@ -5,6 +5,7 @@ whether a downstream holds its jobs, `holdfast.jobs.downstreams.claim_permits` h
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ def in_turn(owners: Iterable[str], turn: Turn | None) -> list[str]:
 
 
 def take_turns(
-    owners: Sequence[str], turn: Turn | None, limit: int, take: Callable[[str, int], int]
+    owners: Iterable[str], turn: Turn | None, limit: int, take: Callable[[str, int], int]
 ) -> None:
     """Take up to `limit` jobs of one lane and priority from its `owners`, each in its turn.
 
@@ -62,23 +63,29 @@ def take_turns(
     while another one floods the lane is therefore served next, with `TURN` jobs in a row.
 
     Args:
-        owners: in the order of `in_turn`.
+        owners: in the order of `in_turn`; only as many are asked for as are needed.
         take: as in `share_out`.
     """
+    rest = iter(owners)
+    # With so many owners an equal share is less than a turn, so the others need not be counted.
+    first = list(islice(rest, limit // TURN + 1))
+    number, waiting = len(first), chain(first, rest)
     remaining, used = limit, 0
-    if turn is not None and owners and owners[0] == turn.owner and turn.used < TURN:
+    if turn is not None and first and first[0] == turn.owner and turn.used < TURN:
         used = turn.used
-    while owners and remaining > 0:
-        share = max(TURN, remaining // len(owners))
+    while number > 0 and remaining > 0:
+        share = max(TURN, remaining // number)
         with_more = []
-        for owner in owners:
+        for owner in waiting:
             wanted = min(share - used, remaining)
             used = 0
-            taken = take(owner, wanted) if wanted else 0
+            taken = take(owner, wanted)
             remaining -= taken
+            if remaining == 0:
+                return
             if taken == wanted:
                 with_more.append(owner)
-        owners = with_more
+        number, waiting = len(with_more), chain(with_more)
 
 
 def turn_after(turn: Turn | None, taken: Mapping[str, int]) -> Turn:

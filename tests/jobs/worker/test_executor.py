@@ -112,6 +112,13 @@ def test_a_result_is_encoded_and_counts_as_a_success_of_the_downstream():
     assert report.report.permit == Permit(4, 2)
 
 
+def test_a_handler_that_returns_none_leaves_no_result():
+    async def work(ctx):
+        pass
+
+    assert Bench().execute(Bench().run(work)).outcome == Completed()
+
+
 def test_its_duration_is_by_the_injected_clock():
     async def slow(ctx):
         await asyncio.sleep(7)

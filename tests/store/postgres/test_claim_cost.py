@@ -71,14 +71,14 @@ class Counted:
             return (await connection.fetchval(READ) - begin) / claims
 
 
-def cost(url, prepare, request=REQUEST):
-    """Return what a claim of ten jobs costs on a store that `prepare` has filled."""
+def cost(url, prepare, request=REQUEST, claims=5):
+    """Return what a claim costs on a store that `prepare` has filled."""
 
     async def scenario():
         async with PostgresStore(url) as store:
             await prepare(store)
         async with Counted(url) as counted:
-            return await counted.read(request, ahead=1, claims=5)
+            return await counted.read(request, ahead=1, claims=claims)
 
     return asyncio.run(scenario())
 
@@ -156,6 +156,22 @@ def test_a_claim_costs_no_more_behind_a_flood_of_another_owner(fresh_url):
     few = cost(fresh_url(), flooded(200))
     assert cost(fresh_url(), flooded(4000)) < 1.5 * few
     assert few < 5 * cost(fresh_url(), alone)
+
+
+def test_a_claim_costs_no_more_with_hundreds_of_owners(fresh_url):
+    def owned(number):
+        async def prepare(store):
+            names = [f"owner-{owner:03}" for owner in range(number)]
+            for kind in ("work", "other"):
+                for name in names:
+                    await store.enqueue(jobs(40, kind, f"{kind}-{name}", owner=name))
+
+        return prepare
+
+    request = replace(REQUEST, limit=100, kinds={"work": None, "other": None})
+    # The second claim serves other owners than the first, so neither reads old index entries.
+    few = cost(fresh_url(), owned(20), request, claims=1)
+    assert cost(fresh_url(), owned(120), request, claims=1) < 1.1 * few
 
 
 def test_a_claim_does_not_read_dead_rows_kept_by_an_open_transaction(bench):

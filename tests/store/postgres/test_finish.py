@@ -248,3 +248,26 @@ def test_a_completion_that_waited_for_a_heartbeat_is_in_the_history(postgres_url
                 assert names == ["queued", "processing", "complete"]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "outcome", [Completed(), Completed("1"), Retry(0, BROKEN)], ids=["plain", "result", "retry"]
+)
+def test_reports_are_looked_up_by_their_jobs_after_an_idle_vacuum(bench, outcome):
+    """None ran then, so the index of running jobs is empty in the statistics, and seems cheap."""
+    scans = "SELECT pg_stat_get_xact_numscans('holdfast.jobs_running'::regclass)"
+
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.enqueue(jobs(2000))
+            async with store._database.connection() as connection:
+                await connection.execute("VACUUM ANALYZE holdfast.jobs")
+        async with bench.stores(1, connections=1) as (store,):
+            claims = (await store.tick("w", claim=ANY)).claims
+            async with store._database.connection() as connection:
+                before = await connection.fetchval(scans)
+            await store.tick("w", [Finished(claim.lease, outcome, 0.1) for claim in claims])
+            async with store._database.connection() as connection:
+                return await connection.fetchval(scans) - before
+
+    assert asyncio.run(scenario()) == 0

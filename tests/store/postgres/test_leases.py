@@ -8,6 +8,7 @@ from tests.store.postgres.conftest import jobs
 from holdfast.jobs.model import Completed, Finished, Released
 from holdfast.jobs.store_port import ClaimRequest, Refusal
 
+READ_BY_SEQ = "SELECT pg_stat_get_xact_tuples_returned('holdfast.jobs_pkey'::regclass)"
 MANY = ClaimRequest(500, ("default",), {"work": None}, lease_seconds=30)
 
 
@@ -155,3 +156,20 @@ async def waiting(connection):
         "SELECT count(*) FROM pg_stat_activity "
         "WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
+
+
+def test_a_rescue_reads_the_running_jobs_only(bench):
+    """Also in a database that was never analyzed, as in the first hours of a new one."""
+
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.enqueue(jobs(3000))
+            claims = (await store.tick("w", claim=MANY)).claims
+            await store.tick("w", [Finished(claim.lease, Completed()) for claim in claims])
+            await store.tick("w", claim=MANY)
+            async with store._database.connection() as connection, connection.transaction():
+                before = await connection.fetchval(READ_BY_SEQ)
+                await connection.fetch("SELECT * FROM holdfast.rescue(1000, NULL, NULL)")
+                return await connection.fetchval(READ_BY_SEQ) - before
+
+    assert asyncio.run(scenario()) == 0

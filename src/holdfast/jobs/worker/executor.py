@@ -200,7 +200,7 @@ class Executor:
 
     def _answer(self, run: Run, result: str) -> Answer:
         check_size("the result", run.kind.name, result, self._payload_limit)
-        return Answer(result)
+        return Answer(None if result == "null" else result)
 
     async def _handle(self, run: Run, arguments: Any) -> Any:
         """Return the result of the handler, wherever it runs, as a middleware sees it."""

@@ -125,21 +125,17 @@ def next_owner(tx: Transaction, lanes: Sequence[int], level: int, start: str) ->
     return min((owner for owner in found if owner is not None), default=None)
 
 
-def _owners(
-    tx: Transaction, lanes: Sequence[int], level: int, turn: Turn | None, most: int
-) -> list[str]:
-    """Return up to `most` owners with ready jobs, in the order of `in_turn`."""
+def _owners(tx: Transaction, lanes: Sequence[int], level: int, turn: Turn | None) -> Iterator[str]:
+    """Yield the owners with ready jobs in the order of `in_turn`, reading one at a time."""
     begins = ""
     if turn is not None:
         # "\x01" makes the first text after a given one.
         begins = turn.owner + "\x01" if turn.used >= TURN else turn.owner
-    owners: list[str] = []
     for start, end in ((begins, None), ("", begins)):
         owner = next_owner(tx, lanes, level, start) if end != "" else None
-        while owner is not None and len(owners) < most and (end is None or owner < end):
-            owners.append(owner)
+        while owner is not None and (end is None or owner < end):
+            yield owner
             owner = next_owner(tx, lanes, level, owner + "\x01")
-    return owners
 
 
 def _shared(
@@ -173,8 +169,8 @@ def _shared(
         return min(most, len(found))
 
     rest = wanted - len(chosen)
-    owners = _owners(tx, [source.id for source in sources], level, turn, rest)
-    take_turns(owners, turn, rest, take)
+    # An owner whose jobs this claim has all read gives none; another one has what `heads` found.
+    take_turns(_owners(tx, [source.id for source in sources], level, turn), turn, rest, take)
     for source in sources:
         source.buffer = [job for its, job in chosen if its is source]
         source.exhausted = False

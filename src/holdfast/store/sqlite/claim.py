@@ -69,7 +69,6 @@ class ClaimBatch:
         lanes = self._eligible()
         taken = self._take_in_turn(lanes)
         claims = self._start(taken)
-        self._note_turns(taken)
         if self._contested and taken:
             served = sorted({(source.queue, source.downstream) for source, _ in taken})
             self.tx.change("claim_served", {"lanes": as_json(served)})
@@ -135,6 +134,7 @@ class ClaimBatch:
                 got = self._take(lane, missing)
                 missing -= len(got)
                 taken.extend(got)
+                self._note_turn(lane[0], got)
             self._use(downstream, len(taken) - before)
             return len(taken) - before
 
@@ -193,15 +193,15 @@ class ClaimBatch:
             self._places[downstream] = places
         return self._places[downstream]
 
-    def _note_turns(self, taken: Sequence[Candidate]) -> None:
-        owners: dict[tuple[str, str], Counter[str]] = {}
-        for (source, owner), n in Counter([(source, job[OWNER]) for source, job in taken]).items():
-            lane = source.queue, source.downstream
-            owners.setdefault(lane, Counter())[owner or ""] += n
+    def _note_turn(self, lane: LaneKind, taken: Sequence[Candidate]) -> None:
+        """Remember the owner served last: this claim may take from the lane once more."""
+        if not taken:
+            return
         if len(self.turns) > _TURNS_KEPT:
             self.turns.clear()
-        for lane, counts in owners.items():
-            self.turns[lane] = turn_after(self.turns.get(lane), counts)
+        name = lane.queue, lane.downstream
+        owners = Counter([job[OWNER] or "" for _, job in taken])
+        self.turns[name] = turn_after(self.turns.get(name), owners)
 
     def _fail_expired(self, expired: Iterable[Candidate]) -> None:
         for source, job in expired:

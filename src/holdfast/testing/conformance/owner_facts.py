@@ -85,6 +85,16 @@ async def owners_take_turns_across_the_kinds_of_a_lane(world: World) -> None:
 
 
 @fact
+async def owners_with_one_job_each_fill_what_another_lane_leaves(world: World) -> None:
+    """The lane is asked a second time, and goes on after the owners that it has served."""
+    await _add(world, 1, "zoe", downstream="gateway")
+    for number in range(12):
+        await world.add(f"job-{number:02}", owner=f"owner-{number:02}", downstream="host")
+    started = ids(await world.claim(8))
+    assert sorted(started) == [*(f"job-{number:02}" for number in range(7)), "zoe-000"]
+
+
+@fact
 async def owners_take_turns_within_the_limit_of_a_downstream(world: World) -> None:
     """The limit says how many jobs start, the turn whose they are."""
     await world.declare(concurrency=TURN)

@@ -189,3 +189,19 @@ async def every_index_of_a_search_has_a_window_of_its_own(world: World) -> None:
     ):
         page = await world.store.search_jobs(where, window=2, now=world.now)
         assert [job.id for job in page.jobs] == found, where
+
+
+@fact
+async def a_window_of_unfinished_jobs_counts_those_that_run(world: World) -> None:
+    for name in ("waits-1", "runs-1", "runs-2"):
+        await world.add(name, priority=0 if name.startswith("waits") else 1)
+        world.pass_time(1)
+    await world.claim(2)
+    await world.add("waits-2")
+    where = JobFilter(statuses=(JobStatus.QUEUED, JobStatus.PROCESSING))
+    first = await world.store.search_jobs(where, window=2, now=world.now)
+    assert ([job.id for job in first.jobs], first.complete, first.searched_from) == (
+        ["waits-2", "runs-2"], False, world.now - 1,
+    )  # fmt: skip
+    rest = await world.store.search_jobs(where, cursor=first.next_cursor, window=9, now=world.now)
+    assert ([job.id for job in rest.jobs], rest.complete) == (["runs-1", "waits-1"], True)

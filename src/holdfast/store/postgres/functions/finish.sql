@@ -3,6 +3,10 @@
 -- A report is compared with its job by seq, token, worker and id. Seq and token alone do not tell jobs
 -- apart after a failover to a standby that had not received the last commits: it gives the same
 -- numbers again, to other jobs. Reports of a worker of the release before may come without ids.
+--
+-- Workers are compared by IS NOT DISTINCT FROM, so that jobs are looked up by seq. With = PostgreSQL may
+-- read the index of running jobs instead, which is empty in its statistics if none ran during the last
+-- vacuum, and compare each running job with each report.
 
 -- Record the most common reports: complete, in time, of a job that is processing under their token.
 -- Returns the positions of the reports that were accepted.
@@ -37,7 +41,7 @@ BEGIN
             FROM unnest(p_reports.seqs, p_reports.ids) AS given (job, job_id)
             WHERE seq = given.job
                 AND token = p_reports.tokens[1]
-                AND worker_id = p_reports.workers[1]
+                AND worker_id IS NOT DISTINCT FROM p_reports.workers[1]
                 AND (id <> given.job_id) IS NOT TRUE
                 AND status = 'processing'
                 AND (t > deadline_at) IS NOT TRUE
@@ -71,7 +75,7 @@ BEGIN
             WHERE coalesce(given.outcome, p_reports.outcomes[1]) = 'complete'
                 AND jobs.seq = given.job
                 AND jobs.token = coalesce(given.token, p_reports.tokens[1])
-                AND jobs.worker_id = coalesce(given.worker_id, p_reports.workers[1])
+                AND jobs.worker_id IS NOT DISTINCT FROM coalesce(given.worker_id, p_reports.workers[1])
                 AND (jobs.id <> given.job_id) IS NOT TRUE
                 AND jobs.status = 'processing'
                 AND (t > jobs.deadline_at) IS NOT TRUE
@@ -205,7 +209,7 @@ BEGIN
             JOIN holdfast.jobs ON jobs.seq = given.job
             WHERE given.number <> ALL (done)
                 AND jobs.token = given.token
-                AND jobs.worker_id = given.worker_id
+                AND jobs.worker_id IS NOT DISTINCT FROM given.worker_id
                 AND (jobs.id <> given.job_id) IS NOT TRUE
                 AND jobs.status = 'processing'
             ORDER BY jobs.seq

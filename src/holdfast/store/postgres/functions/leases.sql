@@ -42,7 +42,8 @@ BEGIN
         FROM held
         JOIN holdfast.jobs ON jobs.seq = held.seq
         WHERE jobs.token = held.token
-            AND jobs.worker_id = held.worker_id
+            -- Not by =, see finish.sql.
+            AND jobs.worker_id IS NOT DISTINCT FROM held.worker_id
             AND jobs.status = 'processing'
         FOR UPDATE OF jobs SKIP LOCKED
     ), extended AS (
@@ -93,7 +94,9 @@ BEGIN
         WHERE jobs.worker_id IS NOT NULL
             AND (jobs.lease_expires_at <= t OR jobs.worker_id = ANY (dead))
             AND (jobs.deadline_at IS NULL OR jobs.deadline_at >= t)
-        ORDER BY jobs.seq
+        -- The order of the index jobs_running. By seq alone PostgreSQL would read all jobs where it has
+        -- no statistics yet.
+        ORDER BY jobs.lane, jobs.seq
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     )

@@ -56,16 +56,28 @@ CREATE OR REPLACE FUNCTION holdfast.plan_owners(
 LANGUAGE plpgsql AS $$
 DECLARE
     turn CONSTANT integer := 10;
+    -- With so many owners an equal share is less than a turn, so the others need not be counted.
+    first CONSTANT integer := p_limit / turn + 1;
     subqueue holdfast.subqueue;
     remaining integer := p_limit;
+    share integer;
     most integer;
     owners text[] := ARRAY(
-        SELECT holdfast.owners_in_turn(p_lanes, p_priority, p_last, p_used >= turn, p_limit)
+        SELECT holdfast.owners_in_turn(p_lanes, p_priority, p_last, p_used >= turn, first)
     );
-    share integer := greatest(turn, p_limit / greatest(1, cardinality(owners)));
 BEGIN
     subqueue.priority := p_priority;
-    FOREACH subqueue.owner IN ARRAY owners LOOP
+    share := greatest(turn, p_limit / greatest(1, cardinality(owners)));
+    FOR place IN 1 .. p_limit LOOP
+        EXIT WHEN remaining <= 0;
+        IF place = first + 1 THEN
+            -- The first ones gave less than a turn each: all are needed.
+            owners := ARRAY(
+                SELECT holdfast.owners_in_turn(p_lanes, p_priority, p_last, p_used >= turn, p_limit)
+            );
+        END IF;
+        EXIT WHEN place > cardinality(owners);
+        subqueue.owner := owners[place];
         most := least(remaining, CASE
             WHEN subqueue.owner = p_last AND p_used < turn THEN share - p_used ELSE share
         END);
@@ -92,7 +104,6 @@ BEGIN
             remaining := remaining - subqueue.quota;
             RETURN NEXT subqueue;
         END LOOP;
-        EXIT WHEN remaining <= 0;
     END LOOP;
 END
 $$;

@@ -141,8 +141,7 @@ WHERE jobs.status IN ('failed', 'cancelled') AND jobs.seq < :before AND {{job_fi
 ORDER BY jobs.seq DESC
 LIMIT :limit;
 
--- The job at which a search of each of these lists stops: the one in place :window from :before on. Of
--- unfinished jobs those that wait are counted: few run.
+-- The job at which a search of each of these lists stops: the one in place :window from :before on.
 -- name: floor_read_jobs
 SELECT seq, created_at FROM holdfast.jobs
 WHERE seq = (
@@ -173,8 +172,18 @@ WHERE seq = (
 -- name: floor_read_jobs_unfinished
 SELECT seq, created_at FROM holdfast.jobs
 WHERE seq = (
-    SELECT seq FROM holdfast.jobs
-    WHERE status IN ('uploaded', 'queued') AND seq < :before
+    SELECT seq
+    FROM (
+        (
+            SELECT seq FROM holdfast.jobs
+            WHERE status IN ('uploaded', 'queued') AND seq < :before
+            ORDER BY seq DESC
+            LIMIT :window
+        )
+        UNION ALL
+        SELECT seq FROM holdfast.jobs
+        WHERE worker_id IS NOT NULL AND seq < :before
+    ) AS unfinished
     ORDER BY seq DESC
     LIMIT 1 OFFSET CAST(:window AS bigint) - 1
 );
