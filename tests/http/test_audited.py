@@ -142,7 +142,7 @@ def test_the_answer_to_a_change_that_failed_stays_where_the_audit_log_fails_too(
         raise StoreUnavailable("gone")
 
     monkeypatch.setattr(serving.engine.dead_letters, "requeue", gone)
-    monkeypatch.setattr(serving.engine.audit, "record", broken)
+    monkeypatch.setattr(serving.engine.store, "add_audit", broken)
     with caplog.at_level(logging.ERROR, "holdfast.audit"):
         assert serving.admin().post("/api/dead-letters/retry", json={}).status_code == 503
     assert "not in the audit log: admin dead-letters.retry" in caplog.text

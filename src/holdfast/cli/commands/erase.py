@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.audit_trail import record
 from holdfast.cli.options import WORK, AppNames, AsJson, Database, DryRun, Yes
 from holdfast.cli.output import confirm, show_json
 from holdfast.cli.store_session import on_store
@@ -57,7 +58,8 @@ def erase(
 
 
 async def _erased(engine: "Engine", owner: str) -> "Erased":
-    await _counted(engine, owner)
+    jobs, webhooks = await _counted(engine, owner)
+    await record(engine, "owners.erase", owner, jobs=jobs, webhooks=webhooks)
     return await engine.erase(owner)
 
 
