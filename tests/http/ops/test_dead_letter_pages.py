@@ -1,5 +1,7 @@
 """Dead letters: grouped, counted before they are requeued, selected."""
 
+from functools import partial
+
 from tests.support.waiting import until_sync
 
 from holdfast.errors import Permanent
@@ -102,3 +104,19 @@ def test_a_question_about_a_discard_asks_no_app(dashboard):
         raise AssertionError("a discard is no retry")
 
     assert dashboard.look("/dead-letters/discard").text("//h1") == "Discard 3 jobs?"
+
+
+def test_a_filter_says_how_far_back_it_looked(shown, monkeypatch):
+    assert not shown.look("/dead-letters?error=nowhere").texts("//*[@class='scope']")
+    store = shown.engine.store
+    search = store.search_dead_letters
+    monkeypatch.setattr(store, "search_dead_letters", partial(search, window=2))
+
+    page = shown.look("/dead-letters?error=nowhere")
+
+    assert "Looked at the newest 5,000 dead letters" in page.text("//*[@class='scope']")
+    older = page.one("//nav[@class='paging']/a").get("href").removeprefix("/ops")
+    assert not shown.look(older).texts("//*[@class='scope']")
+    found = shown.serving.admin().get("/api/dead-letters?errorText=nowhere").json()
+    assert (found["complete"], found["deadLetters"]) == (False, [])
+    assert found["searchedFrom"].endswith("Z")

@@ -15,6 +15,7 @@ from holdfast.http.ops.list_filter import ListFilter
 from holdfast.http.ops.notes import counted_note
 from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.operations_port import RunAction, RunState
+from holdfast.jobs.query_port import SEARCH_WINDOW
 from holdfast.jobs.views import JobFilter
 
 _FULL = [Depends(require_full)]
@@ -51,7 +52,7 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
         search = ListFilter.of(request.query_params)
         now = await frame.engine.store.ping()
         with refusing_cursors():
-            found, following = await letters.list(
+            found = await letters.search(
                 search.as_filter(now), cursor=search.cursor or None, limit=_PAGE
             )
         return await frame.page(
@@ -60,11 +61,13 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
             now=now,
             search=search,
             groups=await letters.groups(),
-            letters=found,
+            letters=found.letters,
             total=(await frame.engine.stats()).dead_letters,
             runs=await runs.list(limit=1),
             run_words=_RUN_WORDS,
-            older=search.path(_HOME, cursor=following) if following else "",
+            older=search.path(_HOME, cursor=found.next_cursor) if found.next_cursor else "",
+            window=SEARCH_WINDOW,
+            searched_from=found.searched_from,
             newest=search.path(_HOME) if search.cursor else "",
         )
 

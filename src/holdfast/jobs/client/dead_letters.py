@@ -15,6 +15,7 @@ from holdfast.jobs.views import (
     EVERY_JOB,
     DeadLetter,
     DeadLetterGroup,
+    DeadLetterSearch,
     ErrorGroup,
     JobFilter,
     error_groups,
@@ -74,6 +75,20 @@ class DeadLetters:
         """
         checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
         return await self._store.dead_letters(where, cursor=cursor, limit=limit)
+
+    async def search(
+        self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
+    ) -> DeadLetterSearch:
+        """Return dead letters as `list` does, looking at the newest 5000 of them only.
+
+        All of one group are looked at. The answer says where the search has stopped, and its cursor
+        goes on from there.
+
+        Raises:
+            ValueError: `limit` is not from 0 to 100 000, or `cursor` is not valid.
+        """
+        checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
+        return await self._store.search_dead_letters(where, cursor=cursor, limit=limit)
 
     async def groups(self) -> tuple[DeadLetterGroup, ...]:
         """Return them grouped by kind, code and normalised message, largest group first.
