@@ -17,6 +17,8 @@ from holdfast.jobs.views import (
 
 SEARCH_WINDOW = 5_000
 """Jobs that a search looks at, unless it is told another number."""
+DEAD_LETTER_WINDOW = 2_000
+"""Dead letters that a search looks at. They lie apart from each other, so each costs more."""
 
 
 class QueryStore(Protocol):
@@ -110,7 +112,7 @@ class QueryStore(Protocol):
         *,
         cursor: str | None = None,
         limit: int = 50,
-        window: int = SEARCH_WINDOW,
+        window: int = DEAD_LETTER_WINDOW,
     ) -> DeadLetterSearch:
         """Return dead letters as `dead_letters` does, looking at the newest `window` only.
 

@@ -8,7 +8,7 @@ from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.model import Job, Lease
 from holdfast.jobs.periodic_port import ScheduleRecord
-from holdfast.jobs.query_port import SEARCH_WINDOW
+from holdfast.jobs.query_port import DEAD_LETTER_WINDOW, SEARCH_WINDOW
 from holdfast.jobs.views import (
     EVERY_JOB,
     DeadLetter,
@@ -123,7 +123,7 @@ class JobQueries(ABC):
         *,
         cursor: str | None = None,
         limit: int = 50,
-        window: int = SEARCH_WINDOW,
+        window: int = DEAD_LETTER_WINDOW,
     ) -> DeadLetterSearch:
         """Return dead letters, newest failure first, of the newest `window` ones."""
         before, floor = _before_failure(cursor), None

@@ -5,6 +5,7 @@ from functools import partial
 from tests.support.waiting import until_sync
 
 from holdfast.errors import Permanent
+from holdfast.http.ops import dead_letter_pages
 
 
 def count(dashboard):
@@ -114,9 +115,19 @@ def test_a_filter_says_how_far_back_it_looked(shown, monkeypatch):
 
     page = shown.look("/dead-letters?error=nowhere")
 
-    assert "Looked at the newest 5,000 dead letters" in page.text("//*[@class='scope']")
+    assert "Looked at the newest 2,000 dead letters" in page.text("//*[@class='scope']")
     older = page.one("//nav[@class='paging']/a").get("href").removeprefix("/ops")
     assert not shown.look(older).texts("//*[@class='scope']")
     found = shown.serving.admin().get("/api/dead-letters?errorText=nowhere").json()
     assert (found["complete"], found["deadLetters"]) == (False, [])
     assert found["searchedFrom"].endswith("Z")
+
+
+def test_the_largest_groups_of_the_filter_are_listed(shown, monkeypatch):
+    groups = "//*[@aria-labelledby='groups-title']//tbody/tr"
+    for query, count in (("kind=shop.charge", 1), ("kind=shop.mail", 0), ("code=TIMEOUT", 0)):
+        assert len(shown.look(f"/dead-letters?{query}").texts(groups)) == count
+
+    monkeypatch.setattr(dead_letter_pages, "_MOST_GROUPS", 0)
+    page = shown.look("/dead-letters")
+    assert "The 0 largest groups" in page.text("//*[@class='scope']")

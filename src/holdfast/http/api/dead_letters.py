@@ -45,7 +45,7 @@ async def list_dead_letters(
 ) -> DeadLettersAnswer:
     """List the jobs that wait for a person.
 
-    A filter other than a whole group is applied to the newest 5000 only: then `complete` is false,
+    A filter other than a whole group is applied to the newest 2000 only: then `complete` is false,
     `searchedFrom` says how far back the search went, and the cursor goes on from there.
     """
     dead = state_of(request).engine.dead_letters
