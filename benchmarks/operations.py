@@ -2,7 +2,8 @@
 
 The store is filled through the store port, as workers do. Of the jobs one in fifty fails, with
 twenty different errors, and as many are retried once; they belong to ten kinds and a hundred
-owners. Then each query runs fifty times; the figure is the 95th percentile in milliseconds.
+owners. Then each query runs fifty times, and each page and API route of operators is asked for over
+HTTP as often (`benchmarks.ops_pages`); the figure is the 95th percentile in milliseconds.
 `--full` takes 1 000 000 jobs, otherwise there are 50 000.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Awaitable, Callable
 
 from tests.support.postgres_server import PostgresMissing, PostgresServer
 
+from benchmarks import ops_pages
 from benchmarks.measure import Row, percentile, sized
 from holdfast.bootstrap import TransactionalStore, open_store
 from holdfast.ids import new_ids
@@ -116,16 +118,19 @@ async def _measured(store: TransactionalStore) -> dict[str, float]:
         return found
 
 
-async def _on_sqlite(folder: str, jobs: int) -> dict[str, float]:
+def _on_sqlite(folder: str, jobs: int) -> dict[str, float]:
     address = f"sqlite:///{folder}/work.db"
-    async with open_store(address) as store:
-        await _fill(store, jobs)
-    return await _measured(open_store(address))
+    return asyncio.run(_queried(address, jobs)) | ops_pages.measured(address)
 
 
-async def _on_postgres(server: PostgresServer, jobs: int) -> dict[str, float]:
+def _on_postgres(server: PostgresServer, jobs: int) -> dict[str, float]:
     address = server.url(server.create_database())
-    await PostgresStore(address).migrate()
+    asyncio.run(PostgresStore(address).migrate())
+    return asyncio.run(_queried(address, jobs)) | ops_pages.measured(address)
+
+
+async def _queried(address: str, jobs: int) -> dict[str, float]:
+    """Fill the store at `address`, and return the time of each query."""
     async with open_store(address) as store:
         await _fill(store, jobs)
     return await _measured(open_store(address))
@@ -136,10 +141,10 @@ def rows() -> list[Row]:
     jobs = sized(2_000, 50_000, 1_000_000)
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        found["SQLite"] = asyncio.run(_on_sqlite(folder, jobs))
+        found["SQLite"] = _on_sqlite(folder, jobs)
     try:
         with PostgresServer() as server:
-            found["PostgreSQL"] = asyncio.run(_on_postgres(server, jobs))
+            found["PostgreSQL"] = _on_postgres(server, jobs)
     except PostgresMissing as missing:
         print(f"left out, operations on PostgreSQL: {missing}")
     return [

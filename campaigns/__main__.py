@@ -23,6 +23,7 @@ CAMPAIGNS = {
     "brownout": "a downstream that fails and recovers repeatedly, with 50 worker slots",
     "clock": "workers whose clocks are an hour ahead or behind",
     "periodic": "periodic jobs while leaders are killed and paused: one job for each slot",
+    "requeue": "runs over 10 000 dead letters that are aborted and killed half-way",
     "model": "random operations on the store and on a model in memory, compared",
     "production": "two apps on one server: kills, restarts, failover, poolers, poison, all at once",
     "conversion": "SIGKILL for the whole conversion service during uploads and conversions",

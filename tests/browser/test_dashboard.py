@@ -6,6 +6,10 @@ from tests.browser.page_session import DESKTOP, PHONE, PageSession
 from tests.http.live_server import READER, Serving
 from tests.http.ops.busy_shop import Order, busy_app, fill
 
+from holdfast.fetch import FETCH_ERRORS, Fetcher
+from holdfast.http import DiskRoom
+from holdfast.webhooks import webhooks_app
+
 
 class _Dashboard:
     """What `PageSession` needs of a service, over a server in a thread of this process."""
@@ -18,8 +22,23 @@ class _Dashboard:
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory):
-    with Serving(tmp_path_factory.mktemp("ops"), busy_app(), reader_token=READER) as serving:
-        yield serving, serving.run(fill(serving.engine))
+    folder = tmp_path_factory.mktemp("ops")
+    # Private addresses are refused, so the test message of the webhook fails without a packet.
+    hooks = webhooks_app(Fetcher(), errors=FETCH_ERRORS)
+    room = DiskRoom(folder, 2**20)
+    with Serving(
+        folder, busy_app(), others=[hooks], reader_token=READER, disk_room=room
+    ) as serving:
+        ids = serving.run(fill(serving.engine))
+        ids["webhook"] = serving.run(add_webhook(serving.engine))
+        yield serving, ids
+
+
+async def add_webhook(engine):
+    webhook = await engine.webhooks.add("http://127.0.0.1:9/hooks/orders", events=["failed"])
+    await engine.webhooks.test(webhook.id)
+    await engine.work(until_idle=True, queues=["holdfast-webhooks"])
+    return webhook.id
 
 
 @pytest.fixture
@@ -39,7 +58,8 @@ def test_every_page_fits_and_axe_finds_nothing(operator, busy):
     expect(page.locator("h1")).to_have_text("Overview")
     paths = (
         "/", "/jobs?status=failed", f"/jobs/{ids['sync_stock']}", "/dead-letters", "/downstreams",
-        "/queues", "/periodic", "/outbox", "/workers", "/audit", "/dead-letters/requeue", "/login",
+        "/queues", "/periodic", "/outbox", "/workers", "/webhooks", f"/webhooks/{ids['webhook']}",
+        "/intake", "/audit", "/dead-letters/requeue", "/login",
     )  # fmt: skip
     for path in paths:
         page.goto(f"{serving.url}/ops{path}")
@@ -99,15 +119,51 @@ def test_what_destroys_is_asked_about_in_a_dialog_that_an_update_leaves_open(ope
     expect(page.locator("#pause")).to_have_text("Live")
     alert = page.get_by_role("alert")
     expect(alert).to_have_text("smtp is open.")
+    state = page.locator("tr", has_text="smtp").locator(".state .status")
     page.get_by_role("button", name="Reset smtp").click()
     expect(page.locator("#confirm-title")).to_have_text("Reset smtp?")
     serving.run(serving.engine.downstreams.hold("smtp"))
-    expect(page.locator(".state .status")).to_have_text("Held by hand")
+    expect(state).to_have_text("Held by hand")
     expect(page.locator("#confirm")).to_be_visible()
     page.locator("#confirm-yes").click()
     expect(page.locator("#toast")).to_contain_text("Its breaker is closed")
-    expect(page.locator(".state .status")).to_have_text("Closed")
+    expect(state).to_have_text("Closed")
     page.get_by_role("button", name="Hold smtp").click()
     expect(page.locator("#toast")).to_contain_text("held until it is released")
-    expect(page.locator(".state .status")).to_have_text("Held by hand")
+    expect(state).to_have_text("Held by hand")
     assert "?" not in page.url
+
+
+def test_the_intake_is_paused_with_a_reason_that_an_update_leaves_alone(operator, busy):
+    serving, _ = busy
+    page = operator.page
+    page.goto(f"{serving.url}/ops/intake")
+    state = page.locator("#intake .status")
+    expect(state).to_have_text("Open")
+    page.get_by_label("Reason").fill("the disk is")
+    serving.run(serving.engine.intake.pause("by another operator"))
+    expect(state).to_have_text("Paused")
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type(" replaced")
+    page.get_by_role("button", name="Pause", exact=True).last.click()
+    expect(page.locator("#intake strong")).to_have_text("the disk is replaced")
+    page.get_by_role("button", name="Resume").click()
+    expect(state).to_have_text("Open")
+
+
+def test_a_webhook_is_tested_and_removed_after_a_question(operator, busy):
+    serving, _ = busy
+    page = operator.page
+    webhook = serving.run(serving.engine.webhooks.add("http://127.0.0.1:9/hooks/late"))
+    page.goto(f"{serving.url}/ops/webhooks")
+    page.get_by_role("link", name=webhook.url).click()
+    page.get_by_role("button", name="Send a test").click()
+    expect(page.locator("#toast")).to_contain_text("A test message is on its way")
+    expect(page.locator("#rows .status")).to_have_text("Waits")
+    serving.run(serving.engine.work(until_idle=True, queues=["holdfast-webhooks"]))
+    expect(page.locator("#rows .status")).to_have_text("Failed")
+    page.get_by_role("button", name="Remove").click()
+    expect(page.locator("#confirm-title")).to_have_text("Remove this webhook?")
+    page.locator("#confirm-yes").click()
+    expect(page.get_by_role("link", name=webhook.url)).to_have_count(0)
+    expect(page.locator("h1")).to_have_text("Webhooks")

@@ -7,7 +7,6 @@ import pytest
 from tests.http.live_server import READER, Order
 
 from holdfast.http.audited import described
-from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.store_port import StoreUnavailable
 
 CHANGES = ("post", "put", "patch", "delete")
@@ -108,30 +107,20 @@ def test_what_was_refused_is_not_in_the_audit_log(serving):
     assert admin.get("/api/audit").json()["entries"] == []
 
 
-@pytest.mark.parametrize(
-    ("path", "method", "action"),
-    [
-        ("/api/dead-letters/retry", "requeue", "dead-letters.retry"),
-        ("/api/ops/dead-letters/discard", "discard_all", "dead-letters.discard"),
-    ],
-)
-def test_a_change_that_fails_half_way_is_recorded_as_incomplete(
-    serving, monkeypatch, path, method, action
-):
-    letters = serving.engine.dead_letters
-
-    async def half(where, *, progress):
-        progress(Requeued(matched=2, requeued=2))
+def test_a_change_that_fails_half_way_is_recorded_as_incomplete(serving, monkeypatch):
+    async def half(run, seconds):
         raise StoreUnavailable("gone")
 
-    monkeypatch.setattr(letters, method, half)
+    monkeypatch.setattr(serving.state.runs, "wait", half)
     admin = serving.admin()
-    assert admin.post(path, json={"filter": {"errorCode": "NO_GRAIN"}}).status_code == 503
+    order = {"filter": {"errorCode": "NO_GRAIN"}}
+    assert admin.post("/api/dead-letters/retry", json=order).status_code == 503
 
     (entry,) = admin.get("/api/audit").json()["entries"]
-    assert (entry["action"], entry["who"]) == (action, "admin")
+    assert (entry["action"], entry["who"]) == ("dead-letters.retry", "admin")
+    assert entry["detail"].pop("run")
     assert entry["detail"] == {
-        "filter": {"error_code": "NO_GRAIN"}, "matched": 2, "done": 2, "outcome": "incomplete",
+        "filter": {"error_code": "NO_GRAIN"}, "total": 0, "rate": None, "outcome": "incomplete",
     }  # fmt: skip
 
 
@@ -141,11 +130,11 @@ def test_the_answer_to_a_change_that_failed_stays_where_the_audit_log_fails_too(
     async def gone(*_args, **_options):
         raise StoreUnavailable("gone")
 
-    monkeypatch.setattr(serving.engine.dead_letters, "requeue", gone)
-    monkeypatch.setattr(serving.engine.audit, "record", broken)
+    monkeypatch.setattr(serving.engine, "erase", gone)
+    monkeypatch.setattr(serving.engine.store, "add_audit", broken)
     with caplog.at_level(logging.ERROR, "holdfast.audit"):
-        assert serving.admin().post("/api/dead-letters/retry", json={}).status_code == 503
-    assert "not in the audit log: admin dead-letters.retry" in caplog.text
+        assert serving.admin().delete("/api/ops/owners/ann").status_code == 503
+    assert "not in the audit log: admin owners.delete ann" in caplog.text
 
 
 async def broken(*_args, **_options):

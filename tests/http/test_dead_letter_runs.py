@@ -3,10 +3,12 @@
 import asyncio
 
 import pytest
-from tests.http.live_server import READER, Order
+from tests.http.live_server import READER, Order, Serving
 from tests.support.waiting import until_sync
 
+from holdfast import App, Downstream, JobContext, Permanent
 from holdfast.http import dead_letter_runs
+from holdfast.http.api import dead_letters
 from holdfast.http.dead_letter_runs import STALE_AFTER
 from holdfast.jobs.operations_port import DeadLetterRun, RunAction
 from holdfast.jobs.store_port import StoreBusy
@@ -68,6 +70,40 @@ def test_a_discard_of_all_that_match_leaves_the_others(serving):
     assert (run["action"], run["state"], run["done"]) == ("discard", "finished", 1)
     assert serving.run(serving.engine.dead_letters.count()) == 0
     assert serving.run(serving.engine.get(other)).status == "failed"
+
+
+@pytest.mark.parametrize("path", ["/api/dead-letters/retry", "/api/ops/dead-letters/discard"])
+def test_a_run_without_a_rate_is_answered_when_it_has_ended(serving, path):
+    failed_jobs(serving, 2)
+
+    answer = serving.admin().post(path, json={})
+
+    assert answer.status_code == 200
+    assert (answer.json()["requeued"], answer.json()["done"]) == (2, True)
+    assert answer.json()["run"]["state"] == "finished"
+
+
+def test_a_run_that_waits_for_an_open_downstream_is_answered_soon_and_goes_on_later(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(dead_letters, "_PATIENCE", 0.01)
+    app = App("demo")
+
+    @app.job(downstream=Downstream("mill", mode="fail_fast"))
+    async def grind(ctx: JobContext, args: Order) -> None:
+        raise Permanent("NO_GRAIN", "ground to a halt")
+
+    with Serving(tmp_path, app) as serving:
+        failed_jobs(serving, 1)
+        serving.run(serving.engine.downstreams.hold("mill"))
+
+        answer = serving.admin().post("/api/dead-letters/retry", json={})
+
+        assert (answer.status_code, answer.json()["done"]) == (202, False)
+        assert answer.json()["run"]["state"] == "running"
+        serving.run(serving.engine.downstreams.reset("mill"))
+        shown = "/api/ops/dead-letters/runs"
+        until_sync(lambda: serving.admin().get(shown).json()["runs"][0]["state"] == "finished")
 
 
 def test_a_run_that_is_stopped_says_how_far_it_came(serving):

@@ -2,9 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from holdfast.cli.audit_trail import record as audit
 from holdfast.cli.output import Record, note, show_json
 from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.bootstrap import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +29,15 @@ class Outcome:
 
 
 async def each(
-    names: Iterable[str], change: Callable[[str], Awaitable[tuple[str, Record]]]
+    engine: "Engine",
+    action: str,
+    names: Iterable[str],
+    change: Callable[[str], Awaitable[tuple[str, Record]]],
 ) -> list[Outcome]:
     """Call `change` for each of `names`; what is refused does not keep the others from it.
 
-    `change` returns a line for people, and the record of what it changed.
+    `change` returns a line for people, and the record of what it changed. The audit log gets
+    `action` for each that was changed.
     """
     outcomes = []
     for name in dict.fromkeys(names):
@@ -37,6 +46,7 @@ async def each(
         except HoldfastError as error:
             outcomes.append(Outcome(name, _reason(error), unknown=isinstance(error, LookupError)))
         else:
+            await audit(engine, action, name)
             outcomes.append(Outcome(name, line, record))
     return outcomes
 

@@ -9,6 +9,10 @@ class UsageError(ValueError):
     """An argument of the command is wrong; the message is one line."""
 
 
+class NoDatabase(UsageError):
+    """The database of the settings, or of the command, does not exist."""
+
+
 def guess(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean …?" with the nearest of `known` names, or nothing."""
     near = difflib.get_close_matches(name, tuple(known), n=1)

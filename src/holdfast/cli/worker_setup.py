@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from holdfast.bootstrap import BadReference, load_reference, open_store
-from holdfast.cli.usage import UsageError, one_line
+from holdfast.cli.usage import NoDatabase, one_line
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.jobs.worker.traceback_text import Redact
@@ -105,12 +105,12 @@ def existing_database(settings: Settings, named: str | None = None) -> str:
     """Return the URL of a database that exists; nothing is created.
 
     Raises:
-        UsageError: it is a file that is not there.
+        NoDatabase: it is a file that is not there.
     """
     url = database_url(settings, named)
     path: Path | None = getattr(open_store(url), "path", None)
     if path is not None and not path.exists():
-        raise UsageError(
+        raise NoDatabase(
             f"there is no database {str(path)!r}; name yours with --database, "
             f"HOLDFAST_DATABASE_URL or HOLDFAST_DATA_DIR"
         )

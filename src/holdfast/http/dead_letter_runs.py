@@ -51,10 +51,17 @@ class DeadLetterRuns:
         if not await self._store.begin_run(run, stale_after=STALE_AFTER):
             raise ApiError(ErrorCode.INVALID_STATE, "Another run is under way.")
         stop = asyncio.Event()
-        task = asyncio.create_task(self._follow(run, where, stop))
+        task = asyncio.create_task(self._follow(run, where, stop), name=run.id)
         self._stops[task] = stop
         task.add_done_callback(self._stops.pop)
         return run
+
+    async def wait(self, run: DeadLetterRun, seconds: float) -> DeadLetterRun:
+        """Return how far a run of this server is as soon as it has ended, or after `seconds`."""
+        working = [task for task in self._stops if task.get_name() == run.id]
+        if working:
+            await asyncio.wait(working, timeout=seconds)
+        return next((each for each in await self.list() if each.id == run.id), run)
 
     async def stop(self) -> None:
         """End the run where it is, whichever server works on it; what it has done stays so."""

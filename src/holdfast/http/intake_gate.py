@@ -86,6 +86,25 @@ class IntakeGate:
             return IntakeState(pause, None, 0)
         return IntakeState(pause, await asyncio.to_thread(room.free_bytes), room.least_bytes)
 
+    async def pause(self, reason: str) -> None:
+        """Take in no new work, in all servers; this one obeys at once.
+
+        Raises:
+            ApiError: `VALIDATION_ERROR`, the reason is not one line.
+        """
+        try:
+            await self._engine.intake.pause(reason)
+        except ValueError:
+            line = "The reason must be one line without control characters."
+            raise ApiError(ErrorCode.VALIDATION_ERROR, line) from None
+        self.read_again()
+
+    async def resume(self) -> bool:
+        """Take in new work again; False where the intake was not paused."""
+        was_paused = await self._engine.intake.resume()
+        self.read_again()
+        return was_paused
+
     def read_again(self) -> None:
         """Let the next request read anew: this server has just paused or resumed."""
         self._state = self._reading = None

@@ -185,11 +185,17 @@ class ErrorGroupsAnswer(Model):
 
 
 class DeadLettersAnswer(Model):
-    """Dead letters, newest failure first, and all of them in groups."""
+    """Dead letters, newest failure first, and all of them in groups.
+
+    `complete` is false where the search stopped before the page was full: `searched_from` is when
+    the oldest one failed that it looked at, and `next_cursor` goes on from there.
+    """
 
     dead_letters: list[DeadLetterOut]
     groups: list[DeadLetterGroupOut]
     next_cursor: str | None
+    complete: bool
+    searched_from: Moment | None
 
 
 def _storable(text: str) -> str:

@@ -8,6 +8,7 @@ from holdfast.jobs.views import (
     EVERY_JOB,
     DeadLetter,
     DeadLetterGroup,
+    DeadLetterSearch,
     JobFilter,
     JobSearch,
     Page,
@@ -16,6 +17,8 @@ from holdfast.jobs.views import (
 
 SEARCH_WINDOW = 5_000
 """Jobs that a search looks at, unless it is told another number."""
+DEAD_LETTER_WINDOW = 2_000
+"""Dead letters that a search looks at. They lie apart from each other, so each costs more."""
 
 
 class QueryStore(Protocol):
@@ -97,6 +100,24 @@ class QueryStore(Protocol):
         limit: int = 50,
     ) -> tuple[tuple[DeadLetter, ...], str | None]:
         """Return dead letters, newest failure first, and the cursor of the next page.
+
+        Raises:
+            ValueError: `cursor` is not valid.
+        """
+        ...
+
+    async def search_dead_letters(
+        self,
+        where: JobFilter = EVERY_JOB,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        window: int = DEAD_LETTER_WINDOW,
+    ) -> DeadLetterSearch:
+        """Return dead letters as `dead_letters` does, looking at the newest `window` only.
+
+        All of one group are looked at, which an index leads to. The cursor goes on from where the
+        search has stopped.
 
         Raises:
             ValueError: `cursor` is not valid.

@@ -134,6 +134,25 @@ class JobSearch:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadLetterSearch:
+    """What a search over a bounded number of dead letters has found, newest failure first.
+
+    Args:
+        letters: those that match.
+        next_cursor: where to go on; None if there are no more.
+        complete: False if the search stopped before the page was full: there may be more that
+            match, among older ones.
+        searched_from: when the oldest one that was looked at had failed, in epoch seconds; None if
+            the search is complete.
+    """
+
+    letters: tuple[DeadLetter, ...]
+    next_cursor: str | None = None
+    complete: bool = True
+    searched_from: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LaneCounts:
     """Jobs of one kind in one lane, by status; finished ones until retention deletes them.
 

@@ -8,11 +8,12 @@ from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.history import Attempt, JobEvent, LateResult
 from holdfast.jobs.model import Job, Lease
 from holdfast.jobs.periodic_port import ScheduleRecord
-from holdfast.jobs.query_port import SEARCH_WINDOW
+from holdfast.jobs.query_port import DEAD_LETTER_WINDOW, SEARCH_WINDOW
 from holdfast.jobs.views import (
     EVERY_JOB,
     DeadLetter,
     DeadLetterGroup,
+    DeadLetterSearch,
     JobFilter,
     JobSearch,
     Page,
@@ -113,23 +114,50 @@ class JobQueries(ABC):
         self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
     ) -> tuple[tuple[DeadLetter, ...], str | None]:
         """Return dead letters, newest failure first."""
-        start = (1e300, cursors.NEWEST)
-        before_at, before = start if cursor is None else cursors.decode(cursor, 2)
+        rows = await self._dead_letters(where, _before_failure(cursor), (0.0, 0), limit)
+        return dead_letters_from(rows, limit)
+
+    async def search_dead_letters(
+        self,
+        where: JobFilter = EVERY_JOB,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        window: int = DEAD_LETTER_WINDOW,
+    ) -> DeadLetterSearch:
+        """Return dead letters, newest failure first, of the newest `window` ones."""
+        before, floor = _before_failure(cursor), None
+        if where != EVERY_JOB and where.id is None and not _is_one_group(where):
+            before_at, before_seq = before
+            found = await self._rows(
+                "floor_read_dead_letters", before_at=before_at, before=before_seq, window=window
+            )
+            floor = (found[0][0], found[0][1]) if found else None
+        rows = await self._dead_letters(where, before, floor or (0.0, 0), limit)
+        letters, following = dead_letters_from(rows, limit)
+        if following is not None or floor is None:
+            return DeadLetterSearch(letters, following)
+        return DeadLetterSearch(letters, cursors.encode(*floor), False, floor[0])
+
+    async def _dead_letters(
+        self, where: JobFilter, before: tuple[float, int], floor: tuple[float, int], limit: int
+    ) -> Sequence[Row]:
+        """Return one row more than `limit`; `before` and `floor` are times of failure and seqs."""
         given = filter_parameters(where, self._array)
         query = "read_dead_letters"
-        if len(where.kinds) == 1 and where.error_code is not None and where.error_group is not None:
-            # An index leads to the jobs of one group; without it every dead letter is looked at.
+        if _is_one_group(where):
             query = "read_dead_letters_of_group"
             given["kind"] = where.kinds[0]
-        rows = await self._rows(
+        else:
+            given["floor_at"], given["floor_seq"] = floor
+        return await self._rows(
             query,
             **given,
-            before_at=float(before_at),
-            before=int(before),
+            before_at=before[0],
+            before=before[1],
             limit=limit + 1,
             now=self._now(None),
         )
-        return dead_letters_from(rows, limit)
 
     async def dead_letter_groups(self, *, limit: int = 1000) -> tuple[DeadLetterGroup, ...]:
         """Return the dead letters by group."""
@@ -181,6 +209,18 @@ class JobQueries(ABC):
     async def schedules(self) -> tuple[ScheduleRecord, ...]:
         """Return the schedules of periodic jobs, by name."""
         return tuple(map(schedule_from, await self._rows("schedule_list")))
+
+
+def _is_one_group(where: JobFilter) -> bool:
+    """Say whether an index leads to what matches; otherwise dead letters are looked at in turn."""
+    named = where.error_code is not None and where.error_group is not None
+    return named and len(where.kinds) == 1
+
+
+def _before_failure(cursor: str | None) -> tuple[float, int]:
+    start = (1e300, cursors.NEWEST)
+    before_at, before = start if cursor is None else cursors.decode(cursor, 2)
+    return float(before_at), int(before)
 
 
 def _before(cursor: str | None) -> int:

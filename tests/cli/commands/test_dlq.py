@@ -4,8 +4,10 @@ import asyncio
 import json
 
 import pytest
+from tests.cli.commands.shop import with_engine
 
 from holdfast.cli import main
+from holdfast.cli.audit_trail import operator_name
 from holdfast.messaging import QueueSpec, RabbitPublisher
 
 
@@ -60,6 +62,29 @@ def test_a_letter_is_discarded_only_with_yes(letters, capsys):
     assert "add --yes" in capsys.readouterr().err
     assert main(["dlq", "discard", letters, "b", "--yes"]) == 0
     capsys.readouterr()
+    assert ids(capsys, letters) == ["a"]
+
+
+def test_changes_are_recorded_where_there_is_a_store(letters, empty, capsys):
+    assert main(["dlq", "requeue", letters, "a"]) == 0
+    assert main(["dlq", "discard", letters, "b", "--yes"]) == 0
+    assert "audit" not in capsys.readouterr().err
+
+    async def read(engine):
+        return (await engine.audit.list()).entries
+
+    found = [
+        (entry.who, entry.action, entry.target, entry.detail) for entry in with_engine(empty, read)
+    ]
+    assert found == [
+        (operator_name(), "dlq.discard", "b", {"queue": letters}),
+        (operator_name(), "dlq.requeue", "a", {"queue": letters}),
+    ]
+
+
+def test_without_a_store_a_change_says_that_it_is_not_recorded(letters, url, capsys):
+    assert main(["dlq", "discard", letters, "b", "--yes"]) == 0
+    assert "the audit log does not have this" in capsys.readouterr().err
     assert ids(capsys, letters) == ["a"]
 
 

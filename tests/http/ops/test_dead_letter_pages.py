@@ -1,8 +1,11 @@
 """Dead letters: grouped, counted before they are requeued, selected."""
 
+from functools import partial
+
 from tests.support.waiting import until_sync
 
 from holdfast.errors import Permanent
+from holdfast.http.ops import dead_letter_pages
 
 
 def count(dashboard):
@@ -102,3 +105,29 @@ def test_a_question_about_a_discard_asks_no_app(dashboard):
         raise AssertionError("a discard is no retry")
 
     assert dashboard.look("/dead-letters/discard").text("//h1") == "Discard 3 jobs?"
+
+
+def test_a_filter_says_how_far_back_it_looked(shown, monkeypatch):
+    assert not shown.look("/dead-letters?error=nowhere").texts("//*[@class='scope']")
+    store = shown.engine.store
+    search = store.search_dead_letters
+    monkeypatch.setattr(store, "search_dead_letters", partial(search, window=2))
+
+    page = shown.look("/dead-letters?error=nowhere")
+
+    assert "Looked at the newest 2,000 dead letters" in page.text("//*[@class='scope']")
+    older = page.one("//nav[@class='paging']/a").get("href").removeprefix("/ops")
+    assert not shown.look(older).texts("//*[@class='scope']")
+    found = shown.serving.admin().get("/api/dead-letters?errorText=nowhere").json()
+    assert (found["complete"], found["deadLetters"]) == (False, [])
+    assert found["searchedFrom"].endswith("Z")
+
+
+def test_the_largest_groups_of_the_filter_are_listed(shown, monkeypatch):
+    groups = "//*[@aria-labelledby='groups-title']//tbody/tr"
+    for query, count in (("kind=shop.charge", 1), ("kind=shop.mail", 0), ("code=TIMEOUT", 0)):
+        assert len(shown.look(f"/dead-letters?{query}").texts(groups)) == count
+
+    monkeypatch.setattr(dead_letter_pages, "_MOST_GROUPS", 0)
+    page = shown.look("/dead-letters")
+    assert "The 0 largest groups" in page.text("//*[@class='scope']")

@@ -57,7 +57,7 @@ def test_a_change_whose_audit_entry_fails_is_in_the_log_with_who_made_it(
     async def broken(*_args, **_options):
         raise RuntimeError("the audit log is broken")
 
-    monkeypatch.setattr(dashboard.engine.audit, "record", broken)
+    monkeypatch.setattr(dashboard.engine.store, "add_audit", broken)
     with caplog.at_level(logging.ERROR, "holdfast.audit"):
         answer = dashboard.client.post("/ops/queues/pause", data={"name": "payments"})
     assert answer.status_code == 500

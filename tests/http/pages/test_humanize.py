@@ -18,6 +18,7 @@ from holdfast.http.pages import humanize
         (52_428_800, "50 MB"),
         (13_002_342, "12.4 MB"),
         (1_048_575, "1024 kB"),
+        (68_719_476_736, "64 GB"),
     ],
 )
 def test_sizes_have_two_or_three_figures(count, shown):

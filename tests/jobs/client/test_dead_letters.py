@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.bootstrap import Engine
 from holdfast.errors import ErrorCode, Permanent
+from holdfast.jobs.client import dead_letters
 from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
@@ -271,5 +272,30 @@ def test_discarded_jobs_stay_failed_and_are_no_longer_dead_letters(tmp_path):
         for wrong in (7, None, [7]):
             with pytest.raises(TypeError, match="a job must be an id"):
                 await engine.dead_letters.discard(wrong)
+
+    use(tmp_path, scenario)
+
+
+def test_counters_and_a_look_at_every_dead_letter_count_the_same(tmp_path, monkeypatch):
+    async def scenario(engine, fetch, convert, clock):
+        await dead(engine, fetch, 3)
+        await dead(engine, convert, 2)
+        group = {"kinds": ("docs.fetch",), "error_code": "GW_4XX", "error_group": "bad mapping"}
+        filters = {
+            JobFilter(): 5,
+            JobFilter(kinds=("docs.fetch",)): 3,
+            JobFilter(error_code="GW_4XX"): 5,
+            JobFilter(**group): 3,
+            JobFilter(error_group="nothing"): 0,
+            JobFilter(error_text="mapp"): 5,
+        }
+        letters, progress = engine.dead_letters, []
+        for most in (1000, 1):  # with one group too many the dead letters are read
+            monkeypatch.setattr(dead_letters, "_MOST_GROUPS", most)
+            for where, count in filters.items():
+                assert await letters.count(where) == count
+                tried = await letters.requeue(where, dry_run=True, progress=progress.append)
+                assert tried == Requeued(count, count, {}, dry_run=True)
+        assert Requeued(3, 3, {}, dry_run=True) in progress
 
     use(tmp_path, scenario)

@@ -3,11 +3,12 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.audit_trail import record
 from holdfast.cli.commands.jobs import print_job, read_job
 from holdfast.cli.options import (
     WORK,
@@ -123,7 +124,10 @@ def requeue(
         return 1
 
     async def run(engine: "Engine") -> "Requeued":
-        return await _requeue(engine, where, rate, total=counted.matched)
+        chosen = _described(where)
+        total = counted.matched
+        await record(engine, "dead-letters.requeue", filter=chosen, total=total, rate=rate or None)
+        return await _requeue(engine, where, rate, total=total)
 
     return _show_requeued(on_store(database, run, apps=apps or ()), ids, as_json=as_json)
 
@@ -147,6 +151,7 @@ def discard(
 
     async def run(engine: "Engine") -> int:
         done = 0
+        await record(engine, "dead-letters.discard", filter=_described(where), total=len(found))
         with ProgressLine("discarded", len(found)) as progress:
             for start in range(0, len(found), _PAGE):
                 done += await engine.dead_letters.discard(found[start : start + _PAGE])
@@ -188,6 +193,14 @@ def _filters(ids: Sequence[str] | None, where: "JobFilter") -> "list[JobFilter]"
     return [replace(where, id=each) for each in dict.fromkeys(ids or ())] or [where]
 
 
+def _described(where: "Sequence[JobFilter]") -> dict[str, object]:
+    """Return what was chosen, for the audit log: the fields of the filter that are set."""
+    chosen = {name: value for name, value in asdict(where[0]).items() if value}
+    if where[0].id is not None:
+        chosen["id"] = [each.id for each in where]
+    return chosen
+
+
 async def _requeue(
     engine: "Engine",
     where: "Sequence[JobFilter]",
@@ -219,6 +232,7 @@ async def _requeue(
         except asyncio.CancelledError:  # Ctrl-C
             if not dry_run:
                 note(f"stopped: {_counted(so_far.requeued)} requeued; run it again for the rest")
+                await record(engine, "dead-letters.stop", done=so_far.requeued, total=total)
             raise
     return done
 

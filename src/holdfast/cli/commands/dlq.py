@@ -3,15 +3,19 @@
 import asyncio
 import json
 import os
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.audit_trail import record
 from holdfast.cli.options import WORK, AsJson, Limit
-from holdfast.cli.output import show, show_json
-from holdfast.cli.usage import UsageError
+from holdfast.cli.output import note, show, show_json
+from holdfast.cli.store_session import on_store
+from holdfast.cli.usage import NoDatabase, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.bootstrap import Engine
     from holdfast.messaging import DeadLetterQueue, DeadMessage
 
 APP = typer.Typer(
@@ -56,7 +60,7 @@ def requeue(
     ] = None,
 ) -> int:
     """Publish a message again, with its original body and a fresh number of attempts."""
-    letter = asyncio.run(_tools(queue).requeue(message_id, to=to))
+    letter = _change("dlq.requeue", queue, lambda tools: tools.requeue(message_id, to=to))
     print(f"requeued {letter.message_id} to {to or letter.original_queue}")
     return 0
 
@@ -70,9 +74,29 @@ def discard(
     """Delete a message for good."""
     if not yes:
         raise UsageError(f"this deletes message {message_id} for good; add --yes")
-    letter = asyncio.run(_tools(queue).discard(message_id))
+    letter = _change("dlq.discard", queue, lambda tools: tools.discard(message_id))
     print(f"discarded {letter.message_id}")
     return 0
+
+
+def _change(
+    action: str, queue: str, change: "Callable[[DeadLetterQueue], Awaitable[DeadMessage]]"
+) -> "DeadMessage":
+    """Change a queue, and record it in the store of the settings where there is one."""
+
+    async def changed() -> "DeadMessage":
+        return await change(_tools(queue))
+
+    async def recorded(engine: "Engine") -> "DeadMessage":
+        letter = await changed()
+        await record(engine, action, letter.message_id, queue=queue)
+        return letter
+
+    try:
+        return on_store(None, recorded)
+    except NoDatabase:
+        note("there is no store here, so the audit log does not have this")
+        return asyncio.run(changed())
 
 
 def _tools(queue: str) -> "DeadLetterQueue":

@@ -76,7 +76,7 @@ def _change(
             by_hand = ", held by hand" if record["held_by_hand"] else ""
             return f"{name} is {record['state']}{by_hand}", record
 
-        return await each(names, changed)
+        return await each(engine, f"downstreams.{verb}", names, changed)
 
     return show_outcomes(on_store(database, work), as_json=as_json)
 

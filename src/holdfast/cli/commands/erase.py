@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.audit_trail import record
 from holdfast.cli.options import WORK, AppNames, AsJson, Database, DryRun, Yes
 from holdfast.cli.output import confirm, show_json
 from holdfast.cli.store_session import on_store
@@ -57,7 +58,9 @@ def erase(
 
 
 async def _erased(engine: "Engine", owner: str) -> "Erased":
-    with _undeclared_as_usage():
+    jobs, webhooks = await _counted(engine, owner)
+    await record(engine, "owners.erase", owner, jobs=jobs, webhooks=webhooks)
+    with _undeclared_as_usage():  # jobs of such a kind may have come since
         return await engine.erase(owner)
 
 

@@ -82,7 +82,7 @@ def finish(names: Names, as_json: AsJson = False, database: Database = None) -> 
             (record,) = worker_records([await engine.workers.finish(name)])
             return f"{name} ends after the {record['running']} jobs that it runs", record
 
-        return await each(names, change)
+        return await each(engine, "workers.finish", names, change)
 
     return show_outcomes(on_store(database, work), as_json=as_json)
 
@@ -132,6 +132,6 @@ def _pause(
             waiting = f"{record['ready']} jobs ready, {record['processing']} running"
             return f"{name} is {record['state']}: {waiting}", record
 
-        return await each(names, change)
+        return await each(engine, f"{scope}.{verb}", names, change)
 
     return show_outcomes(on_store(database, work), as_json=as_json)

@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.audit_trail import record
 from holdfast.cli.options import FLEET, AsJson, Database
 from holdfast.cli.output import moment, show_json
 from holdfast.cli.store_session import on_store
 from holdfast.cli.usage import UsageError
 
 if TYPE_CHECKING:
+    from holdfast.bootstrap import Engine
     from holdfast.jobs.intake_port import IntakePause
 
 APP = typer.Typer(
@@ -39,8 +41,14 @@ def pause(
     database: Database = None,
 ) -> int:
     """Take nothing in from now on."""
+
+    async def work(engine: "Engine") -> "IntakePause":
+        paused = await engine.intake.pause(reason)
+        await record(engine, "intake.pause", reason=reason)
+        return paused
+
     try:
-        paused = on_store(database, lambda engine: engine.intake.pause(reason))
+        paused = on_store(database, work)
     except ValueError as error:
         raise UsageError(f"--reason: {error}") from None
     print(_line(paused))
@@ -50,7 +58,14 @@ def pause(
 @APP.command()
 def resume(database: Database = None) -> int:
     """Take in again."""
-    was_paused = on_store(database, lambda engine: engine.intake.resume())
+
+    async def work(engine: "Engine") -> bool:
+        was_paused = await engine.intake.resume()
+        if was_paused:
+            await record(engine, "intake.resume")
+        return was_paused
+
+    was_paused = on_store(database, work)
     print("the intake is open again" if was_paused else "the intake was not paused")
     return 0
 

@@ -94,7 +94,7 @@ def retry(
         async def change(job_id: str) -> tuple[str, Record]:
             return f"requeued {job_id}", job_record(await engine.retry(job_id))
 
-        return await each(ids, change)
+        return await each(engine, "jobs.retry", ids, change)
 
     return show_outcomes(on_store(database, work, apps=apps or ()), as_json=as_json)
 
@@ -109,7 +109,7 @@ def cancel(ids: JobIds, as_json: AsJson = False, database: Database = None) -> i
             done = "cancelled" if job.status.finished else "asked to stop"
             return f"{done} {job_id}", job_record(job)
 
-        return await each(ids, change)
+        return await each(engine, "jobs.cancel", ids, change)
 
     return show_outcomes(on_store(database, work), as_json=as_json)
 

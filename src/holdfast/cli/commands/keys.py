@@ -1,20 +1,19 @@
 """`holdfast keys`: create, list and revoke API keys."""
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.audit_trail import record
 from holdfast.cli.options import CARE, AsJson, Database
 from holdfast.cli.output import moment, show
 from holdfast.cli.store_session import on_store
 from holdfast.cli.usage import UsageError
 
 if TYPE_CHECKING:
-    from holdfast.jobs.client.api_keys import KeyControl
-
-T = TypeVar("T")
+    from holdfast.bootstrap import Engine
+    from holdfast.jobs.client.api_keys import CreatedKey
 
 APP = typer.Typer(
     name="keys",
@@ -43,13 +42,15 @@ def create(
     database: Database = None,
 ) -> int:
     """Create a key and print its secret, once."""
+
+    async def work(engine: "Engine") -> "CreatedKey":
+        whose = {"owner": owner or organisation, "organisation": organisation}
+        created = await engine.keys.create(**whose, name=name)
+        await record(engine, "keys.create", created.key.id, **whose, name=name)
+        return created
+
     try:
-        created = _with_keys(
-            database,
-            lambda keys: keys.create(
-                owner=owner or organisation, organisation=organisation, name=name
-            ),
-        )
+        created = on_store(database, work, create=True)
     except ValueError as error:
         raise UsageError(str(error)) from None
     print(created.secret)
@@ -59,7 +60,7 @@ def create(
 @APP.command("list")
 def list_keys(database: Database = None, as_json: AsJson = False) -> int:
     """List all keys, also revoked ones, without their secrets."""
-    found = _with_keys(database, lambda keys: keys.list())
+    found = on_store(database, lambda engine: engine.keys.list(), create=True)
     records = [
         {
             "id": key.id,
@@ -82,16 +83,17 @@ def revoke(
     database: Database = None,
 ) -> int:
     """Let a key open nothing any more; running servers refuse it at once."""
+
+    async def work(engine: "Engine") -> None:
+        await engine.keys.revoke(key_id)
+        await record(engine, "keys.revoke", key_id)
+
     try:
-        _with_keys(database, lambda keys: keys.revoke(key_id))
+        on_store(database, work, create=True)
     except UsageError as error:
         raise UsageError(f"{error}; see: holdfast keys list") from None
     print(f"the key {key_id} is revoked")
     return 0
-
-
-def _with_keys(database: str | None, work: "Callable[[KeyControl], Awaitable[T]]") -> T:
-    return on_store(database, lambda engine: work(engine.keys), create=True)
 
 
 def _to_seconds(at: datetime | None) -> str | None:

@@ -103,7 +103,7 @@ def _change(
                 return f"requeued {message_id}", _record(await outbox.requeue(message_id))
             return f"discarded {message_id}", _record(await outbox.discard(message_id))
 
-        return await each(chosen, change)
+        return await each(engine, f"outbox.{verb}", chosen, change)
 
     return show_outcomes(on_store(database, work), as_json=as_json)
 

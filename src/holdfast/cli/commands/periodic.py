@@ -54,7 +54,7 @@ def run(
             handle = await engine.periodic.run_now(name)
             return f"enqueued {handle.id}", {"name": name, "job_id": handle.id}
 
-        return await each(names, change)
+        return await each(engine, "periodic.run", names, change)
 
     return show_outcomes(on_store(database, work, apps=apps), as_json=as_json)
 
@@ -69,7 +69,7 @@ def _change(
             record = _record(await changing)
             return f"{name} is {record['state']}", record
 
-        return await each(names, change)
+        return await each(engine, f"periodic.{verb}", names, change)
 
     return show_outcomes(on_store(database, work), as_json=as_json)
 

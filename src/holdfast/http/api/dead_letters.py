@@ -22,8 +22,7 @@ from holdfast.http.ops_schemas import (
 )
 from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.served_app import state_of
-from holdfast.jobs.client.dead_letters import Requeued
-from holdfast.jobs.operations_port import RunAction
+from holdfast.jobs.operations_port import RunAction, RunState
 
 router = APIRouter(
     prefix="/api/dead-letters", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS
@@ -33,6 +32,8 @@ overall = APIRouter(
     prefix="/api/ops/dead-letters", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS
 )
 """What concerns all dead letters at once."""
+_PATIENCE = 1.0
+"""Seconds that a request without a pace waits for the end of its run."""
 _BEGUN: dict[int | str, dict[str, Any]] = {
     202: {"model": RequeueAnswer, "description": "A run has begun in the background."}
 }
@@ -42,16 +43,18 @@ _BEGUN: dict[int | str, dict[str, Any]] = {
 async def list_dead_letters(
     request: Request, asked: Annotated[DeadLetterQuery, Query()]
 ) -> DeadLettersAnswer:
-    """List the jobs that wait for a person."""
+    """List the jobs that wait for a person.
+
+    A filter other than a whole group is applied to the newest 2000 only: then `complete` is false,
+    `searchedFrom` says how far back the search went, and the cursor goes on from there.
+    """
     dead = state_of(request).engine.dead_letters
     with refusing_cursors():
-        letters, following = await dead.list(
-            asked.as_filter(), cursor=asked.cursor or None, limit=asked.limit
-        )
-    return DeadLettersAnswer(
-        dead_letters=[DeadLetterOut.of(letter) for letter in letters],
+        found = await dead.search(asked.as_filter(), cursor=asked.cursor or None, limit=asked.limit)
+    return DeadLettersAnswer.from_record(
+        found,
+        dead_letters=[DeadLetterOut.of(letter) for letter in found.letters],
         groups=[DeadLetterGroupOut.model_validate(group) for group in await dead.groups()],
-        next_cursor=following,
     )
 
 
@@ -77,7 +80,10 @@ async def list_runs(request: Request) -> RunsAnswer:
 async def retry_dead_letters(
     request: Request, response: Response, order: RequeueOrder
 ) -> RequeueAnswer:
-    """Requeue dead letters; at a given pace this runs in the background (202)."""
+    """Requeue dead letters, in the background (202) if it is not done within a second.
+
+    It takes longer at a given pace, and while a downstream of theirs is open in `fail_fast` mode.
+    """
     return await _carry_out(request, response, order, RunAction.REQUEUE)
 
 
@@ -87,7 +93,7 @@ async def discard_dead_letters(
 ) -> RequeueAnswer:
     """Take jobs out of the dead letters without running them; `requeued` counts the discarded.
 
-    At a given pace this runs in the background (202).
+    It goes on in the background (202) if it is not done within a second.
     """
     return await _carry_out(request, response, order, RunAction.DISCARD)
 
@@ -119,23 +125,18 @@ async def _carry_out(
     request: Request, response: Response, order: RequeueOrder, action: RunAction
 ) -> RequeueAnswer:
     state, where = state_of(request), order.filter.as_filter()
-    letters = state.engine.dead_letters
-    act = letters.requeue if action is RunAction.REQUEUE else letters.discard_all
     if order.dry_run:
         changed_nothing(request)
+        letters = state.engine.dead_letters
+        act = letters.requeue if action is RunAction.REQUEUE else letters.discard_all
         return RequeueAnswer.of(await act(where, dry_run=True), done=True)
-
-    def note(so_far: Requeued) -> None:
-        describe_change(request, matched=so_far.matched, done=so_far.requeued)
-
-    describe_change(request, filter=order.filter.model_dump(exclude_none=True))
-    if order.rate_per_second is None:
-        begin_change(request)
-        done = await act(where, progress=note)
-        note(done)
-        return RequeueAnswer.of(done, done=True)
-    who = require_admin(request).name
-    run = await state.runs.begin(action, where, rate=order.rate_per_second, who=who)
-    describe_change(request, run=run.id, total=run.total, rate=run.rate)
-    response.status_code = 202
+    rate, who = order.rate_per_second, require_admin(request).name
+    run = await state.runs.begin(action, where, rate=rate, who=who)
+    begin_change(request)
+    chosen = order.filter.model_dump(exclude_none=True)
+    describe_change(request, filter=chosen, run=run.id, total=run.total, rate=rate)
+    if rate is None:
+        run = await state.runs.wait(run, _PATIENCE)
+    if run.state is not RunState.FINISHED:
+        response.status_code = 202
     return RequeueAnswer.of_runs([run])

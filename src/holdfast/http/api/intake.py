@@ -5,12 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from holdfast.errors import ErrorCode
-from holdfast.http.api_errors import ApiError
 from holdfast.http.audited import OpsRoute, describe_change
 from holdfast.http.intake_gate import IntakeState
 from holdfast.http.schemas import ERROR_ANSWERS, Model, Moment
-from holdfast.http.served_app import ServerState, state_of
+from holdfast.http.served_app import state_of
 
 router = APIRouter(
     prefix="/api/intake", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS
@@ -52,27 +50,18 @@ async def show_intake(request: Request) -> IntakeAnswer:
 @router.post("/pause")
 async def pause_intake(request: Request, asked: PauseIntake) -> IntakeAnswer:
     """Take in no new work, in all servers; what is there is worked on."""
-    state = state_of(request)
-    try:
-        await state.engine.intake.pause(asked.reason)
-    except ValueError:
-        line = "The reason must be one line without control characters."
-        raise ApiError(ErrorCode.VALIDATION_ERROR, line) from None
+    intake = state_of(request).intake
+    await intake.pause(asked.reason)
     describe_change(request, reason=asked.reason)
-    return await _changed(state)
+    return _answer(await intake.state())
 
 
 @router.post("/resume")
 async def resume_intake(request: Request) -> IntakeAnswer:
     """Take in new work again."""
-    state = state_of(request)
-    await state.engine.intake.resume()
-    return await _changed(state)
-
-
-async def _changed(state: ServerState) -> IntakeAnswer:
-    state.intake.read_again()
-    return _answer(await state.intake.state())
+    intake = state_of(request).intake
+    await intake.resume()
+    return _answer(await intake.state())
 
 
 def _answer(found: IntakeState) -> IntakeAnswer:

@@ -157,10 +157,7 @@ async def test_webhook(
     """Send a message of the type `test`."""
     state = state_of(request)
     webhook = await _own(state, webhook_id, owner, operator is not None)
-    try:
-        delivery_id = await state.engine.webhooks.test(webhook.id)
-    except UnknownKind:
-        raise _not_delivered() from None
+    delivery_id = await test_delivery(state, webhook)
     await _record(request, operator, owner, "test", webhook)
     return TestAnswer(delivery_id=delivery_id)
 
@@ -180,14 +177,35 @@ async def list_deliveries(
     return DeliveriesAnswer(deliveries=[_delivery(each) for each in found])
 
 
-async def _own(state: ServerState, webhook_id: str, owner: str, is_admin: bool) -> Webhook:
-    """Return a webhook of `owner`, or any for operators; others look as if they did not exist."""
+async def find_webhook(state: ServerState, webhook_id: str) -> Webhook:
+    """Return a webhook of any owner.
+
+    Raises:
+        ApiError: `FORBIDDEN`, there is none.
+    """
     try:
         if len(webhook_id) > _LONGEST_ID or not webhook_id.isalnum():
             raise UnknownWebhook(webhook_id)
-        webhook = await state.engine.webhooks.get(webhook_id)
+        return await state.engine.webhooks.get(webhook_id)
     except UnknownWebhook:
         raise forbidden() from None
+
+
+async def test_delivery(state: ServerState, webhook: Webhook) -> str:
+    """Send a message of the type `test`; return the id of its delivery.
+
+    Raises:
+        ApiError: `INVALID_STATE`, no app of this server delivers webhooks.
+    """
+    try:
+        return await state.engine.webhooks.test(webhook.id)
+    except UnknownKind:
+        raise _not_delivered() from None
+
+
+async def _own(state: ServerState, webhook_id: str, owner: str, is_admin: bool) -> Webhook:
+    """Return a webhook of `owner`, or any for operators; others look as if they did not exist."""
+    webhook = await find_webhook(state, webhook_id)
     if not is_admin and webhook.owner != owner:
         raise forbidden()
     return webhook

@@ -13,11 +13,13 @@ from holdfast.http.ops.dead_letter_pages import dead_letter_routes
 from holdfast.http.ops.downstream_pages import downstream_routes
 from holdfast.http.ops.fleet_pages import fleet_routes
 from holdfast.http.ops.frame import Frame
+from holdfast.http.ops.intake_pages import intake_routes
 from holdfast.http.ops.job_pages import job_routes
 from holdfast.http.ops.live_hints import hint_routes
 from holdfast.http.ops.login_pages import ask_for_login, login_routes
 from holdfast.http.ops.outbox_pages import outbox_routes
 from holdfast.http.ops.overview_pages import overview_routes
+from holdfast.http.ops.webhook_pages import webhook_routes
 from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
 from holdfast.jobs.engine import StoreEngine
 from holdfast.outbox import Outbox
@@ -61,6 +63,8 @@ def dashboard_app(state: ServerState, *, longest_stream: float | None = None) ->
         dead_letter_routes(frame),
         downstream_routes(frame),
         fleet_routes(frame),
+        webhook_routes(frame),
+        intake_routes(frame),
         audit_routes(frame),
         hint_routes(frame, longest_stream),
     ):

@@ -1,6 +1,6 @@
 """Dead letters in groups, and as a list: counted before they are requeued or discarded."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -15,10 +15,13 @@ from holdfast.http.ops.list_filter import ListFilter
 from holdfast.http.ops.notes import counted_note
 from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.operations_port import RunAction, RunState
-from holdfast.jobs.views import JobFilter
+from holdfast.jobs.query_port import DEAD_LETTER_WINDOW
+from holdfast.jobs.views import DeadLetterGroup, JobFilter
 
 _FULL = [Depends(require_full)]
 _PAGE = 50
+_MOST_GROUPS = 50
+"""Groups on the page: the largest."""
 _HOME = "/dead-letters"
 _USUAL_RATE = 50.0
 """Jobs per second that a requeue proposes."""
@@ -51,20 +54,24 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
         search = ListFilter.of(request.query_params)
         now = await frame.engine.store.ping()
         with refusing_cursors():
-            found, following = await letters.list(
+            found = await letters.search(
                 search.as_filter(now), cursor=search.cursor or None, limit=_PAGE
             )
+        groups = _groups_of(await letters.groups(), search)
         return await frame.page(
             request,
             "dead_letters.html",
             now=now,
             search=search,
-            groups=await letters.groups(),
-            letters=found,
+            groups=groups[:_MOST_GROUPS],
+            more_groups=len(groups) > _MOST_GROUPS,
+            letters=found.letters,
             total=(await frame.engine.stats()).dead_letters,
             runs=await runs.list(limit=1),
             run_words=_RUN_WORDS,
-            older=search.path(_HOME, cursor=following) if following else "",
+            older=search.path(_HOME, cursor=found.next_cursor) if found.next_cursor else "",
+            window=DEAD_LETTER_WINDOW,
+            searched_from=found.searched_from,
             newest=search.path(_HOME) if search.cursor else "",
         )
 
@@ -163,6 +170,15 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
         return frame.back(request, _HOME, counted_note(move, done, len(chosen) - done))
 
     return router
+
+
+def _groups_of(groups: Iterable[DeadLetterGroup], search: ListFilter) -> list[DeadLetterGroup]:
+    """Return the groups of the kind and the code that the form names."""
+    return [
+        group
+        for group in groups
+        if search.kind in ("", group.kind) and search.code in ("", group.code)
+    ]
 
 
 async def _where(frame: Frame, search: ListFilter) -> JobFilter:

@@ -36,6 +36,8 @@ _PAGES = (
     ("/periodic", "Periodic"),
     ("/outbox", "Outbox"),
     ("/workers", "Workers"),
+    ("/webhooks", "Webhooks"),
+    ("/intake", "Intake"),
     ("/audit", "Audit"),
 )
 _CONFLICT = 409

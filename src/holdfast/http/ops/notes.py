@@ -21,6 +21,11 @@ _NOTES = {
     "run-begun": "It has begun. This page shows how far it is.",
     "run-stopped": "Asked to stop. What was done before stays done.",
     "discarded": "Discarded.",
+    "intake-paused": "The intake is paused, in all servers.",
+    "intake-resumed": "The intake is open.",
+    "deliveries-paused": "Deliveries are paused; they wait until they are resumed.",
+    "tested": "A test message is on its way; the list shows what came of it.",
+    "removed": "Removed.",
     "nothing-selected": "Select some rows first.",
     "twin": TWIN_LINE,
 }

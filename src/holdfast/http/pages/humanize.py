@@ -7,12 +7,14 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def size(count: int) -> str:
-    """Return a number of bytes: 812 bytes, 12.3 kB, 4.56 MB."""
+    """Return a number of bytes: 812 bytes, 12.3 kB, 4.56 MB, 1.5 GB."""
     if count < 1024:
         return "1 byte" if count == 1 else f"{count} bytes"
-    if count < 1024 * 1024:
+    if count < 1024**2:
         return f"{_short(count / 1024)} kB"
-    return f"{_short(count / (1024 * 1024))} MB"
+    if count < 1024**3:
+        return f"{_short(count / 1024**2)} MB"
+    return f"{_short(count / 1024**3)} GB"
 
 
 def duration(seconds: float) -> str:

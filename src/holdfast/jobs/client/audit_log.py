@@ -1,5 +1,6 @@
 """The audit log: what people have changed."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from holdfast.jobs.operations_port import AuditEntry, AuditPage
 from holdfast.jobs.store_port import Store
 from holdfast.resilience import checks
 
+_log = logging.getLogger("holdfast.audit")
 MOST_ENTRIES = 1000
 """Most entries on one page."""
 
@@ -43,7 +45,12 @@ class AuditLog:
         checks.label("who", who)
         at = await self._time.now()
         entry = AuditEntry(at, clean(who), role, action, clean(target), detail or {})
-        await self._store.add_audit(entry)
+        try:
+            await self._store.add_audit(entry)
+        except BaseException:
+            # The change is made, and the log must say by whom.
+            _log.exception("not in the audit log: %s %s %s", who, action, target)
+            raise
         return entry
 
     async def list(self, *, cursor: str | None = None, limit: int = 50) -> AuditPage:

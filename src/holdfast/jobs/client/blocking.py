@@ -71,6 +71,7 @@ class BlockingDeadLetters(_Mirror):
     requeue_now = mirror(DeadLetters.requeue_now)
     discard = mirror(DeadLetters.discard)
     discard_all = mirror(DeadLetters.discard_all)
+    search = mirror(DeadLetters.search)
 
 
 class BlockingDownstreams(_Mirror):

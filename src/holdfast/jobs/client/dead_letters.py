@@ -15,6 +15,7 @@ from holdfast.jobs.views import (
     EVERY_JOB,
     DeadLetter,
     DeadLetterGroup,
+    DeadLetterSearch,
     ErrorGroup,
     JobFilter,
     error_groups,
@@ -23,6 +24,8 @@ from holdfast.resilience import checks
 from holdfast.resilience.breaker.transitions import CircuitState
 
 _PAGE = 500
+_MOST_GROUPS = 1000
+"""Groups that are read to count dead letters; with more of them each dead letter is read."""
 _BATCH_INTERVAL = 0.1
 """Seconds between two batches of a requeue with a rate."""
 _POLL_INTERVAL = 1.0
@@ -75,6 +78,20 @@ class DeadLetters:
         checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
         return await self._store.dead_letters(where, cursor=cursor, limit=limit)
 
+    async def search(
+        self, where: JobFilter = EVERY_JOB, *, cursor: str | None = None, limit: int = 50
+    ) -> DeadLetterSearch:
+        """Return dead letters as `list` does, looking at the newest 2000 of them only.
+
+        All of one group are looked at. The answer says where the search has stopped, and its cursor
+        goes on from there.
+
+        Raises:
+            ValueError: `limit` is not from 0 to 100 000, or `cursor` is not valid.
+        """
+        checks.whole("limit", limit, at_least=0, at_most=MOST_LISTED)
+        return await self._store.search_dead_letters(where, cursor=cursor, limit=limit)
+
     async def groups(self) -> tuple[DeadLetterGroup, ...]:
         """Return them grouped by kind, code and normalised message, largest group first.
 
@@ -87,7 +104,13 @@ class DeadLetters:
         return error_groups(await self.groups())
 
     async def count(self, where: JobFilter = EVERY_JOB) -> int:
-        """Return how many match; this reads them all."""
+        """Return how many match.
+
+        Counters know it for kinds, codes and groups; any other filter reads all dead letters.
+        """
+        groups = await self._matching_groups(where)
+        if groups is not None:
+            return sum(group.count for group in groups)
         return sum([len(batch) async for batch in self._batches(where, _PAGE)])
 
     async def requeue(
@@ -117,6 +140,10 @@ class DeadLetters:
         """
 
         stopping = stop or asyncio.Event()
+        if dry_run and (known := await self._all_eligible(where)) is not None:
+            if progress is not None:
+                progress(known)
+            return known
 
         async def choose(batch: Sequence[DeadLetter], skipped: Counter[str]) -> list[DeadLetter]:
             chosen = [letter for letter in batch if await self._eligible(letter, skipped)]
@@ -224,6 +251,32 @@ class DeadLetters:
                 yield page[start : start + size]
             if cursor is None:
                 return
+
+    async def _matching_groups(self, where: JobFilter) -> Sequence[DeadLetterGroup] | None:
+        """Return the groups of what matches; None where these do not say it."""
+        by_group = JobFilter(
+            kinds=where.kinds, error_code=where.error_code, error_group=where.error_group
+        )
+        if where != by_group:
+            return None
+        groups = await self._store.dead_letter_groups(limit=_MOST_GROUPS)
+        if len(groups) == _MOST_GROUPS:
+            return None
+        return [
+            group
+            for group in groups
+            if (not where.kinds or group.kind in where.kinds)
+            and where.error_code in (None, group.code)
+            and where.error_group in (None, group.message)
+        ]
+
+    async def _all_eligible(self, where: JobFilter) -> Requeued | None:
+        """Return the dry run over what matches if no kind of it has a `before_retry`."""
+        groups = await self._matching_groups(where)
+        if groups is None or any(self._registry.has_retry_check(group.kind) for group in groups):
+            return None
+        total = sum(group.count for group in groups)
+        return Requeued(total, total, {}, dry_run=True)
 
     async def _eligible(self, letter: DeadLetter, skipped: Counter[str]) -> bool:
         if not self._registry.has_retry_check(letter.job.kind):

@@ -162,6 +162,35 @@ async def a_search_looks_at_a_window_of_jobs_and_goes_on_by_cursor(world: World)
 
 
 @fact
+async def a_search_of_dead_letters_looks_at_the_newest_and_goes_on_by_cursor(world: World) -> None:
+    for number in range(10):
+        await world.run(f"job-{number}", Failed(BROKEN))
+        world.pass_time(1)
+    where = JobFilter(text="job-3")
+    first = await world.store.search_dead_letters(where, window=4)
+    assert (first.letters, first.complete, first.searched_from) == ((), False, world.now - 4)
+    second = await world.store.search_dead_letters(where, cursor=first.next_cursor, window=4)
+    assert [letter.job.id for letter in second.letters] == ["job-3"]
+    assert not second.complete
+    third = await world.store.search_dead_letters(where, cursor=second.next_cursor, window=4)
+    assert (third.letters, third.complete, third.next_cursor) == ((), True, None)
+
+
+@fact
+async def what_an_index_of_dead_letters_leads_to_is_not_bounded(world: World) -> None:
+    await world.run("first", Failed(JobError(BROKEN.code, "another error")))
+    for number in range(5):
+        await world.run(f"job-{number}", Failed(BROKEN))
+        world.pass_time(1)
+    group = JobFilter(kinds=("work",), error_code=BROKEN.code, error_group="another error")
+    for where in (group, JobFilter(id="first")):
+        found = await world.store.search_dead_letters(where, window=2)
+        assert ([letter.job.id for letter in found.letters], found.complete) == (["first"], True)
+    newest = await world.store.search_dead_letters(limit=4, window=2)
+    assert (len(newest.letters), newest.complete) == (4, True)
+
+
+@fact
 async def a_full_page_of_a_search_goes_on_after_its_last_job(world: World) -> None:
     for number in range(6):
         await world.add(f"job-{number}")

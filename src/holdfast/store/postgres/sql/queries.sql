@@ -203,9 +203,18 @@ FROM holdfast.jobs
 {{job_details}}
 WHERE jobs.dead_letter IS NOT NULL
     AND (jobs.finished_at, jobs.seq) < (CAST(:before_at AS double precision), :before)
+    AND (jobs.finished_at, jobs.seq) >= (CAST(:floor_at AS double precision), :floor_seq)
     AND {{job_filter}}
 ORDER BY jobs.finished_at DESC, jobs.seq DESC
 LIMIT :limit;
+
+-- The dead letter at which a search stops: the one in place :window from :before_at on.
+-- name: floor_read_dead_letters
+SELECT finished_at, seq FROM holdfast.jobs
+WHERE dead_letter IS NOT NULL
+    AND (finished_at, seq) < (CAST(:before_at AS double precision), :before)
+ORDER BY finished_at DESC, seq DESC
+LIMIT 1 OFFSET CAST(:window AS bigint) - 1;
 
 -- name: read_dead_letters_of_group
 SELECT {{job_columns}}

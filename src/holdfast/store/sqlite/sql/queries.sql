@@ -172,9 +172,17 @@ FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_dead
 CROSS JOIN holdfast_lanes AS lanes ON lanes.id = jobs.lane
 WHERE jobs.dead_letter IS NOT NULL
     AND (jobs.finished_at, jobs.seq) < (:before_at, :before)
+    AND (jobs.finished_at, jobs.seq) >= (:floor_at, :floor_seq)
     AND {{job_filter}}
 ORDER BY jobs.finished_at DESC, jobs.seq DESC
 LIMIT :limit;
+
+-- The dead letter at which a search stops: the one in place :window from :before_at on.
+-- name: floor_read_dead_letters
+SELECT finished_at, seq FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_dead
+WHERE dead_letter IS NOT NULL AND (finished_at, seq) < (:before_at, :before)
+ORDER BY finished_at DESC, seq DESC
+LIMIT 1 OFFSET :window - 1;
 
 -- name: read_dead_letters_of_group
 SELECT {{job_columns}}
