@@ -36,6 +36,23 @@ def test_a_message_that_is_published_meanwhile_is_not_claimed(postgres_url):
     asyncio.run(scenario())
 
 
+def test_a_message_is_added_after_the_server_was_started_again(postgres_url):
+    """What the store compares first is then no longer true; the database is the same."""
+
+    async def scenario():
+        async with Engine(postgres_url) as engine:
+            identity = engine.store.outbox._identity
+            own = identity._own = (await identity.own())._replace(server_start=1.0)
+            connection = await asyncpg.connect(postgres_url)
+            async with connection.transaction():
+                added = await engine.outbox.add(connection, "order-1", "order.placed", {})
+            await connection.close()
+            assert await engine.outbox.get(added) is not None
+            assert (await identity.own()).server_start > own.server_start
+
+    asyncio.run(scenario())
+
+
 async def _waits_for_a_lock(connection):
     statement = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     return await connection.fetchval(statement)
