@@ -14,10 +14,12 @@ from holdfast.outbox.model import MessageClaim
 from holdfast.outbox.ports import MessageRefused, MessageUnconfirmed, PublisherUnavailable
 
 if TYPE_CHECKING:
-    from aio_pika import Message
+    from aiormq import spec
     from aiormq.channel import Channel as DriverChannel
 
 JSON = "application/json"
+_PERSISTENT = 2
+"""AMQP's delivery mode of a message that a durable queue writes to disk."""
 _MOST_SUSPECTS = 1000
 """Messages that are remembered after RabbitMQ has closed a channel because of one of them."""
 
@@ -118,39 +120,43 @@ class RabbitPublisher:
             MessageUnconfirmed: there was no confirm in time.
             PublisherUnavailable: the broker cannot be reached, or the connection was lost.
         """
-        from aio_pika import DeliveryMode, Message
+        from aiormq import spec
 
         given = dict(headers or {})
-        message = Message(
-            body,
+        # Not aio_pika.Message, which would be made only to be turned into these.
+        properties = spec.Basic.Properties(
             message_id=message_id,
-            type=message_type,
+            message_type=message_type,
             correlation_id=given.pop("correlation_id", None),
             reply_to=given.pop("reply_to", None),
             headers=given,
             content_type=content_type,
-            delivery_mode=DeliveryMode.PERSISTENT,
+            delivery_mode=_PERSISTENT,
         )
         if message_id in self._suspects:
-            await self._send_alone(message_id, message, routing_key)
+            await self._send_alone(message_id, body, properties, routing_key)
             return
         try:
-            await self._send_on(self._broker, message, routing_key)
+            await self._send_on(self._broker, body, properties, routing_key)
         except ClosedByBroker:
             self._suspects[message_id] = None
             if len(self._suspects) > _MOST_SUSPECTS:
                 del self._suspects[next(iter(self._suspects))]
             raise
 
-    async def _send_alone(self, message_id: str, message: "Message", routing_key: str) -> None:
+    async def _send_alone(
+        self, message_id: str, body: bytes, properties: "spec.Basic.Properties", routing_key: str
+    ) -> None:
         async with self._one_suspect:
             try:
-                await self._send_on(self._for_suspects, message, routing_key)
+                await self._send_on(self._for_suspects, body, properties, routing_key)
             except ClosedByBroker as error:
                 raise MessageRefused(str(error)) from error
         self._suspects.pop(message_id, None)
 
-    async def _send_on(self, broker: Broker, message: "Message", routing_key: str) -> None:
+    async def _send_on(
+        self, broker: Broker, body: bytes, properties: "spec.Basic.Properties", routing_key: str
+    ) -> None:
         from aio_pika.exceptions import (
             CONNECTION_EXCEPTIONS,
             ChannelPreconditionFailed,
@@ -164,10 +170,10 @@ class RabbitPublisher:
             # Exchange.publish of aio-pika would let each message wait until the one before it is
             # on the socket. The confirms that are due already limit how many are on their way.
             await below.basic_publish(
-                message.body,
+                body,
                 exchange=self._exchange,
                 routing_key=routing_key,
-                properties=message.properties,
+                properties=properties,
                 mandatory=True,
                 timeout=self._timeout,
                 wait=False,

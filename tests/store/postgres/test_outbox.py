@@ -1,12 +1,14 @@
 """Relays that meet on one message of the outbox."""
 
 import asyncio
+import json
 
 import asyncpg
 from tests.support.waiting import until
 
 from holdfast import Engine
 from holdfast.outbox import MessageDraft, MessageStatus
+from holdfast.store.postgres.session import SETTINGS
 
 
 def test_a_message_that_is_published_meanwhile_is_not_claimed(postgres_url):
@@ -32,6 +34,47 @@ def test_a_message_that_is_published_meanwhile_is_not_claimed(postgres_url):
             assert (await claiming).claims == ()
             assert (await engine.outbox.get(claim.id)).status is MessageStatus.PUBLISHED
             await reporting.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_claim_reads_few_pages_of_a_large_outbox(postgres_url):
+    """Also where its plan is made while the server knows how large the table is."""
+
+    async def scenario():
+        async with Engine(postgres_url) as engine:
+            # One after the other, so that the ids are in the order of the rows.
+            for start in range(0, 6000, 100):
+                numbers = range(start, start + 100)
+                drafts = [MessageDraft(f"order-{n}", "order.placed", {}) for n in numbers]
+                await engine.handling.add(drafts)
+            connection = await asyncpg.connect(postgres_url, server_settings=SETTINGS)
+            await connection.execute("ANALYZE holdfast.outbox")
+            (found,) = await connection.fetchrow(
+                "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "
+                "SELECT * FROM holdfast.relay_tick('{}', '{}', '{}', '{}', '{}', 10, 20.0, NULL)"
+            )
+            await connection.close()
+        plan = json.loads(found)[0]["Plan"]
+        assert plan["Actual Rows"] == 10
+        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 1500
+
+    asyncio.run(scenario())
+
+
+def test_a_message_is_added_after_the_server_was_started_again(postgres_url):
+    """What the store compares first is then no longer true; the database is the same."""
+
+    async def scenario():
+        async with Engine(postgres_url) as engine:
+            identity = engine.store.outbox._identity
+            own = identity._own = (await identity.own())._replace(server_start=1.0)
+            connection = await asyncpg.connect(postgres_url)
+            async with connection.transaction():
+                added = await engine.outbox.add(connection, "order-1", "order.placed", {})
+            await connection.close()
+            assert await engine.outbox.get(added) is not None
+            assert (await identity.own()).server_start > own.server_start
 
     asyncio.run(scenario())
 

@@ -1,27 +1,43 @@
 """Check that a caller's connection is to the store's own database."""
 
-from typing import Any
+from typing import NamedTuple
 
 from holdfast.store.joining import Joined
 from holdfast.store.postgres.connection import SQL, Database
 
-_Id = tuple[Any, ...]
+
+class DatabaseId(NamedTuple):
+    """A database: by its cluster's system identifier and its oid, and by what is cheap to compare.
+
+    The first two are the same for as long as the database exists and, unlike anything kept in a
+    table, are not copied by a dump. The others hold until the server is started again.
+
+    Attributes:
+        server_start: when the server was started, in epoch seconds.
+        name: of the database.
+    """
+
+    system: str
+    oid: str
+    server_start: float
+    name: str
+
+    def is_same(self, other: "DatabaseId | None") -> bool:
+        """Say whether `other` is this database, perhaps after a start of its server."""
+        return other is not None and (self.system, self.oid) == (other.system, other.oid)
 
 
 class Identity:
-    """Which database the store is on: the system identifier of the cluster, and the database's oid.
-
-    Unlike anything kept in a table, neither is copied by a dump.
-    """
+    """Which database the store is on."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._own: _Id | None = None
+        self._own: DatabaseId | None = None
 
-    async def own(self) -> _Id:
+    async def own(self) -> DatabaseId:
         """Return the identity of the store's database, which is read once."""
         if self._own is None:
-            self._own = tuple((await self._database.rows("identity"))[0])
+            self._own = DatabaseId(*(await self._database.rows("identity"))[0])
         return self._own
 
     async def check(self, joined: Joined) -> None:
@@ -36,12 +52,13 @@ class Identity:
             raise TypeError(
                 f"this connection is one to {joined.database}, but the store is on PostgreSQL"
             )
-        theirs = tuple((await joined.execute(SQL["identity"], {}))[0])
-        if theirs == self._own:
+        theirs = DatabaseId(*(await joined.execute(SQL["identity"], {}))[0])
+        if theirs.is_same(self._own):
+            self._own = theirs  # the server may have been started again
             return
         # Not read before, or the server was replaced while the store was open.
         self._own = None
-        if theirs != await self.own():
+        if not theirs.is_same(await self.own()):
             raise TypeError(
                 f"connection= is one to another database than {self._database.where}: only a "
                 "transaction of the same database can hold the jobs too"

@@ -13,8 +13,8 @@ from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.notify import OUTBOX, Notifier
 from holdfast.store.text import clean_or_none
 
-_MISSING = ("3F000", "42883")
-"""The SQLSTATEs of an unknown schema and of an unknown function."""
+_MISSING = ("3F000", "42883", "42P01", "42703")
+"""The SQLSTATEs of an unknown schema, function, table and column."""
 
 
 class PostgresOutbox(MessageQueries):
@@ -54,11 +54,18 @@ class PostgresOutbox(MessageQueries):
             NoTransaction: it commits every statement by itself.
         """
         joined = await self._joined(connection)
-        given = {**as_arrays(messages), **await self._own(), "now": now}
-        (added,) = await self._called(joined, "outbox_add", given)
+        own = await self._identity.own()
+        if len(messages) == 1:
+            given = {**_as_columns(messages[0]), "now": now}
+            given |= {"server_start": own.server_start, "database": own.name}
+            added = bool(await self._called(joined, "outbox_add_one", given))
+        else:
+            given = {**as_arrays(messages), "now": now, "system": own.system, "database": own.oid}
+            ((added,),) = await self._called(joined, "outbox_add", given)
         if not added:
             await self._identity.check(joined)
-            # The server was replaced while the store was open, and is the caller's all the same.
+            # The server was started again or replaced while the store was open, and is the
+            # caller's all the same.
             await self.add_on(connection, messages, now=now)
 
     async def erase_on(self, connection: object, aggregate_ids: Sequence[str]) -> int:
@@ -72,22 +79,20 @@ class PostgresOutbox(MessageQueries):
     ) -> bool:
         """Record a request inside the caller's transaction."""
         joined = await self._joined(connection)
+        own = await self._identity.own()
         given = {"consumer": consumer, "request_id": request_id, "now": now}
-        (first,) = await self._called(joined, "inbox_first", given | await self._own())
+        given |= {"system": own.system, "database": own.oid}
+        ((first,),) = await self._called(joined, "inbox_first", given)
         if first is None:
             await self._identity.check(joined)
             # The server was replaced while the store was open, and is the caller's all the same.
             return await self.first_on(connection, consumer, request_id, now=now)
         return bool(first)
 
-    async def _own(self) -> dict[str, str]:
-        system, database = await self._identity.own()
-        return {"system": system, "database": database}
-
-    async def _called(self, joined: Joined, query: str, given: dict[str, Any]) -> Any:
-        """Return the row of a function of ours that is called on the caller's connection."""
+    async def _called(self, joined: Joined, query: str, given: dict[str, Any]) -> list[Row]:
+        """Return the rows of a statement of ours that runs on the caller's connection."""
         try:
-            return (await joined.execute(SQL[query], given))[0]
+            return await joined.execute(SQL[query], given)
         except Exception as error:
             if not _is_missing(error):
                 raise
@@ -174,6 +179,18 @@ def _is_missing(error: Exception) -> bool:
     """Say whether the schema or a function was not found, by the error of any driver."""
     shown = (error, getattr(error, "orig", None), error.__cause__)
     return any(getattr(each, "sqlstate", None) in _MISSING for each in shown)
+
+
+def _as_columns(message: NewMessage) -> dict[str, Any]:
+    """Return `message` as the parameters of `outbox_add_one`."""
+    return {
+        "id": message.id,
+        "aggregate": message.aggregate_id,
+        "type": message.message_type,
+        "payload": message.payload,
+        "headers": message.headers,
+        "delay": float(message.delay),
+    }
 
 
 def as_arrays(messages: Sequence[NewMessage]) -> dict[str, list[Any]]:

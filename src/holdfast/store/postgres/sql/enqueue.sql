@@ -66,6 +66,9 @@ SELECT pg_notify('holdfast', :payload);
 -- Which database a connection is to. It may have no Holdfast schema, so none of it is used. As text,
 -- since a caller's connection may read numbers as types of its own.
 -- name: identity
-SELECT CAST(control.system_identifier AS text), CAST(databases.oid AS text)
+SELECT
+    CAST(control.system_identifier AS text), CAST(databases.oid AS text),
+    CAST(extract(epoch FROM pg_postmaster_start_time()) AS double precision),
+    CAST(current_database() AS text)
 FROM pg_control_system() AS control, pg_database AS databases
 WHERE databases.datname = current_database();

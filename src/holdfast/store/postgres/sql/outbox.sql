@@ -7,6 +7,23 @@ SELECT holdfast.add_messages(
     CAST(:system AS text), CAST(:database AS text), CAST(:now AS double precision)
 );
 
+-- One message, for each of which a caller pays: no function, whose expressions PL/pgSQL would prepare anew in
+-- each transaction, no arrays, and a check that reads neither a table nor a file. No row, and nothing is added,
+-- where this is not the database `:database` of the server that was started at `:server_start`.
+-- name: outbox_add_one
+INSERT INTO holdfast.outbox (
+    id, aggregate_id, message_type, payload, headers, created_at, due_at, delayed
+)
+SELECT
+    CAST(:id AS text), CAST(:aggregate AS text), CAST(:type AS text), CAST(:payload AS text),
+    CAST(:headers AS text), given.t, given.t + CAST(:delay AS double precision),
+    CAST(:delay AS double precision) > 0
+FROM (SELECT holdfast.time_of(CAST(:now AS double precision)) AS t OFFSET 0) AS given
+WHERE CAST(:database AS text) = current_database()
+    AND CAST(:server_start AS double precision)
+    = CAST(extract(epoch FROM pg_postmaster_start_time()) AS double precision)
+RETURNING pg_notify('holdfast', 'outbox');
+
 -- name: outbox_insert
 SELECT holdfast.insert_messages(:ids, :aggregates, :types, :payloads, :headers, :delays, :now);
 
