@@ -33,7 +33,7 @@ _RUN_WORDS = {
     RunState.FAILED: "ended half-way, because its server stopped or met an error. What it had done "
     "stays done; begin it again to go on.",
 }
-_ABORT = "It can be stopped at any time; what was requeued by then stays in the queue."
+_ABORT = "The run can be stopped at any time; what was requeued by then stays in the queue."
 _DISCARD = "They stay failed and are no longer dead letters. This cannot be undone."
 
 

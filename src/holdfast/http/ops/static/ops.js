@@ -5,6 +5,9 @@ const byId = (id) => document.getElementById(id);
 const dialog = byId("confirm");
 let asked = null;
 
+// On a phone the pages are a row that scrolls: show the one that is open.
+document.querySelector(".apps [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 // -- asking first ---------------------------------------------------------------------------------
 
 document.addEventListener("submit", (event) => {
