@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from holdfast.jobs.callers_thread import in_callers_thread, is_waiting
 
-__all__ = ["Joined", "NoTransaction", "join", "numbered"]
+__all__ = ["Joined", "NoTransaction", "join", "join_and_execute", "numbered"]
 
 ACCEPTED = (
     "an asyncpg connection, a psycopg connection (sync or async), "
@@ -71,6 +71,31 @@ def join(connection: object) -> Joined:
         if isinstance(connection, loaded_class(module, name)):
             return make(connection)
     raise unknown_driver("connection=", connection)
+
+
+async def join_and_execute(
+    connection: object, sql: str, parameters: Mapping[str, Any], database: str
+) -> tuple[Joined, list[Row]]:
+    """Return the transaction that `connection` is in, and the rows of a statement inside of it.
+
+    Both steps are one call in the thread of a blocking caller: each change of threads costs about
+    as much as a statement. No statement is run, and no rows are returned, where the transaction is
+    not one of `database`.
+
+    Raises:
+        TypeError, NoTransaction: as `join`.
+    """
+
+    def begin() -> tuple[Joined, list[Row] | None]:
+        joined = join(connection)
+        if joined.database != database:
+            return joined, []
+        if isinstance(joined, _BlockingDriver):
+            return joined, joined.fetch(joined.connection, sql, parameters)
+        return joined, None
+
+    joined, rows = await in_callers_thread(begin)
+    return joined, await joined.execute(sql, parameters) if rows is None else rows
 
 
 def loaded_class(module: str, name: str) -> Any:

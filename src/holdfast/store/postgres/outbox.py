@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.outbox.handling import Release, RequestClaim
 from holdfast.outbox.model import MessageClaim, MessageReport, NewMessage, RelayTick
-from holdfast.store.joining import Joined, join
+from holdfast.store.joining import Joined, join_and_execute
 from holdfast.store.message_queries import MessageQueries, release_columns
 from holdfast.store.postgres.connection import SQL, Database, Row
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.notify import OUTBOX, Notifier
 from holdfast.store.text import clean_or_none
 
+_SYSTEM = "postgresql"
 _MISSING = ("3F000", "42883", "42P01", "42703")
 """The SQLSTATEs of an unknown schema, function, table and column."""
 
@@ -53,15 +53,15 @@ class PostgresOutbox(MessageQueries):
             TypeError: it is no connection to this database, or of a driver that is not known.
             NoTransaction: it commits every statement by itself.
         """
-        joined = await self._joined(connection)
         own = await self._identity.own()
         if len(messages) == 1:
             given = {**_as_columns(messages[0]), "now": now}
             given |= {"server_start": own.server_start, "database": own.name}
-            added = bool(await self._called(joined, "outbox_add_one", given))
+            joined, rows = await self._execute_on(connection, "outbox_add_one", given)
+            added = bool(rows)
         else:
             given = {**as_arrays(messages), "now": now, "system": own.system, "database": own.oid}
-            ((added,),) = await self._called(joined, "outbox_add", given)
+            joined, ((added,),) = await self._execute_on(connection, "outbox_add", given)
         if not added:
             await self._identity.check(joined)
             # The server was started again or replaced while the store was open, and is the
@@ -78,21 +78,22 @@ class PostgresOutbox(MessageQueries):
         self, connection: object, consumer: str, request_id: str, *, now: float | None = None
     ) -> bool:
         """Record a request inside the caller's transaction."""
-        joined = await self._joined(connection)
         own = await self._identity.own()
         given = {"consumer": consumer, "request_id": request_id, "now": now}
         given |= {"system": own.system, "database": own.oid}
-        ((first,),) = await self._called(joined, "inbox_first", given)
+        joined, ((first,),) = await self._execute_on(connection, "inbox_first", given)
         if first is None:
             await self._identity.check(joined)
             # The server was replaced while the store was open, and is the caller's all the same.
             return await self.first_on(connection, consumer, request_id, now=now)
         return bool(first)
 
-    async def _called(self, joined: Joined, query: str, given: dict[str, Any]) -> list[Row]:
-        """Return the rows of a statement of ours that runs on the caller's connection."""
+    async def _execute_on(
+        self, connection: object, query: str, given: dict[str, Any]
+    ) -> tuple[Joined, list[Row]]:
+        """Run a statement of ours on the caller's connection."""
         try:
-            return await joined.execute(SQL[query], given)
+            joined, rows = await join_and_execute(connection, SQL[query], given, _SYSTEM)
         except Exception as error:
             if not _is_missing(error):
                 raise
@@ -100,12 +101,9 @@ class PostgresOutbox(MessageQueries):
                 f"connection= is one to another database than {self._database.where}, or to one "
                 "with the schema of an older release"
             ) from error
-
-    async def _joined(self, connection: object) -> Joined:
-        joined = await in_callers_thread(lambda: join(connection))
-        if joined.database != "postgresql":
+        if joined.database != _SYSTEM:
             await self._identity.check(joined)
-        return joined
+        return joined, rows
 
     async def tick(
         self,
