@@ -18,11 +18,14 @@ class Identity:
         self._database = database
         self._own: _Id | None = None
 
-    async def own(self) -> _Id:
-        """Return the identity of the store's database, which is read once."""
-        if self._own is None:
-            self._own = tuple((await self._database.rows("identity"))[0])
+    async def read(self) -> _Id:
+        """Read and return the identity of the store's database."""
+        self._own = tuple((await self._database.rows("identity"))[0])
         return self._own
+
+    async def own(self) -> _Id:
+        """Return the identity of the store's database, which is known once the store is open."""
+        return self._own or await self.read()
 
     async def check(self, joined: Joined) -> None:
         """Refuse a transaction of another database: no worker would see its jobs.
@@ -40,8 +43,7 @@ class Identity:
         if theirs == self._own:
             return
         # Not read before, or the server was replaced while the store was open.
-        self._own = None
-        if theirs != await self.own():
+        if theirs != await self.read():
             raise TypeError(
                 f"connection= is one to another database than {self._database.where}: only a "
                 "transaction of the same database can hold the jobs too"
