@@ -79,6 +79,30 @@ def test_a_message_is_added_after_the_server_was_started_again(postgres_url):
     asyncio.run(scenario())
 
 
+def test_many_consumers_at_once_open_no_connection_of_the_store(postgres_url, monkeypatch):
+    """On a busy machine one of so many could take longer than a connection may."""
+
+    async def none():
+        raise AssertionError("a connection was opened")
+
+    async def scenario():
+        async with Engine(postgres_url) as engine:
+            monkeypatch.setattr(engine.store._database._pool, "_connect", none)
+
+            async def handle():
+                connection = await asyncpg.connect(postgres_url)
+                try:
+                    async with connection.transaction():
+                        return await engine.inbox.first(connection, "request-1")
+                finally:
+                    await connection.close()
+
+            answers = await asyncio.gather(*(handle() for _ in range(5)))
+            assert sorted(answers) == [False] * 4 + [True]
+
+    asyncio.run(scenario())
+
+
 async def _waits_for_a_lock(connection):
     statement = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     return await connection.fetchval(statement)

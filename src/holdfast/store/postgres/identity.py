@@ -34,11 +34,14 @@ class Identity:
         self._database = database
         self._own: DatabaseId | None = None
 
-    async def own(self) -> DatabaseId:
-        """Return the identity of the store's database, which is read once."""
-        if self._own is None:
-            self._own = DatabaseId(*(await self._database.rows("identity"))[0])
+    async def read(self) -> DatabaseId:
+        """Read and return the identity of the store's database."""
+        self._own = DatabaseId(*(await self._database.rows("identity"))[0])
         return self._own
+
+    async def own(self) -> DatabaseId:
+        """Return the identity of the store's database, which is known once the store is open."""
+        return self._own or await self.read()
 
     async def check(self, joined: Joined) -> None:
         """Refuse a transaction of another database: no worker would see its jobs.
@@ -57,8 +60,7 @@ class Identity:
             self._own = theirs  # the server may have been started again
             return
         # Not read before, or the server was replaced while the store was open.
-        self._own = None
-        if not theirs.is_same(await self.own()):
+        if not theirs.is_same(await self.read()):
             raise TypeError(
                 f"connection= is one to another database than {self._database.where}: only a "
                 "transaction of the same database can hold the jobs too"

@@ -113,6 +113,8 @@ class PostgresStore(
         await self._database.open()
         try:
             await self._check_schema(migrates=self._migrates)
+            # Now: many callers that ask for it at once would open a connection each.
+            await self._identity.read()
         except BaseException:
             await self._database.close()
             raise
