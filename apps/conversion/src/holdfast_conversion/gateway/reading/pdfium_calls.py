@@ -26,6 +26,8 @@ matrix = _declare(raw.FPDFText_GetMatrix, _INT, _ADDRESS, _INT, _ADDRESS)
 """Write the FS_MATRIX of a character: text page, index, target."""
 font_size = _declare(raw.FPDFText_GetFontSize, ctypes.c_double, _ADDRESS, _INT)
 """Return the type size of a character before its matrix: text page, index."""
+is_generated = _declare(raw.FPDFText_IsGenerated, _INT, _ADDRESS, _INT)
+"""Say whether PDFium made a character up: text page, index."""
 text_object = _declare(raw.FPDFText_GetTextObject, _ADDRESS, _ADDRESS, _INT)
 """Return the text object of a character, None if it has none: text page, index."""
 font = _declare(raw.FPDFTextObj_GetFont, _ADDRESS, _ADDRESS)
