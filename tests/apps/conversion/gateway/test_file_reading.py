@@ -51,9 +51,9 @@ class Children:
         file.write(b"%d-%d\n" % (request.first, min(request.stop, self.pages)))
         return RangeRead(self.pages, self.readable, self.cpu_seconds)
 
-    async def convert(self, mapping=Mapping.TEXT, limits=ReaderLimits()):  # noqa: B008 - frozen
+    async def convert(self, mapping=Mapping.TEXT, limits=ReaderLimits(), size=1000):  # noqa: B008 - frozen
         target = ScratchFile()
-        await FileReading(mapping, target, limits, self.read_range, self.may_help).run()
+        await FileReading(mapping, size, target, limits, self.read_range, self.may_help).run()
         return b"".join(target.pieces()).decode().split()
 
     def refusal(self, **settings):
@@ -75,9 +75,17 @@ def test_a_short_document_is_one_range():
     assert len(children.requests) == 1
 
 
-def test_metadata_are_read_at_once():
+@pytest.mark.parametrize("size", [1000, 10_000_000])
+def test_metadata_are_read_at_once(size):
     children = Children(5000, helpers=3)
-    assert asyncio.run(children.convert(Mapping.METADATA)) == ["0-5000"]
+    assert asyncio.run(children.convert(Mapping.METADATA, size=size)) == ["0-5000"]
+
+
+def test_others_help_with_a_large_file_after_its_first_page():
+    children = Children(100, helpers=1)
+    assert joined(asyncio.run(children.convert(size=1_000_000))) == (0, 100)
+    assert [(one.first, one.stop) for one in children.requests][:3] == [(0, 1), (1, 25), (25, 43)]
+    assert children.together[:3] == [1, 1, 2]
 
 
 def test_the_ranges_of_a_long_document_are_few_and_grow():
@@ -85,6 +93,13 @@ def test_the_ranges_of_a_long_document_are_few_and_grow():
     assert joined(asyncio.run(children.convert())) == (0, 5000)
     assert len(children.requests) < 50
     assert set(children.together) == {1}
+
+
+def test_the_ranges_of_a_manual_are_long_first_and_short_at_the_end():
+    children = Children(196)
+    assert joined(asyncio.run(children.convert())) == (0, 196)
+    lengths = [request.stop - request.first for request in children.requests]
+    assert lengths == [8, 32, 32, 31, 23, 17, 13, 10, 8, 8, 8, 8]
 
 
 def test_several_children_read_the_same_ranges_as_one_and_the_xml_is_in_order():
@@ -97,7 +112,7 @@ def test_several_children_read_the_same_ranges_as_one_and_the_xml_is_in_order():
     async def let_it_go(_):
         first.set()
 
-    several.hold = {8: until_another_is_read, 24: let_it_go}
+    several.hold = {8: until_another_is_read, 72: let_it_go}
     assert asyncio.run(several.convert()) == asyncio.run(alone.convert())
     assert max(several.together) == 4
 
@@ -108,7 +123,7 @@ def test_no_helper_takes_a_range_once_the_machine_is_busy():
     async def others_come(_):
         children.most = 0
 
-    children.hold = {64: others_come}
+    children.hold = {72: others_come}
     assert joined(asyncio.run(children.convert())) == (0, 400)
     assert 2 in children.together
     assert set(children.together[-5:]) == {1}
@@ -124,10 +139,10 @@ def test_the_reason_is_that_of_the_first_range_that_is_refused():
     async def fail_first(_):
         later.set()
 
-    children.refuse = {8: Reason.CRASHED, 16: Reason.OUT_OF_MEMORY}
-    children.hold = {8: until_the_later_one_failed, 16: fail_first}
+    children.refuse = {8: Reason.CRASHED, 40: Reason.OUT_OF_MEMORY}
+    children.hold = {8: until_the_later_one_failed, 40: fail_first}
     assert children.refusal() is Reason.CRASHED
-    assert {request.first for request in children.requests} == {0, 8, 16}
+    assert {request.first for request in children.requests} == {0, 8, 40}
 
 
 def test_computing_time_is_counted_over_all_ranges():

@@ -17,9 +17,16 @@ from holdfast_conversion.gateway.scratch import ScratchFile
 
 _LEAST_PAGES = 8
 """Pages of a range at the least: a document of no more is read as a whole."""
-_SHARE = 8
-"""A range holds an eighth of the pages before it, if that is more. Each opens the document anew,
-so a long document has few of them; and the last are short enough to end at about one time."""
+_LARGE_FILE = 256 * 1024
+"""Bytes from which on a file is likely to have many pages. The first range is then one page: others
+begin when it is read, and how many pages there are is known."""
+_LONG_RANGE = 32
+_SHARE_BEFORE = 8
+_SHARE_LEFT = 4
+"""A range holds a quarter of the pages that are left, so that the last are short and all children
+end at about one time. It is never longer than `_LONG_RANGE`, or an eighth of the pages before it if
+that is more: each opens the document anew, so a long document has few of them; and a child is soon
+free for other files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ ReadRange = Callable[[RangeRequest, ScratchFile], Coroutine[Any, Any, RangeRead]
 
 
 class FileReading:
-    """Read one file into `target`, range by range with `read_range`.
+    """Read one file of `size` bytes into `target`, range by range with `read_range`.
 
     `may_help` says whether one child more may take a range, and is asked before each.
     """
@@ -55,6 +62,7 @@ class FileReading:
     def __init__(
         self,
         mapping: Mapping,
+        size: int,
         target: ScratchFile,
         limits: ReaderLimits,
         read_range: ReadRange,
@@ -66,6 +74,7 @@ class FileReading:
         self._read_range = read_range
         self._may_help = may_help
         self._least = limits.caps.pages if mapping is Mapping.METADATA else _LEAST_PAGES
+        self._first = 1 if size >= _LARGE_FILE and mapping is not Mapping.METADATA else self._least
         self._next = 0
         self._pages = 1  # until the first range is read
         self._readable = False
@@ -108,12 +117,19 @@ class FileReading:
 
     async def _read_next(self) -> None:
         first = self._next
-        self._next = first + max(self._least, first // _SHARE)
+        self._next = first + self._length(first)
         try:
             await self._read(first, self._next)
         except Rejection as refusal:
             # An earlier range that is still being read may be refused too, and then tells why.
             self._failures[first] = refusal
+
+    def _length(self, first: int) -> int:
+        """Return how many pages the range from page `first` on holds, or more if it is the last."""
+        if first == 0:
+            return self._first
+        longest = max(_LONG_RANGE, first // _SHARE_BEFORE)
+        return max(self._least, min(longest, (self._pages - first) // _SHARE_LEFT))
 
     async def _read(self, first: int, stop: int) -> None:
         most_seconds = self._limits.cpu_seconds

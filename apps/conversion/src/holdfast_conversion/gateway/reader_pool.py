@@ -104,7 +104,9 @@ class ReaderPool:
             return await self._read_range(source, request, file)
 
         async with self._place():
-            reading = FileReading(mapping, target, self._limits, read_range, self._may_help)
+            reading = FileReading(
+                mapping, source.size, target, self._limits, read_range, self._may_help
+            )
             try:
                 async with asyncio.timeout(self._limits.wall_seconds):
                     await reading.run()

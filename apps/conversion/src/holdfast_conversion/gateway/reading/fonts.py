@@ -48,9 +48,9 @@ class Fonts:
         self._address = ctypes.addressof(page.contents)
         self._advances: dict[tuple[int | None, float], Advances] = {}
 
-    def advances(self, index: int, size: float) -> Advances:
-        """Return the advances of the font of the character at `index`, set in `size` points."""
-        key = (self._font_of(index), size)
+    def advances(self, font: int | None, size: float) -> Advances:
+        """Return the advances of the font at the address `font`, set in `size` points."""
+        key = (font, size)
         found = self._advances.get(key)
         if found is None:
             found = self._advances[key] = Advances(*key)

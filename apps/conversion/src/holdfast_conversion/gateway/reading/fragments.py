@@ -4,7 +4,15 @@ import math
 import re
 
 from holdfast_conversion.gateway.reading.fonts import CONTROLS
-from holdfast_conversion.gateway.reading.page_model import OVERHANG, Fragment, is_likely_size
+from holdfast_conversion.gateway.reading.page_model import (
+    NEW_BASELINE,
+    OVERHANG,
+    STEP_BACK,
+    WORD_GAP,
+    Fragment,
+    is_likely_size,
+)
+from holdfast_conversion.gateway.reading.placing import Boxes
 from holdfast_conversion.gateway.reading.text_page import LONGEST_RUN, TextPage, TextStyle
 
 _SPACES = frozenset(
@@ -19,8 +27,8 @@ _SPACES = frozenset(
 _LINE_END_HYPHENS = frozenset("\x02\ufffe")
 """What PDFium says in place of a hyphen that stands at the end of a line."""
 
-_RUNS = re.compile(f"[!-~]{{1,{LONGEST_RUN}}}|.", re.DOTALL)
-"""Printable ASCII, which is most of what there is and needs no closer look, or one character."""
+_RUNS = re.compile(f"([!-~]{{1,{LONGEST_RUN}}}) ?|.", re.DOTALL)
+"""Printable ASCII, which is most of what there is, with the space behind it; or one character."""
 
 _CONTEXTUAL = "\u0590"
 """From here on the same character has glyphs of several widths, by its neighbours."""
@@ -43,58 +51,108 @@ class _FragmentReader:
         """The first half of a surrogate pair, which waits for the other."""
 
     def read(self) -> list[Fragment]:
-        for match in _RUNS.finditer(self._page.text):
-            first, stop = match.span()
-            letter = self._page.text[first]
-            if "!" <= letter <= "~":
-                self._add_run(first, stop)
-            elif letter in _SPACES:
-                self._add_space(first, letter)
-            else:
-                self._add_other(first, letter)
+        text = self._page.text
+        for match in _RUNS.finditer(text):
+            letters = match[1]
+            index = match.start()
+            if letters is None:
+                self._add_single(index, text[index])
+                continue
+            stop = index + len(letters)
+            self._add_run(letters, index, stop)
+            if match.end() > stop:
+                self._end_word(stop)
         return self._done
 
-    def _add_run(self, first: int, stop: int) -> None:
-        page, text = self._page, self._page.text
+    def _add_run(self, letters: str, first: int, stop: int) -> None:
+        page = self._page
         style = page.common_style(first, stop)
-        index = first
-        if style is not None:
-            index += self._begin_run(text[first:stop], first, style)
+        if style is None:
+            for index, letter in enumerate(letters, first):
+                self._add(index, letter, letter, page.style_of(index))
+            return
+        index = first + self._begin_run(letters, first, style)
         while index < stop:
-            self._add(index, text[index], text[index], style or page.style_of(index))
+            letter = letters[index - first]
+            self._add(index, letter, letter, style)
             index += 1
-            if style is not None and index < stop and self._now is not None:
+            if index < stop and self._now is not None:
                 boxes, at = page.boxes(index, self._now.turn)
-                index += self._now.take(text[index:stop], boxes, at, style.advances)
+                index += self._follow(letters[index - first :], index, self._now, style, boxes, at)
 
     def _begin_run(self, letters: str, index: int, style: TextStyle) -> int:
-        """Begin a fragment with as many of `letters` as need no closer look; return how many.
+        """Begin a fragment with as many of `letters` as simply follow each other; return how many.
 
         Most words are whole with this alone. Without a gap before the first letter there are none.
         """
-        now = self._now
-        if now is not None and now.turn != style.turn:
+        now, size, turn = self._now, style.size, style.turn
+        if now is not None and now.turn != turn:
             return 0
-        boxes, at = self._page.boxes(index, style.turn)
-        if now is not None and not now.is_apart(boxes.starts[at]):
+        boxes, at = self._page.boxes(index, turn)
+        starts, uppers, _, lowers = boxes
+        start, lower = starts[at], lowers[at]
+        if now is not None and not now.is_apart(start):
             return 0
-        begun = Fragment.begin(letters, boxes, at, style.size, style.turn, style.advances)
-        if begun is None:
+        if not (uppers[at] <= lower and is_likely_size(size, lower - uppers[at])):
             return 0
-        self._now = begun
-        self._done.append(begun)
-        return len(begun.text)
+        begun = Fragment("", start, uppers[at], start, lower, size, turn)
+        taken = self._follow(letters, index, begun, style, boxes, at)
+        if taken:
+            self._now = begun
+            self._done.append(begun)
+        return taken
 
-    def _add_space(self, index: int, letter: str) -> None:
-        if ord(letter) in CONTROLS and not self._page.is_generated(index):
+    def _follow(
+        self, letters: str, index: int, now: Fragment, style: TextStyle, boxes: Boxes, at: int
+    ) -> int:
+        """Add ASCII letters to `now` as long as each simply follows the one before, on one line.
+
+        Return how many; the next is worth a closer look. The first is the character at `index`,
+        its box is at place `at` of `boxes`.
+        """
+        starts, _, ends, lowers = boxes
+        size, advances = now.size, style.advances
+        back, apart = -STEP_BACK * size, WORD_GAP * size
+        shift, overhang = NEW_BASELINE * size, OVERHANG * size
+        reach, (_, _, last_lower) = now.end, now.last
+        place = at
+        for letter in letters:
+            start, end, lower = starts[place], ends[place], lowers[place]
+            if not (back < start - reach < apart and -shift < lower - last_lower < shift):
+                break
+            if end < reach:
+                break
+            if start + advances[letter] < end - overhang:
+                last = now.last if place == at else boxes.last(place - 1)
+                if (start, end, lower) == last or end == math.inf:
+                    break
+                pen = self._pen(index + place - at, letter, start, end, now, style)
+                reach = max(reach, pen)
+            else:
+                reach = end
+            last_lower = lower
+            place += 1
+        if place > at:
+            now.add(letters[: place - at], boxes, at, place, reach)
+        return place - at
+
+    def _add_single(self, index: int, letter: str) -> None:
+        """Add a character that is not of a run, or end a word at it."""
+        is_glyph = ord(letter) in CONTROLS and not self._page.is_generated(index)
+        if letter in _SPACES and not is_glyph:
+            self._end_word(index)
+        else:
             self._add_other(index, letter)
-            return
-        if self._now is None:
+
+    def _end_word(self, index: int) -> None:
+        """End the word where the page has a space."""
+        now = self._now
+        if now is None:
             return
         boxes, at = self._page.boxes(index, 0)
         # A space of PDFium's own making has no height; our own gap rule decides there.
         if boxes.uppers[at] != boxes.lowers[at]:
-            self._now.closed = True
+            now.closed = True
             self._now = None
 
     def _add_other(self, index: int, letter: str) -> None:

@@ -9,16 +9,17 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 from holdfast_conversion.gateway.reading.characters import clean
 from holdfast_conversion.gateway.reading.page_model import (
     WIDEST_WORD_GAP,
-    Box,
     Fragment,
     Line,
     PdfPage,
     Word,
     box_around,
+    box_of,
     frame_of,
     word_gap,
 )
@@ -28,6 +29,8 @@ _COLUMN_GAP = 1.6
 _OVERLAP_BACK = 0.6
 _SAME_HEIGHT = 0.45
 """Share of the lower of two fragments that the other must cover for both to be on one line."""
+_LEAST_HEIGHT = 0.01
+"""Points that a fragment is taken to be high at the least."""
 _LIKE_SIZE = 2.6
 """How many times larger the larger of two neighbours may be: a watermark joins no line."""
 _MOST_SHELVES = 64
@@ -50,7 +53,7 @@ def lines_of(page: PdfPage) -> list[Line]:
 
 def _shown(fragments: list[Fragment], page: PdfPage, turn: int) -> list[Fragment]:
     """Return those of `fragments` that are on the page, at least in part."""
-    start, upper, end, lower = frame_of(Box(0.0, 0.0, page.width, page.height), turn)
+    start, upper, end, lower = frame_of((0.0, 0.0, page.width, page.height), turn)
     return [
         one
         for one in fragments
@@ -116,7 +119,7 @@ def _rows(fragments: Sequence[Fragment]) -> list[list[Fragment]]:
         return []
     shelves = _Shelves(fragments)
     lines: list[_GrowingLine] = []
-    for fragment in sorted(fragments, key=lambda one: (one.start, one.upper)):
+    for fragment in sorted(fragments, key=attrgetter("start", "upper")):
         touched = shelves.of(fragment)
         line = shelves.nearest(fragment, touched)
         if line is None:
@@ -143,15 +146,20 @@ def _gap_between(left: Fragment, right: Fragment) -> float | None:
     gap = right.start - left.end
     if not -_OVERLAP_BACK * size < gap < _COLUMN_GAP * size:
         return None
+    height = left.lower - left.upper
+    if left.upper == right.upper and left.lower == right.lower and height > _LEAST_HEIGHT:
+        return abs(gap)  # as most words of a line are: each covers the other
     shared = min(left.lower, right.lower) - max(left.upper, right.upper)
-    lower_of_two = min(left.lower - left.upper, right.lower - right.upper)
-    if shared < _SAME_HEIGHT * max(lower_of_two, 0.01):
+    lower_of_two = min(height, right.lower - right.upper)
+    if shared < _SAME_HEIGHT * max(lower_of_two, _LEAST_HEIGHT):
         return None
     return abs(gap)
 
 
 def _line(fragments: list[Fragment], turn: int) -> Line | None:
-    backwards = _is_right_to_left(fragments)
+    """Return the line of `fragments`, which stand in the order of their starts."""
+    texts = [one.text for one in fragments]
+    backwards = _is_right_to_left("".join(texts))
     groups = _groups(fragments)
     words = []
     for group in reversed(groups) if backwards else groups:
@@ -165,15 +173,15 @@ def _line(fragments: list[Fragment], turn: int) -> Line | None:
             words.append(Word(text, box))
     if not words:
         return None
-    return Line(
-        tuple(words),
-        start=min([one.start for one in fragments]),
-        upper=min([one.upper for one in fragments]),
-        end=max([one.end for one in fragments]),
-        lower=max([one.lower for one in fragments]),
-        size=max(fragments, key=lambda one: len(one.text)).size,
-        turn=turn,
-    )
+    lengths = [len(text) for text in texts]
+    start, upper = fragments[0].start, min([one.upper for one in fragments])
+    end, lower = max([one.end for one in fragments]), max([one.lower for one in fragments])
+    if len(words) == len(groups):
+        box = box_of(start, upper, end, lower, turn)
+    else:
+        box = box_around([word.box for word in words])
+    size = fragments[lengths.index(max(lengths))].size
+    return Line(tuple(words), box, start, upper, end, lower, size, turn)
 
 
 def _groups(fragments: list[Fragment]) -> list[list[Fragment]]:
@@ -196,13 +204,12 @@ def _is_apart(left: Fragment, right: Fragment, gap: float) -> bool:
 
 def _is_space_between(left: Fragment, right: Fragment) -> bool:
     """Say whether the page has a space there; it follows a fragment on the side it is read to."""
-    if left.closed and not _is_right_to_left([left]):
+    if left.closed and not _is_right_to_left(left.text):
         return True
-    return right.closed and _is_right_to_left([right])
+    return right.closed and _is_right_to_left(right.text)
 
 
-def _is_right_to_left(fragments: list[Fragment]) -> bool:
-    text = "".join([one.text for one in fragments])
+def _is_right_to_left(text: str) -> bool:
     if text.isascii():
         return False
     kinds = [unicodedata.bidirectional(letter) for letter in text]

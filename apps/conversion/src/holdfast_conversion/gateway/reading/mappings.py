@@ -21,7 +21,7 @@ from holdfast_conversion.gateway.formats import (
 from holdfast_conversion.gateway.reading.blocks import blocks_of, paragraphs_of
 from holdfast_conversion.gateway.reading.characters import clean
 from holdfast_conversion.gateway.reading.lines import lines_of
-from holdfast_conversion.gateway.reading.page_model import Box, PdfPage
+from holdfast_conversion.gateway.reading.page_model import PdfPage
 from holdfast_conversion.gateway.reading.pdfium import Document
 from holdfast_conversion.gateway.reading.xml import (
     DECLARATION,
@@ -125,19 +125,31 @@ def _page_state(page: PdfPage) -> str:
 
 
 def _write_blocks(writer: XmlWriter, page: PdfPage) -> None:
+    heights = _Lengths()
     for block in blocks_of(lines_of(page)):
-        parts = [f"<block {_place(block.box)}>\n"]
+        parts = [_BLOCK % block.box]
         for line in block.lines:
-            parts.append(f"<line {_place(line.box)}>")
-            parts += [f"<word {_place(box)}>{escaped(text)}</word>" for text, box in line.words]
+            parts.append(_LINE % line.box)
+            parts += [
+                f'<word x0="{x0:.2f}" y0="{heights[y0]}" x1="{x1:.2f}" y1="{heights[y1]}">'
+                f"{escaped(text)}</word>"
+                for text, (x0, y0, x1, y1) in line.words
+            ]
             parts.append("</line>\n")
         parts.append("</block>\n")
         writer.put(without_zeros("".join(parts)))
 
 
-def _place(box: Box) -> str:
-    x0, y0, x1, y1 = box
-    return f'x0="{x0:.2f}" y0="{y0:.2f}" x1="{x1:.2f}" y1="{y1:.2f}"'
+_BLOCK = '<block x0="%.2f" y0="%.2f" x1="%.2f" y1="%.2f">\n'
+_LINE = '<line x0="%.2f" y0="%.2f" x1="%.2f" y1="%.2f">'
+
+
+class _Lengths(dict[float, str]):
+    """Lengths as text, each made once: the words of a line stand at one height."""
+
+    def __missing__(self, length: float) -> str:
+        self[length] = text = f"{length:.2f}"
+        return text
 
 
 # -- text ------------------------------------------------------------------------------------------

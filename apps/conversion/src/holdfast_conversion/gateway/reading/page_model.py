@@ -7,17 +7,17 @@ so that one set of rules serves text that is turned by a quarter, a half or thre
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from holdfast_conversion.gateway.reading.characters import accented, is_accent
 from holdfast_conversion.gateway.reading.placing import Boxes
 
-_WORD_GAP = 0.1
+WORD_GAP = 0.1
 WIDEST_WORD_GAP = 0.35
 """Share of the type size above which a gap parts words whatever their characters are."""
-_STEP_BACK = 0.5
+STEP_BACK = 0.5
 """Share of the type size that a character may stand behind the end of the one before it."""
-_NEW_BASELINE = 0.3
+NEW_BASELINE = 0.3
 """Share of the type size by which a character may stand higher or lower than the one before."""
 OVERHANG = 0.02
 """Share of the type size that ink reaches beyond the advance before it is worth a look."""
@@ -29,20 +29,18 @@ def word_gap(left: str, right: str) -> float:
     Ideographs and kana are often set apart for looks, and their words have no spaces between them.
     """
     wide = _is_ideograph(left) and _is_ideograph(right)
-    return WIDEST_WORD_GAP if wide else _WORD_GAP
+    return WIDEST_WORD_GAP if wide else WORD_GAP
 
 
 def _is_ideograph(letter: str) -> bool:
     return "\u2e80" <= letter <= "\u9fff" or "\uff01" <= letter <= "\uffee"
 
 
-class Box(NamedTuple):
-    """A rectangle on the page as it is shown, in points from its upper left corner."""
+Box = tuple[float, float, float, float]
+"""A rectangle on the page as it is shown: x0, y0, x1 and y1 in points from its upper left corner.
 
-    x0: float
-    y0: float
-    x1: float
-    y1: float
+A plain tuple, as every word has one.
+"""
 
 
 def box_around(boxes: Sequence[Box]) -> Box:
@@ -50,7 +48,7 @@ def box_around(boxes: Sequence[Box]) -> Box:
     if len(boxes) == 1:
         return boxes[0]
     x0, y0, x1, y1 = zip(*boxes, strict=True)
-    return Box(min(x0), min(y0), max(x1), max(y1))
+    return min(x0), min(y0), max(x1), max(y1)
 
 
 def frame_of(box: Box, turn: int) -> tuple[float, float, float, float]:
@@ -63,6 +61,17 @@ def frame_of(box: Box, turn: int) -> tuple[float, float, float, float]:
     if turn == 2:
         return -x1, -y1, -x0, -y0
     return y0, -x1, y1, -x0
+
+
+def box_of(start: float, upper: float, end: float, lower: float, turn: int) -> Box:
+    """Return the box with these sides in the reading frame of `turn`."""
+    if turn == 0:
+        return start, upper, end, lower
+    if turn == 1:
+        return upper, -end, lower, -start
+    if turn == 2:
+        return -end, -lower, -start, -upper
+    return -lower, start, -upper, end
 
 
 def is_likely_size(size: float, height: float) -> bool:
@@ -102,42 +111,9 @@ class Fragment:
         self.last = (start, end, lower)
         """Start, end and lower of the last character."""
 
-    @classmethod
-    def begin(
-        cls,
-        letters: str,
-        boxes: Boxes,
-        at: int,
-        size: float,
-        turn: int,
-        advances: dict[str, float],
-    ) -> Self | None:
-        """Return a fragment of the first ASCII letters that simply follow each other.
-
-        None where the very first is worth a closer look. Its box is at place `at` of `boxes`.
-        """
-        start, upper, _, lower = boxes.at(at)
-        if not (upper <= lower and is_likely_size(size, lower - upper)):
-            return None
-        taken = _simple_letters(letters, boxes, at, size, start, lower, advances)
-        if not taken:
-            return None
-        stop = at + taken
-        begun = cls(
-            letters[:taken],
-            min(boxes.starts[at:stop]),
-            min(boxes.uppers[at:stop]),
-            boxes.ends[stop - 1],
-            max(boxes.lowers[at:stop]),
-            size,
-            turn,
-        )
-        begun.last = boxes.starts[stop - 1], boxes.ends[stop - 1], boxes.lowers[stop - 1]
-        return begun
-
     def is_apart(self, start: float) -> bool:
         """Say whether a letter, not an ideograph, that begins at `start` is of another word."""
-        return start - self.end >= _WORD_GAP * self.size
+        return start - self.end >= WORD_GAP * self.size
 
     def is_last_glyph(self, start: float, end: float, lower: float) -> bool:
         """Say whether a box is that of the last character: one glyph for several letters."""
@@ -166,23 +142,19 @@ class Fragment:
         self.lower = max(self.lower, lower)
         self.last = (start, end, lower)
 
-    def take(self, letters: str, boxes: Boxes, at: int, advances: dict[str, float]) -> int:
-        """Add ASCII letters as long as each simply follows the one before; return how many.
+    def add(self, letters: str, boxes: Boxes, at: int, stop: int, pen: float) -> None:
+        """Add ASCII letters, whose boxes are those from `at` to `stop` of `boxes`.
 
-        Stop before one that is worth a closer look: it does not follow, or its ink overhangs. The
-        box of the first letter is at place `at` of `boxes`.
+        `pen` is where the next one would begin.
         """
-        last_lower = self.last[2]
-        taken = _simple_letters(letters, boxes, at, self.size, self.end, last_lower, advances)
-        if taken:
-            stop = at + taken
-            self.text += letters[:taken]
-            self.start = min(self.start, *boxes.starts[at:stop])
-            self.upper = min(self.upper, *boxes.uppers[at:stop])
-            self.end = boxes.ends[stop - 1]
-            self.lower = max(self.lower, *boxes.lowers[at:stop])
-            self.last = boxes.starts[stop - 1], boxes.ends[stop - 1], boxes.lowers[stop - 1]
-        return taken
+        starts, uppers, _, lowers = boxes
+        start, upper, lower = min(starts[at:stop]), min(uppers[at:stop]), max(lowers[at:stop])
+        self.text += letters
+        self.start = min(self.start, start)
+        self.upper = min(self.upper, upper)
+        self.end = pen
+        self.lower = max(self.lower, lower)
+        self.last = boxes.last(stop - 1)
 
     def overhangs(self, start: float, end: float, advance: float) -> bool:
         """Say whether a character reaches well beyond where it moves the pen."""
@@ -194,7 +166,7 @@ class Fragment:
         gap = start - self.end
         if gap >= word_gap(self.text[-1], letter) * self.size:
             return False
-        if gap > -_STEP_BACK * self.size and abs(lower - last_lower) < _NEW_BASELINE * self.size:
+        if gap > -STEP_BACK * self.size and abs(lower - last_lower) < NEW_BASELINE * self.size:
             return True
         if self.is_last_glyph(start, end, lower):
             return True
@@ -207,14 +179,7 @@ class Fragment:
 
     def box(self) -> Box:
         """Return where it stands on the page as it is shown."""
-        start, upper, end, lower = self.start, self.upper, self.end, self.lower
-        if self.turn == 0:
-            return Box(start, upper, end, lower)
-        if self.turn == 1:
-            return Box(upper, -end, lower, -start)
-        if self.turn == 2:
-            return Box(-end, -lower, -start, -upper)
-        return Box(-lower, start, -upper, end)
+        return box_of(self.start, self.upper, self.end, self.lower, self.turn)
 
 
 class Word(NamedTuple):
@@ -224,54 +189,22 @@ class Word(NamedTuple):
     box: Box
 
 
-def _simple_letters(
-    letters: str,
-    boxes: Boxes,
-    at: int,
-    size: float,
-    reach: float,
-    last_lower: float,
-    advances: dict[str, float],
-) -> int:
-    """Return how many of `letters` simply follow each other, on one line and without a gap.
-
-    The letter before them ends at `reach` and its box at `last_lower`. Stop before one that steps
-    back or whose ink overhangs.
-    """
-    starts, _, ends, lowers = boxes
-    back, apart = -_STEP_BACK * size, _WORD_GAP * size
-    shift, overhang = _NEW_BASELINE * size, OVERHANG * size
-    place = at
-    for letter in letters:
-        start, end, lower = starts[place], ends[place], lowers[place]
-        if not (back < start - reach < apart and -shift < lower - last_lower < shift):
-            break
-        if end < reach or start + advances[letter] < end - overhang:
-            break
-        reach, last_lower = end, lower
-        place += 1
-    return place - at
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
     """Words in the order of reading; `size` is the type size of the most of it in points.
 
-    `start`, `upper`, `end` and `lower` bound it in its reading frame, which `turn` names.
+    `box` is around its words. `start`, `upper`, `end` and `lower` bound it in its reading frame,
+    which `turn` names.
     """
 
     words: tuple[Word, ...]
+    box: Box
     start: float
     upper: float
     end: float
     lower: float
     size: float
     turn: int
-
-    @property
-    def box(self) -> Box:
-        """Where it stands on the page as it is shown."""
-        return box_around([word.box for word in self.words])
 
 
 @dataclass(frozen=True, slots=True)

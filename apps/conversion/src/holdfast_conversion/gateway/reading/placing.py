@@ -1,7 +1,7 @@
 """Where characters stand: from PDFium's boxes to those of a reader who looks along the text."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 class Boxes(NamedTuple):
@@ -20,6 +20,10 @@ class Boxes(NamedTuple):
         """Return start, upper, end and lower of one character."""
         return self.starts[index], self.uppers[index], self.ends[index], self.lowers[index]
 
+    def last(self, index: int) -> tuple[float, float, float]:
+        """Return start, end and lower of one character, as a fragment keeps those of its last."""
+        return self.starts[index], self.ends[index], self.lowers[index]
+
 
 class Placing:
     """Turn PDF coordinates into those of a reader who looks along the text.
@@ -35,9 +39,9 @@ class Placing:
         self.left, self.top, self.width, self.height = left, top, width, height
         self.page_turns = page_turns
 
-    def turn_of(self, matrix: Any) -> int:
-        """Return the turn of a text with this matrix."""
-        quarter = math.atan2(matrix.b, matrix.a) / (math.pi / 2)
+    def turn_of(self, a: float, b: float) -> int:
+        """Return the turn of a text; `a` and `b` are the first elements of its matrix."""
+        quarter = math.atan2(b, a) / (math.pi / 2)
         return (round(quarter) - self.page_turns) % 4 if math.isfinite(quarter) else 0
 
     def frame(self, sides: list[list[float]], turn: int) -> Boxes:

@@ -42,13 +42,15 @@ class TextPage:
     """The characters of one page; `text` is the text page of pypdfium2."""
 
     def __init__(self, text: Any, placing: Placing) -> None:
-        self.handle = text.raw
         self.text = _text_of(text.raw, text.count_chars())
         """One Python character for each of PDFium's, also for half a surrogate pair."""
         self.fonts = Fonts(text.raw)
         self._placing = placing
         self._address = ctypes.addressof(text.raw.contents)
         self._styles: dict[int, TextStyle] = {}
+        """By the address of a text object."""
+        self._known: dict[tuple[float | int | None, ...], TextStyle] = {}
+        """By what a style is made from: many text objects have the same."""
         self._object = 0
         """The address of the text object that was looked at last."""
         self._rects = (raw.FS_RECTF * min(len(self.text), _WINDOW))()
@@ -64,11 +66,11 @@ class TextPage:
         """Return the style of a character."""
         address = pdfium_calls.text_object(self._address, index)
         if address is None:
-            return self._look_at(index)
+            return self._look_at(index, None)
         self._object = address
         style = self._styles.get(address)
         if style is None:
-            style = self._styles[address] = self._look_at(index)
+            style = self._styles[address] = self._look_at(index, address)
         return style
 
     def common_style(self, first: int, stop: int) -> TextStyle | None:
@@ -112,7 +114,7 @@ class TextPage:
 
     def is_generated(self, index: int) -> bool:
         """Say whether PDFium made this character up, as a space between two words."""
-        return bool(raw.FPDFText_IsGenerated(self.handle, index))
+        return bool(pdfium_calls.is_generated(self._address, index))
 
     def _load(self, index: int) -> None:
         """Fetch boxes from that of character `index` on."""
@@ -128,15 +130,21 @@ class TextPage:
         floats.frombytes(memoryview(self._rects).cast("B")[: len(indexes) * _RECT_BYTES])
         self._sides = [floats[side::4].tolist() for side in range(4)]
 
-    def _look_at(self, index: int) -> TextStyle:
+    def _look_at(self, index: int, thing: int | None) -> TextStyle:
+        """Return the style of a character; `thing` is the address of its text object."""
         matrix = self._matrix
         if not pdfium_calls.matrix(self._address, index, ctypes.addressof(matrix)):
             matrix = raw.FS_MATRIX()  # all zero
+        a, b, c, d = matrix.a, matrix.b, matrix.c, matrix.d
         size = pdfium_calls.font_size(self._address, index)
-        advances = self.fonts.advances(index, size * math.hypot(matrix.a, matrix.b))
-        return TextStyle(
-            self._placing.turn_of(matrix), size * math.hypot(matrix.c, matrix.d), advances
-        )
+        font = pdfium_calls.font(thing) if thing else None
+        key = (a, b, c, d, size, font)
+        style = self._known.get(key)
+        if style is None:
+            advances = self.fonts.advances(font, size * math.hypot(a, b))
+            turn = self._placing.turn_of(a, b)
+            style = self._known[key] = TextStyle(turn, size * math.hypot(c, d), advances)
+        return style
 
 
 def _text_of(handle: Any, count: int) -> str:
