@@ -14,6 +14,7 @@ from holdfast.jobs.client.enqueue import TransactionalEnqueue
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.engine import BlockingStoreEngine, StoreEngine
+from holdfast.jobs.owner_limits import NO_LIMITS, OwnerLimits
 from holdfast.jobs.store_port import BadAddress, Store, StoreUnusable
 from holdfast.outbox.blocking import BlockingHandling, BlockingInbox, BlockingOutbox
 from holdfast.outbox.client import Outbox
@@ -45,6 +46,8 @@ class Engine(StoreEngine):
         listeners: receive the workers' events: claims, outcomes, refusals, outages; beside those
             of the apps.
         payload_limit: most bytes of JSON in one job's arguments, and in its result.
+        owner_limits: the limits of owners who have none of their own, see `engine.owners`; give all
+            engines on one store the same.
 
     Attributes:
         outbox: adds messages in the caller's transaction; lists, requeues and discards them.
@@ -65,6 +68,7 @@ class Engine(StoreEngine):
         clock: Clock = SYSTEM_CLOCK,
         listeners: Sequence[Listener] = (),
         payload_limit: int = PAYLOAD_LIMIT,
+        owner_limits: OwnerLimits = NO_LIMITS,
     ) -> None:
         store = open_store(url, clock=clock)
         super().__init__(
@@ -74,6 +78,7 @@ class Engine(StoreEngine):
             listeners=listeners,
             payload_limit=payload_limit,
             transactional=store,
+            owner_limits=owner_limits,
         )
         self._messages = store.outbox
         self.outbox = Outbox(store.outbox, clock)

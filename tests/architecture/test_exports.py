@@ -17,11 +17,12 @@ REVIEWED = {
         ContextError CreatedKey Database DatabaseTransaction DeadlineExceeded Downstream Engine
         Erased ErrorCode ErrorInfo Exponential FailedAttempt HeldBy HoldfastError IntakePause
         InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus
-        JobsStillRun LastError LifespanFailed
-        LostLease NotReady PauseState PayloadTooLarge PeriodicSchedule Permanent RateLimit
+        JobsStillRun LastError LifespanFailed LimitedOwner LostLease NotReady OwnerLimits OwnerUse
+        PauseState PayloadTooLarge PeriodicSchedule Permanent RateLimit
         RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
-        RetryService ScheduleBusy SharedRate StopReason StoreError StoreUnavailable SystemClock
-        TransactionTooLong UnknownJob UnknownKey UnknownKind UnknownQueue UnknownSchedule
+        RetryService ScheduleBusy SharedRate StopReason StorageExceeded StoreError StoreUnavailable
+        SystemClock TooManyJobs TransactionTooLong UnknownJob UnknownKey UnknownKind UnknownQueue
+        UnknownSchedule
         UnknownWebhook UnknownWorker UnwantedResult ValidationError WaitFunction WaitTimeout Webhook
         WebhookDelivery WorkerOptions WorkerRecord cancelled categorize diagnose presets remaining
         retry_after

@@ -28,6 +28,7 @@ from holdfast.store.error_columns import error_columns
 from holdfast.store.intake import Intake
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.operations import Operations
+from holdfast.store.owner_limits import StoredOwnerLimits
 from holdfast.store.pauses import Pauses
 from holdfast.store.postgres import (
     control,
@@ -55,7 +56,15 @@ from holdfast.store.webhooks import Webhooks
 
 
 class PostgresStore(
-    JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, SchemaMethods, Webhooks
+    JobQueries,
+    Pauses,
+    ApiKeys,
+    Intake,
+    Operations,
+    SharedRates,
+    SchemaMethods,
+    StoredOwnerLimits,
+    Webhooks,
 ):
     """The store for more than one machine.
 

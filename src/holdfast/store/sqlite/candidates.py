@@ -6,7 +6,7 @@ last job that is needed, those of each owner are read apart.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.jobs.claim_sharing import TURN, Turn, take_turns
@@ -125,10 +125,18 @@ def next_owner(tx: Transaction, lanes: Sequence[int], level: int, start: str) ->
     return min((owner for owner in found if owner is not None), default=None)
 
 
-def _owners(
-    tx: Transaction, lanes: Sequence[int], level: int, turn: Turn | None, most: int
+def owners_in_turn(
+    tx: Transaction,
+    lanes: Sequence[int],
+    level: int,
+    turn: Turn | None,
+    most: int,
+    allowed: Container[str] | None = None,
 ) -> list[str]:
-    """Return up to `most` owners with ready jobs, in the order of `in_turn`."""
+    """Return up to `most` owners with ready jobs, in the order of `in_turn`.
+
+    With `allowed`, only those in it.
+    """
     begins = ""
     if turn is not None:
         # "\x01" makes the first text after a given one.
@@ -137,7 +145,8 @@ def _owners(
     for start, end in ((begins, None), ("", begins)):
         owner = next_owner(tx, lanes, level, start) if end != "" else None
         while owner is not None and len(owners) < most and (end is None or owner < end):
-            owners.append(owner)
+            if allowed is None or owner in allowed:
+                owners.append(owner)
             owner = next_owner(tx, lanes, level, owner + "\x01")
     return owners
 
@@ -173,7 +182,7 @@ def _shared(
         return min(most, len(found))
 
     rest = wanted - len(chosen)
-    owners = _owners(tx, [source.id for source in sources], level, turn, rest)
+    owners = owners_in_turn(tx, [source.id for source in sources], level, turn, rest)
     take_turns(owners, turn, rest, take)
     for source in sources:
         source.buffer = [job for its, job in chosen if its is source]
