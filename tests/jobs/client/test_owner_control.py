@@ -197,3 +197,16 @@ def test_scripts_change_limits_too(sqlite_url):
 def test_stored_bytes_must_be_an_async_function_of_engine_and_owner(function):
     with pytest.raises(TypeError, match="stored_bytes"):
         App("shop", stored_bytes=function)
+
+
+def test_work_that_was_taken_in_before_may_be_enqueued_beyond_the_limit(sqlite_url):
+    shop = Shop()
+
+    async def main():
+        limits = OwnerLimits(waiting=1)
+        async with Engine(sqlite_url, apps=[shop.app], owner_limits=limits) as engine:
+            await engine.enqueue(shop.sell, owner="ann")
+            await engine.enqueue(shop.sell, owner="ann", beyond_limits=True)
+            assert (await engine.owners.use("ann")).unfinished == 2
+
+    asyncio.run(main())

@@ -181,8 +181,8 @@ class Client(Queries):
             args: its arguments, validated before anything is stored.
             connection: the caller's connection or session; the job is created in its transaction
                 and rolled back with it. The store documents the accepted types.
-            options: dedup_key, dedup, dedup_for, owner, priority, run_at, delay, deadline, id, meta
-                and uploaded; see `JobRequest`.
+            options: dedup_key, dedup, dedup_for, owner, priority, run_at, delay, deadline, id,
+                meta, uploaded and beyond_limits; see `JobRequest`.
 
         Raises:
             UnknownKind: no app of this engine declares `job`.

@@ -119,7 +119,8 @@ class Enqueuer:
         if len(jobs) > 1:
             check_rules(jobs)
         if self._owners is not None:
-            for owner, n in Counter(job.owner for job in jobs).items():
+            counted = (request.owner for request, _ in asked if not request.beyond_limits)
+            for owner, n in Counter(counted).items():
                 await self._owners.check_jobs(owner, n)
         new = self._undeclared(asked, jobs)
         if connection is None:
