@@ -28,7 +28,7 @@ def test_what_is_too_large_for_the_stores_is_refused():
     with pytest.raises(ValueError, match="concurrency"):
         OwnerLimits(concurrency=MOST + 1)
     with pytest.raises(ValueError, match="storage_bytes"):
-        OwnerLimits(storage_bytes=2**63)
+        OwnerLimits(storage_bytes=2**53 + 1)
 
 
 def test_only_concurrency_and_rate_concern_claims():

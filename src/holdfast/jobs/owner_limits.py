@@ -23,7 +23,8 @@ MOST = 2**31 - 1
 """The highest limit of a number of jobs."""
 STARTS_KEPT = 90_000.0
 """Seconds after which a start counts for no rate: a day, and a slice of it."""
-_MOST_BYTES = 2**63 - 1
+MOST_BYTES = 2**53
+"""The highest limit of bytes: what JSON carries exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class OwnerLimits:
         for name in ("concurrency", "waiting"):
             checks.whole(name, getattr(self, name), at_least=1, at_most=MOST, optional=True)
         checks.whole(
-            "storage_bytes", self.storage_bytes, at_least=1, at_most=_MOST_BYTES, optional=True
+            "storage_bytes", self.storage_bytes, at_least=1, at_most=MOST_BYTES, optional=True
         )
         checks.instance("rate", self.rate, RateLimit, optional=True)
 

@@ -13,6 +13,7 @@ COMMANDS = {
     "dead": "dead",
     "outbox": "outbox",
     "dlq": "dlq",
+    "owners": "owners",
     "erase": "erase",
     "downstream": "downstream",
     "queues": "fleet",
