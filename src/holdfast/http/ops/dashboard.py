@@ -18,6 +18,7 @@ from holdfast.http.ops.live_hints import hint_routes
 from holdfast.http.ops.login_pages import ask_for_login, login_routes
 from holdfast.http.ops.outbox_pages import outbox_routes
 from holdfast.http.ops.overview_pages import overview_routes
+from holdfast.http.ops.owner_pages import owner_routes
 from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
 from holdfast.jobs.engine import StoreEngine
 from holdfast.outbox import Outbox
@@ -61,6 +62,7 @@ def dashboard_app(state: ServerState, *, longest_stream: float | None = None) ->
         dead_letter_routes(frame),
         downstream_routes(frame),
         fleet_routes(frame),
+        owner_routes(frame),
         audit_routes(frame),
         hint_routes(frame, longest_stream),
     ):

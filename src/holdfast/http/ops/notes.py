@@ -21,6 +21,8 @@ _NOTES = {
     "run-begun": "It has begun. This page shows how far it is.",
     "run-stopped": "Asked to stop. What was done before stays done.",
     "discarded": "Discarded.",
+    "limits-set": "Its limits hold from now on; running jobs go on.",
+    "limits-cleared": "It has the limits of every owner now.",
     "nothing-selected": "Select some rows first.",
     "twin": TWIN_LINE,
 }
