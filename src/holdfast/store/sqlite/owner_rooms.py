@@ -1,5 +1,7 @@
 """The limits of owners in one claim: looked up for the owners whose jobs it meets."""
 
+from collections import Counter
+
 from holdfast.jobs.downstreams.claim_permits import RateSpent
 from holdfast.jobs.owner_limits import STARTS_KEPT, OwnerLimits, OwnerRooms, load_limits
 from holdfast.store.sqlite.transaction import Transaction
@@ -15,7 +17,7 @@ class ClaimOwners:
     def __init__(self, tx: Transaction, default: OwnerLimits) -> None:
         self._tx = tx
         self._default = default
-        self._running: dict[str, int] = dict(tx.rows("claim_running_by_owner"))
+        self._running = Counter(owner for (owner,) in tx.rows("claim_running_by_owner"))
         self.rooms = OwnerRooms(tx.now)
 
     @classmethod
@@ -35,9 +37,7 @@ class ClaimOwners:
             found = self._tx.rows("owner_get", {"owner": owner})
             limits = load_limits(*found[0]) if found else self._default
             spent = self._tx.rows("claim_owner_spent", {"owner": owner}) if limits.rate else ()
-            self.rooms.add(
-                owner, limits, self._running.get(owner, 0), [RateSpent(*row) for row in spent]
-            )
+            self.rooms.add(owner, limits, self._running[owner], [RateSpent(*row) for row in spent])
         return self.rooms.room(owner)
 
     def spend(self) -> None:

@@ -48,11 +48,10 @@ SELECT owner FROM holdfast_owner_limits AS owner_limits INDEXED BY holdfast_owne
 WHERE owner > '' AND (concurrency IS NOT NULL OR rate IS NOT NULL)
 LIMIT 1;
 
+-- One row per running job: to group them, SQLite would read an index of all jobs by owner.
 -- name: claim_running_by_owner
-SELECT owner, count(*)
-FROM holdfast_jobs AS jobs
-WHERE lease_expires_at IS NOT NULL AND owner IS NOT NULL
-GROUP BY owner;
+SELECT owner FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_leased
+WHERE lease_expires_at IS NOT NULL AND owner IS NOT NULL;
 
 -- name: claim_owner_spent
 SELECT width, bucket, spent FROM holdfast_owner_starts AS owner_starts WHERE owner = :owner;
