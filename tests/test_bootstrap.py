@@ -9,13 +9,15 @@ import asyncpg
 import pytest
 from tests.support.postgres import obtain
 
-from holdfast.bootstrap import Engine, delivering_app, open_store
+from holdfast.bootstrap import Engine, default_owner_limits, delivering_app, open_store
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.declared_downstream import Downstream
 from holdfast.jobs.declare.validation import PayloadTooLarge
 from holdfast.jobs.engine import StoreEngine
+from holdfast.jobs.owner_limits import OwnerLimits
 from holdfast.jobs.store_port import StoreUnusable
 from holdfast.resilience.breaker.transitions import CircuitState
+from holdfast.resilience.policy import RateLimit
 from holdfast.settings import BadSetting, Environment
 from holdfast.store.sqlite.store import SQLiteStore
 from holdfast.testing import VirtualClock
@@ -245,3 +247,27 @@ def test_without_httpcore_no_webhooks_are_delivered(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpcore", None)
 
     assert delivering_app(Environment({})) is None
+
+
+@pytest.mark.parametrize(
+    "values, limits",
+    [
+        ({}, OwnerLimits()),
+        ({"CONCURRENCY": "3", "WAITING": "100"}, OwnerLimits(concurrency=3, waiting=100)),
+        ({"STORAGE_BYTES": "1000000000000"}, OwnerLimits(storage_bytes=10**12)),
+        ({"PER_MINUTE": "5"}, OwnerLimits(rate=RateLimit(per_minute=5))),
+        (
+            {"PER_SECOND": "1", "PER_DAY": "9"},
+            OwnerLimits(rate=RateLimit(per_second=1, per_day=9)),
+        ),
+    ],
+)
+def test_settings_limit_every_owner(values, limits):
+    environment = Environment({f"HOLDFAST_OWNER_{name}": text for name, text in values.items()})
+    assert default_owner_limits(environment) == limits
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "five", "1.5"])
+def test_a_setting_that_cannot_be_a_limit_is_named(text):
+    with pytest.raises(BadSetting, match="HOLDFAST_OWNER_PER_DAY must be a whole number"):
+        default_owner_limits(Environment({"HOLDFAST_OWNER_PER_DAY": text}))

@@ -46,6 +46,7 @@ if typing.TYPE_CHECKING:
     from holdfast.bootstrap import BlockingEngine, Engine
     from holdfast.jobs.client.api_keys import CreatedKey, UnknownKey
     from holdfast.jobs.client.erasure import Erased, JobsStillRun, UndeclaredKinds
+    from holdfast.jobs.client.owner_control import OwnerUse, StorageExceeded, TooManyJobs
     from holdfast.jobs.client.pause_control import PauseState
     from holdfast.jobs.client.periodic_control import (
         PeriodicSchedule,
@@ -81,6 +82,8 @@ if typing.TYPE_CHECKING:
     from holdfast.jobs.job_events import AttemptFinished
     from holdfast.jobs.key_port import ApiKey
     from holdfast.jobs.model import Job, JobStatus, LastError
+    from holdfast.jobs.owner_limits import OwnerLimits
+    from holdfast.jobs.owner_port import LimitedOwner
     from holdfast.jobs.shared_rate import SharedRate
     from holdfast.jobs.store_values import (
         ConstraintViolated,
@@ -120,16 +123,21 @@ _LOADED_LATER = {
     "JobsStillRun": "holdfast.jobs.client.erasure",
     "LastError": "holdfast.jobs.model",
     "LifespanFailed": "holdfast.jobs.exceptions",
+    "LimitedOwner": "holdfast.jobs.owner_port",
     "LostLease": "holdfast.jobs.exceptions",
     "NotReady": "holdfast.jobs.exceptions",
+    "OwnerLimits": "holdfast.jobs.owner_limits",
+    "OwnerUse": "holdfast.jobs.client.owner_control",
     "PauseState": "holdfast.jobs.client.pause_control",
     "PayloadTooLarge": "holdfast.jobs.declare.validation",
     "PeriodicSchedule": "holdfast.jobs.client.periodic_control",
     "Retention": "holdfast.jobs.declare.retention",
     "ScheduleBusy": "holdfast.jobs.client.periodic_control",
     "SharedRate": "holdfast.jobs.shared_rate",
+    "StorageExceeded": "holdfast.jobs.client.owner_control",
     "StoreError": "holdfast.jobs.store_values",
     "StoreUnavailable": "holdfast.jobs.store_values",
+    "TooManyJobs": "holdfast.jobs.client.owner_control",
     "TransactionTooLong": "holdfast.jobs.store_values",
     "UndeclaredKinds": "holdfast.jobs.client.erasure",
     "UnknownJob": "holdfast.jobs.exceptions",
@@ -192,8 +200,11 @@ __all__ = [
     "JobsStillRun",
     "LastError",
     "LifespanFailed",
+    "LimitedOwner",
     "LostLease",
     "NotReady",
+    "OwnerLimits",
+    "OwnerUse",
     "PauseState",
     "PayloadTooLarge",
     "PeriodicSchedule",
@@ -210,9 +221,11 @@ __all__ = [
     "ScheduleBusy",
     "SharedRate",
     "StopReason",
+    "StorageExceeded",
     "StoreError",
     "StoreUnavailable",
     "SystemClock",
+    "TooManyJobs",
     "TransactionTooLong",
     "UndeclaredKinds",
     "UnknownJob",

@@ -14,6 +14,7 @@ from holdfast.jobs.client.enqueue import TransactionalEnqueue
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.engine import BlockingStoreEngine, StoreEngine
+from holdfast.jobs.owner_limits import MOST, MOST_BYTES, NO_LIMITS, OwnerLimits
 from holdfast.jobs.store_port import BadAddress, Store, StoreUnusable
 from holdfast.outbox.blocking import BlockingHandling, BlockingInbox, BlockingOutbox
 from holdfast.outbox.client import Outbox
@@ -22,6 +23,7 @@ from holdfast.outbox.inbox import Inbox
 from holdfast.outbox.options import RelayOptions
 from holdfast.outbox.ports import InboxStore, OutboxStore, Publisher
 from holdfast.outbox.relay import Relay
+from holdfast.resilience.policy import MOST_REMEMBERED, RateLimit
 from holdfast.settings import Environment
 from holdfast.store.migrations import Migratable, Missing
 from holdfast.trace_port import Tracing
@@ -45,6 +47,8 @@ class Engine(StoreEngine):
         listeners: receive the workers' events: claims, outcomes, refusals, outages; beside those
             of the apps.
         payload_limit: most bytes of JSON in one job's arguments, and in its result.
+        owner_limits: the limits of owners who have none of their own, see `engine.owners`; give all
+            engines on one store the same.
 
     Attributes:
         outbox: adds messages in the caller's transaction; lists, requeues and discards them.
@@ -65,6 +69,7 @@ class Engine(StoreEngine):
         clock: Clock = SYSTEM_CLOCK,
         listeners: Sequence[Listener] = (),
         payload_limit: int = PAYLOAD_LIMIT,
+        owner_limits: OwnerLimits = NO_LIMITS,
     ) -> None:
         store = open_store(url, clock=clock)
         super().__init__(
@@ -74,6 +79,7 @@ class Engine(StoreEngine):
             listeners=listeners,
             payload_limit=payload_limit,
             transactional=store,
+            owner_limits=owner_limits,
         )
         self._messages = store.outbox
         self.outbox = Outbox(store.outbox, clock)
@@ -140,6 +146,26 @@ def delivering_app(environment: Environment) -> App | None:
     from holdfast.webhooks import webhooks_app
 
     return webhooks_app(Fetcher.from_environment(environment), errors=FETCH_ERRORS)
+
+
+def default_owner_limits(environment: Environment) -> OwnerLimits:
+    """Return the limits of every owner, as settings say.
+
+    Raises:
+        BadSetting: a setting cannot be used.
+    """
+    read = environment.optional_whole
+    per_second, per_minute, per_day = (
+        read(f"HOLDFAST_OWNER_{period}", at_most=MOST_REMEMBERED)
+        for period in ("PER_SECOND", "PER_MINUTE", "PER_DAY")
+    )
+    rated = (per_second, per_minute, per_day) != (None, None, None)
+    return OwnerLimits(
+        concurrency=read("HOLDFAST_OWNER_CONCURRENCY", at_most=MOST),
+        rate=RateLimit(per_minute, per_day, per_second) if rated else None,
+        waiting=read("HOLDFAST_OWNER_WAITING", at_most=MOST),
+        storage_bytes=read("HOLDFAST_OWNER_STORAGE_BYTES", at_most=MOST_BYTES),
+    )
 
 
 async def migrate(url: str, apps: Iterable[App] = ()) -> int:

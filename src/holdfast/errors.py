@@ -63,6 +63,8 @@ class ErrorCode(StrEnum):
     TIMEOUT = "TIMEOUT"
     CIRCUIT_OPEN = "CIRCUIT_OPEN"
     RATE_LIMITED = "RATE_LIMITED"
+    TOO_MANY_JOBS = "TOO_MANY_JOBS"
+    STORAGE_EXCEEDED = "STORAGE_EXCEEDED"
     LEASE_LOST = "LEASE_LOST"
     CANCELLED = "CANCELLED"
     UNWANTED_RESULT = "UNWANTED_RESULT"
@@ -158,6 +160,16 @@ def _table() -> Mapping[str, ErrorInfo]:
             "The service keeps failing, so calls to it are paused.",
         ),
         code.RATE_LIMITED: (429, transient, "There were too many requests in a short time."),
+        code.TOO_MANY_JOBS: (
+            429,
+            transient,
+            "You have as many unfinished jobs as you may; please wait a while.",
+        ),
+        code.STORAGE_EXCEEDED: (
+            507,
+            permanent,
+            "Your storage is full; please delete something first.",
+        ),
         code.LEASE_LOST: (503, transient, "The worker lost touch with this job."),
         code.CANCELLED: (409, permanent, "This was cancelled."),
         code.UNWANTED_RESULT: (502, transient, "The answer was not the one that was needed."),

@@ -33,6 +33,12 @@ KNOWN = (
     "HOLDFAST_METRICS_HOST",
     "HOLDFAST_METRICS_PORT",
     "HOLDFAST_MIN_FREE_BYTES",
+    "HOLDFAST_OWNER_CONCURRENCY",
+    "HOLDFAST_OWNER_PER_DAY",
+    "HOLDFAST_OWNER_PER_MINUTE",
+    "HOLDFAST_OWNER_PER_SECOND",
+    "HOLDFAST_OWNER_STORAGE_BYTES",
+    "HOLDFAST_OWNER_WAITING",
     "HOLDFAST_READER_TOKEN",
     "HOLDFAST_SECRET_KEY",
     "HOLDFAST_SECURE_COOKIES",
@@ -81,6 +87,10 @@ class Environment:
         if value < at_least or (at_most is not None and value > at_most):
             raise BadSetting(f"{name} must be a whole number {bounds}, got {text!r}")
         return value
+
+    def optional_whole(self, name: str, *, at_most: int) -> int | None:
+        """Return a whole number of at least 1, or None where it is not set."""
+        return None if self.text(name) is None else self.whole(name, 0, at_most=at_most)
 
     def number(
         self, name: str, default: float, *, at_least: float, at_most: float | None = None

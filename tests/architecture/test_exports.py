@@ -17,14 +17,14 @@ REVIEWED = {
         ContextError CreatedKey Database DatabaseTransaction DeadlineExceeded Downstream Engine
         Erased ErrorCode ErrorInfo Exponential FailedAttempt HeldBy HoldfastError IntakePause
         InvalidState Job JobContext JobFailed JobFilter JobHandle JobRequest JobStatus
-        JobsStillRun LastError LifespanFailed
-        LostLease NotReady PauseState PayloadTooLarge PeriodicSchedule Permanent RateLimit
+        JobsStillRun LastError LifespanFailed LimitedOwner LostLease NotReady OwnerLimits OwnerUse
+        PauseState PayloadTooLarge PeriodicSchedule Permanent RateLimit
         RateLimitedError Retention RetryBudget RetryLater RetryMetrics RetryPolicy RetryResult
-        RetryService ScheduleBusy SharedRate StopReason StoreError StoreUnavailable SystemClock
-        TransactionTooLong UndeclaredKinds UnknownJob UnknownKey UnknownKind UnknownQueue
-        UnknownSchedule UnknownWebhook UnknownWorker UnwantedResult ValidationError WaitFunction
-        WaitTimeout Webhook WebhookDelivery WorkerOptions WorkerRecord cancelled categorize diagnose
-        presets remaining retry_after
+        RetryService ScheduleBusy SharedRate StopReason StorageExceeded StoreError StoreUnavailable
+        SystemClock TooManyJobs TransactionTooLong UndeclaredKinds UnknownJob UnknownKey UnknownKind
+        UnknownQueue UnknownSchedule UnknownWebhook UnknownWorker UnwantedResult ValidationError
+        WaitFunction WaitTimeout Webhook WebhookDelivery WorkerOptions WorkerRecord cancelled
+        categorize diagnose presets remaining retry_after
     """,
     "holdfast.backup": "BackupDamaged BackupError Manifest back_up restore",
     "holdfast.children": """

@@ -58,8 +58,8 @@ def test_every_page_fits_and_axe_finds_nothing(operator, busy):
     expect(page.locator("h1")).to_have_text("Overview")
     paths = (
         "/", "/jobs?status=failed", f"/jobs/{ids['sync_stock']}", "/dead-letters", "/downstreams",
-        "/queues", "/periodic", "/outbox", "/workers", "/webhooks", f"/webhooks/{ids['webhook']}",
-        "/intake", "/audit", "/dead-letters/requeue", "/login",
+        "/queues", "/owners?owner=ann", "/periodic", "/outbox", "/workers", "/webhooks",
+        f"/webhooks/{ids['webhook']}", "/intake", "/audit", "/dead-letters/requeue", "/login",
     )  # fmt: skip
     for path in paths:
         page.goto(f"{serving.url}/ops{path}")

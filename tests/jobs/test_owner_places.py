@@ -20,7 +20,7 @@ def places(concurrency=4, spare=1, **running):
 
 def choose(held, waiting, wanted, turn=None, skipped=()):
     """Choose among the `waiting` owners; return those chosen, and how often the store was asked."""
-    search, asked = held.choose(wanted, turn, skipped), 0
+    search, asked = held.choose(wanted, turn, skipped.__contains__), 0
     try:
         start = next(search)
         while True:

@@ -99,7 +99,8 @@ class _Service:
             async with contextlib.AsyncExitStack() as stack:
                 apps = self._declared()
                 registry, listeners = count_jobs(apps)
-                engine = bootstrap.Engine(url, apps=apps, listeners=listeners)
+                limits = bootstrap.default_owner_limits(Environment(self._environment))
+                engine = bootstrap.Engine(url, apps=apps, listeners=listeners, owner_limits=limits)
                 trace_jobs(self._settings, engine)
                 if not await opened(engine, stack, "holdfast serve", self._stop):
                     return None

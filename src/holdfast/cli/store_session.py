@@ -41,8 +41,10 @@ def on_store(
     set_up_log(settings, os.environ, logging.WARNING)
     url = (database_address if create else existing_database)(settings, database)
 
+    limits = bootstrap.default_owner_limits(Environment(os.environ))
+
     async def run() -> T:
-        async with bootstrap.Engine(url, apps=declared) as engine:
+        async with bootstrap.Engine(url, apps=declared, owner_limits=limits) as engine:
             return await work(engine)
 
     try:

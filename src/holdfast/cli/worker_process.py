@@ -58,7 +58,8 @@ def work(
         options = replace(options, queues=tuple(queues))
     exits = ForcedExit(options.shutdown_seconds + GRACE)
     with rare_collections(), exits, exposed_metrics(settings, declared) as (_, listeners):
-        engine = bootstrap.Engine(url, apps=declared, listeners=listeners)
+        limits = bootstrap.default_owner_limits(Environment(os.environ))
+        engine = bootstrap.Engine(url, apps=declared, listeners=listeners, owner_limits=limits)
         trace_jobs(settings, engine)
         return run_worker(_work(engine, found, options, until_idle, exits), exits)
 

@@ -22,6 +22,7 @@ from holdfast.http.api import (
     ops,
     ops_jobs,
     overview,
+    owner_limits,
     owners,
     periodic,
     webhooks,
@@ -89,8 +90,8 @@ def create_app(
     use_state(app, state)
     add_error_handlers(app)
     modules = [
-        health, bulk, jobs, event_stream, ops, dead_letters, overview, ops_jobs, owners, fleet,
-        intake, periodic, audit, dlq_api, webhooks,
+        health, bulk, jobs, event_stream, ops, dead_letters, overview, ops_jobs, owner_limits,
+        owners, fleet, intake, periodic, audit, dlq_api, webhooks,
     ]  # fmt: skip
     if outbox is not None:
         modules.append(outbox_api)

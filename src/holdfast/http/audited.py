@@ -13,6 +13,8 @@ from holdfast.http.served_app import state_of
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PREFIXES = ("api", "ops")
+_VERBS = {"DELETE": "delete", "PUT": "set"}
+"""What a method does to the target at the end of its path."""
 _REFUSED = 400
 """Statuses from here on say that nothing was done."""
 
@@ -24,7 +26,8 @@ class OpsRoute(APIRoute):
     audit log once it is done: a change that was refused is not. One that fails after `begin_change`
     is written there with the outcome `incomplete`. The path says what was done:
     `POST /api/downstreams/mill/reset` is the action `downstreams.reset` with the target `mill`, and
-    `DELETE /api/outbox/m1` is `outbox.delete` with the target `m1`. `describe_change` adds to it.
+    `DELETE /api/outbox/m1` is `outbox.delete` with the target `m1`; a `PUT` is `set`.
+    `describe_change` adds to it.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -102,8 +105,8 @@ def described(method: str, template: str, values: dict[str, Any]) -> tuple[str, 
     parts = [part for part in template.split("/") if part]
     while parts and parts[0] in _PREFIXES:
         parts = parts[1:]
-    verb = "delete"
-    if method != "DELETE":
+    verb = _VERBS.get(method)
+    if verb is None:
         verb = parts.pop()
         if verb.startswith("{"):
             verb = str(values[verb[1:-1]])

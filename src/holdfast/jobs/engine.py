@@ -26,6 +26,7 @@ from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.job_handle import RequestOptions
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.model import Job, NewJob
+from holdfast.jobs.owner_limits import NO_LIMITS, OwnerLimits
 from holdfast.jobs.store_port import Store
 from holdfast.jobs.worker.options import WorkerOptions
 from holdfast.trace_port import Tracing
@@ -49,10 +50,12 @@ class StoreEngine(Client):
         listeners: Sequence[Listener] = (),
         payload_limit: int = PAYLOAD_LIMIT,
         transactional: TransactionalEnqueue | None = None,
+        owner_limits: OwnerLimits = NO_LIMITS,
     ) -> None:
         super().__init__(
-            store, apps, clock=clock, payload_limit=payload_limit, transactional=transactional
-        )
+            store, apps, clock=clock, payload_limit=payload_limit, transactional=transactional,
+            owner_limits=owner_limits,
+        )  # fmt: skip
         of_apps = (each for each in self.registry.listeners if each not in listeners)
         self._listeners = (*listeners, *of_apps)
         self._payload_limit = payload_limit
@@ -119,10 +122,13 @@ class StoreEngine(Client):
         """
         from holdfast.jobs.worker.attempt_port import HandlerSupport
 
+        options = options or WorkerOptions()
+        if options.owner_limits is None:
+            options = replace(options, owner_limits=self.owners.default)
         worker = self._worker_type()(
             self.store,
             self._traced_kinds(),
-            options or WorkerOptions(),
+            options,
             clock=self.clock,
             rng=self._rng,
             listeners=self._listeners,

@@ -10,7 +10,7 @@ The rule is here; a store only looks up which owners wait.
 """
 
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 
 from holdfast.jobs.claim_sharing import Turn
@@ -55,6 +55,11 @@ class OwnerPlaces:
         for owner in owners:
             self._held.update(levels(owner))
 
+    def release(self, owners: Iterable[str]) -> None:
+        """Count one running job of each of `owners` less."""
+        for owner in owners:
+            self._held.subtract(levels(owner))
+
     def full_level(self, owner: str) -> str | None:
         """Return the first level of `owner` that holds all it may; None where a job may start.
 
@@ -67,7 +72,9 @@ class OwnerPlaces:
                 return level
         return None
 
-    def choose(self, wanted: int, turn: Turn | None, skipped: Collection[str] = ()) -> OwnerSearch:
+    def choose(
+        self, wanted: int, turn: Turn | None, is_skipped: Callable[[str], bool] | None = None
+    ) -> OwnerSearch:
         """Choose up to `wanted` waiting owners of whom one job each may start, and count it.
 
         In the order of their names, from the one after that of `turn` on, round to where it began.
@@ -80,7 +87,7 @@ class OwnerPlaces:
             owner = yield start
             while owner is not None and (end is None or owner < end):
                 full = self.full_level(owner)
-                if full is None and owner not in skipped:
+                if full is None and not (is_skipped and is_skipped(owner)):
                     chosen.append(owner)
                     self.take([owner])
                     if len(chosen) == wanted:

@@ -23,6 +23,7 @@ from holdfast.jobs.intake_port import IntakeStore
 from holdfast.jobs.key_port import KeyStore
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.operations_port import OperationsStore
+from holdfast.jobs.owner_port import OwnerStore
 from holdfast.jobs.periodic_port import PeriodicStore, ScheduleRecord
 from holdfast.jobs.query_port import QueryStore
 from holdfast.jobs.rate_port import RateStore
@@ -71,6 +72,7 @@ __all__ = [
     "MaintenanceStore",
     "OperationsStore",
     "Overruled",
+    "OwnerStore",
     "PeriodicStore",
     "QueryStore",
     "RateStore",
@@ -140,8 +142,8 @@ class WorkerStore(Protocol):
 
         Claim: due jobs become ready; then up to `limit` ready jobs of the request's kinds and
         queues are claimed, one lane after the other in turn, within a lane by priority (higher
-        first) and then by `ready_at`. Lanes of held downstreams, and kinds and downstreams at
-        their limit, are skipped in time that does not grow with the number of their jobs. Each
+        first) and then by `ready_at`. Lanes of held downstreams, and kinds, downstreams and owners
+        at their limit, are skipped in time that does not grow with the number of their jobs. Each
         claim raises the token and counts the attempt.
         """
         ...
@@ -293,7 +295,7 @@ class MaintenanceStore(Protocol):
 class Store(
     EnqueueStore, WorkerStore, TransactionStore, ControlStore, FleetStore, QueryStore,
     DownstreamStore, DatabaseStore, KeyStore, IntakeStore, WebhookStore,
-    MaintenanceStore, OperationsStore, PeriodicStore, RateStore, Protocol,
+    MaintenanceStore, OperationsStore, OwnerStore, PeriodicStore, RateStore, Protocol,
 ):  # fmt: skip
     """All roles together; `async with` opens and closes it."""
 

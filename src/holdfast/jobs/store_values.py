@@ -10,6 +10,7 @@ from enum import StrEnum
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.model import Claim, JobStatus, Lease
+from holdfast.jobs.owner_limits import NO_LIMITS, OwnerLimits
 
 
 class StoreError(HoldfastError):
@@ -70,6 +71,7 @@ class ClaimRequest:
         kinds: the kinds it can run, each with its fleet-wide concurrency limit or None.
         lease_seconds: how long the leases last unless they are extended.
         aliases: earlier names among `kinds`, each with the name whose limit it shares.
+        owner_limits: the limits of owners who have none of their own in the store.
     """
 
     limit: int
@@ -77,6 +79,7 @@ class ClaimRequest:
     kinds: Mapping[str, int | None]
     lease_seconds: float = 300.0
     aliases: Mapping[str, str] = field(default_factory=dict)
+    owner_limits: OwnerLimits = NO_LIMITS
 
     def limited_name(self, kind: str) -> str:
         """Return the name under which the running jobs of `kind` are counted."""

@@ -17,7 +17,7 @@ RateRule = Literal["above", "at_least"]
 RetryOn = type[Exception] | tuple[type[Exception], ...] | Callable[[BaseException], bool]
 """Which errors are tried again: exception types, or a function that is given the error."""
 
-_MOST_REMEMBERED = 10_000_000
+MOST_REMEMBERED = 10_000_000
 """Calls that a window or a rate may remember one by one."""
 
 _SHORTEST_WINDOW = 0.001
@@ -64,7 +64,7 @@ class BreakerPolicy:
                 "consecutive_failures and failure_rate are both None: the breaker could never open"
             )
         self._check_rate_rule()
-        checks.whole("window_calls", self.window_calls, at_least=1, at_most=_MOST_REMEMBERED)
+        checks.whole("window_calls", self.window_calls, at_least=1, at_most=MOST_REMEMBERED)
         seconds = self.window_seconds
         checks.number("window_seconds", seconds, at_least=_SHORTEST_WINDOW, optional=True)
         self._check_minimum()
@@ -148,7 +148,7 @@ class RateLimit:
             )
         for name in ("per_second", "per_minute", "per_day"):
             value = getattr(self, name)
-            checks.whole(name, value, at_least=1, at_most=_MOST_REMEMBERED, optional=True)
+            checks.whole(name, value, at_least=1, at_most=MOST_REMEMBERED, optional=True)
         checks.instance("spread", self.spread, bool)
 
     @property

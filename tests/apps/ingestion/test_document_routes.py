@@ -8,6 +8,7 @@ from tests.apps.ingestion.sites import site
 from tests.apps.ingestion.world import World
 from tests.support.waiting import until
 
+from holdfast import OwnerLimits
 from holdfast_ingestion import request_body
 from holdfast_ingestion.repository import Documents
 
@@ -478,5 +479,29 @@ def test_while_the_intake_is_paused_no_document_is_taken_in(sqlite_url, tmp_path
         answer = await world.client.post("/v3/documents/batch", json=batch)
         assert error_of(answer) == (503, "INTAKE_PAUSED")
         assert (await world.client.get("/v3/documents")).json()["documents"] == []
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+# -- limits of owners ------------------------------------------------------------------------------
+
+
+def test_documents_beyond_the_limits_of_their_owner_are_refused_all_or_none(sqlite_url, tmp_path):
+    async def scenario(world):
+        first = await world.client.post("/v3/documents", json={"content": "four"})
+        ((job,), owners) = (await world.engine.list()).jobs, world.engine.owners
+        assert first.status_code == 202
+        assert (await owners.use(job.owner)).stored == {"ingestion": 4}
+
+        await owners.set_limits(job.owner, OwnerLimits(storage_bytes=9))
+        batch = {"documents": [{"content": "three"}, {"content": "x"}]}
+        answer = await world.client.post("/v3/documents/batch", json=batch)
+        assert error_of(answer) == (507, "STORAGE_EXCEEDED")
+        await owners.set_limits(job.owner, OwnerLimits(waiting=2))
+        answer = await world.client.post("/v3/documents/batch", json=batch)
+        assert error_of(answer) == (429, "TOO_MANY_JOBS")
+        assert len((await world.engine.list()).jobs) == 1
+        await owners.set_limits(job.owner, OwnerLimits(waiting=3, storage_bytes=10))
+        assert (await world.client.post("/v3/documents/batch", json=batch)).is_success
 
     with_world(sqlite_url, tmp_path, scenario)

@@ -6,7 +6,7 @@ from tests.http.pages.page_reader import Looked
 
 PAGES = (
     "/", "/jobs", "/jobs/x", "/dead-letters", "/dead-letters/requeue", "/dead-letters/discard",
-    "/downstreams", "/queues", "/periodic", "/outbox", "/workers", "/audit", "/events",
+    "/downstreams", "/queues", "/owners", "/periodic", "/outbox", "/workers", "/audit", "/events",
 )  # fmt: skip
 ACTIONS = (
     "/jobs/x/retry", "/jobs/x/retry-now", "/jobs/x/cancel", "/dead-letters/requeue",
@@ -14,7 +14,7 @@ ACTIONS = (
     "/dead-letters/selected/discard", "/downstreams/hold", "/downstreams/release",
     "/downstreams/reset", "/queues/pause", "/queues/resume", "/kinds/pause", "/kinds/resume",
     "/periodic/pause", "/periodic/resume", "/periodic/run", "/outbox/requeue", "/outbox/discard",
-    "/workers/finish",
+    "/workers/finish", "/owners/limit", "/owners/clear",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ TITLES = {
     "/dead-letters": "Dead letters",
     "/downstreams": "Downstreams",
     "/queues": "Queues and kinds",
+    "/owners": "Owners",
     "/periodic": "Periodic jobs",
     "/outbox": "Outbox",
     "/workers": "Workers",

@@ -14,6 +14,7 @@ from holdfast import (
     App,
     Clock,
     Downstream,
+    Engine,
     ErrorCode,
     Job,
     JobContext,
@@ -50,6 +51,7 @@ from holdfast_conversion.gateway_client import GatewayClient, GatewayError, not_
 from holdfast_conversion.job_values import ConvertArgs, Converted
 from holdfast_conversion.pages import conversion_page
 from holdfast_conversion.service_settings import ConversionSettings
+from holdfast_conversion.stored_files import stored_bytes
 from holdfast_conversion.upload_routes import upload_routes
 from holdfast_conversion.upload_service import UploadService
 
@@ -90,7 +92,7 @@ class Conversion(ServedApp):
     )
 
     def __init__(self, settings: ConversionSettings) -> None:
-        super().__init__(App("conversion", errors=DECLARED))
+        super().__init__(App("conversion", errors=DECLARED, stored_bytes=self._stored_bytes))
         self.settings = settings
         self.files = ArtifactStore(settings.files)
         self._clock: Clock = SystemClock()
@@ -98,6 +100,9 @@ class Conversion(ServedApp):
         url = settings.gateway_url or f"http://127.0.0.1:{GatewaySettings().port}"
         self.gateway = GatewayClient(url, settings.gateway_timeout)
         self.convert = self._declare()
+
+    async def _stored_bytes(self, engine: Engine, owner: str) -> int:
+        return await stored_bytes(engine, self.files, self.convert.kind.name, owner)
 
     # -- the job -------------------------------------------------------------------------------
 

@@ -10,7 +10,15 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
-from holdfast import Engine, ErrorCode, Job, JobStatus, Permanent
+from holdfast import (
+    Engine,
+    ErrorCode,
+    Job,
+    JobStatus,
+    Permanent,
+    StorageExceeded,
+    TooManyJobs,
+)
 from holdfast.files import ArtifactStore, Draft
 from holdfast.http import ApiError, Owner, ServerState
 from holdfast_conversion.error_codes import line_of
@@ -81,7 +89,7 @@ class UploadService:
             UploadRefused: it cannot be taken in; `form` says what is known of it.
             ClientDisconnect: the client is gone.
         """
-        await self._admit()
+        await self._admit(owner)
         with await self._stored(self._files.draft) as draft:
             kind = request.headers.get("content-type", "")
             await receive(request.stream(), kind, draft, form, self._limits(request))
@@ -93,19 +101,28 @@ class UploadService:
         Raises:
             UploadRefused: it cannot be stored.
         """
-        await self._admit()
+        await self._admit(owner)
         with await self._stored(self._files.draft) as draft:
             await self._stored(draft.write, content)
             return await self._enqueue(draft, form, owner)
 
-    async def _admit(self) -> None:
-        """Refuse the upload before its body is read, while nothing is taken in."""
+    async def _admit(self, owner: str) -> None:
+        """Refuse the upload before its body is read: nothing is taken in, or not of this owner."""
         try:
             await self._state.intake.check(writes_files=True)
         except ApiError as error:
             raise UploadRefused(
                 error.code, str(error), recorded=False, headers=error.headers
             ) from None
+        await self._check_limits(owner, 1)
+
+    async def _check_limits(self, owner: str, size: int) -> None:
+        """Refuse a file of `size` bytes where the owner's limits have no room for it."""
+        try:
+            await self._engine.owners.check_jobs(owner)
+            await self._engine.owners.check_storage(owner, size)
+        except (TooManyJobs, StorageExceeded) as error:
+            raise UploadRefused(error.code, recorded=False) from error
 
     def _limits(self, request: Request) -> UploadLimits:
         settings = self._settings
@@ -132,6 +149,7 @@ class UploadService:
 
     async def _enqueue(self, draft: Draft, form: Form, owner: str) -> tuple[Job, bool]:
         """Make the file durable, then the job; the file goes again where a twin was there."""
+        await self._check_limits(owner, form.bytes)
         job_id = self._new_id()
         name = pdf_name(job_id)
         await self._stored(draft.publish, name)

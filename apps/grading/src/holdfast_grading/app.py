@@ -41,6 +41,7 @@ from holdfast_grading.pages.submission_pages import submission_pages
 from holdfast_grading.recordings import delete_old
 from holdfast_grading.routes import submission_routes
 from holdfast_grading.settings import GradingSettings
+from holdfast_grading.stored_submissions import stored_bytes
 
 _log = logging.getLogger("holdfast.grading")
 _ATTEMPT = GRADING_SECONDS + 10.0
@@ -125,6 +126,7 @@ class Grading(ServedApp):
             tables=AppTables("holdfast_grading"),
             lifespan=self._worker_tools,
             on_erase=self._erase,
+            stored_bytes=self._stored_bytes,
         )
         super().__init__(app)
         self.settings = settings
@@ -137,6 +139,9 @@ class Grading(ServedApp):
 
     async def _erase(self, engine: Engine, owner: str) -> dict[str, int]:
         return {"submissions": await erase_submissions(engine, self.files, owner)}
+
+    async def _stored_bytes(self, engine: Engine, owner: str) -> int:
+        return await stored_bytes(engine, self.files, owner)
 
     def _default_fetcher(self) -> Fetcher:
         limits = FetchLimits(max_bytes=self.settings.max_audio_bytes)

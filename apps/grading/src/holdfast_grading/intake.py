@@ -16,6 +16,7 @@ from holdfast_grading.error_codes import (
 from holdfast_grading.messages import Skill, SubmissionPayload
 from holdfast_grading.recordings import keep
 from holdfast_grading.settings import MOST_CHARACTERS, GradingSettings
+from holdfast_grading.stored_submissions import size_of
 from holdfast_grading.submissions import NewSubmission, Submissions
 from holdfast_grading.tables import Submission
 
@@ -77,11 +78,13 @@ class Intake:
         Raises:
             ApiError: it is empty, too long, or does not fit its skill; or nothing is taken in.
             PermanentFetchError: its address can never be fetched.
+            StorageExceeded: the caller's storage has no room for it.
         """
         await self._gate.check()
         payload = self._checked(skill, payload)
         if request_id is not None:
             _check_name(request_id)
+        await self._engine.owners.check_storage(caller.owner, size_of(payload))
         return await self.submissions.add(
             NewSubmission(
                 owner=caller.owner,
@@ -93,11 +96,12 @@ class Intake:
             )
         )
 
-    async def uploaded(self, recording: bytes | None) -> SubmissionPayload:
+    async def uploaded(self, owner: str, recording: bytes | None) -> SubmissionPayload:
         """Return the payload of an uploaded recording, which is stored first.
 
         Raises:
             ApiError: it is empty, or larger than allowed; or no files are taken in.
+            StorageExceeded: the owner's storage has no room for it.
         """
         await self._gate.check(writes_files=True)
         if recording is not None and len(recording) > self.settings.max_audio_bytes:
@@ -105,6 +109,7 @@ class Intake:
             raise ApiError(
                 ErrorCode.TOO_LARGE, f"The recording is larger than {most:g} MB, the limit."
             )
+        await self._engine.owners.check_storage(owner, len(recording or b""))
         name = await asyncio.to_thread(keep, self._files, recording or b"")
         return SubmissionPayload(audio_file=name)
 

@@ -20,4 +20,11 @@ async def notify(
 ) -> None:
     """Let the owner's stream say, once `tx` has committed, that `submission` is now `status`."""
     meta = {"submissionId": submission.id, "status": status.value, "failureReason": reason}
-    await engine.enqueue(NOTICE, owner=submission.owner, meta=meta, connection=tx.connection)
+    await engine.enqueue(
+        NOTICE,
+        owner=submission.owner,
+        meta=meta,
+        connection=tx.connection,
+        # The change that it speaks of has happened.
+        beyond_limits=True,
+    )

@@ -38,7 +38,7 @@ class SubmissionApi:
         """Hand in a recording: a form with `file` and, if wanted, `requestId`."""
         skill = self._intake.skill(Skill.SPEAKING)
         form = await read_form(request, self._intake.settings.max_audio_bytes)
-        payload = await self._intake.uploaded(form.recording)
+        payload = await self._intake.uploaded(caller.owner, form.recording)
         return _taken(
             *await self._intake.add(caller, skill, payload, form.fields.get("requestId") or None)
         )

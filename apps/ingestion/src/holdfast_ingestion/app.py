@@ -46,6 +46,7 @@ from holdfast_ingestion.pages.document_pages import document_pages
 from holdfast_ingestion.pages.intake_form import intake_form
 from holdfast_ingestion.pages.search_page import search_page
 from holdfast_ingestion.processing import Processor
+from holdfast_ingestion.repository import Documents
 from holdfast_ingestion.search import CALLS_IN_SEARCHES, Search
 from holdfast_ingestion.search_routes import search_routes
 from holdfast_ingestion.settings import IngestionSettings
@@ -120,6 +121,7 @@ class Ingestion(ServedApp):
             lifespan=self._worker_state,
             listeners=[self._notice],
             on_erase=self._erase,
+            stored_bytes=self._stored_bytes,
         )
         super().__init__(app)
         self.settings = settings
@@ -195,6 +197,9 @@ class Ingestion(ServedApp):
 
     async def _erase(self, engine: Engine, owner: str) -> dict[str, int]:
         return {"documents": await erase_documents(engine, self.files, owner)}
+
+    async def _stored_bytes(self, engine: Engine, owner: str) -> int:
+        return await Documents(engine.database).bytes_of_owner(owner)
 
     def _notice(self, event: object) -> None:
         """Log failed attempts, and let the workers of this process settle what failed for good."""

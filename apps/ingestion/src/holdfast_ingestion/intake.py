@@ -88,10 +88,15 @@ class Intake:
 
         Raises:
             ApiError: nothing is taken in just now, or a file could not be stored.
+            TooManyJobs, StorageExceeded: the caller's limits have no room for them.
         """
         with_files = any(submission.file is not None for submission in submissions)
         await self._state.intake.check(writes_files=with_files)
         new = [self._new(submission, caller) for submission in submissions]
+        await self._engine.owners.check_jobs(caller.owner, len(new))
+        await self._engine.owners.check_storage(
+            caller.owner, sum(document.bytes or 0 for document in new)
+        )
         outcomes: dict[int, Taken] = {}
         again: dict[str, Document] = {}
         with contextlib.ExitStack() as drafts:

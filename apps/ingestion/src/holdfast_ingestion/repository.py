@@ -182,6 +182,11 @@ class Documents:
         rows = await self.database.fetch(self.queries["of_owner"], {"owner": owner})
         return [(organisation, document_id) for organisation, document_id in rows]
 
+    async def bytes_of_owner(self, owner: str) -> int:
+        """Return how many bytes the documents have that `owner` has added."""
+        ((total,),) = await self.database.fetch(self.queries["bytes_of_owner"], {"owner": owner})
+        return int(total)
+
     async def requeue(self, tx: DatabaseTransaction, organisation: str, document_id: str) -> bool:
         """Let a new job take over a failed document whose job's record is gone."""
         which = {"organisation": organisation, "id": document_id}

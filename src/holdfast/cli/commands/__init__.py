@@ -14,6 +14,7 @@ COMMANDS = {
     "dead": "dead",
     "outbox": "outbox",
     "dlq": "dlq",
+    "owners": "owners",
     "erase": "erase",
     "downstream": "downstream",
     "queues": "fleet",

@@ -3,18 +3,17 @@
 from fastapi import APIRouter, Request
 
 from holdfast.errors import ErrorCode
+from holdfast.http.api.owner_limits import checked_owner
 from holdfast.http.api_errors import ApiError
 from holdfast.http.audited import OpsRoute, begin_change, changed_nothing, describe_change
 from holdfast.http.schemas import ERROR_ANSWERS, Model
 from holdfast.http.served_app import state_of
 from holdfast.jobs.client.erasure import JobsStillRun, UndeclaredKinds
-from holdfast.jobs.declare.validation import UNSTORABLE
 
 router = APIRouter(
     prefix="/api/ops/owners", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS
 )
 
-_LONGEST = 1000
 _SECONDS = 20.0
 """How long running jobs are waited for; a proxy gives up on longer requests."""
 
@@ -41,8 +40,7 @@ async def erase_owner(request: Request, owner: str) -> ErasedAnswer:
     Running jobs are cancelled first; where they do not stop in time, the answer is 409. So it is,
     with nothing deleted, where no app of this server declares the kind of one of the jobs.
     """
-    if not owner or len(owner) > _LONGEST or UNSTORABLE.search(owner):
-        raise ApiError(ErrorCode.VALIDATION_ERROR, "There is no such owner.")
+    checked_owner(owner)
     begin_change(request)
     try:
         erased = await state_of(request).engine.erase(owner, timeout=_SECONDS)

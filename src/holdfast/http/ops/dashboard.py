@@ -19,6 +19,7 @@ from holdfast.http.ops.live_hints import hint_routes
 from holdfast.http.ops.login_pages import ask_for_login, login_routes
 from holdfast.http.ops.outbox_pages import outbox_routes
 from holdfast.http.ops.overview_pages import overview_routes
+from holdfast.http.ops.owner_pages import owner_routes
 from holdfast.http.ops.webhook_pages import webhook_routes
 from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
 from holdfast.jobs.engine import StoreEngine
@@ -65,6 +66,7 @@ def dashboard_app(state: ServerState, *, longest_stream: float | None = None) ->
         fleet_routes(frame),
         webhook_routes(frame),
         intake_routes(frame),
+        owner_routes(frame),
         audit_routes(frame),
         hint_routes(frame, longest_stream),
     ):

@@ -33,6 +33,7 @@ _PAGES = (
     ("/dead-letters", "Dead letters"),
     ("/downstreams", "Downstreams"),
     ("/queues", "Queues"),
+    ("/owners", "Owners"),
     ("/periodic", "Periodic"),
     ("/outbox", "Outbox"),
     ("/workers", "Workers"),

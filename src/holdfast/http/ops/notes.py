@@ -26,6 +26,8 @@ _NOTES = {
     "deliveries-paused": "Deliveries are paused; they wait until they are resumed.",
     "tested": "A test message is on its way; the list shows what came of it.",
     "removed": "Removed.",
+    "limits-set": "Its limits hold from now on; running jobs go on.",
+    "limits-cleared": "It has the limits of every owner now.",
     "nothing-selected": "Select some rows first.",
     "twin": TWIN_LINE,
 }

@@ -17,6 +17,7 @@ from holdfast.jobs.client.dead_letters import DeadLetters
 from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.engine_thread import EngineThread
 from holdfast.jobs.client.intake_control import IntakeControl
+from holdfast.jobs.client.owner_control import OwnerControl
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId
@@ -163,6 +164,18 @@ class BlockingIntake(_Mirror):
     state = mirror(IntakeControl.state)
 
 
+class BlockingOwners(_Mirror):
+    """Look at limits of owners and what they use, and change them; see `OwnerControl`."""
+
+    limits = mirror(OwnerControl.limits)
+    set_limits = mirror(OwnerControl.set_limits)
+    clear_limits = mirror(OwnerControl.clear_limits)
+    use = mirror(OwnerControl.use)
+    check_jobs = mirror(OwnerControl.check_jobs)
+    check_storage = mirror(OwnerControl.check_storage)
+    list = mirror(OwnerControl.list)
+
+
 class BlockingWebhooks(_Mirror):
     """Add, list, remove and test webhooks; see `WebhookControl`."""
 
@@ -195,6 +208,7 @@ class BlockingClient(_Mirror):
         kinds: the declared kinds, by name; list, pause and resume kinds.
         workers: list workers, and ask one to finish.
         keys: create, list, find and revoke API keys.
+        owners: look at limits of owners and what they use, and change them.
         intake: pause and resume what servers take in from outside.
         webhooks: add, list, remove and test addresses that are notified of the ends of jobs.
         audit: write and read what people have changed.
@@ -215,6 +229,7 @@ class BlockingClient(_Mirror):
         self.kinds = BlockingKinds(client.kinds, self._thread)
         self.workers = BlockingWorkers(client.workers, self._thread)
         self.keys = BlockingKeys(client.keys, self._thread)
+        self.owners = BlockingOwners(client.owners, self._thread)
         self.intake = BlockingIntake(client.intake, self._thread)
         self.webhooks = BlockingWebhooks(client.webhooks, self._thread)
         self.audit = BlockingAudit(client.audit, self._thread)

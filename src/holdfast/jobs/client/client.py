@@ -14,6 +14,7 @@ from holdfast.jobs.client.downstream_control import DownstreamControl
 from holdfast.jobs.client.enqueue import Enqueuer, TransactionalEnqueue
 from holdfast.jobs.client.erasure import Erased
 from holdfast.jobs.client.intake_control import IntakeControl
+from holdfast.jobs.client.owner_control import OwnerControl
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
 from holdfast.jobs.client.queries import JobId, Queries, id_of, several
@@ -29,6 +30,7 @@ from holdfast.jobs.declare.retention import call_on_deleted
 from holdfast.jobs.downstream_calls import DownstreamCalls
 from holdfast.jobs.exceptions import InvalidState, TwinInPlace, UnknownJob
 from holdfast.jobs.model import Job, JobError, JobStatus
+from holdfast.jobs.owner_limits import NO_LIMITS, OwnerLimits
 from holdfast.jobs.shared_rate import SharedRate
 from holdfast.jobs.store_port import Change, Store
 from holdfast.resilience import checks
@@ -47,7 +49,7 @@ class Client(Queries):
     Args:
         store: where the jobs are kept; opened and closed with the client.
         transactional: enqueues on the caller's `connection=`.
-        apps, clock, payload_limit: as `holdfast.Engine` takes them.
+        apps, clock, payload_limit, owner_limits: as `holdfast.Engine` takes them.
 
     Attributes:
         dead_letters: list, requeue and discard dead letters.
@@ -58,6 +60,7 @@ class Client(Queries):
         workers: list workers, and ask one to finish.
         periodic: list, pause, resume and run periodic jobs.
         keys: create, list, find and revoke API keys.
+        owners: look at limits of owners and what they use, and change them.
         intake: pause and resume what servers take in from outside.
         webhooks: add, list, remove and test addresses that are notified of the ends of jobs.
         audit: write and read what people have changed.
@@ -71,14 +74,17 @@ class Client(Queries):
         clock: Clock = SYSTEM_CLOCK,
         payload_limit: int = PAYLOAD_LIMIT,
         transactional: TransactionalEnqueue | None = None,
+        owner_limits: OwnerLimits = NO_LIMITS,
     ) -> None:
         super().__init__(store, Registry(apps), clock)
         for app in self.registry.apps:
             if app.tables is not None:
                 store.use_tables(app.name, app.tables.package)
+        self.owners = OwnerControl(store, self.registry, clock, owner_limits, self)
         self._enqueuer = Enqueuer(
-            store, self.registry, clock, payload_limit=payload_limit, transactional=transactional
-        )
+            store, self.registry, clock, payload_limit=payload_limit, transactional=transactional,
+            owners=self.owners,
+        )  # fmt: skip
         self.dead_letters = DeadLetters(store, self.registry, clock)
         self.downstreams = DownstreamControl(store)
         self.calls = DownstreamCalls(store, clock)
@@ -175,13 +181,14 @@ class Client(Queries):
             args: its arguments, validated before anything is stored.
             connection: the caller's connection or session; the job is created in its transaction
                 and rolled back with it. The store documents the accepted types.
-            options: dedup_key, dedup, dedup_for, owner, priority, run_at, delay, deadline, id, meta
-                and uploaded; see `JobRequest`.
+            options: dedup_key, dedup, dedup_for, owner, priority, run_at, delay, deadline, id,
+                meta, uploaded and beyond_limits; see `JobRequest`.
 
         Raises:
             UnknownKind: no app of this engine declares `job`.
             ValidationError: the arguments or an option are invalid.
             PayloadTooLarge: the arguments are larger than `payload_limit`.
+            TooManyJobs: the owner has as many unfinished jobs as it may.
             TypeError: the store does not support this type of `connection`.
             ValueError: the connection has no open transaction.
         """
@@ -266,7 +273,7 @@ class Client(Queries):
         return await erasure.purge(self, jobs, timeout)
 
     async def erase(self, owner: str, *, timeout: float = 60.0) -> Erased:
-        """Delete everything of `owner`: jobs, files, webhooks, and what the apps keep.
+        """Delete everything of `owner`: jobs, files, webhooks, limits, and what the apps keep.
 
         Calling it again is harmless, also after it has failed half-way. Running jobs are asked to
         stop, and waited for up to `timeout` seconds in all. Each app deletes what it keeps beside

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -9,6 +10,7 @@ from msgspec import structs
 
 from holdfast.clock import Clock
 from holdfast.ids import new_ids
+from holdfast.jobs.client.owner_control import OwnerControl
 from holdfast.jobs.client.requests import JobHandle, JobRequest, check_rules, needs_now, prepare
 from holdfast.jobs.client.store_time import StoreTime
 from holdfast.jobs.declare.job_function import JobFunction
@@ -46,6 +48,7 @@ class Enqueuer:
     Args:
         payload_limit: most bytes of JSON in one job's arguments.
         transactional: enqueues on the caller's `connection=`.
+        owners: refuses jobs of owners who have as many as they may.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Enqueuer:
         *,
         payload_limit: int,
         transactional: TransactionalEnqueue | None,
+        owners: OwnerControl | None = None,
     ) -> None:
         checks.whole("payload_limit", payload_limit, at_least=1)
         self._store = store
@@ -63,6 +67,7 @@ class Enqueuer:
         self._clock = clock
         self._payload_limit = payload_limit
         self._transactional = transactional
+        self._owners = owners
         self._time = StoreTime(store, clock)
         self.tracing: Tracing | None = None
         self._declared: set[str] = set()
@@ -113,6 +118,10 @@ class Enqueuer:
             jobs = [_traced(job, headers) for job in jobs]
         if len(jobs) > 1:
             check_rules(jobs)
+        if self._owners is not None:
+            counted = (request.owner for request, _ in asked if not request.beyond_limits)
+            for owner, n in Counter(counted).items():
+                await self._owners.check_jobs(owner, n)
         new = self._undeclared(asked, jobs)
         if connection is None:
             if new:

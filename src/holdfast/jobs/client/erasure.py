@@ -8,6 +8,7 @@ from typing import Protocol
 
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.jobs.client.owner_control import OwnerControl
 from holdfast.jobs.client.queries import JobId, id_of, several
 from holdfast.jobs.client.webhook_control import WebhookControl
 from holdfast.jobs.declare.registry import Registry
@@ -77,6 +78,7 @@ class ErasableClient(Protocol):
     clock: Clock
     registry: Registry
     webhooks: WebhookControl
+    owners: OwnerControl
 
     async def get(self, job: JobId) -> Job | None:
         """Return a job."""
@@ -153,6 +155,7 @@ async def erase(client: ErasableClient, owner: str, timeout: float) -> Erased:
         if app.on_erase is not None:
             found = await app.on_erase(client, owner)
             data |= {f"{app.name}.{what}": count for what, count in found.items()}
+    await client.owners.clear_limits(owner)
     # What was enqueued for the owner since, also by the apps.
     jobs += await _purge_of(client, owner, until)
     return Erased(owner, jobs, len(webhooks), data)

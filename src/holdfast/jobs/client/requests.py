@@ -54,6 +54,8 @@ class JobRequest(Generic[ArgsT, ResultT]):
         uploaded: create it `uploaded`, to wait for `Engine.submit` or `Engine.reject`.
         dedup: `"unfinished"`: only unfinished twins count, so that work can be done again.
         dedup_for: only twins that were created within so many seconds, or this timedelta, count.
+        beyond_limits: create it also where its owner has as many unfinished jobs as it may, because
+            it belongs to work that was taken in before.
     """
 
     job: JobFunction[ArgsT, ResultT] | str
@@ -69,6 +71,7 @@ class JobRequest(Generic[ArgsT, ResultT]):
     uploaded: bool = False
     dedup: Literal["complete", "unfinished"] = "complete"
     dedup_for: float | timedelta | None = None
+    beyond_limits: bool = False
 
     @property
     def kind_name(self) -> str:

@@ -29,9 +29,11 @@ from holdfast.jobs.declare.app_hooks import (
     Lifespan,
     Middleware,
     OnErase,
+    StoredBytes,
     checked_lifespan,
     checked_middleware,
     checked_on_erase,
+    checked_stored_bytes,
 )
 from holdfast.jobs.declare.app_tables import AppTables
 from holdfast.jobs.declare.context import JobContext
@@ -127,10 +129,13 @@ class App:
         tables: where the migrations of its own tables are, for `engine.database`.
         on_erase: `async def on_erase(engine, owner)` deletes what the app keeps of an owner beside
             its jobs, and returns how much, such as `{"orders": 3}`. Calling it again is harmless.
+        stored_bytes: `async def stored_bytes(engine, owner)` returns how many bytes the app keeps
+            of an owner, for the owner's `OwnerLimits.storage_bytes`.
 
     Raises:
         TypeError: an element of `errors` is not an `ErrorInfo`, or a listener, the lifespan, a
-            middleware or `on_erase` cannot be called so, or `tables` is not an `AppTables`.
+            middleware, `on_erase` or `stored_bytes` cannot be called so, or `tables` is not an
+            `AppTables`.
         ValueError: the name is invalid, or a code is declared twice or is one of the library's.
     """
 
@@ -144,6 +149,7 @@ class App:
         middleware: Iterable[Middleware] = (),
         tables: AppTables | None = None,
         on_erase: OnErase | None = None,
+        stored_bytes: StoredBytes | None = None,
     ) -> None:
         check_name("name", name)
         checks.instance("tables", tables, AppTables, optional=True)
@@ -151,6 +157,7 @@ class App:
         self.tables = tables
         self.lifespan = checked_lifespan(lifespan)
         self.on_erase = checked_on_erase(on_erase)
+        self.stored_bytes = checked_stored_bytes(stored_bytes)
         self.middleware = checked_middleware(middleware)
         self.listeners = tuple(listeners)
         for listener in self.listeners:

@@ -23,6 +23,20 @@ Middleware = Callable[["JobContext", CallNext], Awaitable[Any]]
 OnErase = Callable[[Any, str], Awaitable[Mapping[str, int]]]
 """Deletes what an app keeps of an owner, with the engine; returns how much, by what it is."""
 
+StoredBytes = Callable[[Any, str], Awaitable[int]]
+"""Returns how many bytes an app keeps of an owner, with the engine."""
+
+
+def checked_stored_bytes(function: Any) -> StoredBytes | None:
+    """Return `function` if it can say how much an app keeps of an owner.
+
+    Raises:
+        TypeError: it cannot; the message says why.
+    """
+    _check_owner_hook("stored_bytes", function)
+    stored_bytes: StoredBytes | None = function
+    return stored_bytes
+
 
 def checked_on_erase(function: Any) -> OnErase | None:
     """Return `function` if it can delete what an app keeps of an owner.
@@ -30,12 +44,8 @@ def checked_on_erase(function: Any) -> OnErase | None:
     Raises:
         TypeError: it cannot; the message says why.
     """
-    if function is None:
-        return None
-    if not checks.is_async(function):
-        raise TypeError(f"on_erase must be `async def on_erase(engine, owner)`, got {function!r}")
-    _check_parameters("on_erase", function, 2, "(engine, owner)")
-    on_erase: OnErase = function
+    _check_owner_hook("on_erase", function)
+    on_erase: OnErase | None = function
     return on_erase
 
 
@@ -76,6 +86,14 @@ def checked_middleware(functions: Iterable[Any]) -> tuple[Middleware, ...]:
             )
         _check_parameters("middleware", function, 2, "(ctx, call_next)")
     return chosen
+
+
+def _check_owner_hook(field: str, function: Any) -> None:
+    if function is None:
+        return
+    if not checks.is_async(function):
+        raise TypeError(f"{field} must be `async def {field}(engine, owner)`, got {function!r}")
+    _check_parameters(field, function, 2, "(engine, owner)")
 
 
 def _check_parameters(field: str, function: Callable[..., Any], count: int, wanted: str) -> None:

@@ -23,6 +23,7 @@ class RequestOptions(TypedDict, total=False):
     uploaded: bool
     dedup: Literal["complete", "unfinished"]
     dedup_for: float | timedelta | None
+    beyond_limits: bool
 
 
 @value

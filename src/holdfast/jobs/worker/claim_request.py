@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 
 from holdfast.jobs.declare.kinds import JobKind
+from holdfast.jobs.owner_limits import NO_LIMITS
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.jobs.worker.options import WorkerOptions
 
@@ -26,4 +27,5 @@ def claim_request(
         kinds={name: kind.concurrency for name, kind in kinds.items()},
         lease_seconds=options.lease_seconds,
         aliases={name: kind.name for name, kind in kinds.items() if name != kind.name},
+        owner_limits=options.owner_limits or NO_LIMITS,
     )

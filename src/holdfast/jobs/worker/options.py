@@ -6,6 +6,7 @@ import socket
 from dataclasses import dataclass, field
 
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
+from holdfast.jobs.owner_limits import OwnerLimits
 from holdfast.jobs.worker.isolation.child_options import ChildOptions
 from holdfast.jobs.worker.traceback_text import Redact
 from holdfast.resilience import checks
@@ -38,6 +39,8 @@ class WorkerOptions:
         transaction_seconds: how long `ctx.transaction()` may hold the write lock of a store that
             has only one; then it is rolled back. At most a quarter of `lease_seconds`, so that no
             lease is lost meanwhile; None: 3, or that quarter if it is less.
+        owner_limits: the limits of owners without limits of their own, when it claims; None: those
+            of the engine.
     """
 
     concurrency: int = 10
@@ -53,6 +56,7 @@ class WorkerOptions:
     child: ChildOptions = field(default_factory=ChildOptions)
     tracebacks: bool | Redact = True
     transaction_seconds: float | None = None
+    owner_limits: OwnerLimits | None = None
 
     def __post_init__(self) -> None:
         checks.whole("concurrency", self.concurrency, at_least=1)
@@ -80,6 +84,7 @@ class WorkerOptions:
             checks.label("queues", queue)
         checks.instance("maintenance", self.maintenance, MaintenanceOptions, optional=True)
         checks.instance("child", self.child, ChildOptions)
+        checks.instance("owner_limits", self.owner_limits, OwnerLimits, optional=True)
         if not isinstance(self.tracebacks, bool) and not callable(self.tracebacks):
             raise TypeError(
                 f"tracebacks must be True, False or a function, got {self.tracebacks!r}"

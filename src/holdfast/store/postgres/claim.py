@@ -17,12 +17,14 @@ from holdfast.jobs.downstreams.record import Admission, DownstreamRecord
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast.resilience.breaker.transitions import Permit
 from holdfast.store.postgres.claim_memory import ClaimMemory
+from holdfast.store.postgres.claim_shares import Family, LaneState, Share, has_room, shares_of
 from holdfast.store.postgres.columns import PAGE, TIMEOUT_COLUMNS
 from holdfast.store.postgres.connection import Connection, Row, rows
 from holdfast.store.postgres.downstream_records import Reports
 from holdfast.store.postgres.lanes import Lane
 from holdfast.store.postgres.limits import Limits
-from holdfast.store.postgres.owner_plan import Subqueue, plan_by_owner
+from holdfast.store.postgres.owner_plan import Subqueue, plan_by_owner, plan_with_room
+from holdfast.store.postgres.owner_rooms import ClaimOwners
 
 _WINDOW_GROWTH = 4
 """How many times as many lanes each step looks at: many full downstreams take few statements."""
@@ -54,31 +56,6 @@ def _admitted(generation: int | None) -> Admitted:
     return _WITHOUT_BREAKER if generation is None else (Admission.CALL, Permit(generation))
 
 
-class _LaneState(NamedTuple):
-    """A row of `claim_lanes` or `claim_remembered_lanes`."""
-
-    id: int
-    queue: str
-    downstream: str
-    kind: str
-    generation: int | None
-    held_until: float | None
-    needs_check: bool
-
-
-_Family = list[_LaneState]
-"""The lanes of one queue and downstream."""
-
-
-class _Share(NamedTuple):
-    """How many jobs the family of a lane may give, and the generation of their permits."""
-
-    lane: _LaneState
-    family: int
-    most: int
-    generation: int | None
-
-
 @dataclass(slots=True)
 class CheckedClaim:
     """One claim inside a transaction; `request` is None where there are only reports to judge.
@@ -100,6 +77,7 @@ class CheckedClaim:
     lanes: dict[int, Lane] = field(default_factory=dict)
     scanned: tuple[Sequence[int], float] | None = None
     idle: list[int] = field(default_factory=list)
+    limited: ClaimOwners | None = None
 
     async def run(self, reports: Reports) -> None:
         """Judge the accepted `reports`, then claim up to the request's limit."""
@@ -107,10 +85,17 @@ class CheckedClaim:
         if self.request is None:
             await limits.judge(reports, ())
         else:
-            self.wake_at = (await rows(self.connection, "claim_promote", now=self.now))[0][0]
+            ((self.wake_at, found),) = await rows(self.connection, "claim_promote", now=self.now)
+            if self.request.limit > 0 and (found or self.request.owner_limits.limits_claims):
+                self.needs_check = True
+                default = self.request.owner_limits
+                self.limited = await ClaimOwners.locked(self.connection, default, self.now)
             await self._claim(limits, reports, self.request)
             self._wake(limits.wake_at)
         await limits.save()
+        if self.limited is not None:
+            await self.limited.save()
+            self._wake(self.limited.rooms.wake_at)
         self.moved = limits.moved
 
     def _wake(self, at: float | None) -> None:
@@ -144,7 +129,7 @@ class CheckedClaim:
 
     async def _remembered(
         self, known: Sequence[Sequence[int]], request: ClaimRequest
-    ) -> list[_Family]:
+    ) -> list[Family]:
         """Return the families with these ids, in their order."""
         ids = [lane for family in known for lane in family]
         if not ids:
@@ -157,11 +142,11 @@ class CheckedClaim:
             kinds=list(request.kinds),
             now=self.now,
         )
-        lanes = {row[0]: _LaneState(*row) for row in found}
+        lanes = {row[0]: LaneState(*row) for row in found}
         self.idle += [lane for lane in ids if lane not in lanes]
         return self._families(lanes[lane] for lane in ids if lane in lanes)
 
-    async def _scan(self, request: ClaimRequest, served: int) -> list[_Family]:
+    async def _scan(self, request: ClaimRequest, served: int) -> list[Family]:
         """Return all families with ready jobs, beginning after the lane `served`."""
         begin = self.clock.monotonic()
         found = await rows(
@@ -171,28 +156,28 @@ class CheckedClaim:
             kinds=list(request.kinds),
             now=self.now,
         )
-        lanes = [_LaneState(*row) for row in found]
+        lanes = [LaneState(*row) for row in found]
         seconds = self.clock.monotonic() - begin
         self.scanned = [lane.id for lane in lanes if lane.held_until is None], seconds
         families = self._families(lanes)
         return sorted(families, key=lambda family: (family[0].id <= served, family[0].id))
 
-    def _families(self, lanes: Iterable[_LaneState]) -> list[_Family]:
+    def _families(self, lanes: Iterable[LaneState]) -> list[Family]:
         """Group `lanes` into families, and note their names."""
-        families: defaultdict[tuple[str, str], _Family] = defaultdict(list)
+        families: defaultdict[tuple[str, str], Family] = defaultdict(list)
         for lane in lanes:
             families[lane.queue, lane.downstream].append(lane)
             self.lanes[lane.id] = lane.queue, lane.downstream, lane.kind
         return list(families.values())
 
     def _split(
-        self, families: list[_Family], most: int, reports: Reports
-    ) -> tuple[list[_Family], list[_Family]]:
+        self, families: list[Family], most: int, reports: Reports
+    ) -> tuple[list[Family], list[Family]]:
         """Return up to `most` of `families` that are not held, and those after them.
 
         One whose downstream is among `reports` may be released by them.
         """
-        window: list[_Family] = []
+        window: list[Family] = []
         for number, family in enumerate(families):
             if len(window) == most:
                 return window, families[number:]
@@ -202,7 +187,7 @@ class CheckedClaim:
                 self._wake(family[0].held_until)
         return window, []
 
-    def _is_open(self, limits: Limits, lane: _LaneState) -> bool:
+    def _is_open(self, limits: Limits, lane: LaneState) -> bool:
         """Say whether jobs of `lane` may be claimed as far as its breaker is concerned."""
         record = limits.record(lane.downstream)
         if record is None:
@@ -215,18 +200,18 @@ class CheckedClaim:
         return True
 
     async def _claim_from(
-        self, limits: Limits, window: list[_Family], limit: int, request: ClaimRequest
+        self, limits: Limits, window: list[Family], limit: int, request: ClaimRequest
     ) -> int:
         """Claim up to `limit` jobs: equal shares, the rest from families with more jobs."""
         lanes = {lane.id: lane for family in window for lane in family}
         await self._read_limits(limits, lanes.values(), request)
-        window = [family for family in window if _has_room(limits, family)]
+        window = [family for family in window if has_room(limits, family)]
         await self._time_out([lane.id for family in window for lane in family])
         idle, remaining, skips = set(lanes), limit, 0
         while remaining > 0 and window:
             most = min(remaining, PAGE)
             asked, others = window[:most], window[most:]
-            shares = _shares(limits, asked, most)
+            shares = shares_of(limits, asked, most)
             subqueues = await self._plan(limits, shares, skips)
             if not subqueues:
                 window, skips = others, 0
@@ -256,7 +241,7 @@ class CheckedClaim:
             self.timed_out += [row["id"] for row in expired]
 
     async def _read_limits(
-        self, limits: Limits, lanes: Iterable[_LaneState], request: ClaimRequest
+        self, limits: Limits, lanes: Iterable[LaneState], request: ClaimRequest
     ) -> None:
         names = {lane.downstream for lane in lanes if limits.record(lane.downstream)}
         limited = any(request.kinds[lane.kind] is not None for lane in lanes)
@@ -265,21 +250,23 @@ class CheckedClaim:
         kinds = {kind: most for kind, most in request.kinds.items() if most is not None}
         await limits.count(names, kinds if limited else {}, request.aliases)
 
-    async def _plan(self, limits: Limits, shares: Sequence[_Share], skips: int) -> list[Subqueue]:
+    async def _plan(self, limits: Limits, shares: Sequence[Share], skips: int) -> list[Subqueue]:
         """Choose jobs of the lanes in `shares`, within the limits of their kinds.
 
         With `skips`, take any jobs of that lane of each family, the first one for 1.
         """
+        if self.limited is not None:
+            self.limited.rooms.start(())
         by_owner = [share for share in shares if limits.places(share.lane.downstream)]
         found = [] if skips else await self._planned_by_owner(limits, by_owner)
         shares = [share for share in shares if share not in by_owner]
-        if skips:
+        if skips and self.limited is None:
             families: Counter[int] = Counter()
             for share in shares:
                 families[share.family] += 1
                 if families[share.family] == skips:
                     found.append(Subqueue(share.lane.id, None, None, share.most))
-        elif shares:
+        elif shares and not skips:
             found += await self._planned(shares)
         kinds = {share.lane.id: share.lane.kind for share in [*by_owner, *shares]}
         rooms: dict[str, int | None] = {}
@@ -294,9 +281,9 @@ class CheckedClaim:
                 subqueues.append(subqueue._replace(quota=quota))
         return subqueues
 
-    async def _planned_by_owner(self, limits: Limits, shares: Sequence[_Share]) -> list[Subqueue]:
+    async def _planned_by_owner(self, limits: Limits, shares: Sequence[Share]) -> list[Subqueue]:
         """Choose jobs of families whose owners share the places of the downstream."""
-        families: defaultdict[int, list[_Share]] = defaultdict(list)
+        families: defaultdict[int, list[Share]] = defaultdict(list)
         for share in shares:
             families[share.family].append(share)
         found: list[Subqueue] = []
@@ -305,25 +292,26 @@ class CheckedClaim:
             (turn, *_), most = self.memory.turns(lanes), family[0].most
             places = limits.places(family[0].lane.downstream)
             assert places is not None
-            found += await plan_by_owner(self.connection, lanes, most, turn, places)
+            found += await plan_by_owner(self.connection, lanes, most, turn, places, self.limited)
         return found
 
-    async def _planned(self, shares: Sequence[_Share]) -> list[Subqueue]:
+    async def _planned(self, shares: Sequence[Share]) -> list[Subqueue]:
         turns = self.memory.turns(share.lane.id for share in shares)
-        found = await rows(
-            self.connection,
-            "claim_plan",
-            lanes=[share.lane.id for share in shares],
-            families=[share.family for share in shares],
-            most=[share.most for share in shares],
-            owners=[turn.owner if turn else None for turn in turns],
-            used=[turn.used if turn else None for turn in turns],
-        )
+        given = {
+            "lanes": [share.lane.id for share in shares],
+            "families": [share.family for share in shares],
+            "most": [share.most for share in shares],
+            "owners": [turn.owner if turn else None for turn in turns],
+            "used": [turn.used if turn else None for turn in turns],
+        }
+        if self.limited is not None:
+            return await plan_with_room(self.connection, given, self.limited)
+        found = await rows(self.connection, "claim_plan", **given)
         # A kind with little room gives its jobs of the highest priority.
         return [Subqueue(*row) for row in sorted(found, key=lambda row: -row["priority"])]
 
     async def _take(
-        self, subqueues: Sequence[Subqueue], shares: Sequence[_Share], request: ClaimRequest
+        self, subqueues: Sequence[Subqueue], shares: Sequence[Share], request: ClaimRequest
     ) -> Row:
         lanes, priorities, owners, quotas = zip(*subqueues, strict=True)
         (line,) = await rows(
@@ -341,10 +329,12 @@ class CheckedClaim:
         )
         return line
 
-    async def _start(self, line: Row, lanes: dict[int, _LaneState], limits: Limits) -> None:
+    async def _start(self, line: Row, lanes: dict[int, LaneState], limits: Limits) -> None:
         """Give each job its permit: from each downstream exactly as many as jobs were taken."""
         for kind, taken in Counter(lanes[lane].kind for lane in line["lanes"]).items():
             limits.use_kind(kind, taken)
+        if self.limited is not None:
+            self.limited.start(line["owners"] or ())
         names = [lanes[lane].downstream for lane in line["lanes"]]
         permits = {
             name: iter(limits.take(name, taken))
@@ -365,26 +355,3 @@ class CheckedClaim:
         if trials:
             seqs, numbers = zip(*trials, strict=True)
             await rows(self.connection, "claim_trials", seqs=seqs, trials=numbers)
-
-
-def _has_room(limits: Limits, family: _Family) -> bool:
-    """Say whether at least one job of `family` may start."""
-    room, _ = limits.room(family[0].downstream, 1)
-    return room > 0 and any(limits.kind_room(lane.kind) != 0 for lane in family)
-
-
-def _shares(limits: Limits, window: Sequence[_Family], limit: int) -> list[_Share]:
-    """Return what each lane may give at most: its family's equal share, within the limits."""
-    share = max(1, limit // len(window))
-    rooms: dict[str, tuple[int, int | None]] = {}
-    shares = []
-    for number, family in enumerate(window, start=1):
-        name = family[0].downstream
-        room, generation = rooms.get(name) or limits.room(name, limit)
-        most = min(share, room)
-        rooms[name] = room - most, generation
-        for lane in family:
-            if most > 0 and limits.kind_room(lane.kind) != 0:
-                given = lane.generation if limits.record(name) is None else generation
-                shares.append(_Share(lane, number, most, given))
-    return shares

@@ -28,6 +28,7 @@ from holdfast.store.error_columns import error_columns
 from holdfast.store.intake import Intake
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.operations import Operations
+from holdfast.store.owner_limits import StoredOwnerLimits
 from holdfast.store.pauses import Pauses
 from holdfast.store.postgres import (
     control,
@@ -56,8 +57,8 @@ from holdfast.store.webhooks import Webhooks
 
 
 class PostgresStore(
-    JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, SchemaMethods, UnusedDownstreams,
-    Webhooks,
+    JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, SchemaMethods, StoredOwnerLimits,
+    UnusedDownstreams, Webhooks,
 ):  # fmt: skip
     """The store for more than one machine.
 

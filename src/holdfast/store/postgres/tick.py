@@ -109,7 +109,11 @@ class Ticker:
             self.memory.requeued()
         reports = by_downstream(item.report for item in finished if item.report is not None)
         versions = await self._known.quiet_versions(reports) if reports else {}
-        needs_check = self._needs_check and request is not None and request.limit > 0
+        needs_check = (
+            request is not None
+            and request.limit > 0
+            and (self._needs_check or request.owner_limits.limits_claims)
+        )
         brings_jobs = any(item.jobs for item in finished)
         if versions is None or needs_check or brings_jobs or len(finished) > PAGE:
             work = await self._tick_with_checks(worker_id, finished, request, now, versions)

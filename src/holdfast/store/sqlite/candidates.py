@@ -6,7 +6,7 @@ last job that is needed, those of each owner are read apart.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.jobs.claim_sharing import TURN, Turn, take_turns
@@ -125,8 +125,17 @@ def next_owner(tx: Transaction, lanes: Sequence[int], level: int, start: str) ->
     return min((owner for owner in found if owner is not None), default=None)
 
 
-def _owners(tx: Transaction, lanes: Sequence[int], level: int, turn: Turn | None) -> Iterator[str]:
-    """Yield the owners with ready jobs in the order of `in_turn`, reading one at a time."""
+def owners_in_turn(
+    tx: Transaction,
+    lanes: Sequence[int],
+    level: int,
+    turn: Turn | None,
+    allowed: Container[str] | None = None,
+) -> Iterator[str]:
+    """Yield the owners with ready jobs in the order of `in_turn`, reading one at a time.
+
+    With `allowed`, only those in it.
+    """
     begins = ""
     if turn is not None:
         # "\x01" makes the first text after a given one.
@@ -134,7 +143,8 @@ def _owners(tx: Transaction, lanes: Sequence[int], level: int, turn: Turn | None
     for start, end in ((begins, None), ("", begins)):
         owner = next_owner(tx, lanes, level, start) if end != "" else None
         while owner is not None and (end is None or owner < end):
-            yield owner
+            if allowed is None or owner in allowed:
+                yield owner
             owner = next_owner(tx, lanes, level, owner + "\x01")
 
 
@@ -170,7 +180,8 @@ def _shared(
 
     rest = wanted - len(chosen)
     # An owner whose jobs this claim has all read gives none; another one has what `heads` found.
-    take_turns(_owners(tx, [source.id for source in sources], level, turn), turn, rest, take)
+    owners = owners_in_turn(tx, [source.id for source in sources], level, turn)
+    take_turns(owners, turn, rest, take)
     for source in sources:
         source.buffer = [job for its, job in chosen if its is source]
         source.exhausted = False

@@ -30,7 +30,8 @@ from holdfast.store.sqlite.candidates import (
     LaneKind,
     heads_of,
 )
-from holdfast.store.sqlite.owner_candidates import heads_within
+from holdfast.store.sqlite.owner_candidates import heads_with_room, heads_within
+from holdfast.store.sqlite.owner_rooms import ClaimOwners
 from holdfast.store.sqlite.transaction import Transaction, as_json, as_numbers
 
 _PROMOTED_AT_ONCE = 1000
@@ -58,6 +59,7 @@ class ClaimBatch:
     _rooms: dict[str, int] = field(default_factory=dict)
     _kind_rooms: dict[str, int] = field(default_factory=dict)
     _places: dict[str, OwnerPlaces | None] = field(default_factory=dict)
+    _owners: ClaimOwners | None = None
     _contested: bool = False
 
     def run(self) -> tuple[Claim, ...]:
@@ -67,8 +69,14 @@ class ClaimBatch:
         if self.request.limit <= 0:
             return ()
         lanes = self._eligible()
+        if lanes:
+            self._owners = ClaimOwners.of(self.tx, self.request.owner_limits)
         taken = self._take_in_turn(lanes)
         claims = self._start(taken)
+        if self._owners is not None:
+            self._owners.rooms.start(job[OWNER] for _, job in taken)
+            self._owners.spend()
+            self._wake(self._owners.rooms.wake_at)
         if self._contested and taken:
             served = sorted({(source.queue, source.downstream) for source, _ in taken})
             self.tx.change("claim_served", {"lanes": as_json(served)})
@@ -164,6 +172,8 @@ class ClaimBatch:
             if deadline_at is not None and self.tx.now > deadline_at:
                 expired.append((source, job))
                 source.count([job], -1)
+                if self._owners is not None:
+                    self._owners.rooms.release(job[OWNER] or "", 1)
                 continue
             taken.append((source, job))
             if room is not None:
@@ -174,13 +184,16 @@ class ClaimBatch:
     def _heads(self, lane: list[LaneKind], wanted: int) -> list[Candidate]:
         """Return the candidates of a lane in its order."""
         sources = [(source, min(wanted, self._kind_room(source.kind))) for source in lane]
+        sources = [(source, most) for source, most in sources if most > 0]
         turn = self.turns.get((lane[0].queue, lane[0].downstream))
         places = self._owner_places(lane[0].downstream)
+        if places is None and self._owners is None:
+            return heads_of(self.tx, sources, wanted, turn)
+        kinds = [source for source, _ in sources]
         if places is not None:
-            return heads_within(
-                self.tx, [source for source, most in sources if most > 0], wanted, turn, places
-            )
-        return heads_of(self.tx, [source for source in sources if source[1] > 0], wanted, turn)
+            return heads_within(self.tx, kinds, wanted, turn, places, self._owners)
+        assert self._owners is not None
+        return heads_with_room(self.tx, kinds, wanted, turn, self._owners)
 
     def _owner_places(self, downstream: str) -> OwnerPlaces | None:
         """Return who holds the places of `downstream`; None where its owners leave none spare."""

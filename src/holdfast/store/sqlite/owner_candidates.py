@@ -1,14 +1,52 @@
-"""The ready jobs of a lane whose owners share the places of its downstream, one of each in turn."""
+"""The ready jobs of a lane where limits of owners decide which of them may start."""
 
 from collections.abc import Sequence
+from functools import partial
 
-from holdfast.jobs.claim_sharing import Turn
-from holdfast.jobs.owner_places import OwnerPlaces
-from holdfast.store.sqlite.candidates import Candidate, LaneKind, in_order, next_owner
+from holdfast.jobs.claim_sharing import Turn, take_turns
+from holdfast.jobs.owner_places import OwnerPlaces, OwnerSearch
+from holdfast.store.sqlite.candidates import (
+    Candidate,
+    LaneKind,
+    in_order,
+    next_owner,
+    owners_in_turn,
+)
+from holdfast.store.sqlite.owner_rooms import ClaimOwners
 from holdfast.store.sqlite.transaction import Transaction
 
 _ABOVE_ALL = 2**31
 """Higher than any priority."""
+
+
+def heads_with_room(
+    tx: Transaction,
+    sources: Sequence[LaneKind],
+    wanted: int,
+    turn: Turn | None,
+    limited: ClaimOwners,
+) -> list[Candidate]:
+    """Return up to `wanted` jobs of a lane within the limits of owners.
+
+    They are in the buffers too. By priority, within a priority the owners in turn. Where none may
+    start the sources are exhausted.
+    """
+    chosen: list[Candidate] = []
+    lanes = [source.id for source in sources]
+    level = _level_below(tx, lanes, _ABOVE_ALL)
+    while level is not None and len(chosen) < wanted:
+
+        def take(owner: str, most: int, level: int = level) -> int:
+            found = _first_of(tx, sources, level, owner, min(most, limited.room(owner)))
+            limited.rooms.reserve(owner, len(found))
+            chosen.extend(found)
+            return len(found)
+
+        rest = wanted - len(chosen)
+        take_turns(owners_in_turn(tx, lanes, level, turn, limited), turn, rest, take)
+        level = _level_below(tx, lanes, level)
+    _fill_buffers(sources, chosen)
+    return chosen
 
 
 def heads_within(
@@ -17,11 +55,11 @@ def heads_within(
     wanted: int,
     turn: Turn | None,
     places: OwnerPlaces,
+    limited: ClaimOwners | None = None,
 ) -> list[Candidate]:
-    """Return up to `wanted` jobs of a lane, at most one of each owner; they are in the buffers too.
+    """Return up to `wanted` jobs of a lane whose owners share the places of its downstream.
 
-    By priority, within a priority the owners in turn. Where none may start the sources are
-    exhausted.
+    At most one of each owner, otherwise as `heads_with_room`.
     """
     chosen: list[Candidate] = []
     lanes = [source.id for source in sources]
@@ -30,17 +68,33 @@ def heads_within(
         used_up: set[str] = set()
         # Again where a job that was found had been taken before, in this claim: it is ready still.
         while len(chosen) < wanted:
-            owners = _owners(tx, lanes, level, wanted - len(chosen), turn, places, used_up)
-            found = {owner: _first_of(tx, sources, level, owner) for owner in owners}
-            chosen += [job for job in found.values() if job is not None]
+            search = places.choose(
+                wanted - len(chosen),
+                turn,
+                partial(_is_skipped, used_up, limited),
+            )
+            owners = _found_by(search, tx, lanes, level)
+            found = {owner: _first_of(tx, sources, level, owner, 1) for owner in owners}
+            for owner, jobs in found.items():
+                chosen += jobs
+                if limited is not None:
+                    limited.rooms.reserve(owner, len(jobs))
             used_up.update(found)
             if not found:
                 break
         level = _level_below(tx, lanes, level)
+    _fill_buffers(sources, chosen)
+    return chosen
+
+
+def _is_skipped(used_up: set[str], limited: ClaimOwners | None, owner: str) -> bool:
+    return owner in used_up or (limited is not None and owner not in limited)
+
+
+def _fill_buffers(sources: Sequence[LaneKind], chosen: Sequence[Candidate]) -> None:
     for source in sources:
         source.buffer = [job for its, job in chosen if its is source]
         source.exhausted = not chosen
-    return chosen
 
 
 def _level_below(tx: Transaction, lanes: Sequence[int], level: int) -> int | None:
@@ -49,16 +103,7 @@ def _level_below(tx: Transaction, lanes: Sequence[int], level: int) -> int | Non
     return max((level for level in found if level is not None), default=None)
 
 
-def _owners(
-    tx: Transaction,
-    lanes: Sequence[int],
-    level: int,
-    wanted: int,
-    turn: Turn | None,
-    places: OwnerPlaces,
-    used_up: set[str],
-) -> list[str]:
-    search = places.choose(wanted, turn, used_up)
+def _found_by(search: OwnerSearch, tx: Transaction, lanes: Sequence[int], level: int) -> list[str]:
     try:
         start = next(search)
         while True:
@@ -69,17 +114,17 @@ def _owners(
 
 
 def _first_of(
-    tx: Transaction, sources: Sequence[LaneKind], level: int, owner: str
-) -> Candidate | None:
-    """Return the first job of an owner that this claim has not read yet."""
+    tx: Transaction, sources: Sequence[LaneKind], level: int, owner: str, most: int
+) -> list[Candidate]:
+    """Return up to `most` first jobs of an owner that this claim has not read yet."""
     found: list[Candidate] = []
     for source in sources:
-        place = {"lane": source.id, "priority": level, "owner": owner, "limit": 1}
+        place = {"lane": source.id, "priority": level, "owner": owner, "limit": most}
         offset = source.read[level, owner]
         rows = tx.rows("claim_candidates_of_owner", {**place, "offset": offset})
         found += [(source, job) for job in rows]
-    if not found:
-        return None
-    first = min(found, key=in_order)
-    first[0].read[level, owner] += 1
-    return first
+    if len(sources) > 1:
+        found.sort(key=in_order)
+    for source, _ in found[:most]:
+        source.read[level, owner] += 1
+    return found[:most]

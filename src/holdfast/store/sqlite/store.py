@@ -33,6 +33,7 @@ from holdfast.store.intake import Intake
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, Schema, app_schema
 from holdfast.store.operations import Operations
+from holdfast.store.owner_limits import StoredOwnerLimits
 from holdfast.store.pauses import Pauses
 from holdfast.store.sqlite import (
     control,
@@ -62,8 +63,9 @@ T = TypeVar("T")
 
 
 class SQLiteStore(
-    JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, UnusedDownstreams, Webhooks
-):
+    JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, StoredOwnerLimits,
+    UnusedDownstreams, Webhooks,
+):  # fmt: skip
     """The embedded store.
 
     Args:

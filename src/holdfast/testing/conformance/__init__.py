@@ -29,6 +29,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     outbox_facts,
     outcome_facts,
     owner_facts,
+    owner_limit_facts,
     pause_facts,
     query_facts,
     rate_facts,

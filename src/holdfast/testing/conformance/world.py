@@ -28,6 +28,7 @@ from holdfast.jobs.model import (
     Outcome,
     Retry,
 )
+from holdfast.jobs.owner_limits import NO_LIMITS, OwnerLimits
 from holdfast.jobs.store_port import ClaimRequest, Extended, Store, TickResult
 from holdfast.jobs.views import LaneCounts
 from holdfast.resilience.policy import BreakerPolicy
@@ -87,12 +88,14 @@ class World:
         open_second: open another handle on the same database; the creator of the world closes it.
         tables: the tables of that database.
         now: epoch seconds; a fact advances it with `pass_time`.
+        owner_limits: those of owners without limits of their own.
     """
 
     store: Store
     open_second: Callable[[], Awaitable[Store]]
     tables: Tables
     now: float = 1_800_000_000.0
+    owner_limits: OwnerLimits = NO_LIMITS
 
     def pass_time(self, seconds: float) -> None:
         """Advance `now` by `seconds`."""
@@ -128,7 +131,7 @@ class World:
     ) -> TickResult:
         """Report `finished` and claim up to `limit` jobs."""
         known = {"work": None, "other": None} if kinds is None else kinds
-        request = ClaimRequest(limit, tuple(queues), known, LEASE)
+        request = ClaimRequest(limit, tuple(queues), known, LEASE, owner_limits=self.owner_limits)
         return await (store or self.store).tick(worker, finished, request, now=self.now)
 
     async def claim_one(self, worker: str = "worker-1") -> Claim:

@@ -17,7 +17,7 @@ def submission_form(intake: Intake) -> APIRouter:
         """Take in what the form has."""
         form = await read_form(request, intake.settings.max_audio_bytes)
         skill = intake.skill(form.fields.get("skill", Skill.WRITING))
-        await intake.add(caller, skill, await _payload(intake, skill, form), None)
+        await intake.add(caller, skill, await _payload(intake, skill, form, caller.owner), None)
         return RedirectResponse("/submissions?note=added", 303)
 
     router.add_api_route(
@@ -26,9 +26,11 @@ def submission_form(intake: Intake) -> APIRouter:
     return router
 
 
-async def _payload(intake: Intake, skill: Skill, form: SubmissionForm) -> SubmissionPayload:
+async def _payload(
+    intake: Intake, skill: Skill, form: SubmissionForm, owner: str
+) -> SubmissionPayload:
     if skill is Skill.WRITING:
         return SubmissionPayload(text=form.fields.get("text", ""))
     if address := form.fields.get("audioUrl", "").strip():
         return SubmissionPayload(audio_url=address)
-    return await intake.uploaded(form.recording)
+    return await intake.uploaded(owner, form.recording)

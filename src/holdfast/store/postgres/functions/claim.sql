@@ -146,7 +146,7 @@ BEGIN
         array_agg(state.generation ORDER BY given.family) FILTER (WHERE state.held_until IS NULL),
         coalesce(bool_or(state.needs_check OR (
             state.held_until IS NULL AND state.kind = ANY (p_request.limited)
-        )), false),
+        )), false) OR holdfast.owners_are_limited(),
         min(state.held_until) FILTER (WHERE state.held_until < 'infinity')
     INTO lanes, families, generations, needs_check, cools_at
     FROM unnest(p_lanes, p_families) AS given (lane, family)

@@ -24,9 +24,11 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Up to `p_most` owners with ready jobs of one priority in some lanes, in the order of their turns:
--- from the owner served last on, or after it where its turn is over, round to where it began.
-CREATE OR REPLACE FUNCTION holdfast.owners_in_turn(
-    p_lanes integer[], p_priority smallint, p_last text, p_turn_is_over boolean, p_most integer
+-- from the owner served last on, or after it where its turn is over, round to where it began. Without
+-- the owners `p_full`.
+CREATE OR REPLACE FUNCTION holdfast.owners_with_room(
+    p_lanes integer[], p_priority smallint, p_last text, p_turn_is_over boolean, p_most integer,
+    p_full text[]
 ) RETURNS SETOF text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -34,24 +36,28 @@ DECLARE
     begins text := coalesce(CASE WHEN p_turn_is_over THEN p_last || chr(1) ELSE p_last END, '');
     owner text := holdfast.next_owner(p_lanes, p_priority, begins);
     wrapped boolean := begins = '';
+    found integer := 0;
 BEGIN
-    FOR number IN 1 .. p_most LOOP
+    WHILE found < p_most LOOP
         IF owner IS NULL AND NOT wrapped THEN
             wrapped := true;
             owner := holdfast.next_owner(p_lanes, p_priority, '');
         END IF;
         EXIT WHEN owner IS NULL OR (wrapped AND begins <> '' AND owner COLLATE "C" >= begins);
-        RETURN NEXT owner;
+        IF owner <> ALL (p_full) THEN
+            RETURN NEXT owner;
+            found := found + 1;
+        END IF;
         owner := holdfast.next_owner(p_lanes, p_priority, owner || chr(1));
     END LOOP;
 END
 $$;
 
--- Share `p_limit` jobs of one priority among the owners who wait in the lanes of a family. Each owner
--- gives 10 jobs in a row, or an equal share where that is more; `p_used` is what the owner served
--- last, `p_last`, has had of its turn.
-CREATE OR REPLACE FUNCTION holdfast.plan_owners(
-    p_lanes integer[], p_priority smallint, p_limit integer, p_last text, p_used integer
+-- Share `p_limit` jobs of one priority among the owners who wait in the lanes of a family, without the
+-- owners `p_full`. Each owner gives 10 jobs in a row, or an equal share where that is more; `p_used` is
+-- what the owner served last, `p_last`, has had of its turn.
+CREATE OR REPLACE FUNCTION holdfast.plan_owners_with_room(
+    p_lanes integer[], p_priority smallint, p_limit integer, p_last text, p_used integer, p_full text[]
 ) RETURNS SETOF holdfast.subqueue
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -63,7 +69,9 @@ DECLARE
     share integer;
     most integer;
     owners text[] := ARRAY(
-        SELECT holdfast.owners_in_turn(p_lanes, p_priority, p_last, p_used >= turn, first)
+        SELECT holdfast.owners_with_room(
+            p_lanes, p_priority, p_last, p_used >= turn, first, p_full
+        )
     );
 BEGIN
     subqueue.priority := p_priority;
@@ -73,7 +81,9 @@ BEGIN
         IF place = first + 1 THEN
             -- The first ones gave less than a turn each: all are needed.
             owners := ARRAY(
-                SELECT holdfast.owners_in_turn(p_lanes, p_priority, p_last, p_used >= turn, p_limit)
+                SELECT holdfast.owners_with_room(
+                    p_lanes, p_priority, p_last, p_used >= turn, p_limit, p_full
+                )
             );
         END IF;
         EXIT WHEN place > cardinality(owners);
@@ -204,7 +214,7 @@ LANGUAGE sql STABLE AS $$
     UNION ALL
     SELECT shares.*
     FROM cut
-    CROSS JOIN LATERAL holdfast.plan_owners(
+    CROSS JOIN LATERAL holdfast.plan_owners_with_room(
         ARRAY(
             SELECT given.lane
             FROM unnest(p_lanes, p_families) AS given (lane, family)
@@ -215,6 +225,6 @@ LANGUAGE sql STABLE AS $$
             SELECT count(*)::integer FROM head
             WHERE head.family = cut.family AND head.priority > cut.priority
         ),
-        cut.last_owner, cut.used
+        cut.last_owner, cut.used, '{}'
     ) AS shares
 $$;

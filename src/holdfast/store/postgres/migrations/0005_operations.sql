@@ -79,3 +79,30 @@ ALTER TABLE holdfast.workers ALTER COLUMN registered_at
 
 -- The messages of an aggregate, which are erased with their owner's rows.
 CREATE INDEX outbox_of_aggregate ON holdfast.outbox (aggregate_id);
+
+-- Limits of owners.
+
+-- Owners with limits of their own, see OwnerLimits in jobs/owner_limits.py. `rate` is a JSON object. NULL sets no
+-- limit.
+CREATE TABLE holdfast.owner_limits (
+    owner         text    COLLATE "C" PRIMARY KEY,
+    concurrency   integer CHECK (concurrency > 0),
+    rate          text,
+    waiting       integer CHECK (waiting > 0),
+    storage_bytes bigint  CHECK (storage_bytes > 0)
+);
+CREATE INDEX owner_limits_of_claims ON holdfast.owner_limits (owner)
+WHERE concurrency IS NOT NULL OR rate IS NOT NULL;
+-- Jobs started in the time slices of rates of owners, as holdfast.rate_spent. `at` is the last start, in epoch
+-- seconds, by which rows of owners who start no more are deleted.
+CREATE TABLE holdfast.owner_starts (
+    owner  text    COLLATE "C" NOT NULL,
+    width  double precision NOT NULL,
+    bucket bigint  NOT NULL,
+    spent  integer NOT NULL,
+    at     double precision NOT NULL,
+    PRIMARY KEY (owner, width, bucket)
+);
+CREATE INDEX owner_starts_by_age ON holdfast.owner_starts (at);
+CREATE INDEX jobs_unfinished_of_owner ON holdfast.jobs (owner)
+WHERE owner IS NOT NULL AND finished_at IS NULL;

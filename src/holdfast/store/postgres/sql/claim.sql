@@ -1,7 +1,7 @@
 -- Claiming where limits or breakers must be checked, statement by statement in one transaction.
 
 -- name: claim_promote
-SELECT holdfast.promote(:now);
+SELECT holdfast.promote(:now) AS wake_at, holdfast.owners_are_limited() AS owners_are_limited;
 
 -- name: claim_lanes
 SELECT lane, queue, downstream, kind, generation, held_until, needs_check
@@ -41,17 +41,7 @@ JOIN holdfast.jobs ON jobs.lane = lanes.id AND jobs.worker_id IS NOT NULL
 WHERE lanes.downstream = ANY (CAST(:downstreams AS text[])) AND jobs.owner IS NOT NULL;
 
 -- name: claim_level_below
-SELECT first.priority
-FROM unnest(CAST(:lanes AS integer[])) AS given (lane)
-CROSS JOIN LATERAL (
-    SELECT jobs.priority
-    FROM holdfast.jobs
-    WHERE jobs.ready AND jobs.lane = given.lane AND jobs.priority < CAST(:level AS integer)
-    ORDER BY jobs.priority DESC
-    LIMIT 1
-) AS first
-ORDER BY first.priority DESC
-LIMIT 1;
+SELECT holdfast.level_below(:lanes, :level) AS priority;
 
 -- name: claim_next_owner
 SELECT holdfast.next_owner(:lanes, :priority, :start);
@@ -92,6 +82,10 @@ SELECT id FROM holdfast.time_out_ready(:lanes, :timeout, :now);
 -- name: claim_plan
 SELECT lane, priority, owner, quota
 FROM holdfast.plan_claim(:lanes, :families, :most, :owners, :used);
+
+-- name: claim_plan_with_room
+SELECT lane, priority, owner, quota
+FROM holdfast.plan_with_room(:lanes, :families, :most, :owners, :used, :full);
 
 -- name: claim_take
 SELECT *

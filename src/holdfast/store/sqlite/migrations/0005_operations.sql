@@ -78,3 +78,30 @@ ALTER TABLE holdfast_workers ADD COLUMN registered_at REAL;
 
 -- The messages of an aggregate, which are erased with their owner's rows.
 CREATE INDEX holdfast_outbox_of_aggregate ON holdfast_outbox (aggregate_id);
+
+-- Limits of owners.
+
+-- Owners with limits of their own, see OwnerLimits in jobs/owner_limits.py. `rate` is a JSON object. NULL sets no
+-- limit.
+CREATE TABLE holdfast_owner_limits (
+    owner         TEXT    PRIMARY KEY,
+    concurrency   INTEGER CHECK (concurrency > 0),
+    rate          TEXT,
+    waiting       INTEGER CHECK (waiting > 0),
+    storage_bytes INTEGER CHECK (storage_bytes > 0)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX holdfast_owner_limits_of_claims ON holdfast_owner_limits (owner)
+WHERE concurrency IS NOT NULL OR rate IS NOT NULL;
+-- Jobs started in the time slices of rates of owners, as holdfast_rate_spent. `at` is the last start, in epoch
+-- seconds, by which rows of owners who start no more are deleted.
+CREATE TABLE holdfast_owner_starts (
+    owner  TEXT    NOT NULL,
+    width  REAL    NOT NULL,
+    bucket INTEGER NOT NULL,
+    spent  INTEGER NOT NULL,
+    at     REAL    NOT NULL,
+    PRIMARY KEY (owner, width, bucket)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX holdfast_owner_starts_by_age ON holdfast_owner_starts (at);
+CREATE INDEX holdfast_jobs_unfinished_of_owner ON holdfast_jobs (owner)
+WHERE owner IS NOT NULL AND finished_at IS NULL;

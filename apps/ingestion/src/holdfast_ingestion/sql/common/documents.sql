@@ -65,6 +65,9 @@ WHERE organisation = :organisation AND id = :id AND content IS NOT NULL
 -- name: exists
 SELECT id FROM {{documents}} WHERE id = :id
 
+-- name: bytes_of_owner
+SELECT coalesce(sum(bytes), 0) FROM {{documents}} WHERE owner = :owner
+
 -- name: of_owner
 SELECT organisation, id FROM {{documents}} WHERE owner = :owner LIMIT 500
 

@@ -1,0 +1,183 @@
+"""Limits of owners: look at them, change them, and refuse what would exceed them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.clock import Clock
+from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.jobs.declare.registry import Registry
+from holdfast.jobs.owner_limits import NO_LIMITS, OwnerLimits
+from holdfast.jobs.owner_port import LimitedOwner
+from holdfast.jobs.store_port import Store
+from holdfast.resilience import checks
+
+_KNOWN_FOR = 1.0
+"""Seconds for which an engine remembers that no owner has limits of its own."""
+
+
+class TooManyJobs(HoldfastError):
+    """An owner has as many unfinished jobs as it may; none of the new ones was created.
+
+    Attributes:
+        owner: whose they are.
+        limit: how many it may have.
+    """
+
+    code = ErrorCode.TOO_MANY_JOBS
+
+    def __init__(self, owner: str, limit: int) -> None:
+        super().__init__(f"owner {owner!r} may have {limit} unfinished jobs, and has no room left")
+        self.owner = owner
+        self.limit = limit
+
+
+class StorageExceeded(HoldfastError):
+    """What an owner brings does not fit into its storage; it was not taken in.
+
+    Attributes:
+        owner: whose storage it is.
+        limit: how many bytes it may have.
+        used: how many it has.
+    """
+
+    code = ErrorCode.STORAGE_EXCEEDED
+
+    def __init__(self, owner: str, limit: int, used: int) -> None:
+        super().__init__(f"owner {owner!r} may store {limit} bytes, and has stored {used}")
+        self.owner = owner
+        self.limit = limit
+        self.used = used
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerUse:
+    """What an owner may use, and what it uses now.
+
+    Args:
+        owner: its name.
+        limits: those that hold for it.
+        own: whether they are its own; otherwise they are those of every owner.
+        running: jobs that run.
+        unfinished: jobs that are not finished, running ones included.
+        stored: bytes that each app keeps of it, by the app's name.
+    """
+
+    owner: str
+    limits: OwnerLimits
+    own: bool
+    running: int
+    unfinished: int
+    stored: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that all apps together keep of it."""
+        return sum(self.stored.values())
+
+
+class OwnerControl:
+    """Look at and change limits of owners; jobs without an owner have none.
+
+    An owner's own limits replace the default as a whole. They are stored and hold for the whole
+    fleet: for claims at once, for what is enqueued within a second.
+
+    Args:
+        default: the limits of owners without limits of their own.
+        engine: what the apps' `stored_bytes` are called with.
+    """
+
+    def __init__(
+        self, store: Store, registry: Registry, clock: Clock, default: OwnerLimits, engine: Any
+    ) -> None:
+        checks.instance("owner_limits", default, OwnerLimits)
+        self.default = default
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._engine = engine
+        self._none_until = 0.0
+
+    async def limits(self, owner: str) -> OwnerLimits:
+        """Return the limits that hold for `owner`."""
+        checks.label("owner", owner)
+        found = await self._store.owner_limits(owner)
+        return self.default if found is None else found
+
+    async def set_limits(self, owner: str, limits: OwnerLimits) -> None:
+        """Give `owner` limits of its own, in place of all that held for it.
+
+        Running jobs go on, also if there are more than the new limit allows.
+        """
+        checks.label("owner", owner)
+        checks.instance("limits", limits, OwnerLimits)
+        await self._store.set_owner_limits(owner, limits)
+        self._none_until = 0.0
+
+    async def clear_limits(self, owner: str) -> bool:
+        """Delete the owner's own limits, so that the default holds; False if it had none."""
+        checks.label("owner", owner)
+        return await self._store.clear_owner_limits(owner)
+
+    async def list(self, *, after: str = "", limit: int = 100) -> tuple[LimitedOwner, ...]:
+        """Return up to `limit` owners with limits of their own, by name, those behind `after`."""
+        return await self._store.limited_owners(after=after, limit=limit)
+
+    async def use(self, owner: str) -> OwnerUse:
+        """Return what `owner` may use, and what it uses now."""
+        checks.label("owner", owner)
+        found = await self._store.owner_limits(owner)
+        jobs = await self._store.owner_jobs(owner)
+        limits = self.default if found is None else found
+        stored = await self._stored(owner)
+        return OwnerUse(owner, limits, found is not None, jobs.running, jobs.unfinished, stored)
+
+    async def check_storage(self, owner: str | None, more: int) -> None:
+        """Refuse `more` bytes of `owner` where its storage has no room for them.
+
+        Apps call it before they keep something. Calls at the same moment do not see each other's
+        bytes.
+
+        Raises:
+            StorageExceeded: there is no room.
+        """
+        limits = await self._limits_at_intake(owner)
+        if owner is None or limits.storage_bytes is None:
+            return
+        used = sum((await self._stored(owner)).values())
+        if used + more > limits.storage_bytes:
+            raise StorageExceeded(owner, limits.storage_bytes, used)
+
+    async def check_jobs(self, owner: str | None, more: int = 1) -> None:
+        """Refuse `more` jobs of `owner` where it would have more unfinished ones than it may.
+
+        `engine.enqueue` calls it. Calls at the same moment do not see each other's jobs.
+
+        Raises:
+            TooManyJobs: there is no room.
+        """
+        most = (await self._limits_at_intake(owner)).waiting
+        if owner is None or most is None:
+            return
+        found = await self._store.owner_jobs(owner, at_most=most)
+        if found.unfinished + more > most:
+            raise TooManyJobs(owner, most)
+
+    async def _limits_at_intake(self, owner: str | None) -> OwnerLimits:
+        """Return the limits of `owner`; without asking the store while nobody has own ones."""
+        if owner is None:
+            return NO_LIMITS
+        now = self._clock.monotonic()
+        if now < self._none_until:
+            return self.default
+        if not await self._store.limited_owners(limit=1):
+            self._none_until = now + _KNOWN_FOR
+            return self.default
+        return await self.limits(owner)
+
+    async def _stored(self, owner: str) -> dict[str, int]:
+        return {
+            app.name: await app.stored_bytes(self._engine, owner)
+            for app in self._registry.apps
+            if app.stored_bytes is not None
+        }

@@ -1,0 +1,51 @@
+"""What a store does for the limits of owners; the claim enforces two of them, see `OwnerLimits`."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.jobs.owner_limits import OwnerLimits
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedOwner:
+    """An owner with limits of its own."""
+
+    owner: str
+    limits: OwnerLimits
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerJobs:
+    """How many jobs of an owner run, and how many are unfinished, running ones included."""
+
+    running: int
+    unfinished: int
+
+
+class OwnerStore(Protocol):
+    """Keep limits of owners, and count their jobs."""
+
+    async def set_owner_limits(self, owner: str, limits: OwnerLimits) -> None:
+        """Store the limits of `owner`, in place of those that it has."""
+        ...
+
+    async def clear_owner_limits(self, owner: str) -> bool:
+        """Delete the limits of `owner` and what its rate has counted; False if it had no limits."""
+        ...
+
+    async def owner_limits(self, owner: str) -> OwnerLimits | None:
+        """Return the limits of `owner`; None if it has none of its own."""
+        ...
+
+    async def limited_owners(
+        self, *, after: str = "", limit: int = 100
+    ) -> tuple[LimitedOwner, ...]:
+        """Return up to `limit` owners with limits of their own, by name, those behind `after`."""
+        ...
+
+    async def owner_jobs(self, owner: str, *, at_most: int | None = None) -> OwnerJobs:
+        """Count the jobs of `owner`; of the unfinished ones no more than `at_most`.
+
+        Its cost does not grow with the number of finished jobs.
+        """
+        ...

@@ -1,0 +1,40 @@
+"""Limits of owners: both stores have statements of the same names and columns."""
+
+from holdfast.jobs.owner_limits import MOST, OwnerLimits, dump_rate, load_limits
+from holdfast.jobs.owner_port import LimitedOwner, OwnerJobs
+from holdfast.store.statements import Statements
+
+
+class StoredOwnerLimits(Statements):
+    """A store's limits of owners, but for how it runs a statement; see `OwnerStore`."""
+
+    async def set_owner_limits(self, owner: str, limits: OwnerLimits) -> None:
+        """Store the limits of `owner`."""
+        await self._changed_rows(
+            "owner_set", None, owner=owner, concurrency=limits.concurrency,
+            rate=dump_rate(limits.rate), waiting=limits.waiting,
+            storage_bytes=limits.storage_bytes,
+        )  # fmt: skip
+
+    async def clear_owner_limits(self, owner: str) -> bool:
+        """Delete the limits of `owner`, and what its rate has counted."""
+        await self._changed_rows("owner_forget_starts", None, owner=owner)
+        return bool(await self._changed_rows("owner_clear", None, owner=owner))
+
+    async def owner_limits(self, owner: str) -> OwnerLimits | None:
+        """Return the limits of `owner`."""
+        found = await self._rows("owner_get", owner=owner)
+        return load_limits(*found[0]) if found else None
+
+    async def limited_owners(
+        self, *, after: str = "", limit: int = 100
+    ) -> tuple[LimitedOwner, ...]:
+        """Return owners with limits of their own, by name."""
+        rows = await self._rows("owner_list", after=after, limit=limit)
+        return tuple(LimitedOwner(owner, load_limits(*rest)) for owner, *rest in rows)
+
+    async def owner_jobs(self, owner: str, *, at_most: int | None = None) -> OwnerJobs:
+        """Count the jobs of `owner`."""
+        most = MOST if at_most is None else at_most
+        (counts,) = await self._rows("owner_jobs", owner=owner, most=most)
+        return OwnerJobs(*counts)

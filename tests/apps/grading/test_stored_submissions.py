@@ -1,0 +1,42 @@
+"""Storage of submissions: what is counted, and what is refused beyond an owner's limit."""
+
+import asyncio
+
+from tests.apps.grading.samples import ESSAY
+from tests.apps.grading.world import served_world
+
+from holdfast import OwnerLimits
+
+WRITING = {"skill": "writing", "text": ESSAY}
+
+
+def test_texts_and_recordings_count_and_what_does_not_fit_is_refused(sqlite_url, tmp_path):
+    async def main():
+        async with served_world(sqlite_url, tmp_path, stt_base_url="http://127.0.0.1:9") as world:
+            client, owners = world.client, world.engine.owners
+            taken = (await client.post("/api/submissions", json=WRITING)).json()
+            owner = (await world.submissions.find(taken["submissionId"])).owner
+            recording = {"file": ("a.wav", b"RIFF" * 10, "audio/wav")}
+            (await client.post("/api/recordings", files=recording)).raise_for_status()
+            used = len(ESSAY.encode()) + 40
+            assert (await owners.use(owner)).stored == {"grading": used}
+
+            await owners.set_limits(owner, OwnerLimits(storage_bytes=used + 39, waiting=1))
+            for answer in (
+                await client.post("/api/recordings", files=recording),
+                await client.post("/api/submissions", json=WRITING),
+            ):
+                assert answer.status_code == 507
+                assert answer.json()["error"]["code"] == "STORAGE_EXCEEDED"
+                assert "storage is full" in answer.json()["error"]["message"]
+            assert len(list(world.app.files.list("audio"))) == 1
+            short = {"skill": "writing", "text": "Short."}
+            assert (await client.post("/api/submissions", json=short)).status_code == 202
+            # Notices are jobs of the owner, and are never refused.
+            await world.settle()
+            listed = (await client.get("/api/submissions")).json()["submissions"]
+            assert {each["status"] for each in listed if each["skill"] == "writing"} == {
+                "COMPLETED"
+            }
+
+    asyncio.run(main())

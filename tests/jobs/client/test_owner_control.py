@@ -1,0 +1,212 @@
+"""Limits of owners by the engine: changed, shown, and enforced when work arrives and is claimed."""
+
+import asyncio
+
+import pytest
+
+from holdfast import (
+    App,
+    Engine,
+    JobContext,
+    JobRequest,
+    LimitedOwner,
+    OwnerLimits,
+    OwnerUse,
+    RateLimit,
+    StorageExceeded,
+    TooManyJobs,
+    WorkerOptions,
+)
+from holdfast.errors import ERRORS
+from holdfast.testing import VirtualClock
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request, tmp_path):
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_url")
+    return f"sqlite:///{tmp_path / 'work.db'}"
+
+
+@pytest.fixture
+def sqlite_url(tmp_path):
+    return f"sqlite:///{tmp_path / 'work.db'}"
+
+
+class Shop:
+    """An app that says how much it keeps, and how many of its jobs ran at once."""
+
+    def __init__(self):
+        self.kept = {"ann": 70}
+        self.running = self.most = 0
+        self.app = App("shop", stored_bytes=self.stored_bytes)
+
+        @self.app.job()
+        async def sell(_ctx: JobContext) -> None:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            await asyncio.sleep(0)
+            self.running -= 1
+
+        self.sell = sell
+
+    async def stored_bytes(self, _engine, owner):
+        return self.kept.get(owner, 0)
+
+
+def test_own_limits_replace_the_default_until_they_are_cleared(url):
+    shop, default = Shop(), OwnerLimits(waiting=50)
+    own = OwnerLimits(concurrency=2, rate=RateLimit(per_minute=10))
+
+    async def main():
+        async with Engine(url, apps=[shop.app], owner_limits=default) as engine:
+            await engine.enqueue(shop.sell, owner="ann")
+            assert await engine.owners.limits("ann") == default
+            await engine.owners.set_limits("ann", own)
+            assert await engine.owners.limits("ann") == own
+            assert await engine.owners.list() == (LimitedOwner("ann", own),)
+            use = await engine.owners.use("ann")
+            assert use == OwnerUse("ann", own, True, 0, 1, {"shop": 70})
+            assert use.stored_bytes == 70
+            assert await engine.owners.clear_limits("ann")
+            assert not await engine.owners.clear_limits("ann")
+            assert await engine.owners.use("ben") == OwnerUse(
+                "ben", default, False, 0, 0, {"shop": 0}
+            )
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("owner", ["", None, 7])
+def test_an_owner_must_have_a_name(sqlite_url, owner):
+    async def main():
+        async with Engine(sqlite_url) as engine:
+            for call in (engine.owners.limits, engine.owners.use, engine.owners.clear_limits):
+                with pytest.raises((TypeError, ValueError), match="owner"):
+                    await call(owner)
+            with pytest.raises((TypeError, ValueError), match="owner"):
+                await engine.owners.set_limits(owner, OwnerLimits())
+
+    asyncio.run(main())
+
+
+def test_limits_must_be_owner_limits(sqlite_url):
+    async def main():
+        async with Engine(sqlite_url) as engine:
+            with pytest.raises(TypeError, match="limits must be a OwnerLimits"):
+                await engine.owners.set_limits("ann", {"concurrency": 1})
+
+    asyncio.run(main())
+    with pytest.raises(TypeError, match="owner_limits must be a OwnerLimits"):
+        Engine(sqlite_url, owner_limits=5)
+    with pytest.raises(TypeError, match="owner_limits must be a OwnerLimits"):
+        WorkerOptions(owner_limits=5)
+
+
+def test_more_unfinished_jobs_than_the_limit_are_refused_all_or_none(url):
+    shop = Shop()
+
+    async def main():
+        async with Engine(url, apps=[shop.app]) as engine:
+            await engine.owners.set_limits("ann", OwnerLimits(waiting=2))
+            await engine.enqueue(shop.sell, owner="ann")
+            many = [JobRequest(shop.sell, None, owner=name) for name in ("ann", "ann", "ben")]
+            with pytest.raises(TooManyJobs, match=r"'ann' may have 2 unfinished") as refused:
+                await engine.enqueue_many(many)
+            assert (refused.value.owner, refused.value.limit) == ("ann", 2)
+            assert ERRORS[refused.value.code].http_status == 429
+            assert len((await engine.list()).jobs) == 1
+            await engine.enqueue_many(many[1:])
+            await engine.enqueue(shop.sell)
+            await engine.work(until_idle=True)
+            await engine.enqueue_many(many)
+
+    asyncio.run(main())
+
+
+def test_what_exceeds_the_storage_is_refused(sqlite_url):
+    shop = Shop()
+
+    async def main():
+        limits = OwnerLimits(storage_bytes=100)
+        async with Engine(sqlite_url, apps=[shop.app], owner_limits=limits) as engine:
+            await engine.owners.check_storage("ann", 30)
+            with pytest.raises(StorageExceeded) as refused:
+                await engine.owners.check_storage("ann", 31)
+            assert (refused.value.limit, refused.value.used) == (100, 70)
+            assert ERRORS[refused.value.code].http_status == 507
+            await engine.owners.check_storage(None, 10**9)
+            await engine.owners.set_limits("ann", OwnerLimits())
+            await engine.owners.check_storage("ann", 10**9)
+
+    asyncio.run(main())
+
+
+def test_limits_set_by_another_process_hold_within_a_second(sqlite_url):
+    shop, clock = Shop(), VirtualClock()
+
+    async def main():
+        async with Engine(sqlite_url, apps=[shop.app], clock=clock) as engine:
+            await engine.enqueue(shop.sell, owner="ann")
+            async with Engine(sqlite_url) as other:
+                await other.owners.set_limits("ann", OwnerLimits(waiting=1))
+            clock.advance(1.1)
+            with pytest.raises(TooManyJobs):
+                await engine.enqueue(shop.sell, owner="ann")
+
+    asyncio.run(main())
+
+
+def test_a_worker_of_the_engine_keeps_to_the_default(url):
+    shop = Shop()
+
+    async def main():
+        limits = OwnerLimits(concurrency=1)
+        async with Engine(url, apps=[shop.app], owner_limits=limits) as engine:
+            for _ in range(5):
+                await engine.enqueue(shop.sell, owner="ann")
+            await engine.work(until_idle=True)
+            assert (await engine.owners.use("ann")).unfinished == 0
+
+    asyncio.run(main())
+    assert shop.most == 1
+
+
+def test_erasing_an_owner_deletes_its_limits(sqlite_url):
+    async def main():
+        async with Engine(sqlite_url) as engine:
+            await engine.owners.set_limits("ann", OwnerLimits(waiting=1))
+            await engine.erase("ann")
+            assert await engine.owners.list() == ()
+
+    asyncio.run(main())
+
+
+def test_scripts_change_limits_too(sqlite_url):
+    limits = OwnerLimits(concurrency=3)
+    with Engine(sqlite_url, apps=[Shop().app]).blocking() as engine:
+        engine.owners.set_limits("ann", limits)
+        assert engine.owners.limits("ann") == limits
+        assert engine.owners.use("ann").stored_bytes == 70
+        assert [each.owner for each in engine.owners.list()] == ["ann"]
+        engine.owners.check_storage("ann", 10**6)
+        assert engine.owners.clear_limits("ann")
+
+
+@pytest.mark.parametrize("function", [len, lambda engine, owner: 0, "bytes"])
+def test_stored_bytes_must_be_an_async_function_of_engine_and_owner(function):
+    with pytest.raises(TypeError, match="stored_bytes"):
+        App("shop", stored_bytes=function)
+
+
+def test_work_that_was_taken_in_before_may_be_enqueued_beyond_the_limit(sqlite_url):
+    shop = Shop()
+
+    async def main():
+        limits = OwnerLimits(waiting=1)
+        async with Engine(sqlite_url, apps=[shop.app], owner_limits=limits) as engine:
+            await engine.enqueue(shop.sell, owner="ann")
+            await engine.enqueue(shop.sell, owner="ann", beyond_limits=True)
+            assert (await engine.owners.use("ann")).unfinished == 2
+
+    asyncio.run(main())
