@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.outbox.handling import Release, RequestClaim
 from holdfast.outbox.model import MessageClaim, MessageReport, NewMessage, RelayTick
-from holdfast.store.joining import Joined, join_and_execute
+from holdfast.store.joining import Joined, in_callers_thread, join, join_and_execute
 from holdfast.store.message_queries import MessageQueries, release_columns
 from holdfast.store.postgres.connection import SQL, Database, Row
 from holdfast.store.postgres.identity import Identity
@@ -70,7 +70,7 @@ class PostgresOutbox(MessageQueries):
 
     async def erase_on(self, connection: object, aggregate_ids: Sequence[str]) -> int:
         """Delete messages inside the caller's transaction."""
-        joined = await self._joined(connection)
+        joined = await in_callers_thread(lambda: join(connection))
         await self._identity.check(joined)
         return len(await joined.execute(SQL["outbox_erase"], {"aggregates": list(aggregate_ids)}))
 
