@@ -20,8 +20,8 @@ from holdfast.store.sqlite.store import SQLiteStore
 APP = "tests.cli.commands.shop:app"
 READING = {
     "dead list", "dead show", "dlq list", "dlq show", "doctor", "downstream list", "intake state",
-    "jobs list", "jobs show", "keys list", "kinds list", "outbox list", "periodic list",
-    "queues list", "top", "workers list",
+    "jobs list", "jobs show", "keys list", "kinds list", "outbox list", "owners list",
+    "owners show", "periodic list", "queues list", "top", "workers list",
 }  # fmt: skip
 """Commands that change nothing."""
 WITHOUT_ENTRY = {
@@ -44,6 +44,8 @@ CHANGES = {
     "outbox requeue": (["{message}"], "outbox.requeue", "{message}"),
     "outbox discard": (["{message}", "--yes"], "outbox.discard", "{message}"),
     "erase": (["ann", APP, "--yes"], "owners.erase", "ann"),
+    "owners limit": (["ann", "--concurrency", "5"], "owner-limits.set", "ann"),
+    "owners clear": (["ann"], "owner-limits.delete", "ann"),
     "downstream hold": (["bank"], "downstreams.hold", "bank"),
     "downstream release": (["bank"], "downstreams.release", "bank"),
     "downstream reset": (["bank"], "downstreams.reset", "bank"),

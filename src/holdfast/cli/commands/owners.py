@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.audit_trail import record
 from holdfast.cli.options import WORK, AsJson, Database, Limit, OfApps
 from holdfast.cli.output import Record, show, show_json, show_one
 from holdfast.cli.store_session import at_least_one, on_store
@@ -97,7 +98,7 @@ def limit(
 @APP.command()
 def clear(owner: OwnerName, database: Database = None) -> int:
     """Delete an owner's own limits, so that those of every owner hold."""
-    had = on_store(database, lambda engine: engine.owners.clear_limits(_named(owner)))
+    had = on_store(database, lambda engine: _cleared(engine, _named(owner)))
     print(f"{owner!r} has no limits of its own {'any more' if had else 'already'}")
     return 0
 
@@ -111,7 +112,14 @@ async def _changed(engine: "Engine", owner: str, asked: "dict[str, int | None]")
     except ValueError as error:
         raise UsageError(str(error)) from None
     await engine.owners.set_limits(owner, limits)
+    await record(engine, "owner-limits.set", owner, **_limits(limits))
     return limits
+
+
+async def _cleared(engine: "Engine", owner: str) -> bool:
+    had = await engine.owners.clear_limits(owner)
+    await record(engine, "owner-limits.delete", owner)
+    return had
 
 
 def _rate(before: "RateLimit | None", asked: "dict[str, int | None]") -> "RateLimit | None":

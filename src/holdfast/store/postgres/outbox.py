@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.outbox.handling import Release, RequestClaim
 from holdfast.outbox.model import MessageClaim, MessageReport, NewMessage, RelayTick
-from holdfast.store.joining import Joined, in_callers_thread, join, join_and_execute
+from holdfast.store.joining import Joined, join, join_and_execute
 from holdfast.store.message_queries import MessageQueries, release_columns
 from holdfast.store.postgres.connection import SQL, Database, Row
 from holdfast.store.postgres.identity import Identity
