@@ -1,7 +1,6 @@
 """The child's side: convert one file after another, in a confined process."""
 
 import codecs
-import gc
 import io
 import json
 import mmap
@@ -16,7 +15,6 @@ from holdfast_conversion.gateway.formats import Caps, Mapping, PagesRead
 from holdfast_conversion.gateway.reading.mappings import convert_into
 from holdfast_conversion.gateway.rejections import Reason, Rejection
 
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _NO_MEMORY = json.dumps({"reason": Reason.OUT_OF_MEMORY.name})
 """Made beforehand: when it is needed there is no memory to make it."""
 
@@ -38,10 +36,6 @@ def load(caps: dict[str, int]) -> Callable[[socket.socket, ChildLimits], None]:
     """Load what reading a PDF needs, and return what converts files for the server."""
     bounds = Caps(**caps)
     warm_up()
-    # A page makes thousands of objects, none of them in a cycle. Looking for cycles every 700
-    # objects, as Python does by itself, takes some 2 % of the time.
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
 
     def serve(connection: socket.socket, limits: ChildLimits) -> None:
         def answer(request: dict[str, Any], files: list[int]) -> str:

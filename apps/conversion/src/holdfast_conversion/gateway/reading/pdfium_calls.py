@@ -1,8 +1,7 @@
 """Functions of PDFium that are called for many characters, with plain numbers for addresses.
 
 pypdfium2's own declarations wrap each pointer in an object; without that a call takes half the
-time. They also let other threads of Python run during a call; a child has none, and a call that
-keeps the interpreter takes an eighth less. A None for an address is a null pointer.
+time. A None for an address is a null pointer.
 """
 
 import ctypes  # PDFium is a C library: its functions are declared with C types
@@ -14,7 +13,7 @@ _ADDRESS, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
 
 
 def _declare(function: Any, result: Any, *arguments: Any) -> Any:
-    return ctypes.cast(function, ctypes.PYFUNCTYPE(result, *arguments))
+    return ctypes.cast(function, ctypes.CFUNCTYPE(result, *arguments))
 
 
 loose_box = _declare(raw.FPDFText_GetLooseCharBox, _INT, _ADDRESS, _INT, _ADDRESS)
