@@ -25,7 +25,10 @@ pytest_collect_file = Sybil(
 
 BROWSER = "tests/browser/"
 MANY_PROCESSES = (
-    "tests/acceptance/", "tests/apps/grading/broker/", BROWSER, "tests/campaigns/",
+    "tests/acceptance/", "tests/apps/conversion/test_fairness.py",
+    "tests/apps/conversion/test_serve.py", "tests/apps/grading/broker/",
+    "tests/apps/grading/test_serve.py", BROWSER, "tests/campaigns/",
+    "tests/cli/test_relay_process.py", "tests/cli/test_serve.py", "tests/cli/test_stopping.py",
     "tests/faults/", "tests/messaging/celery/",
 )  # fmt: skip
 """Whose tests start many processes, and wait for them about as long as they compute."""

@@ -250,8 +250,8 @@ BUGS = (
         "a message is marked as published before the broker has it",
         "sqlite",
         "messaging/rabbitmq.py",
-        "            await self._send_on(self._broker, message, routing_key)\n",
-        "            sent = self._send_on(self._broker, message, routing_key)\n"
+        "            await self._send_on(self._broker, body, properties, routing_key)\n",
+        "            sent = self._send_on(self._broker, body, properties, routing_key)\n"
         "            asyncio.get_running_loop().call_later(1.0, asyncio.ensure_future, sent)\n",
         ("grading",),
     ),

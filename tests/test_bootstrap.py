@@ -7,6 +7,7 @@ import sys
 import apsw
 import asyncpg
 import pytest
+from tests.support.modules import forget_modules
 from tests.support.postgres import obtain
 
 from holdfast.bootstrap import Engine, default_owner_limits, delivering_app, open_store
@@ -76,8 +77,7 @@ def test_a_refusal_does_not_repeat_the_password():
 
 
 def test_a_missing_driver_is_named_with_the_extra_that_brings_it(monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("holdfast.store.postgres")]:
-        monkeypatch.delitem(sys.modules, name)
+    forget_modules(monkeypatch, "holdfast.store.postgres")
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     with pytest.raises(StoreUnusable, match=r"pip install 'holdfast\[postgres\]'"):
         open_store("postgresql://me@localhost/x")

@@ -170,8 +170,12 @@ def test_a_requeue_that_is_interrupted_is_recorded_with_how_far_it_came(store, m
         await pause(self, seconds, stop)
 
     monkeypatch.setattr(DeadLetters, "_pause", interrupted)
-
-    assert main(["dead", "requeue", "--yes", "--rate", "0.1"]) == 130
+    # A shell starts background processes, such as these tests, with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert main(["dead", "requeue", "--yes", "--rate", "0.1"]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     stopped, begun = entries(store["url"])
     assert (begun.action, begun.detail["total"]) == ("dead-letters.requeue", 1)
     assert (stopped.action, stopped.detail) == ("dead-letters.stop", {"done": 1, "total": 1})

@@ -6,6 +6,7 @@ import sys
 from importlib.metadata import EntryPoint
 
 import pytest
+from tests.support.modules import forget_modules
 
 from holdfast.cli import extensions, main
 from holdfast.cli.commands import COMMANDS
@@ -14,7 +15,7 @@ from holdfast.cli.commands import COMMANDS
 @pytest.fixture(autouse=True)
 def without_typer(monkeypatch):
     """Let typer not be found, as where it is not installed."""
-    monkeypatch.delitem(sys.modules, "holdfast.cli.application", raising=False)
+    forget_modules(monkeypatch, "holdfast.cli.application")
     monkeypatch.setitem(sys.modules, "typer", None)
 
 
@@ -61,7 +62,7 @@ def test_words_that_are_not_understood_are_one_line_and_exit_code_2(words, said,
 
 def test_a_module_that_is_missing_from_somewhere_else_is_not_blamed_on_the_extra(monkeypatch):
     monkeypatch.undo()
-    monkeypatch.delitem(sys.modules, "holdfast.cli.application", raising=False)
+    forget_modules(monkeypatch, "holdfast.cli.application")
     monkeypatch.setitem(sys.modules, "holdfast.cli.commands", None)
     with pytest.raises(ModuleNotFoundError, match=r"holdfast\.cli\.commands"):
         main(["jobs"])

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+from tests.support.modules import forget_modules
 from tests.support.programs import free_port
 
 from holdfast import App
@@ -67,9 +68,7 @@ def _enter(settings):
     ],
 )
 def test_a_missing_extra_is_named_with_its_setting(monkeypatch, module, name, use):
-    for each in list(sys.modules):
-        if each.startswith(("holdfast.telemetry.", module)):
-            monkeypatch.delitem(sys.modules, each)
+    forget_modules(monkeypatch, "holdfast.telemetry.", module)
     monkeypatch.setitem(sys.modules, module, None)
 
     with pytest.raises(BadSetting, match=f"{name}: .*pip install 'holdfast"):

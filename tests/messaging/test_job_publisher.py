@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from holdfast import OwnerLimits
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.store_port import StoreUnavailable
@@ -50,6 +51,18 @@ def test_a_message_is_run_as_a_job_once_though_it_comes_twice(database):
             await engine.work(until_idle=True)
             assert sorted(seen) == [0, 1]
             assert (await engine.get(again.id)).status == "complete"
+
+    asyncio.run(scenario())
+
+
+def test_a_message_that_was_accepted_becomes_a_job_beyond_the_limits_of_its_owner(database):
+    async def scenario():
+        async with database.engine([app]) as engine:
+            await engine.owners.set_limits("ann", OwnerLimits(waiting=1))
+            await engine.enqueue(confirm, Placed(1), owner="ann")
+            message = replace(claim(), headers='{"owner": "ann"}')
+            await JobPublisher(engine, {"order.placed": confirm}).publish(message)
+            assert (await engine.get(message.id)).owner == "ann"
 
     asyncio.run(scenario())
 

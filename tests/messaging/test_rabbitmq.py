@@ -65,6 +65,18 @@ def test_a_message_arrives_persistent_with_its_id_type_and_aggregate(
     asyncio.run(scenario())
 
 
+def test_a_correlation_id_that_is_a_number_is_sent_as_text(rabbitmq_server, queue_name):
+    async def scenario():
+        publisher = RabbitPublisher(rabbitmq_server.url(), [QueueSpec(queue_name, "classic")])
+        message = MessageClaim(1, 1, "f" * 32, "order-7", queue_name, "{}", 0, 0.0)
+        await publisher.publish(replace(message, headers='{"correlation_id": 42}'))
+        await publisher.close()
+        (message,) = await received(rabbitmq_server.url(), queue_name, 1)
+        assert message.correlation_id == "42"
+
+    asyncio.run(scenario())
+
+
 def test_a_message_that_no_queue_is_bound_for_is_refused(rabbitmq_server):
     async def scenario():
         publisher = RabbitPublisher(rabbitmq_server.url())

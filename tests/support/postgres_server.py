@@ -226,6 +226,8 @@ class PostgresServer:
         try:
             return _rows(self._maintenance().execute(statement))
         except psycopg.OperationalError:
+            if self._connection is None or not self._connection.broken:
+                raise
             # It was open while the server was stopped, killed or failed over.
             self._disconnect()
             return _rows(self._maintenance().execute(statement))

@@ -30,7 +30,11 @@ class OwnerStore(Protocol):
         ...
 
     async def clear_owner_limits(self, owner: str) -> bool:
-        """Delete the limits of `owner` and what its rate has counted; False if it had no limits."""
+        """Delete the limits of `owner`; False if it had none. What rates have counted stays."""
+        ...
+
+    async def forget_owner_starts(self, owner: str) -> None:
+        """Delete what rates have counted of `owner`."""
         ...
 
     async def owner_limits(self, owner: str) -> OwnerLimits | None:

@@ -200,20 +200,6 @@ class DownstreamStore(Protocol):
         """Return all records, by name."""
         ...
 
-    async def delete_unused_downstreams(
-        self, name: str, *, after: str = "", limit: int = 500, now: float | None = None
-    ) -> tuple[int, str | None]:
-        """Delete records that a `key` of the downstream `name` made, and that nothing uses.
-
-        No job is stored for such a downstream, not even a finished one; a person does not hold it;
-        its breaker is closed or has been cool for a day; and no rate limit counts a start of the
-        last day. The worker that claims a later job declares it again.
-
-        Looks at `limit` records after the one called `after`. Returns how many were deleted, and
-        where to go on; None at the end.
-        """
-        ...
-
     async def troubled_downstreams(self) -> tuple[DownstreamRecord, ...]:
         """Return the records of breakers that are open or half open, by name.
 

@@ -54,8 +54,9 @@ class JobPublisher:
         try:
             args = decode_arguments(self._client.registry.kind(name), message.payload)
             traced = trace_headers(message.headers).as_dict() or None
+            # The message was accepted, so a limit of its owner no longer refuses its job.
             await self._client.enqueue(
-                name, args, id=message.id, owner=_owner_of(message), meta=traced
+                name, args, id=message.id, owner=_owner_of(message), meta=traced, beyond_limits=True
             )
         except (UnknownKind, ValidationError, PayloadTooLarge) as error:
             raise MessageRefused(str(error)) from error

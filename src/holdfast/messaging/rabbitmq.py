@@ -33,6 +33,10 @@ def by_message_type(message: MessageClaim) -> str:
     return message.message_type
 
 
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
 def _headers(message: MessageClaim) -> dict[str, Any]:
     return {} if message.headers is None else dict(json.loads(message.headers))
 
@@ -127,8 +131,8 @@ class RabbitPublisher:
         properties = spec.Basic.Properties(
             message_id=message_id,
             message_type=message_type,
-            correlation_id=given.pop("correlation_id", None),
-            reply_to=given.pop("reply_to", None),
+            correlation_id=_text(given.pop("correlation_id", None)),
+            reply_to=_text(given.pop("reply_to", None)),
             headers=given,
             content_type=content_type,
             delivery_mode=_PERSISTENT,

@@ -17,9 +17,12 @@ class StoredOwnerLimits(Statements):
         )  # fmt: skip
 
     async def clear_owner_limits(self, owner: str) -> bool:
-        """Delete the limits of `owner`, and what its rate has counted."""
-        await self._changed_rows("owner_forget_starts", None, owner=owner)
+        """Delete the limits of `owner`."""
         return bool(await self._changed_rows("owner_clear", None, owner=owner))
+
+    async def forget_owner_starts(self, owner: str) -> None:
+        """Delete what rates have counted of `owner`."""
+        await self._changed_rows("owner_forget_starts", None, owner=owner)
 
     async def owner_limits(self, owner: str) -> OwnerLimits | None:
         """Return the limits of `owner`."""

@@ -52,8 +52,6 @@ def test_a_claim_before_the_declaration_is_released_and_one_after_it_is_run(capl
         assert set(store.names) == {"host:x"}
         await asyncio.sleep(1)
         assert not await declarer.declare(taken, kind, clock.monotonic())
-        await asyncio.sleep(3600)  # it may have been deleted meanwhile
-        assert await declarer.declare(taken, kind, clock.monotonic())
         store.fails = True
         assert not await declarer.declare(claim(downstream="host:y"), kind, began)
 

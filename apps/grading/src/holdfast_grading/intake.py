@@ -79,11 +79,13 @@ class Intake:
             ApiError: it is empty, too long, or does not fit its skill; or nothing is taken in.
             PermanentFetchError: its address can never be fetched.
             StorageExceeded: the caller's storage has no room for it.
+            TooManyJobs: the caller has as many unfinished jobs as it may have.
         """
         await self._gate.check()
         payload = self._checked(skill, payload)
         if request_id is not None:
             _check_name(request_id)
+        await self._engine.owners.check_jobs(caller.owner)
         await self._engine.owners.check_storage(caller.owner, size_of(payload))
         return await self.submissions.add(
             NewSubmission(

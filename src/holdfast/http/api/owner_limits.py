@@ -7,7 +7,7 @@ from pydantic import Field
 
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError
-from holdfast.http.audited import OpsRoute, describe_change
+from holdfast.http.audited import OpsRoute, begin_change, describe_change
 from holdfast.http.schemas import ERROR_ANSWERS, Model, Ordered
 from holdfast.http.served_app import state_of
 from holdfast.jobs.client.owner_control import OwnerUse
@@ -112,8 +112,11 @@ async def show_owner_use(request: Request, owner: str) -> OwnerUseAnswer:
 async def set_owner_limits(request: Request, owner: str, asked: LimitsOut) -> OwnerUseAnswer:
     """Give an owner limits of its own, in place of all that held for it."""
     owners = state_of(request).engine.owners
-    await owners.set_limits(checked_owner(owner), asked.as_limits())
+    checked_owner(owner)
+    limits = asked.as_limits()
     describe_change(request, **asked.as_json())
+    begin_change(request)
+    await owners.set_limits(owner, limits)
     return _answer(await owners.use(owner))
 
 
@@ -121,7 +124,9 @@ async def set_owner_limits(request: Request, owner: str, asked: LimitsOut) -> Ow
 async def clear_owner_limits(request: Request, owner: str) -> OwnerUseAnswer:
     """Delete an owner's own limits, so that those of every owner hold."""
     owners = state_of(request).engine.owners
-    await owners.clear_limits(checked_owner(owner))
+    checked_owner(owner)
+    begin_change(request)
+    await owners.clear_limits(owner)
     return _answer(await owners.use(owner))
 
 

@@ -170,6 +170,7 @@ class BlockingOwners(_Mirror):
     limits = mirror(OwnerControl.limits)
     set_limits = mirror(OwnerControl.set_limits)
     clear_limits = mirror(OwnerControl.clear_limits)
+    forget = mirror(OwnerControl.forget)
     use = mirror(OwnerControl.use)
     check_jobs = mirror(OwnerControl.check_jobs)
     check_storage = mirror(OwnerControl.check_storage)

@@ -155,7 +155,7 @@ async def erase(client: ErasableClient, owner: str, timeout: float) -> Erased:
         if app.on_erase is not None:
             found = await app.on_erase(client, owner)
             data |= {f"{app.name}.{what}": count for what, count in found.items()}
-    await client.owners.clear_limits(owner)
+    await client.owners.forget(owner)
     # What was enqueued for the owner since, also by the apps.
     jobs += await _purge_of(client, owner, until)
     return Erased(owner, jobs, len(webhooks), data)

@@ -119,6 +119,11 @@ class OwnerControl:
         checks.label("owner", owner)
         return await self._store.clear_owner_limits(owner)
 
+    async def forget(self, owner: str) -> None:
+        """Delete the owner's own limits and what rates have counted of it; jobs and data stay."""
+        await self.clear_limits(owner)
+        await self._store.forget_owner_starts(owner)
+
     async def list(self, *, after: str = "", limit: int = 100) -> tuple[LimitedOwner, ...]:
         """Return up to `limit` owners with limits of their own, by name, those behind `after`."""
         return await self._store.limited_owners(after=after, limit=limit)

@@ -35,9 +35,9 @@ from holdfast.jobs.model import (
     Cancelled,
     Completed,
     DeadLetterReason,
-    Failed,
     Finished,
     NewJob,
+    Outcome,
     Released,
     Retry,
 )
@@ -55,6 +55,7 @@ from holdfast.jobs.worker.threads import HandlerCall, HandlerThreads, end_copy
 from holdfast.jobs.worker.verdict import (
     Conclusion,
     decide,
+    failed,
     failed_before,
     failed_trial,
     needs_history,
@@ -152,9 +153,8 @@ class Executor:
         if run.claim.admission is Admission.REFUSED:
             refused = refusal(run.claim)
             run.error = CircuitOpenError(run.claim.downstream or run.kind.name)
-            return Conclusion(
-                Failed(refused.error, DeadLetterReason.REFUSED), verdict=None, failure=refused
-            )
+            outcome = failed(refused.error, DeadLetterReason.REFUSED, run.kind)
+            return Conclusion(outcome, verdict=None, failure=refused)
         if run.stop_reason is not None:
             return None
         process = os.getpid()
@@ -337,12 +337,10 @@ class Executor:
             error = DeadlineExceeded(name, run.deadline - run.started_at)
         run.error, failure = error, summarize(error, run.kind, self._clock.wall())
         if run.by_deadline:
-            return Conclusion(
-                Failed(failure.error, DeadLetterReason.DEADLINE), failure.verdict, failure
-            )
-        outcome = decide(
-            failure, run.claim, run.kind, self._rng, duration=ended_at - run.started_at
-        )
+            outcome: Outcome = failed(failure.error, DeadLetterReason.DEADLINE, run.kind)
+        else:
+            duration = ended_at - run.started_at
+            outcome = decide(failure, run.claim, run.kind, self._rng, duration=duration)
         return Conclusion(outcome, failure.verdict, failure)
 
     async def _store_late_result(self, run: Run, ending: Ending) -> None:

@@ -2,8 +2,7 @@
 
 A downstream with a `key` is declared when its first job is enqueued. If that job was created in the
 caller's own transaction, the declaration follows the commit, and the caller's process may end in
-between. Retention deletes the record of one that was not used for long. The first worker that
-claims a job without a record then declares it.
+between. The first worker that claims such a job then declares it.
 """
 
 import logging
@@ -15,9 +14,6 @@ from holdfast.jobs.model import Claim
 from holdfast.jobs.store_port import DownstreamStore, StoreError
 
 _log = logging.getLogger("holdfast.worker")
-
-_LASTS = 3600.0
-"""Seconds for which a declaration is taken for present; it may be deleted later."""
 
 
 class LateDeclaration:
@@ -47,13 +43,12 @@ class LateDeclaration:
         name = claim.downstream
         assert name is not None
         assert kind.downstream is not None
-        declared_at = self._declared.get(name, math.inf)
-        if declared_at < started_at < declared_at + _LASTS:
+        if started_at > self._declared.get(name, math.inf):
             return False
         try:
             await self._store.declare_downstreams([kind.downstream.settings(name)])
         except StoreError as error:
             _log.warning("downstream %r could not be declared: %s", name, error)
             return False
-        self._declared[name] = self._clock.monotonic()
+        self._declared.setdefault(name, self._clock.monotonic())
         return True

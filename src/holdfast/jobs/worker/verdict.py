@@ -106,22 +106,23 @@ def decide(
     """
     seen, error = failure.diagnosis, failure.error
     if seen.category is Category.PERMANENT:
-        return _failed(error, DeadLetterReason.PERMANENT, kind)
+        return failed(error, DeadLetterReason.PERMANENT, kind)
     if seen.code == ErrorCode.ARGUMENTS_MISMATCH:
         # The token counts all claims of the job, `attempt` only those that counted.
         times = claim.lease.token - claim.attempt + 1
         return Retry(_MISMATCH_WAIT.delay(times, rng), error, counted=False)
     if seen.ambiguous and not kind.policy.idempotent:
-        return _failed(error, DeadLetterReason.PERMANENT, kind)
+        return failed(error, DeadLetterReason.PERMANENT, kind)
     if claim.attempt >= claim.max_attempts or (repeated and seen.code in kind.retry_once):
-        return _failed(error, DeadLetterReason.ATTEMPTS_EXHAUSTED, kind)
+        return failed(error, DeadLetterReason.ATTEMPTS_EXHAUSTED, kind)
     delay = retry_delay(failure, claim, kind, rng)
     if claim.deadline_at is not None and (claim.started_at + duration + delay >= claim.deadline_at):
-        return _failed(error, DeadLetterReason.DEADLINE, kind)
+        return failed(error, DeadLetterReason.DEADLINE, kind)
     if kind.breaker is not None and failed_trial(failure.verdict, claim):
         delay = max(delay, _AFTER_FAILED_TRIAL * kind.breaker.open_for)
     return Retry(delay, error)
 
 
-def _failed(error: JobError, reason: DeadLetterReason, kind: JobKind) -> Failed:
+def failed(error: JobError, reason: DeadLetterReason, kind: JobKind) -> Failed:
+    """Return the outcome of a job that fails for good: a dead letter, unless its kind has none."""
     return Failed(error, reason if kind.dead_letters else None)

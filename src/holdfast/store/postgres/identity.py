@@ -13,13 +13,13 @@ class DatabaseId(NamedTuple):
     table, are not copied by a dump. The others hold until the server is started again.
 
     Attributes:
-        server_start: when the server was started, in epoch seconds.
+        server_start: when the server was started, in epoch seconds, as PostgreSQL writes them.
         name: of the database.
     """
 
     system: str
     oid: str
-    server_start: float
+    server_start: str
     name: str
 
     def is_same(self, other: "DatabaseId | None") -> bool:

@@ -52,13 +52,12 @@ from holdfast.store.postgres.outbox import PostgresOutbox
 from holdfast.store.postgres.rates import SharedRates
 from holdfast.store.postgres.schema_methods import SchemaMethods
 from holdfast.store.postgres.tick import Ticker
-from holdfast.store.unused_downstreams import UnusedDownstreams
 from holdfast.store.webhooks import Webhooks
 
 
 class PostgresStore(
     JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, SchemaMethods, StoredOwnerLimits,
-    UnusedDownstreams, Webhooks,
+    Webhooks,
 ):  # fmt: skip
     """The store for more than one machine.
 

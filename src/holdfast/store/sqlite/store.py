@@ -56,16 +56,14 @@ from holdfast.store.sqlite.rates import SharedRates
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 from holdfast.store.sqlite.writer import Writer
-from holdfast.store.unused_downstreams import UnusedDownstreams
 from holdfast.store.webhooks import Webhooks
 
 T = TypeVar("T")
 
 
 class SQLiteStore(
-    JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, StoredOwnerLimits,
-    UnusedDownstreams, Webhooks,
-):  # fmt: skip
+    JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, StoredOwnerLimits, Webhooks
+):
     """The embedded store.
 
     Args:

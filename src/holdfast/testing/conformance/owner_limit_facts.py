@@ -140,6 +140,17 @@ async def every_attempt_counts_for_the_rate_of_an_owner(world: World) -> None:
 
 
 @fact
+async def cleared_limits_leave_what_rates_have_counted(world: World) -> None:
+    world.owner_limits = OwnerLimits(rate=RateLimit(per_day=2))
+    await _add(world, 9, "ann")
+    assert len(await world.claim(9)) == 2
+    assert not await world.store.clear_owner_limits("ann")
+    assert await world.claim(9) == ()
+    await world.store.forget_owner_starts("ann")
+    assert len(await world.claim(9)) == 2
+
+
+@fact
 async def an_owner_keeps_its_limit_where_places_of_a_downstream_are_shared(world: World) -> None:
     await world.declare(concurrency=6, spare=1)
     await world.store.set_owner_limits("ann", OwnerLimits(concurrency=1))

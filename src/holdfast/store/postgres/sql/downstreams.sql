@@ -67,36 +67,3 @@ FROM unnest(
 )
 WHERE downstreams.name = given.name AND downstreams.version = given.version
 RETURNING downstreams.name;
-
--- A person's hold has no end, so `open_until` is NULL.
--- fragment: downstream_is_unused
-(
-    (downstreams.state = 'CLOSED' OR downstreams.open_until <= holdfast.time_of(CAST(:now AS double precision)) - CAST(:rested AS double precision))
-    AND NOT EXISTS (SELECT 1 FROM holdfast.lanes WHERE lanes.downstream = downstreams.name)
-    AND NOT EXISTS (
-        SELECT 1 FROM holdfast.rate_spent
-        WHERE rate_spent.downstream = downstreams.name
-            AND (rate_spent.bucket + 1) * rate_spent.width > holdfast.time_of(CAST(:now AS double precision)) - CAST(:rested AS double precision)
-    )
-)
-
--- name: downstream_unused
-SELECT count(*), max(name), count(*) FILTER (WHERE unused)
-FROM (
-    SELECT downstreams.name, {{downstream_is_unused}} AS unused
-    FROM holdfast.downstreams
-    WHERE downstreams.name > :after AND downstreams.name < :end
-    ORDER BY downstreams.name
-    LIMIT :limit
-) AS page;
-
--- name: downstream_delete_unused
-DELETE FROM holdfast.downstreams
-WHERE downstreams.name > :after AND downstreams.name <= :last AND {{downstream_is_unused}}
-RETURNING downstreams.name;
-
--- name: downstream_delete_spent
-DELETE FROM holdfast.rate_spent
-WHERE rate_spent.downstream > :after AND rate_spent.downstream <= :last
-    AND (rate_spent.bucket + 1) * rate_spent.width <= holdfast.time_of(CAST(:now AS double precision)) - CAST(:rested AS double precision)
-RETURNING rate_spent.downstream;

@@ -68,7 +68,7 @@ SELECT pg_notify('holdfast', :payload);
 -- name: identity
 SELECT
     CAST(control.system_identifier AS text), CAST(databases.oid AS text),
-    CAST(extract(epoch FROM pg_postmaster_start_time()) AS double precision),
+    CAST(extract(epoch FROM pg_postmaster_start_time()) AS text),
     CAST(current_database() AS text)
 FROM pg_control_system() AS control, pg_database AS databases
 WHERE databases.datname = current_database();

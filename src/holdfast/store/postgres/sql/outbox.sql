@@ -20,8 +20,7 @@ SELECT
     CAST(:delay AS double precision) > 0
 FROM (SELECT holdfast.time_of(CAST(:now AS double precision)) AS t OFFSET 0) AS given
 WHERE CAST(:database AS text) = current_database()
-    AND CAST(:server_start AS double precision)
-    = CAST(extract(epoch FROM pg_postmaster_start_time()) AS double precision)
+    AND CAST(:server_start AS text) = CAST(extract(epoch FROM pg_postmaster_start_time()) AS text)
 RETURNING pg_notify('holdfast', 'outbox');
 
 -- name: outbox_insert
