@@ -1,7 +1,6 @@
 """A job's policy holds in a worker as it does in process."""
 
 import asyncio
-import time
 
 import pytest
 from tests.support import isolated
@@ -15,12 +14,12 @@ from holdfast.resilience.policy import RetryPolicy
 AT_ONCE = Exponential(base=0, jitter=0)
 
 
-def ended(tmp_path, app, kind, **fields):
+def ended(tmp_path, app, kind):
     """Run one job of `kind` to its end; return it."""
 
     async def go():
         async with rig(tmp_path, app) as it:
-            await it.enqueue(kind, "job", **fields)
+            await it.enqueue(kind, "job")
             await it.run()
             return await it.store.get("job")
 
@@ -62,17 +61,6 @@ def test_a_kind_without_dead_letters_only_fails(tmp_path, caplog, error):
     assert (job.status, job.dead_letter) == ("failed", None)
     (record,) = [each for each in caplog.records if "failed for good" in each.message]
     assert (record.levelname, record.code) == ("WARNING", job.error.code)
-
-
-def test_nor_does_its_deadline_make_one_while_it_runs(tmp_path):
-    app = App("a")
-
-    @app.job(dead_letters=False)
-    async def work(ctx):
-        await asyncio.sleep(60)
-
-    job = ended(tmp_path, app, work, deadline_at=time.time() + 0.5)
-    assert (job.status, job.error.code, job.dead_letter) == ("failed", "TIMEOUT", None)
 
 
 def test_an_error_outside_retry_on_is_not_tried_again(tmp_path):
