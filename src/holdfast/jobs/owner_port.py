@@ -14,14 +14,6 @@ class LimitedOwner:
     limits: OwnerLimits
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerJobs:
-    """How many jobs of an owner run, and how many are unfinished, running ones included."""
-
-    running: int
-    unfinished: int
-
-
 class OwnerStore(Protocol):
     """Keep limits of owners, and count their jobs."""
 
@@ -47,9 +39,13 @@ class OwnerStore(Protocol):
         """Return up to `limit` owners with limits of their own, by name, those behind `after`."""
         ...
 
-    async def owner_jobs(self, owner: str, *, at_most: int | None = None) -> OwnerJobs:
-        """Count the jobs of `owner`; of the unfinished ones no more than `at_most`.
+    async def running_jobs(self, owner: str) -> int:
+        """Count the jobs of `owner` that run; the cost grows with the running jobs of all."""
+        ...
 
-        Its cost does not grow with the number of finished jobs.
+    async def unfinished_jobs(self, owner: str, *, at_most: int) -> int:
+        """Count the unfinished jobs of `owner`, running ones included, and stop at `at_most`.
+
+        The cost grows with this number, not with that of the jobs.
         """
         ...

@@ -1,7 +1,7 @@
 """Limits of owners: both stores have statements of the same names and columns."""
 
-from holdfast.jobs.owner_limits import MOST, OwnerLimits, dump_rate, load_limits
-from holdfast.jobs.owner_port import LimitedOwner, OwnerJobs
+from holdfast.jobs.owner_limits import OwnerLimits, dump_rate, load_limits
+from holdfast.jobs.owner_port import LimitedOwner
 from holdfast.store.statements import Statements
 
 
@@ -36,8 +36,12 @@ class StoredOwnerLimits(Statements):
         rows = await self._rows("owner_list", after=after, limit=limit)
         return tuple(LimitedOwner(owner, load_limits(*rest)) for owner, *rest in rows)
 
-    async def owner_jobs(self, owner: str, *, at_most: int | None = None) -> OwnerJobs:
-        """Count the jobs of `owner`."""
-        most = MOST if at_most is None else at_most
-        (counts,) = await self._rows("owner_jobs", owner=owner, most=most)
-        return OwnerJobs(*counts)
+    async def running_jobs(self, owner: str) -> int:
+        """Count the jobs of `owner` that run."""
+        ((count,),) = await self._rows("owner_running", owner=owner)
+        return int(count)
+
+    async def unfinished_jobs(self, owner: str, *, at_most: int) -> int:
+        """Count the unfinished jobs of `owner`."""
+        ((count,),) = await self._rows("owner_unfinished", owner=owner, most=at_most)
+        return int(count)

@@ -50,6 +50,12 @@ def test_a_rate_that_is_spread_stays_so(dashboard):
     assert dashboard.run(owners.limits("ann")) == OwnerLimits()
 
 
+def test_a_count_that_ended_at_its_bound_is_shown_with_a_plus(dashboard, monkeypatch):
+    monkeypatch.setattr("holdfast.jobs.client.owner_control.MOST_COUNTED", 1)
+    dashboard.run(dashboard.engine.enqueue("shop.mail", Order(), owner="ann"))
+    assert dashboard.look("/owners?owner=ann").texts(FACTS)[1] == "1+ of \u2013"
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "five", "1.5", "9" * 20])
 def test_what_cannot_be_a_limit_is_refused(shown, text):
     for field in ("concurrency", "per_day"):

@@ -124,6 +124,23 @@ def test_more_unfinished_jobs_than_the_limit_are_refused_all_or_none(url):
     asyncio.run(main())
 
 
+def test_unfinished_jobs_are_counted_up_to_a_bound(url, monkeypatch):
+    monkeypatch.setattr("holdfast.jobs.client.owner_control.MOST_COUNTED", 3)
+    shop = Shop()
+
+    async def main():
+        async with Engine(url, apps=[shop.app]) as engine:
+            many = [JobRequest(shop.sell, None, owner="ann") for _ in range(5)]
+            await engine.enqueue_many(many[:2])
+            use = await engine.owners.use("ann")
+            assert (use.unfinished, use.more_unfinished) == (2, False)
+            await engine.enqueue_many(many)
+            use = await engine.owners.use("ann")
+            assert (use.unfinished, use.more_unfinished) == (3, True)
+
+    asyncio.run(main())
+
+
 def test_what_exceeds_the_storage_is_refused(sqlite_url):
     shop = Shop()
 

@@ -296,6 +296,8 @@ def test_the_dead_letters_of_a_group_are_read_by_an_index(postgres_url):
         ("claim_running", {"downstreams": ["a"]}, "jobs_running"),
         ("claim_running_kinds", {"kinds": ["a"]}, "jobs_running"),
         ("claim_trial_leases", {"downstreams": ["a"], "generations": [1]}, "jobs_running"),
+        ("owner_running", {"owner": "a"}, "jobs_running"),
+        ("owner_unfinished", {"owner": "a", "most": 5}, "jobs_unfinished_of_owner"),
         ("read_job", {"id": "a", "now": 1.0}, "jobs_pkey"),
         ("read_events", {"id": "a"}, "history_pkey"),
         ("read_attempts", {"id": "a"}, "history_pkey"),

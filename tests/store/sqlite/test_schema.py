@@ -41,6 +41,8 @@ INDEXES = {
     "worker_leases": "jobs_leased",
     "maintain_leases_of_dead": "jobs_leased",
     "maintain_delete_events": "events_of_job",
+    "owner_running": "jobs_leased",
+    "owner_unfinished": "jobs_unfinished_of_owner",
     "outbox_erase": "outbox_of_aggregate",
 }
 SMALL = {

@@ -16,6 +16,10 @@ _KNOWN_FOR = 1.0
 """Seconds for which an engine remembers that no owner has limits of its own."""
 
 
+MOST_COUNTED = 10_000
+"""Unfinished jobs at which `OwnerControl.use` stops counting."""
+
+
 class TooManyJobs(HoldfastError):
     """An owner has as many unfinished jobs as it may; none of the new ones was created.
 
@@ -59,7 +63,8 @@ class OwnerUse:
         limits: those that hold for it.
         own: whether they are its own; otherwise they are those of every owner.
         running: jobs that run.
-        unfinished: jobs that are not finished, running ones included.
+        unfinished: jobs that are not finished, running ones included; 10,000 stands for that many
+            or more.
         stored: bytes that each app keeps of it, by the app's name.
     """
 
@@ -69,6 +74,11 @@ class OwnerUse:
     running: int
     unfinished: int
     stored: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def more_unfinished(self) -> bool:
+        """Whether it may have more unfinished jobs than were counted."""
+        return self.unfinished >= MOST_COUNTED
 
     @property
     def stored_bytes(self) -> int:
@@ -132,10 +142,14 @@ class OwnerControl:
         """Return what `owner` may use, and what it uses now."""
         checks.label("owner", owner)
         found = await self._store.owner_limits(owner)
-        jobs = await self._store.owner_jobs(owner)
-        limits = self.default if found is None else found
-        stored = await self._stored(owner)
-        return OwnerUse(owner, limits, found is not None, jobs.running, jobs.unfinished, stored)
+        return OwnerUse(
+            owner,
+            limits=self.default if found is None else found,
+            own=found is not None,
+            running=await self._store.running_jobs(owner),
+            unfinished=await self._store.unfinished_jobs(owner, at_most=MOST_COUNTED),
+            stored=await self._stored(owner),
+        )
 
     async def check_storage(self, owner: str | None, more: int) -> None:
         """Refuse `more` bytes of `owner` where its storage has no room for them.
@@ -164,12 +178,11 @@ class OwnerControl:
         most = (await self._limits_at_intake(owner)).waiting
         if owner is None or most is None:
             return
-        found = await self._store.owner_jobs(owner, at_most=most)
-        if found.unfinished + more > most:
+        if await self._store.unfinished_jobs(owner, at_most=most) + more > most:
             raise TooManyJobs(owner, most)
 
     async def _limits_at_intake(self, owner: str | None) -> OwnerLimits:
-        """Return the limits of `owner`; without asking the store while nobody has own ones."""
+        """Return the limits of `owner`; without asking the store while no owner has its own."""
         if owner is None:
             return NO_LIMITS
         now = self._clock.monotonic()

@@ -28,20 +28,17 @@ WHERE owner > :after
 ORDER BY owner
 LIMIT :limit;
 
--- name: owner_jobs
-SELECT
-    (
-        SELECT count(*) FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_unfinished_of_owner
-        WHERE owner = :owner AND owner IS NOT NULL AND finished_at IS NULL AND status = 'processing'
-    ),
-    (
-        SELECT count(*)
-        FROM (
-            SELECT 1 FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_unfinished_of_owner
-            WHERE owner = :owner AND owner IS NOT NULL AND finished_at IS NULL
-            LIMIT :most
-        )
-    );
+-- name: owner_running
+SELECT count(*) FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_leased
+WHERE lease_expires_at IS NOT NULL AND owner = :owner;
+
+-- name: owner_unfinished
+SELECT count(*)
+FROM (
+    SELECT 1 FROM holdfast_jobs AS jobs INDEXED BY holdfast_jobs_unfinished_of_owner
+    WHERE owner = :owner AND owner IS NOT NULL AND finished_at IS NULL
+    LIMIT :most
+);
 
 -- name: claim_owners_are_limited
 SELECT owner FROM holdfast_owner_limits AS owner_limits INDEXED BY holdfast_owner_limits_of_claims
