@@ -41,6 +41,20 @@ def test_uploads_beyond_the_storage_of_an_owner_are_refused_and_leave_no_file(se
     assert upload(serving, pdf("a third")).status_code == 507
 
 
+def test_storage_is_counted_once_per_upload(serving, monkeypatch):
+    owner = owner_of(serving, upload(serving, pdf("a")))
+    serving.run(serving.engine.owners.set_limits(owner, OwnerLimits(storage_bytes=10**6)))
+    counts = []
+
+    async def counted(*args):
+        counts.append(args)
+        yield 0
+
+    monkeypatch.setattr("holdfast_conversion.app.stored_bytes", counted)
+    assert upload(serving, pdf("b")).status_code == 201
+    assert len(counts) == 1
+
+
 def test_uploads_beyond_the_unfinished_jobs_of_an_owner_are_refused(serving):
     owner = owner_of(serving, upload(serving, pdf("a")))
     serving.run(serving.engine.owners.set_limits(owner, OwnerLimits(waiting=1)))

@@ -40,3 +40,24 @@ def test_texts_and_recordings_count_and_what_does_not_fit_is_refused(sqlite_url,
             }
 
     asyncio.run(main())
+
+
+def test_storage_is_counted_once_per_recording(sqlite_url, tmp_path, monkeypatch):
+    counts = []
+
+    async def counted(*args):
+        counts.append(args)
+        yield 0
+
+    async def main():
+        async with served_world(sqlite_url, tmp_path, stt_base_url="http://127.0.0.1:9") as world:
+            client, owners = world.client, world.engine.owners
+            taken = (await client.post("/api/submissions", json=WRITING)).json()
+            owner = (await world.submissions.find(taken["submissionId"])).owner
+            await owners.set_limits(owner, OwnerLimits(storage_bytes=10**6))
+            monkeypatch.setattr("holdfast_grading.app.stored_bytes", counted)
+            recording = {"file": ("a.wav", b"RIFF" * 10, "audio/wav")}
+            (await client.post("/api/recordings", files=recording)).raise_for_status()
+
+    asyncio.run(main())
+    assert len(counts) == 1

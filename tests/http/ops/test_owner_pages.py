@@ -8,6 +8,11 @@ from holdfast import OwnerLimits, RateLimit
 FACTS = "//dl[@class='facts']//dd"
 
 
+async def much(_engine, _owner):
+    for _ in range(30):
+        yield 1
+
+
 def test_an_owner_is_limited_shown_listed_and_cleared(dashboard):
     owners, name = dashboard.engine.owners, "office/ann & bob"
     dashboard.run(dashboard.engine.enqueue("shop.mail", Order(), owner=name))
@@ -50,10 +55,13 @@ def test_a_rate_that_is_spread_stays_so(dashboard):
     assert dashboard.run(owners.limits("ann")) == OwnerLimits()
 
 
-def test_a_count_that_ended_at_its_bound_is_shown_with_a_plus(dashboard, monkeypatch):
+def test_counts_that_ended_at_their_bounds_are_shown_as_such(dashboard, monkeypatch):
     monkeypatch.setattr("holdfast.jobs.client.owner_control.MOST_COUNTED", 1)
+    (app, *_) = dashboard.engine.registry.apps
+    monkeypatch.setattr(app, "stored_bytes", much)
     dashboard.run(dashboard.engine.enqueue("shop.mail", Order(), owner="ann"))
-    assert dashboard.look("/owners?owner=ann").texts(FACTS)[1] == "1+ of \u2013"
+    facts = dashboard.look("/owners?owner=ann").texts(FACTS)
+    assert facts[1:3] == ["1+ of \u2013", "at least 20 of \u2013"]
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "five", "1.5", "9" * 20])

@@ -37,7 +37,8 @@ class Shop:
     """An app that says how much it keeps, and how many of its jobs ran at once."""
 
     def __init__(self):
-        self.kept = {"ann": 70}
+        self.kept = {"ann": [70]}
+        self.counted = 0
         self.running = self.most = 0
         self.app = App("shop", stored_bytes=self.stored_bytes)
 
@@ -51,7 +52,9 @@ class Shop:
         self.sell = sell
 
     async def stored_bytes(self, _engine, owner):
-        return self.kept.get(owner, 0)
+        for part in self.kept.get(owner, []):
+            self.counted += 1
+            yield part
 
 
 def test_own_limits_replace_the_default_until_they_are_cleared(url):
@@ -159,6 +162,34 @@ def test_what_exceeds_the_storage_is_refused(sqlite_url):
     asyncio.run(main())
 
 
+def test_storage_is_counted_until_the_limit_is_passed(sqlite_url):
+    shop = Shop()
+    shop.kept["ann"] = [40] * 50
+
+    async def main():
+        limits = OwnerLimits(storage_bytes=100)
+        async with Engine(sqlite_url, apps=[shop.app], owner_limits=limits) as engine:
+            with pytest.raises(StorageExceeded, match="stored at least 120") as refused:
+                await engine.owners.check_storage("ann", 1)
+            assert (refused.value.used, shop.counted) == (120, 3)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("parts, complete", [(20, True), (21, False), (500, False)])
+def test_what_an_owner_stores_is_shown_up_to_a_bound(sqlite_url, parts, complete):
+    shop = Shop()
+    shop.kept["ann"] = [1] * parts
+
+    async def main():
+        async with Engine(sqlite_url, apps=[shop.app]) as engine:
+            use = await engine.owners.use("ann")
+            assert (use.stored_bytes, use.stored_complete) == (20, complete)
+            assert shop.counted <= 21
+
+    asyncio.run(main())
+
+
 def test_limits_set_by_another_process_hold_within_a_second(sqlite_url):
     shop, clock = Shop(), VirtualClock()
 
@@ -210,8 +241,18 @@ def test_scripts_change_limits_too(sqlite_url):
         assert engine.owners.clear_limits("ann")
 
 
-@pytest.mark.parametrize("function", [len, lambda engine, owner: 0, "bytes"])
-def test_stored_bytes_must_be_an_async_function_of_engine_and_owner(function):
+async def returns_bytes(_engine, _owner):
+    return 0
+
+
+async def yields_without_an_owner(_engine):
+    yield 0
+
+
+@pytest.mark.parametrize(
+    "function", [len, lambda engine, owner: 0, "bytes", returns_bytes, yields_without_an_owner]
+)
+def test_stored_bytes_must_be_an_async_generator_of_engine_and_owner(function):
     with pytest.raises(TypeError, match="stored_bytes"):
         App("shop", stored_bytes=function)
 

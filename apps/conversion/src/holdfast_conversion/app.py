@@ -101,8 +101,9 @@ class Conversion(ServedApp):
         self.gateway = GatewayClient(url, settings.gateway_timeout)
         self.convert = self._declare()
 
-    async def _stored_bytes(self, engine: Engine, owner: str) -> int:
-        return await stored_bytes(engine, self.files, self.convert.kind.name, owner)
+    async def _stored_bytes(self, engine: Engine, owner: str) -> AsyncGenerator[int, None]:
+        async for part in stored_bytes(engine, self.files, self.convert.kind.name, owner):
+            yield part
 
     # -- the job -------------------------------------------------------------------------------
 

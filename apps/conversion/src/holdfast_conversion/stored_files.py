@@ -1,7 +1,7 @@
 """How many bytes the files of an owner take."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 
 from holdfast import Engine, Job, JobFilter
 from holdfast.files import ArtifactStore
@@ -10,16 +10,18 @@ from holdfast_conversion.file_names import pdf_name, result_name
 _PAGE = 500
 
 
-async def stored_bytes(engine: Engine, files: ArtifactStore, kind: str, owner: str) -> int:
-    """Return the bytes of the PDFs and XMLs that belong to the jobs of `owner` of one kind."""
-    total, cursor = 0, None
+async def stored_bytes(
+    engine: Engine, files: ArtifactStore, kind: str, owner: str
+) -> AsyncGenerator[int, None]:
+    """Yield the bytes of the PDFs and XMLs of the owner's jobs of one kind, for 500 jobs each."""
+    cursor = None
     while True:
         where = JobFilter(owner=owner, kinds=(kind,))
         page = await engine.list(where, cursor=cursor, limit=_PAGE)
-        total += await asyncio.to_thread(_sizes, files, page.jobs)
+        yield await asyncio.to_thread(_sizes, files, page.jobs)
         cursor = page.next_cursor
         if cursor is None:
-            return total
+            return
 
 
 def _sizes(files: ArtifactStore, jobs: Iterable[Job]) -> int:

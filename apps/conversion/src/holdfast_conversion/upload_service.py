@@ -114,13 +114,17 @@ class UploadService:
             raise UploadRefused(
                 error.code, str(error), recorded=False, headers=error.headers
             ) from None
-        await self._check_limits(owner, 1)
+        await self._check_limits(owner)
 
-    async def _check_limits(self, owner: str, size: int) -> None:
-        """Refuse a file of `size` bytes where the owner's limits have no room for it."""
+    async def _check_limits(self, owner: str, size: int | None = None) -> None:
+        """Refuse a file of `size` bytes where the owner's limits have no room for it.
+
+        Storage is checked once the size is known, and only then: it is counted file by file.
+        """
         try:
             await self._engine.owners.check_jobs(owner)
-            await self._engine.owners.check_storage(owner, size)
+            if size is not None:
+                await self._engine.owners.check_storage(owner, size)
         except (TooManyJobs, StorageExceeded) as error:
             raise UploadRefused(error.code, recorded=False) from error
 

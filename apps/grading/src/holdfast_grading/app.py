@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from random import Random
@@ -140,8 +140,9 @@ class Grading(ServedApp):
     async def _erase(self, engine: Engine, owner: str) -> dict[str, int]:
         return {"submissions": await erase_submissions(engine, self.files, owner)}
 
-    async def _stored_bytes(self, engine: Engine, owner: str) -> int:
-        return await stored_bytes(engine, self.files, owner)
+    async def _stored_bytes(self, engine: Engine, owner: str) -> AsyncGenerator[int, None]:
+        async for part in stored_bytes(engine, self.files, owner):
+            yield part
 
     def _default_fetcher(self) -> Fetcher:
         limits = FetchLimits(max_bytes=self.settings.max_audio_bytes)

@@ -86,7 +86,8 @@ class Intake:
         if request_id is not None:
             _check_name(request_id)
         await self._engine.owners.check_jobs(caller.owner)
-        await self._engine.owners.check_storage(caller.owner, size_of(payload))
+        if payload.audio_file is None:  # an uploaded recording was checked before it was stored
+            await self._engine.owners.check_storage(caller.owner, size_of(payload))
         return await self.submissions.add(
             NewSubmission(
                 owner=caller.owner,

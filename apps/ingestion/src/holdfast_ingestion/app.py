@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -198,8 +198,8 @@ class Ingestion(ServedApp):
     async def _erase(self, engine: Engine, owner: str) -> dict[str, int]:
         return {"documents": await erase_documents(engine, self.files, owner)}
 
-    async def _stored_bytes(self, engine: Engine, owner: str) -> int:
-        return await Documents(engine.database).bytes_of_owner(owner)
+    async def _stored_bytes(self, engine: Engine, owner: str) -> AsyncGenerator[int, None]:
+        yield await Documents(engine.database).bytes_of_owner(owner)
 
     def _notice(self, event: object) -> None:
         """Log failed attempts, and let the workers of this process settle what failed for good."""

@@ -91,7 +91,7 @@ def limit(
     if not asked:
         raise UsageError("name at least one limit, such as --concurrency 5")
     limits = on_store(database, lambda engine: _changed(engine, _named(owner), asked))
-    print(f"limits of {owner!r}: {_told(limits)}")
+    print(f"limits of {owner!r}: {_listed(limits)}")
     return 0
 
 
@@ -154,7 +154,7 @@ def _limits(limits: "OwnerLimits") -> Record:
     }
 
 
-def _told(limits: "OwnerLimits") -> str:
+def _listed(limits: "OwnerLimits") -> str:
     found = [f"{name} {value}" for name, value in _limits(limits).items() if value is not None]
     return ", ".join(found) or _NONE
 
@@ -166,5 +166,7 @@ def _record(use: "OwnerUse") -> Record:
         **_limits(use.limits),
         "running": use.running,
         "unfinished": use.unfinished,
+        "more_unfinished": use.more_unfinished,
         "stored_bytes": use.stored_bytes,
+        "stored_complete": use.stored_complete,
     }

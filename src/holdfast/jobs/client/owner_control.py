@@ -1,6 +1,7 @@
 """Limits of owners: look at them, change them, and refuse what would exceed them."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,9 @@ _KNOWN_FOR = 1.0
 
 MOST_COUNTED = 10_000
 """Unfinished jobs at which `OwnerControl.use` stops counting."""
+_Counting = aclosing[AsyncGenerator[int, None]]
+_MOST_PARTS = 20
+"""Numbers of an app's `stored_bytes` at which `OwnerControl.use` stops adding."""
 
 
 class TooManyJobs(HoldfastError):
@@ -42,13 +46,13 @@ class StorageExceeded(HoldfastError):
     Attributes:
         owner: whose storage it is.
         limit: how many bytes it may have.
-        used: how many it has.
+        used: how many it has at least.
     """
 
     code = ErrorCode.STORAGE_EXCEEDED
 
     def __init__(self, owner: str, limit: int, used: int) -> None:
-        super().__init__(f"owner {owner!r} may store {limit} bytes, and has stored {used}")
+        super().__init__(f"owner {owner!r} may store {limit} bytes, and has stored at least {used}")
         self.owner = owner
         self.limit = limit
         self.used = used
@@ -66,6 +70,8 @@ class OwnerUse:
         unfinished: jobs that are not finished, running ones included; 10,000 stands for that many
             or more.
         stored: bytes that each app keeps of it, by the app's name.
+        stored_complete: False if the apps keep more than was counted, because counting ended after
+            20 numbers of an app's `stored_bytes`: 10,000 uploads, or 10,000 submissions.
     """
 
     owner: str
@@ -74,6 +80,7 @@ class OwnerUse:
     running: int
     unfinished: int
     stored: Mapping[str, int] = field(default_factory=dict)
+    stored_complete: bool = True
 
     @property
     def more_unfinished(self) -> bool:
@@ -142,13 +149,15 @@ class OwnerControl:
         """Return what `owner` may use, and what it uses now."""
         checks.label("owner", owner)
         found = await self._store.owner_limits(owner)
+        stored = {name: await _first_parts(each) for name, each in self._countings(owner)}
         return OwnerUse(
             owner,
             limits=self.default if found is None else found,
             own=found is not None,
             running=await self._store.running_jobs(owner),
             unfinished=await self._store.unfinished_jobs(owner, at_most=MOST_COUNTED),
-            stored=await self._stored(owner),
+            stored={name: count for name, (count, _) in stored.items()},
+            stored_complete=all(complete for _, complete in stored.values()),
         )
 
     async def check_storage(self, owner: str | None, more: int) -> None:
@@ -163,8 +172,9 @@ class OwnerControl:
         limits = await self._limits_at_intake(owner)
         if owner is None or limits.storage_bytes is None:
             return
-        used = sum((await self._stored(owner)).values())
-        if used + more > limits.storage_bytes:
+        room = limits.storage_bytes - more
+        used = await self._stored(owner, enough=room)
+        if used > room:
             raise StorageExceeded(owner, limits.storage_bytes, used)
 
     async def check_jobs(self, owner: str | None, more: int = 1) -> None:
@@ -193,9 +203,31 @@ class OwnerControl:
             return self.default
         return await self.limits(owner)
 
-    async def _stored(self, owner: str) -> dict[str, int]:
-        return {
-            app.name: await app.stored_bytes(self._engine, owner)
-            for app in self._registry.apps
-            if app.stored_bytes is not None
-        }
+    async def _stored(self, owner: str, enough: int) -> int:
+        """Return how many bytes all apps keep of `owner`; stop counting beyond `enough`."""
+        used = 0
+        for _, counting in self._countings(owner):
+            async with counting as parts:
+                async for part in parts:
+                    used += part
+                    if used > enough:
+                        return used
+        return used
+
+    def _countings(self, owner: str) -> Iterator[tuple[str, _Counting]]:
+        """Yield each app that says what it keeps, and what counts the bytes of `owner` there."""
+        for app in self._registry.apps:
+            if app.stored_bytes is not None:
+                yield app.name, aclosing(app.stored_bytes(self._engine, owner))
+
+
+async def _first_parts(counting: _Counting) -> tuple[int, bool]:
+    """Return the sum of the first parts that an app keeps of an owner, and whether it is all."""
+    used = count = 0
+    async with counting as parts:
+        async for part in parts:
+            if count == _MOST_PARTS:
+                return used, False
+            used += part
+            count += 1
+    return used, True

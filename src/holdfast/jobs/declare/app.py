@@ -129,8 +129,9 @@ class App:
         tables: where the migrations of its own tables are, for `engine.database`.
         on_erase: `async def on_erase(engine, owner)` deletes what the app keeps of an owner beside
             its jobs, and returns how much, such as `{"orders": 3}`. Calling it again is harmless.
-        stored_bytes: `async def stored_bytes(engine, owner)` returns how many bytes the app keeps
-            of an owner, for the owner's `OwnerLimits.storage_bytes`.
+        stored_bytes: `async def stored_bytes(engine, owner)` yields how many bytes the app keeps of
+            an owner, for the owner's `OwnerLimits.storage_bytes`: as one number, or one for each
+            500 things that it keeps, so that counting can stop when enough is known.
 
     Raises:
         TypeError: an element of `errors` is not an `ErrorInfo`, or a listener, the lifespan, a

@@ -1,7 +1,7 @@
 """What an app puts around its handlers: a lifespan for its worker, and middleware for attempts."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,8 @@ Middleware = Callable[["JobContext", CallNext], Awaitable[Any]]
 OnErase = Callable[[Any, str], Awaitable[Mapping[str, int]]]
 """Deletes what an app keeps of an owner, with the engine; returns how much, by what it is."""
 
-StoredBytes = Callable[[Any, str], Awaitable[int]]
-"""Returns how many bytes an app keeps of an owner, with the engine."""
+StoredBytes = Callable[[Any, str], AsyncGenerator[int, None]]
+"""Yields how many bytes an app keeps of an owner, part by part, with the engine."""
 
 
 def checked_stored_bytes(function: Any) -> StoredBytes | None:
@@ -33,8 +33,15 @@ def checked_stored_bytes(function: Any) -> StoredBytes | None:
     Raises:
         TypeError: it cannot; the message says why.
     """
-    _check_owner_hook("stored_bytes", function)
-    stored_bytes: StoredBytes | None = function
+    if function is None:
+        return None
+    if not inspect.isasyncgenfunction(function):
+        raise TypeError(
+            "stored_bytes must be `async def stored_bytes(engine, owner)` that yields, got "
+            f"{function!r}"
+        )
+    _check_parameters("stored_bytes", function, 2, "(engine, owner)")
+    stored_bytes: StoredBytes = function
     return stored_bytes
 
 
@@ -44,8 +51,12 @@ def checked_on_erase(function: Any) -> OnErase | None:
     Raises:
         TypeError: it cannot; the message says why.
     """
-    _check_owner_hook("on_erase", function)
-    on_erase: OnErase | None = function
+    if function is None:
+        return None
+    if not checks.is_async(function):
+        raise TypeError(f"on_erase must be `async def on_erase(engine, owner)`, got {function!r}")
+    _check_parameters("on_erase", function, 2, "(engine, owner)")
+    on_erase: OnErase = function
     return on_erase
 
 
@@ -86,14 +97,6 @@ def checked_middleware(functions: Iterable[Any]) -> tuple[Middleware, ...]:
             )
         _check_parameters("middleware", function, 2, "(ctx, call_next)")
     return chosen
-
-
-def _check_owner_hook(field: str, function: Any) -> None:
-    if function is None:
-        return
-    if not checks.is_async(function):
-        raise TypeError(f"{field} must be `async def {field}(engine, owner)`, got {function!r}")
-    _check_parameters(field, function, 2, "(engine, owner)")
 
 
 def _check_parameters(field: str, function: Callable[..., Any], count: int, wanted: str) -> None:
