@@ -5,8 +5,10 @@ from tests.apps.conversion.service import pdf
 from tests.http.live_server import Serving
 
 from holdfast import OwnerLimits
+from holdfast.files import Draft
 from holdfast_conversion.app import Conversion
 from holdfast_conversion.service_settings import ConversionSettings
+from holdfast_conversion.upload_form import receive
 
 
 @pytest.fixture
@@ -62,3 +64,31 @@ def test_uploads_beyond_the_unfinished_jobs_of_an_owner_are_refused(serving):
     assert answer.status_code == 429
     assert answer.json()["error"]["code"] == "TOO_MANY_JOBS"
     assert len(list(serving.served.files.list("uploads"))) == 1
+
+
+def test_a_limit_reached_while_an_upload_is_published_does_not_refuse_it(serving, monkeypatch):
+    owner = owner_of(serving, upload(serving, pdf("a")))
+    owners, publish = serving.engine.owners, Draft.publish
+
+    def publish_and_limit(draft, name):
+        serving.run(owners.set_limits(owner, OwnerLimits(waiting=1)))
+        return publish(draft, name)
+
+    monkeypatch.setattr(Draft, "publish", publish_and_limit)
+    assert upload(serving, pdf("b")).status_code == 201
+    assert len(list(serving.served.files.list("uploads"))) == 2
+
+
+def test_a_limit_reached_during_an_upload_does_not_hide_why_it_was_refused(serving, monkeypatch):
+    owner = owner_of(serving, upload(serving, pdf("a")))
+    owners = serving.engine.owners
+    serving.run(owners.set_limits(owner, OwnerLimits(waiting=100)))
+
+    async def receive_and_limit(*args):
+        await owners.set_limits(owner, OwnerLimits(waiting=1))
+        await receive(*args)
+
+    monkeypatch.setattr("holdfast_conversion.upload_service.receive", receive_and_limit)
+    answer = upload(serving, b"no pdf")
+    assert answer.status_code == 400
+    assert answer.json()["job"]["error"] == answer.json()["error"]

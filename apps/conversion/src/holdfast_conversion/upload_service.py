@@ -168,6 +168,7 @@ class UploadService:
                 dedup_key=key,
                 owner=owner,
                 meta={**_meta(form), "stored": True},
+                beyond_limits=True,  # they were checked before the file was published
             )
             job = await self._engine.get(handle.id)
             if job is not None and (handle.created or self._is_of_use(job)):
@@ -218,6 +219,7 @@ class UploadService:
             meta=_meta(form),
             deadline=_UNFINISHED_SECONDS,
             uploaded=True,
+            beyond_limits=True,  # a limit must not hide why the upload was refused
         )
         return await self._engine.reject(handle, refused.code, str(refused))
 
