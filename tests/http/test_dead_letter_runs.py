@@ -168,6 +168,19 @@ def test_a_run_that_meets_an_error_is_failed(serving, monkeypatch):
     assert until_sync(lambda: ended(serving))["state"] == "failed"
 
 
+def test_a_run_that_fails_at_once_is_not_answered_as_begun(serving, monkeypatch):
+    failed_jobs(serving, 1)
+
+    async def broken(*_, **__):
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(serving.engine.dead_letters, "requeue", broken)
+    answer = serving.admin().post("/api/dead-letters/retry", json={})
+
+    assert answer.status_code == 200
+    assert (answer.json()["done"], answer.json()["run"]["state"]) == (True, "failed")
+
+
 def test_a_store_that_is_away_for_a_moment_does_not_end_a_run(serving, monkeypatch):
     failed_jobs(serving, 2)
     store = serving.engine.store

@@ -137,6 +137,6 @@ async def _carry_out(
     describe_change(request, filter=chosen, run=run.id, total=run.total, rate=rate)
     if rate is None:
         run = await state.runs.wait(run, _PATIENCE)
-    if run.state is not RunState.FINISHED:
+    if run.state is RunState.RUNNING:
         response.status_code = 202
     return RequeueAnswer.of_runs([run])
