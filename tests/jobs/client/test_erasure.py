@@ -168,6 +168,29 @@ def test_more_than_a_page_of_jobs_is_purged(sqlite_url, monkeypatch):
             engine.erase("")
 
 
+def test_jobs_are_not_listed_before_the_first_of_them_are_deleted(sqlite_url, monkeypatch):
+    monkeypatch.setattr(erasure, "_BATCH", 2)
+    shop, calls = Shop(), []
+
+    def noted(name, call):
+        def noting(*args, **options):
+            calls.append(name)
+            return call(*args, **options)
+
+        return noting
+
+    async def main():
+        async with Engine(sqlite_url, apps=[shop.app]) as engine:
+            for number in range(5):
+                await engine.enqueue(shop.sell, str(number), owner="ann")
+            for name in ("list", "delete"):
+                monkeypatch.setattr(engine, name, noted(name, getattr(engine, name)))
+            assert (await engine.erase("ann")).jobs == 5
+
+    asyncio.run(main())
+    assert calls[:2] == ["list", "delete"]
+
+
 def test_a_hook_that_cannot_be_called_is_refused():
     with pytest.raises(TypeError, match="on_erase must be"):
         App("a", on_erase=lambda engine, owner: {})
@@ -179,13 +202,15 @@ def test_a_hook_that_cannot_be_called_is_refused():
         App("a", on_erase=short)
 
 
-def test_an_owner_with_jobs_that_no_app_declares_is_refused(sqlite_url):
+def test_an_owner_with_jobs_that_no_app_declares_is_refused(url):
     shop = Shop()
 
     async def main():
-        async with Engine(sqlite_url, apps=[shop.app]) as engine:
+        async with Engine(url, apps=[shop.app]) as engine:
             await engine.enqueue(shop.sell, "tea", owner="ann")
-        async with Engine(sqlite_url) as engine:
+            await engine.work(until_idle=True)
+        async with Engine(url) as engine:
+            assert (await engine.erase("ben")).jobs == 0
             with pytest.raises(UndeclaredKinds) as caught:
                 await engine.erase("ann")
             assert caught.value.kinds == ("shop.sell",)

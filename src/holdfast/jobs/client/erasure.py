@@ -1,7 +1,6 @@
 """Delete jobs whatever their state, and everything of an owner."""
 
 import contextlib
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -15,7 +14,7 @@ from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.declare.webhook_job import log_owner
 from holdfast.jobs.exceptions import InvalidState, UnknownJob
 from holdfast.jobs.model import Job
-from holdfast.jobs.views import JobFilter, Page
+from holdfast.jobs.views import JobFilter, Page, Stats
 
 _BATCH = 500
 _POLL = 0.1
@@ -88,6 +87,10 @@ class ErasableClient(Protocol):
         """Return jobs, newest first."""
         ...
 
+    async def stats(self) -> Stats:
+        """Return the maintained counters."""
+        ...
+
     async def cancel(self, job: JobId) -> Job:
         """Cancel an unfinished job."""
         ...
@@ -122,28 +125,25 @@ async def purge(
 
 
 async def count_jobs(client: ErasableClient, owner: str) -> int:
-    """Return how many jobs `erase` would delete.
+    """Return how many jobs `erase` would delete; it lists them all.
 
     Raises:
         UndeclaredKinds: no app declares the kind of one of them.
     """
-    kinds, cursor = Counter[str](), None
+    await _check_kinds(client, owner)
+    count, cursor = 0, None
     while True:
         page = await client.list(JobFilter(owner=owner), cursor=cursor, limit=_BATCH)
-        kinds.update(job.kind for job in page.jobs)
+        count += len(page.jobs)
         cursor = page.next_cursor
         if cursor is None:
-            break
-    unknown = sorted(kind for kind in kinds if client.registry.find(kind) is None)
-    if unknown:
-        raise UndeclaredKinds(owner, tuple(unknown))
-    return kinds.total()
+            return count
 
 
 async def erase(client: ErasableClient, owner: str, timeout: float) -> Erased:
     """Delete everything of `owner`; see `Client.erase`."""
+    await _check_kinds(client, owner)
     until = client.clock.monotonic() + timeout
-    await count_jobs(client, owner)
     webhooks = await client.webhooks.list(owner)
     for webhook in webhooks:
         # First, so that they are not notified of the jobs that are cancelled here.
@@ -159,6 +159,19 @@ async def erase(client: ErasableClient, owner: str, timeout: float) -> Erased:
     # What was enqueued for the owner since, also by the apps.
     jobs += await _purge_of(client, owner, until)
     return Erased(owner, jobs, len(webhooks), data)
+
+
+async def _check_kinds(client: ErasableClient, owner: str) -> None:
+    """Refuse an owner with jobs that no app declares; without such jobs, no job is read."""
+    stored = {lane.kind for lane in (await client.stats()).lanes}
+    undeclared = sorted(kind for kind in stored if client.registry.find(kind) is None)
+    found = [
+        kind
+        for kind in undeclared
+        if (await client.list(JobFilter(owner=owner, kinds=(kind,)), limit=1)).jobs
+    ]
+    if found:
+        raise UndeclaredKinds(owner, tuple(found))
 
 
 async def _purge_of(client: ErasableClient, owner: str, until: float) -> int:
