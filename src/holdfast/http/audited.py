@@ -22,7 +22,7 @@ _REFUSED = 400
 class OpsRoute(APIRoute):
     """A route for operators: `APIRouter(route_class=OpsRoute)`.
 
-    Whoever may look may read. What changes something needs a full token, and is written to the
+    Every operator may read. What changes something needs a full token, and is written to the
     audit log once it is done: a change that was refused is not. One that fails after `begin_change`
     is written there with the outcome `incomplete`. The path says what was done:
     `POST /api/downstreams/mill/reset` is the action `downstreams.reset` with the target `mill`, and

@@ -66,6 +66,10 @@ class WebhookStore(Protocol):
         """Return the webhooks of `owner`, or all of them, oldest first."""
         ...
 
+    async def newest_webhooks(self, limit: int) -> tuple[Webhook, ...]:
+        """Return up to `limit` webhooks of all owners, newest first."""
+        ...
+
     async def webhook(self, webhook_id: str) -> Webhook | None:
         """Return one webhook."""
         ...

@@ -32,6 +32,10 @@ class Webhooks(Statements):
             return tuple(map(_webhook, await self._rows("webhook_list")))
         return tuple(map(_webhook, await self._rows("webhook_list_of_owner", owner=owner)))
 
+    async def newest_webhooks(self, limit: int) -> tuple[Webhook, ...]:
+        """Return webhooks, newest first."""
+        return tuple(map(_webhook, await self._rows("webhook_newest", limit=limit)))
+
     async def webhook(self, webhook_id: str) -> Webhook | None:
         """Return one webhook."""
         found = await self._rows("webhook_find", id=webhook_id)

@@ -43,6 +43,17 @@ def test_the_webhooks_of_all_owners_are_listed_newest_first(delivering):
     assert page.texts("//tbody/tr[1]/td")[1:3] == ["All", "All owners"]
 
 
+def test_only_the_newest_webhooks_are_read(delivering, monkeypatch):
+    monkeypatch.setattr("holdfast.http.ops.webhook_pages._MOST", 2)
+    for name in "abc":
+        add(delivering, f"https://example.org/{name}")
+
+    page = delivering.look("/webhooks")
+
+    assert page.texts("//tbody/tr/th") == ["https://example.org/c", "https://example.org/b"]
+    assert "Only the newest 2 are shown." in page.texts("//p[@class='scope']")
+
+
 def test_a_test_message_is_sent_and_the_log_shows_what_came_of_it(delivering):
     with ScriptedDownstream(ok()) as receiver:
         webhook = add(delivering, f"{receiver.url}/hooks")

@@ -23,13 +23,13 @@ def webhook_routes(frame: Frame) -> APIRouter:
 
     @router.get(_HOME)
     async def show_all(request: Request) -> Response:
-        webhooks = await engine.webhooks.list()
+        webhooks = await engine.webhooks.newest(limit=_MOST + 1)
         paused = {state.name: state for state in await engine.kinds.list() if state.paused}
         return await frame.page(
             request,
             "webhooks.html",
-            webhooks=webhooks[::-1][:_MOST],
-            total=len(webhooks),
+            webhooks=webhooks[:_MOST],
+            more=len(webhooks) > _MOST,
             is_delivered=_is_delivered(frame),
             paused=paused.get(KIND),
         )
@@ -73,7 +73,7 @@ def webhook_routes(frame: Frame) -> APIRouter:
                 request,
                 Confirmation(
                     title="Remove this webhook?",
-                    words=f"{webhook.url} is told nothing more, also of what waits to be "
+                    words=f"No more messages are sent to {webhook.url}, nor those that wait to be "
                     "delivered. This cannot be undone.",
                     action=f"{path}/remove",
                     label="Remove",

@@ -185,6 +185,7 @@ class BlockingWebhooks(_Mirror):
     remove = mirror(WebhookControl.remove)
     test = mirror(WebhookControl.test)
     deliveries = mirror(WebhookControl.deliveries)
+    newest = mirror(WebhookControl.newest)
     list = mirror(WebhookControl.list)
 
 

@@ -123,6 +123,10 @@ class WebhookControl:
         """Return the webhooks of `owner`, or all of them, oldest first."""
         return await self._store.webhooks(owner)
 
+    async def newest(self, *, limit: int = 100) -> tuple[Webhook, ...]:
+        """Return up to `limit` webhooks of all owners, newest first."""
+        return await self._store.newest_webhooks(limit)
+
     async def get(self, webhook_id: str) -> Webhook:
         """Return one webhook.
 

@@ -29,6 +29,8 @@ async def webhooks_are_listed_by_age_all_or_those_of_an_owner(world: World) -> N
     first = await world.store.add_webhook(_webhook("w2"), now=world.now)
     mine = await world.store.add_webhook(_webhook("w1", owner="ann"), now=world.now + 1)
     assert await world.store.webhooks() == (first, mine)
+    assert await world.store.newest_webhooks(2) == (mine, first)
+    assert await world.store.newest_webhooks(1) == (mine,)
     assert await world.store.webhooks("ann") == (mine,)
     assert await world.store.webhooks("ben") == ()
     assert await world.store.remove_webhook("w2")

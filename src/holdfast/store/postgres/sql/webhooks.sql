@@ -15,6 +15,9 @@ RETURNING {{webhook_columns}};
 -- name: webhook_list
 SELECT {{webhook_columns}} FROM holdfast.webhooks ORDER BY created_at, id;
 
+-- name: webhook_newest
+SELECT {{webhook_columns}} FROM holdfast.webhooks ORDER BY created_at DESC, id DESC LIMIT :limit;
+
 -- name: webhook_list_of_owner
 SELECT {{webhook_columns}} FROM holdfast.webhooks WHERE owner = :owner ORDER BY created_at, id;
 
