@@ -59,14 +59,20 @@ class LimitsOut(Ordered):
 
 
 class OwnerUseOut(Model):
-    """An owner's limits, whether they are its own, and what it uses; `stored` is by app."""
+    """An owner's limits, whether they are its own, and what it uses; `stored` is by app.
+
+    With `moreUnfinished` there are more than `unfinished`; without `storedComplete` more is stored
+    than was counted.
+    """
 
     owner: str
     limits: LimitsOut
     own: bool
     running: int
     unfinished: int
+    more_unfinished: bool
     stored_bytes: int
+    stored_complete: bool
     stored: dict[str, int]
 
 
