@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord
@@ -217,8 +217,11 @@ class CheckedClaim:
                 window, skips = others, 0
                 continue
             line = await self._take(subqueues, shares, request)
-            if line["seqs"] is None:
-                skips += 1  # locked by other claims: take what stands behind those jobs
+            if line["seqs"] is None:  # locked by other claims: take what stands behind those jobs
+                if self.limited is None:
+                    skips += 1
+                else:
+                    self.limited.leave_out(subqueue.owner or "" for subqueue in subqueues)
                 continue
             await self._start(line, lanes, limits)
             remaining -= len(line["seqs"])
@@ -260,13 +263,13 @@ class CheckedClaim:
         by_owner = [share for share in shares if limits.places(share.lane.downstream)]
         found = [] if skips else await self._planned_by_owner(limits, by_owner)
         shares = [share for share in shares if share not in by_owner]
-        if skips and self.limited is None:
+        if skips:
             families: Counter[int] = Counter()
             for share in shares:
                 families[share.family] += 1
                 if families[share.family] == skips:
                     found.append(Subqueue(share.lane.id, None, None, share.most))
-        elif shares and not skips:
+        elif shares:
             found += await self._planned(shares)
         kinds = {share.lane.id: share.lane.kind for share in [*by_owner, *shares]}
         rooms: dict[str, int | None] = {}
@@ -297,7 +300,7 @@ class CheckedClaim:
 
     async def _planned(self, shares: Sequence[Share]) -> list[Subqueue]:
         turns = self.memory.turns(share.lane.id for share in shares)
-        given = {
+        given: dict[str, list[Any]] = {
             "lanes": [share.lane.id for share in shares],
             "families": [share.family for share in shares],
             "most": [share.most for share in shares],
@@ -334,7 +337,7 @@ class CheckedClaim:
         for kind, taken in Counter(lanes[lane].kind for lane in line["lanes"]).items():
             limits.use_kind(kind, taken)
         if self.limited is not None:
-            self.limited.start(line["owners"] or ())
+            self.limited.rooms.start(line["owners"] or ())
         names = [lanes[lane].downstream for lane in line["lanes"]]
         permits = {
             name: iter(limits.take(name, taken))
