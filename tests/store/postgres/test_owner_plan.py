@@ -99,3 +99,24 @@ def test_a_claim_leaves_out_an_owner_whose_jobs_are_all_locked(bench):
             assert [claim.owner for claim in claims] == ["ann", "ann"]
 
     asyncio.run(scenario())
+
+
+def test_a_claim_that_finds_no_ready_jobs_waits_for_no_other_claim(bench):
+    async def scenario():
+        async with bench.stores(1) as (store,):
+            await store.enqueue(owned(["ann"], 1))
+            await store.enqueue(owned(["bob"], 1, queue="elsewhere"))
+            request = replace(ANY, owner_limits=ONE_AT_ONCE)
+            (claim,) = (await store.tick("w", [], request)).claims
+            assert (await store.tick("w", [], request)).claims == ()
+            other = await asyncpg.connect(bench.url)
+            async with other.transaction():
+                await other.execute(
+                    "SELECT pg_advisory_xact_lock(hashtextextended('holdfast owners', 0))"
+                )
+                async with asyncio.timeout(20):
+                    done = [Finished(claim.lease, Completed())]
+                    assert (await store.tick("w", done, request)).claims == ()
+            await other.close()
+
+    asyncio.run(scenario())

@@ -86,11 +86,9 @@ class CheckedClaim:
             await limits.judge(reports, ())
         else:
             ((self.wake_at, found),) = await rows(self.connection, "claim_promote", now=self.now)
-            if self.request.limit > 0 and (found or self.request.owner_limits.limits_claims):
-                self.needs_check = True
-                default = self.request.owner_limits
-                self.limited = await ClaimOwners.locked(self.connection, default, self.now)
-            await self._claim(limits, reports, self.request)
+            default = self.request.owner_limits
+            self.needs_check = self.request.limit > 0 and (found or default.limits_claims)
+            await self._claim(limits, reports, self.request, limits_owners=self.needs_check)
             self._wake(limits.wake_at)
         await limits.save()
         if self.limited is not None:
@@ -102,7 +100,9 @@ class CheckedClaim:
         if at is not None and at < (math.inf if self.wake_at is None else self.wake_at):
             self.wake_at = at
 
-    async def _claim(self, limits: Limits, reports: Reports, request: ClaimRequest) -> None:
+    async def _claim(
+        self, limits: Limits, reports: Reports, request: ClaimRequest, *, limits_owners: bool
+    ) -> None:
         """Claim from the lanes that are known to wait; then, once, from all that wait."""
         remaining, growth, judged = request.limit, 1, False
         known, scans = self.memory.window(request)
@@ -110,6 +110,10 @@ class CheckedClaim:
         while remaining > 0:
             if not families and self.scanned is None:
                 families = await self._scan(request, self.memory.served(request))
+            if limits_owners and families and self.limited is None:
+                # Before any downstream is locked: all claims lock in this order.
+                default = request.owner_limits
+                self.limited = await ClaimOwners.locked(self.connection, default, self.now)
             reported = {} if judged else reports
             window, families = self._split(families, remaining * growth, reported)
             growth *= _WINDOW_GROWTH
