@@ -98,7 +98,8 @@ class OwnerRooms:
     wake_at: float | None = None
     _limits: dict[str, OwnerLimits] = field(default_factory=dict)
     _running: Counter[str] = field(default_factory=Counter)
-    _spent: dict[str, list[RateSpent]] = field(default_factory=dict)
+    _rate_rooms: dict[str, int] = field(default_factory=dict)
+    _check_at: dict[str, float] = field(default_factory=dict)
     _reserved: Counter[str] = field(default_factory=Counter)
     _starts: Counter[str] = field(default_factory=Counter)
 
@@ -106,13 +107,19 @@ class OwnerRooms:
         """Say whether `owner` was added; "" is no owner."""
         return owner == "" or owner in self._limits
 
+    def owners(self) -> Iterable[str]:
+        """Return the owners that were added."""
+        return self._limits.keys()
+
     def add(
         self, owner: str, limits: OwnerLimits, running: int, spent: Sequence[RateSpent]
     ) -> None:
         """Add an owner: its limits, running jobs, and starts in the slices of its rate."""
         self._limits[owner] = limits
         self._running[owner] = running
-        self._spent[owner] = list(spent)
+        if limits.rate is not None:
+            self._rate_rooms[owner] = rate_room(limits.rate, spent, self.now)
+            self._check_at[owner] = rate_check_at(limits.rate, spent, self.now)
 
     def room(self, owner: str) -> int:
         """Return how many more jobs of a known owner may start."""
@@ -123,9 +130,9 @@ class OwnerRooms:
         if limits.concurrency is not None:
             room = limits.concurrency - self._running[owner] - taken
         if limits.rate is not None:
-            allowed = rate_room(limits.rate, self._spent[owner], self.now) - taken
+            allowed = self._rate_rooms[owner] - taken
             if allowed <= 0:
-                at = rate_check_at(limits.rate, self._spent[owner], self.now)
+                at = self._check_at[owner]
                 self.wake_at = min(at, math.inf if self.wake_at is None else self.wake_at)
             room = min(room, allowed)
         return max(0, room)

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord
@@ -86,11 +86,9 @@ class CheckedClaim:
             await limits.judge(reports, ())
         else:
             ((self.wake_at, found),) = await rows(self.connection, "claim_promote", now=self.now)
-            if self.request.limit > 0 and (found or self.request.owner_limits.limits_claims):
-                self.needs_check = True
-                default = self.request.owner_limits
-                self.limited = await ClaimOwners.locked(self.connection, default, self.now)
-            await self._claim(limits, reports, self.request)
+            default = self.request.owner_limits
+            self.needs_check = self.request.limit > 0 and (found or default.limits_claims)
+            await self._claim(limits, reports, self.request, limits_owners=self.needs_check)
             self._wake(limits.wake_at)
         await limits.save()
         if self.limited is not None:
@@ -102,7 +100,9 @@ class CheckedClaim:
         if at is not None and at < (math.inf if self.wake_at is None else self.wake_at):
             self.wake_at = at
 
-    async def _claim(self, limits: Limits, reports: Reports, request: ClaimRequest) -> None:
+    async def _claim(
+        self, limits: Limits, reports: Reports, request: ClaimRequest, *, limits_owners: bool
+    ) -> None:
         """Claim from the lanes that are known to wait; then, once, from all that wait."""
         remaining, growth, judged = request.limit, 1, False
         known, scans = self.memory.window(request)
@@ -110,6 +110,10 @@ class CheckedClaim:
         while remaining > 0:
             if not families and self.scanned is None:
                 families = await self._scan(request, self.memory.served(request))
+            if limits_owners and families and self.limited is None:
+                # Before any downstream is locked: all claims lock in this order.
+                default = request.owner_limits
+                self.limited = await ClaimOwners.locked(self.connection, default, self.now)
             reported = {} if judged else reports
             window, families = self._split(families, remaining * growth, reported)
             growth *= _WINDOW_GROWTH
@@ -217,8 +221,11 @@ class CheckedClaim:
                 window, skips = others, 0
                 continue
             line = await self._take(subqueues, shares, request)
-            if line["seqs"] is None:
-                skips += 1  # locked by other claims: take what stands behind those jobs
+            if line["seqs"] is None:  # locked by other claims: take what stands behind those jobs
+                if self.limited is None:
+                    skips += 1
+                else:
+                    self.limited.leave_out(subqueue.owner or "" for subqueue in subqueues)
                 continue
             await self._start(line, lanes, limits)
             remaining -= len(line["seqs"])
@@ -260,13 +267,13 @@ class CheckedClaim:
         by_owner = [share for share in shares if limits.places(share.lane.downstream)]
         found = [] if skips else await self._planned_by_owner(limits, by_owner)
         shares = [share for share in shares if share not in by_owner]
-        if skips and self.limited is None:
+        if skips:
             families: Counter[int] = Counter()
             for share in shares:
                 families[share.family] += 1
                 if families[share.family] == skips:
                     found.append(Subqueue(share.lane.id, None, None, share.most))
-        elif shares and not skips:
+        elif shares:
             found += await self._planned(shares)
         kinds = {share.lane.id: share.lane.kind for share in [*by_owner, *shares]}
         rooms: dict[str, int | None] = {}
@@ -297,7 +304,7 @@ class CheckedClaim:
 
     async def _planned(self, shares: Sequence[Share]) -> list[Subqueue]:
         turns = self.memory.turns(share.lane.id for share in shares)
-        given = {
+        given: dict[str, list[Any]] = {
             "lanes": [share.lane.id for share in shares],
             "families": [share.family for share in shares],
             "most": [share.most for share in shares],
@@ -334,7 +341,7 @@ class CheckedClaim:
         for kind, taken in Counter(lanes[lane].kind for lane in line["lanes"]).items():
             limits.use_kind(kind, taken)
         if self.limited is not None:
-            self.limited.start(line["owners"] or ())
+            self.limited.rooms.start(line["owners"] or ())
         names = [lanes[lane].downstream for lane in line["lanes"]]
         permits = {
             name: iter(limits.take(name, taken))

@@ -1,5 +1,6 @@
 """The limits of owners in one claim, read under a lock that one claim at a time has."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -11,8 +12,7 @@ from holdfast.store.postgres.connection import Connection, rows
 class ClaimOwners:
     """How many more jobs of each owner a claim may start; `rooms` counts.
 
-    Attributes:
-        full: owners of whom no job may start.
+    Only owners with ready jobs are looked up, so only they say when to claim again.
     """
 
     def __init__(
@@ -21,8 +21,8 @@ class ClaimOwners:
         self._connection = connection
         self._default = default
         self._running = running
+        self._left_out: set[str] = set()
         self.rooms = OwnerRooms(now)
-        self.full: set[str] = set()
 
     @classmethod
     async def locked(
@@ -31,23 +31,32 @@ class ClaimOwners:
         """Wait until no other claim counts owners, and return them."""
         await rows(connection, "claim_lock_owners")
         running = dict(map(tuple, await rows(connection, "claim_running_by_owner")))
-        found = cls(connection, default, now, running)
-        await found.look_up(running)
-        return found
+        return cls(connection, default, now, running)
 
     async def look_up(self, owners: Iterable[str]) -> None:
-        """Read the limits of `owners`; those without room are `full` from then on."""
-        named = set(owners)
-        new = sorted(owner for owner in named if not self.rooms.knows(owner))
-        if new:
-            stored = await rows(self._connection, "claim_limits_of_owners", owners=new)
-            own = {owner: load_limits(*rest) for owner, *rest in stored}
-            limits = {owner: own.get(owner, self._default) for owner in new}
-            spent = await self._spent([owner for owner in new if limits[owner].rate])
-            for owner in new:
-                running = self._running.get(owner, 0)
-                self.rooms.add(owner, limits[owner], running, spent[owner])
-        self.full.update(owner for owner in named if self.rooms.room(owner) == 0)
+        """Read the limits of those of `owners` who are not known yet."""
+        new = sorted({owner for owner in owners if not self.rooms.knows(owner)})
+        if not new:
+            return
+        stored = await rows(self._connection, "claim_limits_of_owners", owners=new)
+        own = {owner: load_limits(*rest) for owner, *rest in stored}
+        limits = {owner: own.get(owner, self._default) for owner in new}
+        spent = await self._spent([owner for owner in new if limits[owner].rate])
+        for owner in new:
+            self.rooms.add(owner, limits[owner], self._running.get(owner, 0), spent[owner])
+
+    def room(self, owner: str) -> int:
+        """Return how many more jobs of a known owner this claim may take."""
+        return 0 if owner in self._left_out else self.rooms.room(owner)
+
+    def rooms_json(self) -> str:
+        """Return the room of each known owner, as a JSON object."""
+        known = self._left_out.union(self.rooms.owners())
+        return json.dumps({owner: self.room(owner) for owner in known})
+
+    def leave_out(self, owners: Iterable[str]) -> None:
+        """Take no jobs of `owners`: other transactions have locked those that wait."""
+        self._left_out.update(owners)
 
     async def _spent(self, owners: list[str]) -> defaultdict[str, list[RateSpent]]:
         spent: defaultdict[str, list[RateSpent]] = defaultdict(list)
@@ -55,12 +64,6 @@ class ClaimOwners:
             for owner, *slot in await rows(self._connection, "claim_owner_spent", owners=owners):
                 spent[owner].append(RateSpent(*slot))
         return spent
-
-    def start(self, owners: Iterable[str | None]) -> None:
-        """Count one started job of each of `owners`; None is no owner."""
-        started = [owner for owner in owners if owner is not None]
-        self.rooms.start(started)
-        self.full.update(owner for owner in started if self.rooms.room(owner) == 0)
 
     async def save(self) -> None:
         """Store the starts that rates count."""

@@ -133,6 +133,30 @@ async def a_rate_of_an_owner_holds_for_any_minute(world: World) -> None:
 
 
 @fact
+async def an_owner_without_rate_delays_no_other_owner_of_its_lane(world: World) -> None:
+    """Also while jobs wait in another lane."""
+    await world.store.set_owner_limits("ann", OwnerLimits(rate=RateLimit(per_day=1)))
+    await world.run("ann-first", owner="ann")
+    await _add(world, 100, "cid", downstream="one")
+    await _add(world, 30, "ann", downstream="two")
+    await _add(world, 5, "bob", downstream="two")
+    assert _owners(await world.claim(4)) == {"bob": 2, "cid": 2}
+    assert _owners(await world.claim(4)) == {"bob": 2, "cid": 2}
+
+
+@fact
+async def an_owner_without_rate_wakes_nobody_while_none_of_its_jobs_wait(world: World) -> None:
+    await world.store.set_owner_limits("ann", OwnerLimits(rate=RateLimit(per_minute=1)))
+    await world.start("ann-first", owner="ann")
+    await _add(world, 1, "bob")
+    result = await world.tick([], 5)
+    assert _owners(result.claims) == {"bob": 1}
+    assert result.wake_at is None
+    await _add(world, 1, "ann")
+    assert (await world.tick([], 5)).wake_at is not None
+
+
+@fact
 async def every_attempt_counts_for_the_rate_of_an_owner(world: World) -> None:
     await world.store.set_owner_limits("ann", OwnerLimits(rate=RateLimit(per_minute=2)))
     await _add(world, 4, "ann")

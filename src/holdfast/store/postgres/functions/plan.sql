@@ -25,10 +25,11 @@ $$;
 
 -- Up to `p_most` owners with ready jobs of one priority in some lanes, in the order of their turns:
 -- from the owner served last on, or after it where its turn is over, round to where it began. Without
--- the owners `p_full`.
+-- those whose room in `p_rooms` is 0: an object of how many jobs of each owner may start, where that
+-- is known.
 CREATE OR REPLACE FUNCTION holdfast.owners_with_room(
     p_lanes integer[], p_priority smallint, p_last text, p_turn_is_over boolean, p_most integer,
-    p_full text[]
+    p_rooms jsonb
 ) RETURNS SETOF text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -44,7 +45,7 @@ BEGIN
             owner := holdfast.next_owner(p_lanes, p_priority, '');
         END IF;
         EXIT WHEN owner IS NULL OR (wrapped AND begins <> '' AND owner COLLATE "C" >= begins);
-        IF owner <> ALL (p_full) THEN
+        IF (p_rooms -> owner) IS DISTINCT FROM '0' THEN
             RETURN NEXT owner;
             found := found + 1;
         END IF;
@@ -53,11 +54,11 @@ BEGIN
 END
 $$;
 
--- Share `p_limit` jobs of one priority among the owners who wait in the lanes of a family, without the
--- owners `p_full`. Each owner gives 10 jobs in a row, or an equal share where that is more; `p_used` is
--- what the owner served last, `p_last`, has had of its turn.
+-- Share `p_limit` jobs of one priority among the owners who wait in the lanes of a family, of each no
+-- more than its room in `p_rooms`. Each owner gives 10 jobs in a row, or an equal share where that is
+-- more; `p_used` is what the owner served last, `p_last`, has had of its turn.
 CREATE OR REPLACE FUNCTION holdfast.plan_owners_with_room(
-    p_lanes integer[], p_priority smallint, p_limit integer, p_last text, p_used integer, p_full text[]
+    p_lanes integer[], p_priority smallint, p_limit integer, p_last text, p_used integer, p_rooms jsonb
 ) RETURNS SETOF holdfast.subqueue
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -70,7 +71,7 @@ DECLARE
     most integer;
     owners text[] := ARRAY(
         SELECT holdfast.owners_with_room(
-            p_lanes, p_priority, p_last, p_used >= turn, first, p_full
+            p_lanes, p_priority, p_last, p_used >= turn, first, p_rooms
         )
     );
 BEGIN
@@ -82,7 +83,7 @@ BEGIN
             -- The first ones gave less than a turn each: all are needed.
             owners := ARRAY(
                 SELECT holdfast.owners_with_room(
-                    p_lanes, p_priority, p_last, p_used >= turn, p_limit, p_full
+                    p_lanes, p_priority, p_last, p_used >= turn, p_limit, p_rooms
                 )
             );
         END IF;
@@ -90,7 +91,7 @@ BEGIN
         subqueue.owner := owners[place];
         most := least(remaining, CASE
             WHEN subqueue.owner = p_last AND p_used < turn THEN share - p_used ELSE share
-        END);
+        END, (p_rooms ->> subqueue.owner)::integer);
         FOR subqueue.lane, subqueue.quota IN
             SELECT head.lane, count(*)
             FROM (
@@ -225,6 +226,6 @@ LANGUAGE sql STABLE AS $$
             SELECT count(*)::integer FROM head
             WHERE head.family = cut.family AND head.priority > cut.priority
         ),
-        cut.last_owner, cut.used, '{}'
+        cut.last_owner, cut.used, '{}'::jsonb
     ) AS shares
 $$;

@@ -43,8 +43,16 @@ WHERE lanes.downstream = ANY (CAST(:downstreams AS text[])) AND jobs.owner IS NO
 -- name: claim_level_below
 SELECT holdfast.level_below(:lanes, :level) AS priority;
 
--- name: claim_next_owner
-SELECT holdfast.next_owner(:lanes, :priority, :start);
+-- Up to `most` owners from `start` on with ready jobs of one priority, in the order of their names.
+-- name: claim_next_owners
+WITH RECURSIVE found (number, owner) AS (
+    SELECT 1, holdfast.next_owner(:lanes, :priority, :start)
+    UNION ALL
+    SELECT number + 1, holdfast.next_owner(:lanes, :priority, owner || chr(1))
+    FROM found
+    WHERE owner IS NOT NULL AND number < CAST(:most AS integer)
+)
+SELECT owner FROM found WHERE owner IS NOT NULL ORDER BY number;
 
 -- The lane with the first job of an owner.
 -- name: claim_lane_of_owner
@@ -85,7 +93,21 @@ FROM holdfast.plan_claim(:lanes, :families, :most, :owners, :used);
 
 -- name: claim_plan_with_room
 SELECT lane, priority, owner, quota
-FROM holdfast.plan_with_room(:lanes, :families, :most, :owners, :used, :full);
+FROM holdfast.plan_with_room(:lanes, :families, :most, :owners, :used, :rooms);
+
+-- name: claim_waiting_owners
+SELECT waiting.owner
+FROM (
+    SELECT array_agg(lane) AS lanes, min(last_owner) AS last_owner, min(used) AS used
+    FROM unnest(
+        CAST(:lanes AS integer[]), CAST(:families AS integer[]), CAST(:owners AS text[]),
+        CAST(:used AS integer[])
+    ) AS given (lane, family, last_owner, used)
+    GROUP BY family
+) AS family
+CROSS JOIN LATERAL holdfast.waiting_owners(
+    family.lanes, family.last_owner, family.used, :most, :rooms
+) AS waiting (owner);
 
 -- name: claim_take
 SELECT *
