@@ -58,6 +58,16 @@ class OwnerLimits:
 
 
 NO_LIMITS = OwnerLimits()
+DELIVERIES = "webhook:"
+"""What the owners of deliveries of webhooks begin with."""
+
+
+def default_for(owner: str, default: OwnerLimits) -> OwnerLimits:
+    """Return the limits of an owner without limits of its own.
+
+    The default is meant for people: a webhook with much to deliver must not fall behind by it.
+    """
+    return NO_LIMITS if owner.startswith(DELIVERIES) else default
 
 
 def dump_rate(rate: RateLimit | None) -> str | None:

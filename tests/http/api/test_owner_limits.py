@@ -24,7 +24,7 @@ def test_limits_are_set_shown_listed_and_cleared(serving):
 
     assert shown == {
         "owner": owner, "limits": kept, "own": True, "running": 0, "unfinished": 1,
-        "storedBytes": 0, "stored": {},
+        "moreUnfinished": False, "storedBytes": 0, "storedComplete": True, "stored": {},
     }  # fmt: skip
     assert serving.run(serving.engine.owners.limits(owner)) == OwnerLimits(
         concurrency=2, rate=RateLimit(per_minute=30), storage_bytes=10**12

@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.declare.registry import Registry
-from holdfast.jobs.owner_limits import NO_LIMITS, OwnerLimits
+from holdfast.jobs.owner_limits import NO_LIMITS, OwnerLimits, default_for
 from holdfast.jobs.owner_port import LimitedOwner
 from holdfast.jobs.store_port import Store
 from holdfast.resilience import checks
@@ -119,7 +119,7 @@ class OwnerControl:
         """Return the limits that hold for `owner`."""
         checks.label("owner", owner)
         found = await self._store.owner_limits(owner)
-        return self.default if found is None else found
+        return default_for(owner, self.default) if found is None else found
 
     async def set_limits(self, owner: str, limits: OwnerLimits) -> None:
         """Give `owner` limits of its own, in place of all that held for it.
@@ -152,7 +152,7 @@ class OwnerControl:
         stored = {name: await _first_parts(each) for name, each in self._countings(owner)}
         return OwnerUse(
             owner,
-            limits=self.default if found is None else found,
+            limits=default_for(owner, self.default) if found is None else found,
             own=found is not None,
             running=await self._store.running_jobs(owner),
             unfinished=await self._store.unfinished_jobs(owner, at_most=MOST_COUNTED),
@@ -197,10 +197,10 @@ class OwnerControl:
             return NO_LIMITS
         now = self._clock.monotonic()
         if now < self._none_until:
-            return self.default
+            return default_for(owner, self.default)
         if not await self._store.limited_owners(limit=1):
             self._none_until = now + _KNOWN_FOR
-            return self.default
+            return default_for(owner, self.default)
         return await self.limits(owner)
 
     async def _stored(self, owner: str, enough: int) -> int:

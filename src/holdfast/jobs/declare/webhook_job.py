@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.history import JobEvent
 from holdfast.jobs.model import NewJob
+from holdfast.jobs.owner_limits import DELIVERIES
 from holdfast.jobs.webhook_port import Webhook
 
 APP = "holdfast-webhooks"
@@ -31,7 +32,7 @@ def log_owner(webhook_id: str) -> str:
 
     No session and no API key has such an owner, so nobody finds them among their own jobs.
     """
-    return f"webhook:{webhook_id}"
+    return f"{DELIVERIES}{webhook_id}"
 
 
 def message_of(event: JobEvent) -> dict[str, Any]:

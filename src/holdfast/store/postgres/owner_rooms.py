@@ -5,7 +5,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from holdfast.jobs.downstreams.claim_permits import RateSpent
-from holdfast.jobs.owner_limits import STARTS_KEPT, OwnerLimits, OwnerRooms, load_limits
+from holdfast.jobs.owner_limits import (
+    STARTS_KEPT,
+    OwnerLimits,
+    OwnerRooms,
+    default_for,
+    load_limits,
+)
 from holdfast.store.postgres.connection import Connection, rows
 
 
@@ -40,7 +46,7 @@ class ClaimOwners:
             return
         stored = await rows(self._connection, "claim_limits_of_owners", owners=new)
         own = {owner: load_limits(*rest) for owner, *rest in stored}
-        limits = {owner: own.get(owner, self._default) for owner in new}
+        limits = {owner: own.get(owner, default_for(owner, self._default)) for owner in new}
         spent = await self._spent([owner for owner in new if limits[owner].rate])
         for owner in new:
             self.rooms.add(owner, limits[owner], self._running.get(owner, 0), spent[owner])

@@ -3,7 +3,13 @@
 from collections import Counter
 
 from holdfast.jobs.downstreams.claim_permits import RateSpent
-from holdfast.jobs.owner_limits import STARTS_KEPT, OwnerLimits, OwnerRooms, load_limits
+from holdfast.jobs.owner_limits import (
+    STARTS_KEPT,
+    OwnerLimits,
+    OwnerRooms,
+    default_for,
+    load_limits,
+)
 from holdfast.store.sqlite.transaction import Transaction
 
 
@@ -35,7 +41,7 @@ class ClaimOwners:
         """Return how many more jobs of `owner` may start."""
         if not self.rooms.knows(owner):
             found = self._tx.rows("owner_get", {"owner": owner})
-            limits = load_limits(*found[0]) if found else self._default
+            limits = load_limits(*found[0]) if found else default_for(owner, self._default)
             spent = self._tx.rows("claim_owner_spent", {"owner": owner}) if limits.rate else ()
             self.rooms.add(owner, limits, self._running[owner], [RateSpent(*row) for row in spent])
         return self.rooms.room(owner)

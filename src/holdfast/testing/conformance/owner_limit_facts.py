@@ -169,6 +169,14 @@ async def every_attempt_counts_for_the_rate_of_an_owner(world: World) -> None:
 
 
 @fact
+async def the_default_does_not_hold_for_deliveries_of_webhooks(world: World) -> None:
+    world.owner_limits = OwnerLimits(concurrency=1, rate=RateLimit(per_day=1))
+    await _add(world, 3, "ann")
+    await _add(world, 3, "webhook:1", kind="other")
+    assert _owners(await world.claim(9)) == {"ann": 1, "webhook:1": 3}
+
+
+@fact
 async def cleared_limits_leave_what_rates_have_counted(world: World) -> None:
     world.owner_limits = OwnerLimits(rate=RateLimit(per_day=2))
     await _add(world, 9, "ann")
