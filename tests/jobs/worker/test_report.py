@@ -259,8 +259,8 @@ def test_a_report_that_repeatedly_looks_like_an_outage_is_isolated():
             return tries
         raise AssertionError("the report keeps the worker from reporting anything")
 
-    assert asyncio.run(until_accepted()) == 2
-    accepted = [ids for ids, _ in store.ticks[3:]]
+    assert asyncio.run(until_accepted()) == 3
+    accepted = [ids for ids, _ in store.ticks[4:]]
     assert accepted == [["good"], ["bad"], ["bad"], ["bad"], []]
 
 
@@ -275,6 +275,18 @@ def test_an_outage_of_any_length_is_waited_for():
         with pytest.raises(StoreUnavailable):
             asyncio.run(reporter.tick([run], REQUEST))
     assert [ids for ids, _ in store.ticks] == [["j"]] * 10
+
+
+def test_no_report_is_suspected_where_an_outage_ends_right_after_a_tick(caplog):
+    store = Scripted(StoreUnavailable("not yet accepting connections"))
+    reporter, run = Reporter(store, "w", [], OPTIONS), ended("j")
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            asyncio.run(reporter.tick([run], REQUEST))
+    store.answer = result()
+    asyncio.run(reporter.tick([run], REQUEST))
+    assert [ids for ids, _ in store.ticks] == [["j"]] * 4
+    assert "one by one" not in caplog.text
 
 
 @pytest.mark.parametrize("error", [StoreBusy, StoreDiskError, StoreFull])

@@ -55,7 +55,10 @@ _log = logging.getLogger("holdfast.worker")
 
 
 _TRIES = 3
-"""Ticks that may fail in a row, as in an outage, before their reports are sent one by one."""
+"""Ticks that may fail in a row, as in an outage, before a report is suspected."""
+_ANSWERS = 2
+"""Times in a row that the store must take a small write after such a tick. Once is no sign: an
+outage may end between the two."""
 
 
 class Reporter:
@@ -76,6 +79,7 @@ class Reporter:
         self._of_attempts = tuple(each for each in listeners if each not in takes_ticks)
         self._tracebacks = Tracebacks(options.tracebacks)
         self._failed = 0
+        self._answered = 0
 
     async def tick(self, runs: Sequence[Run], request: ClaimRequest | None) -> TickResult:
         """Report `runs` and claim by `request`.
@@ -106,7 +110,7 @@ class Reporter:
                 _mark_resent(runs)
                 raise
             result, runs = _together(answers, result), taken
-        self._failed = 0
+        self._failed = self._answered = 0
         if result.refused:
             self._note_refusals(runs, result.refused)
         log_results(runs, result, whole=self._tracebacks.whole)
@@ -146,7 +150,10 @@ class Reporter:
         if not isinstance(error, StoreUnavailable):
             return True
         self._failed += 1
-        return self._failed >= _TRIES and await self._store_takes_writes(run)
+        if self._failed < _TRIES:
+            return False
+        self._answered = self._answered + 1 if await self._store_takes_writes(run) else 0
+        return self._answered >= _ANSWERS
 
     async def _store_takes_writes(self, run: Run) -> bool:
         try:
