@@ -41,8 +41,11 @@ def dashboard(tmp_path):
         yield Dashboard(serving)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """One dashboard for all tests that only look."""
+    """One dashboard for the tests of a file that only look.
+
+    Not for those of other files, which may come much later: what it shows depends on the time.
+    """
     with Serving(tmp_path_factory.mktemp("ops"), busy_app(), reader_token=READER) as serving:
         yield Dashboard(serving)
