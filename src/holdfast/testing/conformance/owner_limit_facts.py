@@ -1,4 +1,4 @@
-"""Facts about limits of owners: they hold for the whole fleet, and delay nobody else."""
+"""Facts about limits of owners: they hold for the whole fleet, and delay no other owner."""
 
 from collections import Counter
 from typing import Any
