@@ -18,7 +18,7 @@ def is_alive(pid: int) -> bool:
     """Return whether the process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter: it ended after the open
         return False
     return state != "Z"
 

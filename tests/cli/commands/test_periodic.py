@@ -1,12 +1,29 @@
 """`holdfast periodic list`, `pause`, `resume` and `run`."""
 
-from tests.cli.commands.shop import filled
+import asyncio
+import contextlib
+
+from tests.cli.commands.shop import tidy, with_engine
+from tests.support.waiting import until
 
 APP = ("--app", "tests.cli.commands.shop:app")
 
 
+async def declare(engine):
+    """Run a worker until it has declared the schedule, which an idle one may end without."""
+
+    async def declared():
+        return (await engine.periodic.get(tidy)).has_worker
+
+    working = asyncio.create_task(engine.work())
+    await until(declared)
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+
+
 def test_a_schedule_is_paused_and_resumed_without_the_app(url, run, rows):
-    filled(url, 1)  # its worker declares the schedule
+    with_engine(url, declare)
     assert run("periodic", "pause", "shop.tidy")[1] == "shop.tidy is paused\n"
     (row,) = rows("periodic", "list")
     assert (row["name"], row["schedule"], row["state"]) == ("shop.tidy", "every 3600 s", "paused")

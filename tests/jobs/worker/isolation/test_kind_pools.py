@@ -3,11 +3,11 @@
 import asyncio
 import os
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from tests.support import isolated
+from tests.support.processes import is_alive
 from tests.support.workers import QUICK, SOON, rig
 
 from holdfast.children import MEGABYTE, ChildLimits
@@ -31,17 +31,9 @@ def alone(tmp_path, *jobs, limits=LIMITS, **options):
     return rig(tmp_path, app_of(*jobs), replace(QUICK, child=child), **options)
 
 
-def alive(pid):
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("ascii")
-    except FileNotFoundError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
-
-
 async def gone(*pids):
     async with asyncio.timeout(SOON):
-        while any(alive(pid) for pid in pids):
+        while any(is_alive(pid) for pid in pids):
             await asyncio.sleep(0.01)
 
 
