@@ -119,8 +119,12 @@ class DownstreamCalls:
         """
         for _ in range(WRITE_TRIES):
             record = await self._store.downstream(name)
-            if record is None or record.circuit.state is CircuitState.CLOSED:
-                return CallAdmission(Permit(0 if record is None else record.circuit.generation))
+            if record is None:
+                return CallAdmission(Permit(0))
+            if record.circuit.state is CircuitState.CLOSED:
+                if not record.use_is_noted(self._clock.wall()):
+                    await self._store.note_downstream_use(name)
+                return CallAdmission(Permit(record.circuit.generation))
             now = await self._store.ping()
             granted = grant_call(record, now, lease_seconds)
             if not granted.permits:

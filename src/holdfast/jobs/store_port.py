@@ -221,6 +221,25 @@ class DownstreamStore(Protocol):
         """
         ...
 
+    async def note_downstream_use(self, name: str, *, now: float | None = None) -> None:
+        """Note that a downstream is used now, by a call outside of jobs.
+
+        Nothing is written if a use was noted within the hour before. Declaring a record, writing
+        it and deleting its finished jobs note its last use too.
+        """
+        ...
+
+    async def delete_unused_downstreams(
+        self, name: str, *, limit: int = 500, now: float | None = None
+    ) -> int:
+        """Delete up to `limit` records that keys of downstream `name` have made and nothing uses.
+
+        Such a record is closed, no job is stored for it, not even a finished one, and its last use
+        is two days ago. The worker that claims a later job declares it again. Returns how many were
+        deleted; after 0 the rest, if there is any, can wait for the next round.
+        """
+        ...
+
 
 class MaintenanceStore(Protocol):
     """Maintain the jobs, in batches; every method is safe to run concurrently."""

@@ -141,6 +141,19 @@ def test_known_downstreams_are_declared_at_once_and_keyed_ones_with_their_first_
     use(tmp_path, scenario)
 
 
+def test_of_many_keys_only_some_are_remembered_as_declared(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.jobs.client.enqueue._MOST_DECLARED", 2)
+
+    async def scenario(enqueuer, store):
+        for host in ("a.org", "b.org", "c.org", "a.org"):
+            await enqueuer.enqueue([JobRequest(fetch, Order(1, host))])
+            assert len(enqueuer._declared) <= 2
+        names = [record.name for record in await store.downstreams()]
+        assert names == ["gateway", "host:a.org", "host:b.org", "host:c.org"]
+
+    use(tmp_path, scenario)
+
+
 def test_an_app_without_downstreams_declares_none(tmp_path):
     async def main():
         async with open_store(f"sqlite:///{tmp_path}/work.db") as store:

@@ -52,11 +52,27 @@ def test_a_claim_before_the_declaration_is_released_and_one_after_it_is_run(capl
         assert set(store.names) == {"host:x"}
         await asyncio.sleep(1)
         assert not await declarer.declare(taken, kind, clock.monotonic())
+        await asyncio.sleep(3600)  # it may have been deleted meanwhile
+        assert await declarer.declare(taken, kind, clock.monotonic())
         store.fails = True
         assert not await declarer.declare(claim(downstream="host:y"), kind, began)
 
     clock.run(go())
     assert "host:y" in caplog.text
+
+
+def test_of_many_declarations_only_some_are_remembered(monkeypatch):
+    monkeypatch.setattr("holdfast.jobs.worker.late_declaration._MOST", 1)
+    store, clock, kind = DeclaredStore(), VirtualClock(), hosts()
+    declarer = LateDeclaration(store, clock)
+
+    async def go():
+        for name in ("host:x", "host:y", "host:x"):
+            await asyncio.sleep(1)
+            assert await declarer.declare(claim(downstream=name), kind, clock.monotonic())
+
+    clock.run(go())
+    assert store.names == ["host:x", "host:y", "host:x"]
 
 
 def test_an_undeclared_keyed_downstream_is_limited_too(tmp_path):

@@ -144,6 +144,24 @@ def test_records_that_another_tick_forgets_meanwhile_are_none_that_are_known():
     asyncio.run(scenario())
 
 
+def test_of_many_records_only_some_are_remembered(monkeypatch):
+    monkeypatch.setattr("holdfast.store.postgres.downstream_records._MOST_KNOWN", 2)
+    asked = []
+
+    class Asked:
+        async def rows(self, _query, names):
+            asked.append(names)
+            return []
+
+    async def scenario():
+        for names in (["a", "b"], ["a"], ["c"], ["a"]):
+            assert await known.quiet_versions(dict.fromkeys(names, ())) == dict.fromkeys(names)
+
+    known = KnownDownstreams(Asked())
+    asyncio.run(scenario())
+    assert asked == [["a", "b"], ["c"], ["a"]]
+
+
 def test_jobs_of_a_completion_need_no_second_connection(play, monkeypatch):
     """A new lane and numbers for their order are read before the tick takes its connection."""
     monkeypatch.setattr("holdfast.store.postgres.enqueue.PAGE", 3)

@@ -27,6 +27,8 @@ _log = logging.getLogger("holdfast.engine")
 
 _DECLARE_INTERVAL = 1.0
 """Seconds between two tries to declare a downstream, and the longest wait of `close`."""
+_MOST_DECLARED = 50_000
+"""Downstreams that are remembered as declared; one more, and all are forgotten first."""
 
 
 class TransactionalEnqueue(Protocol):
@@ -133,7 +135,8 @@ class Enqueuer:
             outcomes = await self._transactional.enqueue_on(connection, jobs)
             if new:
                 self._declare_later(new)
-        self._declared.update(settings.name for settings in new)
+        if new:
+            self._remember(new)
         return tuple(
             [
                 JobHandle(outcome.id, job.kind, outcome.created)
@@ -186,6 +189,11 @@ class Enqueuer:
             and job.downstream not in self._declared
         }
         return tuple(new.values())
+
+    def _remember(self, declared: Sequence[DownstreamSettings]) -> None:
+        if len(self._declared) + len(declared) > _MOST_DECLARED:
+            self._declared.clear()
+        self._declared.update(settings.name for settings in declared)
 
     def _declare_later(self, new: Sequence[DownstreamSettings]) -> None:
         # The caller's open transaction may block every other write until it ends: waiting for

@@ -15,6 +15,10 @@ from holdfast.resilience.breaker.transitions import Cause, Circuit, CircuitState
 from holdfast.resilience.breaker.window import window_for
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
 
+USE_NOTED_EVERY = 3600.0
+"""Seconds to which the last use of a record is known, so that not every use is written."""
+UNUSED_FOR = 2 * 86_400.0
+"""Seconds after its last use when the record of a key is deleted: no rate counts for so long."""
 _MOST_RETRIES = 1000
 """Jobs of failed trials that a record remembers; a job beyond that waits until its retry is due."""
 _MOST_DOUBLINGS = 30
@@ -133,7 +137,8 @@ class DownstreamRecord:
     `trial_retries` are the jobs that wait because of that: when it closes, the store makes them
     ready, each at its `not_before` at the earliest. `proven` says that the last counted call has
     succeeded; it is kept only where the settings limit `unproven_concurrency`. `recent_trips` are
-    the times when it last opened, oldest first.
+    the times when it last opened, oldest first. `used_at` is when it was last used, to the hour;
+    None for a record that is not stored, or that only the release before this one has written.
     """
 
     settings: DownstreamSettings
@@ -148,6 +153,7 @@ class DownstreamRecord:
     trial_retries: tuple[TrialRetry, ...] = ()
     proven: bool = False
     recent_trips: tuple[float, ...] = ()
+    used_at: float | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -178,6 +184,10 @@ class DownstreamRecord:
     def holds_at(self, now: float) -> bool:
         """Say whether its jobs are held as of `now`."""
         return self.held_until is not None and now < self.held_until
+
+    def use_is_noted(self, now: float) -> bool:
+        """Say whether a use at `now` changes nothing: the last one was noted within the hour."""
+        return self.used_at is not None and self.used_at > now - USE_NOTED_EVERY
 
 
 def by_downstream(reports: Iterable[CallReport]) -> dict[str, list[CallReport]]:

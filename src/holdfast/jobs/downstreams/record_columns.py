@@ -132,6 +132,7 @@ class StoredDownstream:
     open_until: float | None
     settings: str
     record: str
+    used_at: float | None = None
 
 
 def dump_downstream(record: DownstreamRecord) -> StoredDownstream:
@@ -145,6 +146,7 @@ def dump_downstream(record: DownstreamRecord) -> StoredDownstream:
         circuit.open_until,
         dump_settings(record.settings),
         dump_record(record),
+        record.used_at,
     )
 
 
@@ -152,7 +154,7 @@ def load_downstream(row: StoredDownstream) -> DownstreamRecord:
     """Return the record of a row made by `dump_downstream`."""
     record = _load_nameless(row.state, row.generation, row.open_until, row.settings, row.record)
     settings = replace(record.settings, name=row.name)
-    return replace(record, settings=settings, version=row.version)
+    return replace(record, settings=settings, version=row.version, used_at=row.used_at)
 
 
 # Thousands of hosts may share the same settings, and most of their records show no failure.

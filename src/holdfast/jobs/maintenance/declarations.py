@@ -28,6 +28,7 @@ def fingerprint(kinds: Iterable[JobKind]) -> str:
                 kind.retention.rules(kind.name),
                 _name(kind.retention.on_deleted),
                 _probe(kind.downstream),
+                _keyed_name(kind.downstream),
                 *kind.aliases,
                 _schedule(kind.periodic),
             )
@@ -42,6 +43,10 @@ def _probe(downstream: Downstream | None) -> tuple[str, bool, str | None, float]
         return None
     keyed = downstream.key is not None
     return downstream.name, keyed, _name(downstream.probe), downstream.probe_every
+
+
+def _keyed_name(downstream: Downstream | None) -> str | None:
+    return None if downstream is None or downstream.key is None else downstream.name
 
 
 def _schedule(periodic: Periodic | None) -> tuple[str, str, bool] | None:

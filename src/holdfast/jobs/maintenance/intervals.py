@@ -14,7 +14,7 @@ class MaintenanceOptions:
         compete_every: between two tries of others to take it over from a leader that is dead.
         rescue_every: between two searches for dead workers and expired leases.
         deadlines_every: between two searches for passed deadlines.
-        retention_every: between two deletions of finished jobs.
+        retention_every: between two deletions of finished jobs, and of other old records.
         probes_every: between two searches for open downstreams with a probe.
         kinds_every: between two searches for waiting kinds that no worker knows.
         webhooks_every: between two looks for ends of jobs that webhooks are notified of.

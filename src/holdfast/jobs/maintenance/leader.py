@@ -21,6 +21,7 @@ from holdfast.jobs.maintenance.rescue import Rescue
 from holdfast.jobs.maintenance.retention import RetentionService
 from holdfast.jobs.maintenance.service_port import MaintenanceService
 from holdfast.jobs.maintenance.unknown_kinds import UnknownKinds
+from holdfast.jobs.maintenance.unused_downstreams import UnusedDownstreams
 from holdfast.jobs.maintenance.webhooks import WebhookDispatch
 from holdfast.jobs.store_outage import Outage
 from holdfast.jobs.store_port import Store, StoreClosed, StoreError
@@ -87,6 +88,7 @@ class Maintenance:
                         listeners=listeners,
                     ),
                     PeriodicJobs(store, declared, clock=clock),
+                    UnusedDownstreams(store, declared, interval=options.retention_every),
                 ),
             ),
         )  # fmt: skip

@@ -2,11 +2,11 @@
 
 A downstream with a `key` is declared when its first job is enqueued. If that job was created in the
 caller's own transaction, the declaration follows the commit, and the caller's process may end in
-between. The first worker that claims such a job then declares it.
+between. Retention deletes the record of one that was not used for long. The first worker that
+claims a job without a record then declares it.
 """
 
 import logging
-import math
 
 from holdfast.clock import Clock
 from holdfast.jobs.declare.kinds import JobKind
@@ -14,6 +14,11 @@ from holdfast.jobs.model import Claim
 from holdfast.jobs.store_port import DownstreamStore, StoreError
 
 _log = logging.getLogger("holdfast.worker")
+
+_LASTS = 3600.0
+"""Seconds for which a declaration is taken for present; much later it may have been deleted."""
+_MOST = 10_000
+"""Declarations that are remembered; one more, and all are forgotten first."""
 
 
 class LateDeclaration:
@@ -43,12 +48,15 @@ class LateDeclaration:
         name = claim.downstream
         assert name is not None
         assert kind.downstream is not None
-        if started_at > self._declared.get(name, math.inf):
+        declared_at = self._declared.get(name)
+        if declared_at is not None and declared_at < started_at < declared_at + _LASTS:
             return False
         try:
             await self._store.declare_downstreams([kind.downstream.settings(name)])
         except StoreError as error:
             _log.warning("downstream %r could not be declared: %s", name, error)
             return False
-        self._declared.setdefault(name, self._clock.monotonic())
+        if len(self._declared) >= _MOST:
+            self._declared.clear()
+        self._declared[name] = self._clock.monotonic()
         return True

@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.jobs.downstreams.record import (
+    UNUSED_FOR,
+    USE_NOTED_EVERY,
     CallReport,
     DownstreamRecord,
     DownstreamSettings,
@@ -17,6 +19,9 @@ from holdfast.store.row_mapping import record_from
 
 Reports = Mapping[str, Sequence[CallReport]]
 """What a tick's attempts say, by downstream."""
+
+_MOST_KNOWN = 50_000
+"""Records that are remembered; one more, and all are forgotten first."""
 
 
 async def lock(
@@ -53,7 +58,10 @@ async def save_all(
     ]
     each = [_columns(record) for record in remaining]
     columns = {name: [one[name] for one in each] for name in each[0]}
-    written = {row[0] for row in await rows(connection, "downstream_write", **columns)}
+    found = await rows(
+        connection, "downstream_write", **columns, noted_every=USE_NOTED_EVERY, now=now
+    )
+    written = {row[0] for row in found}
     retries = [retry for name in sorted(written) for retry in released[name]]
     if retries:
         await rows(
@@ -98,11 +106,25 @@ async def declare(
     """Create missing records and bring the settings of the others up to date."""
     wanted = {each.name: storable(each) for each in settings}
     for name in sorted(wanted):
-        await rows(connection, "downstream_create", **_columns(DownstreamRecord(wanted[name])))
+        columns = _columns(DownstreamRecord(wanted[name]))
+        await rows(connection, "downstream_create", **columns, noted_every=USE_NOTED_EVERY, now=now)
     for name, present in (await lock(connection, wanted)).items():
         updated = replace(present, settings=wanted[name])
         if updated != present:
             await save(connection, updated, now)
+
+
+async def note_use(database: Database, name: str, now: float | None) -> None:
+    """Note that the downstream `name` is used now, to the hour."""
+    await database.write("downstream_used", name=name, noted_every=USE_NOTED_EVERY, now=now)
+
+
+async def delete_unused(database: Database, name: str, limit: int, now: float | None) -> int:
+    """Delete up to `limit` records of keys of `name` that nothing uses; return how many."""
+    found = await database.write(
+        "downstream_delete_unused", name=name, unused_for=UNUSED_FOR, limit=limit, now=now
+    )
+    return int(found[0][0])
 
 
 class KnownDownstreams:
@@ -130,6 +152,8 @@ class KnownDownstreams:
     async def _load(self, names: Iterable[str]) -> None:
         missing = list(names)
         if missing:
+            if len(self._records) + len(missing) > _MOST_KNOWN:
+                self._records.clear()
             self._records.update(dict.fromkeys(missing))
             found = await self._database.rows("downstream_some", names=missing)
             self._records.update((record.name, record) for record in map(record_from, found))

@@ -7,7 +7,6 @@ from typing import Any, Self
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs import database_port
 from holdfast.jobs.control_port import WorkerRecord
-from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
     Change,
@@ -32,7 +31,6 @@ from holdfast.store.owner_limits import StoredOwnerLimits
 from holdfast.store.pauses import Pauses
 from holdfast.store.postgres import (
     control,
-    downstream_records,
     enqueue,
     finish,
     maintenance,
@@ -43,6 +41,7 @@ from holdfast.store.postgres.app_database import PostgresDatabase
 from holdfast.store.postgres.attempt_transaction import PostgresTransaction, TransactionParts
 from holdfast.store.postgres.connection import Database, Row
 from holdfast.store.postgres.counters import Counters
+from holdfast.store.postgres.downstream_methods import DownstreamMethods
 from holdfast.store.postgres.handler_connections import HandlerConnections
 from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.identity import Identity
@@ -56,8 +55,8 @@ from holdfast.store.webhooks import Webhooks
 
 
 class PostgresStore(
-    JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, SchemaMethods, StoredOwnerLimits,
-    Webhooks,
+    JobQueries, Pauses, ApiKeys, DownstreamMethods, Intake, Operations, SharedRates, SchemaMethods,
+    StoredOwnerLimits, Webhooks,
 ):  # fmt: skip
     """The store for more than one machine.
 
@@ -313,25 +312,6 @@ class PostgresStore(
     async def stats(self) -> Stats:
         """Return the maintained counters."""
         return await queries.stats(self._database)
-
-    async def declare_downstreams(
-        self, settings: Sequence[DownstreamSettings], *, now: float | None = None
-    ) -> None:
-        """Create missing records and bring the settings of the others up to date."""
-        await self._database.transaction(
-            lambda connection: downstream_records.declare(connection, settings, now)
-        )
-        await self._wrote(work=True)
-
-    async def write_downstream(
-        self, record: DownstreamRecord, *, now: float | None = None
-    ) -> DownstreamRecord | None:
-        """Store `record` where the version stored is still its own."""
-        stored = await self._database.transaction(
-            lambda connection: downstream_records.save(connection, record, now)
-        )
-        await self._wrote(work=True)
-        return stored
 
     async def lead(
         self, name: str, holder: str, seconds: float, *, now: float | None = None

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
 from holdfast.jobs.downstreams.record import (
+    UNUSED_FOR,
+    USE_NOTED_EVERY,
     CallReport,
     DownstreamRecord,
     DownstreamSettings,
@@ -33,6 +35,7 @@ def save(tx: Transaction, record: DownstreamRecord) -> DownstreamRecord | None:
     released = record.released_trials()
     if released:
         record = replace(record, trial_retries=())
+    record = _used(record, tx.now)
     row = asdict(dump_downstream(record))
     held = int(record.holds_at(tx.now))
     if tx.change("downstream_write", {**row, "lanes_held": held}) != 1:
@@ -70,11 +73,14 @@ def declare(tx: Transaction, settings: Iterable[DownstreamSettings]) -> None:
     for wanted in settings:
         present = load(tx, wanted.name)
         if present is None:
-            tx.change("downstream_create", asdict(dump_downstream(DownstreamRecord(wanted))))
+            new = DownstreamRecord(wanted, used_at=tx.now)
+            tx.change("downstream_create", asdict(dump_downstream(new)))
             continue
         updated = replace(present, settings=storable(wanted))
         if updated != present:
             keep(tx, present, updated)
+        elif not present.use_is_noted(tx.now):
+            _note_use(tx, [wanted.name])
 
 
 def apply_reports(tx: Transaction, reports: Sequence[CallReport]) -> None:
@@ -83,3 +89,46 @@ def apply_reports(tx: Transaction, reports: Sequence[CallReport]) -> None:
         record = load(tx, name)
         if record is not None:
             keep(tx, record, judge(record, its, tx.now))
+
+
+def note_use(tx: Transaction, name: str) -> None:
+    """Note that the downstream `name` is used now, to the hour."""
+    record = load(tx, name)
+    if record is not None and not record.use_is_noted(tx.now):
+        _note_use(tx, [name])
+
+
+def note_last_use(tx: Transaction, ends: Sequence[tuple[int, float]]) -> None:
+    """Note when jobs that are being deleted have used their downstreams: (lane, finished at)."""
+    tx.change("downstream_used_by_jobs", {"ends": as_json(ends), "noted_every": USE_NOTED_EVERY})
+
+
+def delete_unused(tx: Transaction, name: str, limit: int) -> int:
+    """Delete up to `limit` records of keys of `name` that nothing uses; return how many.
+
+    One that has jobs counts as used now, so that it is not looked at again soon.
+    """
+    prefix = f"{name}:"
+    found = tx.rows(
+        "downstream_unused",
+        {
+            "first": prefix[: prefix.index(":") + 1],
+            "prefix": prefix,
+            "used_before": tx.now - UNUSED_FOR,
+            "limit": limit,
+        },
+    )
+    unused = [each for each, used_at, has_jobs in found if used_at is not None and not has_jobs]
+    gone = {"names": as_json(unused)}
+    tx.change("downstream_delete", gone)
+    tx.change("downstream_delete_spent", gone)
+    _note_use(tx, [each for each, *_ in found if each not in unused])
+    return len(unused)
+
+
+def _used(record: DownstreamRecord, now: float) -> DownstreamRecord:
+    return record if record.use_is_noted(now) else replace(record, used_at=now)
+
+
+def _note_use(tx: Transaction, names: Sequence[str]) -> None:
+    tx.change("downstream_used", {"names": as_json(names), "used_at": tx.now})

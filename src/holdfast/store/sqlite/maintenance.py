@@ -11,7 +11,7 @@ from holdfast.jobs.model import (
 )
 from holdfast.jobs.report_rules import LEASE_LOST, TIMED_OUT, rescued_status
 from holdfast.jobs.store_port import Deleted, FailedJob, Leadership, Rescued, RetentionRule
-from holdfast.store.sqlite import clock_jumps, workers
+from holdfast.store.sqlite import clock_jumps, downstream_records, workers
 from holdfast.store.sqlite.attempt_ends import AttemptEnd, EndedAttempts, time_out
 from holdfast.store.sqlite.finish import keep_late_result
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
@@ -151,6 +151,7 @@ def _delete(tx: Transaction, finished: Sequence[Row]) -> tuple[Deleted, ...]:
         deleted.append(Deleted(job_id, kind, JobStatus(status), owner, meta, result))
     tx.count_total("deleted", len(deleted))
     tx.flush()
+    downstream_records.note_last_use(tx, [(row[3], row[1]) for row in finished])
     tx.change("maintain_delete_lanes", {"lanes": as_json(sorted({row[3] for row in finished}))})
     return tuple(deleted)
 

@@ -11,7 +11,6 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.jobs.control_port import WorkerRecord
 from holdfast.jobs.database_port import Database
-from holdfast.jobs.downstreams.record import DownstreamRecord, DownstreamSettings
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
 from holdfast.jobs.store_port import (
     Change,
@@ -37,7 +36,6 @@ from holdfast.store.owner_limits import StoredOwnerLimits
 from holdfast.store.pauses import Pauses
 from holdfast.store.sqlite import (
     control,
-    downstream_records,
     enqueue,
     maintenance,
     migrations,
@@ -50,6 +48,7 @@ from holdfast.store.sqlite.app_database import SQLiteDatabase, StatementThreads
 from holdfast.store.sqlite.attempt_transaction import SQLiteTransaction
 from holdfast.store.sqlite.claim import Turns
 from holdfast.store.sqlite.connection import check_process, check_version
+from holdfast.store.sqlite.downstream_methods import DownstreamMethods
 from holdfast.store.sqlite.heartbeats import SQLiteHeartbeats
 from holdfast.store.sqlite.outbox import SQLiteOutbox
 from holdfast.store.sqlite.rates import SharedRates
@@ -62,8 +61,9 @@ T = TypeVar("T")
 
 
 class SQLiteStore(
-    JobQueries, Pauses, ApiKeys, Intake, Operations, SharedRates, StoredOwnerLimits, Webhooks
-):
+    JobQueries, Pauses, ApiKeys, DownstreamMethods, Intake, Operations, SharedRates,
+    StoredOwnerLimits, Webhooks,
+):  # fmt: skip
     """The embedded store.
 
     Args:
@@ -335,18 +335,6 @@ class SQLiteStore(
     async def stats(self) -> Stats:
         """Return the maintained counters."""
         return await self._read(queries.stats)
-
-    async def declare_downstreams(
-        self, settings: Sequence[DownstreamSettings], *, now: float | None = None
-    ) -> None:
-        """Create missing records and bring the settings of the others up to date."""
-        await self._write(lambda tx: downstream_records.declare(tx, settings), now)
-
-    async def write_downstream(
-        self, record: DownstreamRecord, *, now: float | None = None
-    ) -> DownstreamRecord | None:
-        """Store `record` where the version stored is still its own."""
-        return await self._write(lambda tx: downstream_records.save(tx, record), now)
 
     async def lead(
         self, name: str, holder: str, seconds: float, *, now: float | None = None

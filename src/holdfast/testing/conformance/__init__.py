@@ -37,6 +37,7 @@ from holdfast.testing.conformance import (  # noqa: F401 - importing its files f
     sharing_facts,
     transaction_facts,
     trial_facts,
+    unused_downstream_facts,
     webhook_facts,
     worker_facts,
 )

@@ -42,6 +42,7 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('holdfast retention', 0));
     SELECT array_agg(DISTINCT jobs.kind) INTO kinds FROM holdfast.jobs WHERE jobs.seq = ANY (p_jobs);
+    PERFORM holdfast.note_last_use(p_jobs);
     DELETE FROM holdfast.late_results WHERE late_results.job = ANY (p_jobs);
     WITH RECURSIVE pages (sequence) AS (
         SELECT jobs.last_event FROM holdfast.jobs WHERE jobs.seq = ANY (p_jobs)

@@ -1,7 +1,7 @@
 -- Downstream records. What a claim must see in SQL has columns, the rest is JSON text.
 
 -- fragment: downstream_columns
-name, version, state, generation, open_until, settings, record
+name, version, state, generation, open_until, settings, record, used_at
 
 -- name: downstream_get
 SELECT {{downstream_columns}} FROM holdfast_downstreams AS downstreams WHERE name = :name;
@@ -13,8 +13,10 @@ SELECT {{downstream_columns}} FROM holdfast_downstreams AS downstreams ORDER BY 
 SELECT {{downstream_columns}} FROM holdfast_downstreams AS downstreams WHERE state <> 'CLOSED' ORDER BY name;
 
 -- name: downstream_create
-INSERT INTO holdfast_downstreams AS downstreams (name, version, state, generation, open_until, settings, record)
-VALUES (:name, :version, :state, :generation, :open_until, :settings, :record)
+INSERT INTO holdfast_downstreams AS downstreams (
+    name, version, state, generation, open_until, settings, record, used_at
+)
+VALUES (:name, :version, :state, :generation, :open_until, :settings, :record, :used_at)
 ON CONFLICT (name) DO NOTHING;
 
 -- A row of :retries is [id, token, when it may be tried again at the earliest].
@@ -38,8 +40,43 @@ UPDATE holdfast_downstreams AS downstreams SET
     open_until = :open_until,
     settings = :settings,
     record = :record,
+    used_at = :used_at,
     lanes_held = :lanes_held
 WHERE name = :name AND version = :version;
 
 -- name: downstream_hold_lanes
 UPDATE holdfast_lanes AS lanes SET held = :held WHERE downstream = :name AND held <> :held;
+
+-- name: downstream_used
+UPDATE holdfast_downstreams AS downstreams SET used_at = :used_at
+WHERE name IN (SELECT value FROM json_each(:names));
+
+-- A row of :ends is [lane, when the last of its deleted jobs finished].
+-- name: downstream_used_by_jobs
+UPDATE holdfast_downstreams AS downstreams SET used_at = new.used_at
+FROM (
+    SELECT lanes.downstream, max(ended.value ->> 1) AS used_at
+    FROM json_each(:ends) AS ended
+    CROSS JOIN holdfast_lanes AS lanes ON lanes.id = ended.value ->> 0
+    GROUP BY lanes.downstream
+) AS new
+WHERE downstreams.name = new.downstream AND downstreams.used_at < new.used_at - :noted_every;
+
+-- :first is how the names of all records of this downstream begin, up to their first colon; :prefix all of it.
+-- name: downstream_unused
+SELECT
+    name, used_at,
+    EXISTS (SELECT 1 FROM holdfast_lanes AS lanes WHERE lanes.downstream = downstreams.name) AS has_jobs
+FROM holdfast_downstreams AS downstreams
+WHERE substr(name, 1, instr(name, ':')) = :first
+    AND state = 'CLOSED'
+    AND substr(name, 1, length(:prefix)) = :prefix
+    AND (used_at IS NULL OR used_at <= :used_before)
+ORDER BY used_at
+LIMIT :limit;
+
+-- name: downstream_delete
+DELETE FROM holdfast_downstreams AS downstreams WHERE name IN (SELECT value FROM json_each(:names));
+
+-- name: downstream_delete_spent
+DELETE FROM holdfast_rate_spent AS rate_spent WHERE downstream IN (SELECT value FROM json_each(:names));

@@ -1,0 +1,15 @@
+-- Downstreams.
+
+-- When a record was last used, to the hour, in epoch seconds: retention deletes those of keys that nothing has used
+-- for long. Records that are there already count as used now; the default serves workers of the release before.
+ALTER TABLE holdfast.downstreams ADD COLUMN used_at double precision NOT NULL
+    DEFAULT extract(epoch FROM now())::double precision;
+-- The records of each keyed downstream, by what their names begin with: 'host:'; '' for those without a key.
+CREATE INDEX downstreams_by_use ON holdfast.downstreams (substr(name, 1, strpos(name, ':')), used_at)
+WHERE state = 'CLOSED';
+
+-- Webhooks.
+
+-- For how many seconds leaders have waited for the deliveries up to the event `awaited`, before they delete jobs.
+ALTER TABLE holdfast.webhook_cursor ADD COLUMN awaited bigint;
+ALTER TABLE holdfast.webhook_cursor ADD COLUMN waited double precision;

@@ -1,0 +1,138 @@
+"""Facts about records of keyed downstreams, such as one for each host, that nothing uses."""
+
+from holdfast.jobs.downstreams.record import Admission, Verdict, with_circuit
+from holdfast.jobs.model import Completed, Failed, Retry
+from holdfast.resilience.breaker.transitions import Cause, move
+from holdfast.resilience.policy import BreakerPolicy
+from holdfast.testing.conformance.world import BROKEN, World, fact, ids
+
+HOUR = 3600.0
+UNUSED = 2 * 24 * HOUR
+PATIENT = BreakerPolicy(consecutive_failures=5)
+
+
+@fact
+async def a_record_of_a_key_is_deleted_two_days_after_its_last_use(world: World) -> None:
+    """Not that of a downstream without a key, nor one of another name."""
+    for name in ("host", "host:a", "host:b", "hosts:a", "host:eu:a"):
+        await world.declare(name)
+    world.pass_time(UNUSED - 1)
+    assert await _deleted(world) == 0
+    world.pass_time(1)
+    assert await _deleted(world, "host:eu") == 1
+    assert await _deleted(world) == 2
+    assert await _names(world) == ["host", "hosts:a"]
+
+
+@fact
+async def a_record_that_is_not_closed_is_kept(world: World) -> None:
+    """An open breaker, and one that a person holds."""
+    for name in ("host:closed", "host:held", "host:open"):
+        await world.declare(name)
+    claim = await world.start("job", downstream="host:open")
+    await world.finish(claim, Failed(BROKEN), Verdict.FAILURE)
+    await _delete_jobs(world, "job")
+    record = await world.downstream("host:held")
+    assert record.settings.breaker is not None
+    circuit = move(record.circuit, Cause.HOLD, record.settings.breaker, world.now)
+    held = with_circuit(record, circuit, world.now)
+    await world.store.write_downstream(held, now=world.now)
+    world.pass_time(10 * UNUSED)
+    assert await _deleted(world) == 1
+    assert await _names(world) == ["host:held", "host:open"]
+
+
+@fact
+async def a_record_with_jobs_is_kept_and_a_job_that_ended_counts_as_a_use(world: World) -> None:
+    """A finished job is one too, for as long as it is stored."""
+    for name in ("host:ended", "host:waiting"):
+        await world.declare(name)
+    world.pass_time(UNUSED)
+    await world.run("ended", Completed(), downstream="host:ended")
+    await world.add("waiting", downstream="host:waiting")
+    assert await _deleted(world) == 0
+    world.pass_time(UNUSED)
+    assert await _deleted(world) == 0
+    await world.finish(await world.claim_one(), Completed())
+    await _delete_jobs(world, "ended", "waiting")
+    world.pass_time(UNUSED - 1)
+    assert await _deleted(world) == 0
+    world.pass_time(1)
+    assert await _deleted(world) == 2
+
+
+@fact
+async def deleting_a_job_notes_when_it_ended_and_not_when_it_was_deleted(world: World) -> None:
+    await world.declare("host:a")
+    await world.run("job", Completed(), downstream="host:a")
+    world.pass_time(UNUSED)
+    await _delete_jobs(world, "job")
+    assert await _deleted(world) == 1
+
+
+@fact
+async def the_last_use_is_noted_to_the_hour(world: World) -> None:
+    """By a failure that is counted, a declaration, and a call outside of jobs."""
+    for name in ("host:called", "host:declared", "host:failed"):
+        await world.declare(name, breaker=PATIENT)
+    world.pass_time(HOUR / 2)
+    await world.store.note_downstream_use("host:called", now=world.now)
+    assert (await world.downstream("host:called")).used_at == world.now - HOUR / 2
+    world.pass_time(UNUSED - HOUR)
+    await world.store.note_downstream_use("host:called", now=world.now)
+    await world.store.note_downstream_use("host:unknown", now=world.now)
+    await world.declare("host:declared", breaker=PATIENT)
+    claim = await world.start("job", downstream="host:failed")
+    await world.finish(claim, Failed(BROKEN), Verdict.FAILURE)
+    await _delete_jobs(world, "job")
+    for name in ("host:called", "host:declared", "host:failed"):
+        assert (await world.downstream(name)).used_at == world.now
+    world.pass_time(UNUSED - 1)
+    assert await _deleted(world) == 0
+    assert (await world.downstream("host:failed")).circuit.streak == 1
+    world.pass_time(1)
+    assert await _deleted(world) == 3
+
+
+@fact
+async def unused_records_are_deleted_in_batches_also_behind_used_ones(world: World) -> None:
+    for number in range(5):
+        await world.declare(f"host:{number}")
+        world.pass_time(1)
+    for number in (0, 1):
+        await world.add(f"job-{number}", downstream=f"host:{number}")
+    world.pass_time(UNUSED)
+    assert [await _deleted(world, limit=2) for _ in range(4)] == [0, 2, 1, 0]
+    assert await _names(world) == ["host:0", "host:1"]
+
+
+@fact
+async def a_job_without_a_record_is_claimed_and_a_new_record_limits_the_next(world: World) -> None:
+    """It was created by a process that had declared the downstream before the deletion."""
+    await world.declare("host:a", concurrency=1)
+    world.pass_time(UNUSED)
+    assert await _deleted(world) == 1
+    claim = await world.start("first", downstream="host:a")
+    assert claim.permit is None
+    await world.finish(claim, Retry(0, BROKEN), Verdict.FAILURE)
+    await world.declare("host:a", concurrency=1)
+    await world.add("second", downstream="host:a")
+    (claim,) = await world.claim()
+    assert (ids([claim]), claim.admission) == (["first"], Admission.CALL)
+    assert claim.permit is not None
+    await world.finish(claim, Completed(), Verdict.SUCCESS)
+    assert ids(await world.claim()) == ["second"]
+
+
+async def _deleted(world: World, name: str = "host", limit: int = 500) -> int:
+    # On PostgreSQL this also deletes the lanes that have no jobs left.
+    await world.store.rescue(now=world.now)
+    return await world.store.delete_unused_downstreams(name, limit=limit, now=world.now)
+
+
+async def _names(world: World) -> list[str]:
+    return [record.name for record in await world.store.downstreams()]
+
+
+async def _delete_jobs(world: World, *job_ids: str) -> None:
+    assert len(await world.store.delete(list(job_ids))) == len(job_ids)
