@@ -381,6 +381,40 @@ def test_retention_waits_an_hour_at_most_and_says_so(tmp_path, caplog):
     asyncio.run(main())
 
 
+def test_a_new_leader_waits_only_for_the_rest_of_the_hour(tmp_path, either_url, caplog):
+    """The time without a leader does not count: then no worker could have delivered anything."""
+
+    async def main():
+        async with working(tmp_path, url=either_url, works=False) as engine:
+            await engine.webhooks.add("https://example.org/x")
+            await engine.enqueue(fleeting)
+            await engine.work(until_idle=True, options=WorkerOptions(maintenance=None))
+            clock = VirtualClock()
+
+            def leader():
+                return RetentionService(engine.store, shop.kinds, interval=60, clock=clock)
+
+            for _ in range(6):  # each for ten minutes
+                retention = leader()
+                assert await retention.round() == 0
+                clock.advance(599)
+                assert await retention.round() == 0
+                clock.advance(7200)
+            retention = leader()
+            assert await retention.round() == 0
+            clock.advance(6)
+            assert await retention.round() == 1
+            assert "deleted though webhooks" in caplog.text
+
+            # The next wait is a new one.
+            await engine.enqueue(fleeting)
+            await engine.work(until_idle=True, options=WorkerOptions(maintenance=None))
+            clock.advance(3600)
+            assert await leader().round() == 0
+
+    asyncio.run(main())
+
+
 def test_a_stored_address_that_cannot_be_told_holds_up_no_other(tmp_path, receiver, caplog):
     async def main():
         async with working(tmp_path, works=False) as engine:

@@ -55,6 +55,17 @@ class NewWebhook:
     secret: str = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class WebhookWait:
+    """How many seconds retention has waited for the deliveries of the events up to `sequence`.
+
+    Only the time in which a leader ran counts, whichever it was.
+    """
+
+    sequence: int
+    seconds: float
+
+
 class WebhookStore(Protocol):
     """Keep webhooks, and up to which event their deliveries are enqueued."""
 
@@ -84,4 +95,12 @@ class WebhookStore(Protocol):
 
     async def move_webhook_cursor(self, sequence: int) -> None:
         """Note that deliveries up to `sequence` are enqueued; it never goes back."""
+        ...
+
+    async def webhook_wait(self) -> WebhookWait | None:
+        """Return how long retention has waited for deliveries; None while it does not wait."""
+        ...
+
+    async def note_webhook_wait(self, wait: WebhookWait | None) -> None:
+        """Note how long retention has waited; None: it waits no longer."""
         ...

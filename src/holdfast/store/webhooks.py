@@ -3,7 +3,7 @@
 import json
 from abc import abstractmethod
 
-from holdfast.jobs.webhook_port import NewWebhook, Webhook
+from holdfast.jobs.webhook_port import NewWebhook, Webhook, WebhookWait
 from holdfast.store.row_mapping import Row
 from holdfast.store.statements import Statements
 
@@ -53,6 +53,16 @@ class Webhooks(Statements):
     async def move_webhook_cursor(self, sequence: int) -> None:
         """Note how far deliveries are enqueued."""
         await self._changed_rows("webhook_move_cursor", None, sequence=sequence)
+
+    async def webhook_wait(self) -> WebhookWait | None:
+        """Return how long retention has waited for deliveries."""
+        found = await self._rows("webhook_wait")
+        return WebhookWait(*found[0]) if found else None
+
+    async def note_webhook_wait(self, wait: WebhookWait | None) -> None:
+        """Note how long retention has waited for deliveries."""
+        awaited, waited = (None, None) if wait is None else (wait.sequence, wait.seconds)
+        await self._changed_rows("webhook_note_wait", None, awaited=awaited, waited=waited)
 
 
 def _webhook(row: Row) -> Webhook:

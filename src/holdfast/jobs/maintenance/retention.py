@@ -1,7 +1,8 @@
 """Delete finished jobs by the retention of their kinds.
 
 A job whose end no webhook was notified of yet is kept: after a long stop, jobs may be past their
-retention before their deliveries are enqueued. Retention waits for that an hour at most.
+retention before their deliveries are enqueued. Retention waits for that an hour at most, and stores
+how long it has waited, so that a new leader goes on where the one before it has stopped.
 """
 
 import logging
@@ -16,7 +17,7 @@ from holdfast.jobs.declare.retention import call_on_deleted
 from holdfast.jobs.history import JobEvent
 from holdfast.jobs.job_events import JobsDeleted
 from holdfast.jobs.store_port import MaintenanceStore
-from holdfast.jobs.webhook_port import WebhookStore
+from holdfast.jobs.webhook_port import WebhookStore, WebhookWait
 
 _log = logging.getLogger("holdfast.maintenance")
 
@@ -24,6 +25,8 @@ _LONGEST_WAIT = 3600.0
 """Seconds that deletion waits for the deliveries of webhooks; then they are given up."""
 _LOOK_AGAIN = 1.0
 """Seconds between two looks while it waits."""
+_NOTE_EVERY = 10.0
+"""Seconds of waiting after which its length is stored again."""
 
 
 class RetainedStore(MaintenanceStore, WebhookStore, Protocol):
@@ -95,24 +98,53 @@ class RetentionService:
             self._awaited = None
             return False
         now = self._clock.monotonic()
-        if self._awaited is None:
-            self._awaited = _Awaited(await self._store.last_sequence(), now + _LONGEST_WAIT)
         pending = await self._store.changes_since(await self._store.webhook_cursor(), limit=1)
-        missing = bool(pending) and pending[0].sequence <= self._awaited.sequence
-        if missing and now < self._awaited.until:
+        oldest = pending[0].sequence if pending else None
+        if self._awaited is None:
+            self._awaited = await self._begun(oldest, now)
+        awaited = self._awaited
+        missing = oldest is not None and oldest <= awaited.sequence
+        waited = awaited.seconds_at(now)
+        if missing and waited < _LONGEST_WAIT:
+            if waited >= awaited.noted + _NOTE_EVERY:
+                await self._store.note_webhook_wait(WebhookWait(awaited.sequence, waited))
+                awaited.noted = waited
             return True
         if missing:
             _log.warning(
                 "jobs are deleted though webhooks were not notified of all of them within %g s: "
                 "does a worker deliver webhooks?", _LONGEST_WAIT,
             )  # fmt: skip
+        if awaited.noted:
+            await self._store.note_webhook_wait(None)
         self._awaited = None
         return False
 
+    async def _begun(self, oldest: int | None, now: float) -> "_Awaited":
+        """Return the wait of an earlier leader, if the same deliveries are missing, or a new one.
 
-@dataclass(frozen=True, slots=True)
+        Args:
+            oldest: the first event whose deliveries are missing.
+        """
+        earlier = await self._store.webhook_wait()
+        if earlier is not None and oldest is not None and oldest <= earlier.sequence:
+            return _Awaited(earlier.sequence, now - earlier.seconds, earlier.seconds)
+        return _Awaited(await self._store.last_sequence(), now)
+
+
+@dataclass(slots=True)
 class _Awaited:
-    """Up to which event deliveries are waited for, and until when on the monotonic clock."""
+    """Up to which event deliveries are waited for, since when, and how much of that is stored.
+
+    Attributes:
+        since: on the monotonic clock; without the time in which no leader ran.
+        noted: seconds.
+    """
 
     sequence: int
-    until: float
+    since: float
+    noted: float = 0.0
+
+    def seconds_at(self, now: float) -> float:
+        """Return how long they are waited for."""
+        return now - self.since

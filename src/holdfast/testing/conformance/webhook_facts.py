@@ -1,6 +1,6 @@
 """Facts about webhooks."""
 
-from holdfast.jobs.webhook_port import NewWebhook
+from holdfast.jobs.webhook_port import NewWebhook, WebhookWait
 from holdfast.testing.conformance.world import World, fact
 
 
@@ -51,3 +51,15 @@ async def the_first_webhook_begins_at_its_own_time_and_the_cursor_never_goes_bac
     await world.store.move_webhook_cursor(first.since + 3)
     await world.store.add_webhook(_webhook("w2"), now=world.now)
     assert await world.store.webhook_cursor() == first.since + 5
+
+
+@fact
+async def how_long_deliveries_were_waited_for_is_kept_until_the_wait_ends(world: World) -> None:
+    await world.store.note_webhook_wait(WebhookWait(7, 10.5))
+    assert await world.store.webhook_wait() is None, "there is no webhook to wait for"
+    await world.store.add_webhook(_webhook("w1"), now=world.now)
+    await world.store.note_webhook_wait(WebhookWait(7, 10.5))
+    second = await world.open_second()
+    assert await second.webhook_wait() == WebhookWait(7, 10.5)
+    await second.note_webhook_wait(None)
+    assert await world.store.webhook_wait() is None

@@ -32,3 +32,9 @@ SELECT sequence FROM holdfast.webhook_cursor WHERE id = 1;
 
 -- name: webhook_move_cursor
 UPDATE holdfast.webhook_cursor SET sequence = :sequence WHERE id = 1 AND sequence < :sequence;
+
+-- name: webhook_wait
+SELECT awaited, waited FROM holdfast.webhook_cursor WHERE id = 1 AND awaited IS NOT NULL;
+
+-- name: webhook_note_wait
+UPDATE holdfast.webhook_cursor SET awaited = :awaited, waited = :waited WHERE id = 1;
