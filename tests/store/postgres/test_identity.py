@@ -2,12 +2,15 @@
 
 import asyncio
 import secrets
+from dataclasses import replace
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import psycopg
 import pytest
 
 from holdfast.jobs.model import NewJob
+from holdfast.outbox.model import NewMessage
 from holdfast.store.joining import join
 from holdfast.store.postgres.connection import Database, describe
 from holdfast.store.postgres.identity import Identity
@@ -118,3 +121,57 @@ def test_a_reopened_store_still_knows_its_database(bench):
                 assert await store.get(name) is not None
 
     asyncio.run(scenario())
+
+
+@pytest.fixture
+def restricted(postgres_server, postgres_template):
+    """The URL of a database for an account without a right to pg_control_system()."""
+    name = postgres_server.create_database(postgres_template)
+    owner, role = postgres_server.url(name), f"restricted_{secrets.token_hex(8)}"
+
+    async def revoke():
+        connection = await asyncpg.connect(owner)
+        await connection.execute(
+            f"""
+            REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC;
+            CREATE ROLE {role} LOGIN PASSWORD 'of-a-test';
+            GRANT USAGE ON SCHEMA holdfast TO {role};
+            GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA holdfast TO {role};
+            GRANT USAGE ON ALL SEQUENCES IN SCHEMA holdfast TO {role};
+            """
+        )
+        await connection.close()
+
+    asyncio.run(revoke())
+    parts = urlsplit(owner)
+    host = parts.netloc.rpartition("@")[2]
+    yield urlunsplit(parts._replace(netloc=f"{role}:of-a-test@{host}"))
+    postgres_server.drop_database(name)
+    postgres_server.execute(f"DROP ROLE {role}")
+
+
+def test_without_a_right_to_the_system_identifier_the_servers_start_is_compared(
+    restricted, twin_url, caplog
+):
+    message = NewMessage("m", "order-1", "ordered", "{}")
+
+    async def scenario():
+        store = PostgresStore(restricted)
+        for name in ("a", "b"):
+            async with store:
+                with psycopg.connect(restricted) as connection:
+                    await store.enqueue_on(connection, [NewJob(name, "work")])
+                    await store.outbox.add_on(connection, [message, replace(message, id=name)])
+                    assert await store.outbox.first_on(connection, "consumer", name)
+                    connection.rollback()
+                with psycopg.connect(twin_url) as connection, refused(restricted):
+                    await store.enqueue_on(connection, [NewJob(name, "work")])
+                with psycopg.connect(twin_url) as connection, refused(restricted):
+                    await store.outbox.first_on(connection, "consumer", name)
+
+    asyncio.run(scenario())
+    warnings = [
+        record.message for record in caplog.records if "pg_control_system" in record.message
+    ]
+    assert len(warnings) == 1
+    assert describe(restricted) in warnings[0]

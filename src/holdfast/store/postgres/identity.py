@@ -1,9 +1,12 @@
 """Check that a caller's connection is to the store's own database."""
 
+import logging
 from typing import NamedTuple
 
 from holdfast.store.joining import Joined
 from holdfast.store.postgres.connection import SQL, Database
+
+_log = logging.getLogger("holdfast.store")
 
 
 class DatabaseId(NamedTuple):
@@ -13,6 +16,7 @@ class DatabaseId(NamedTuple):
     table, are not copied by a dump. The others hold until the server is started again.
 
     Attributes:
+        system: where the account may not read the system identifier, `started` and `server_start`.
         server_start: when the server was started, in epoch seconds, as PostgreSQL writes them.
         name: of the database.
     """
@@ -33,11 +37,26 @@ class Identity:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._own: DatabaseId | None = None
+        self._statement: str | None = None
 
     async def read(self) -> DatabaseId:
         """Read and return the identity of the store's database."""
-        self._own = DatabaseId(*(await self._database.rows("identity"))[0])
+        self._own = DatabaseId(*(await self._database.rows(await self._chosen()))[0])
         return self._own
+
+    async def _chosen(self) -> str:
+        """Return the statement that this account may run; managed services refuse one of them."""
+        if self._statement is None:
+            ((may_read,),) = await self._database.rows("identity_right")
+            self._statement = "identity" if may_read else "identity_by_start"
+            if not may_read:
+                _log.warning(
+                    "the account of %s may not call pg_control_system(): connections that callers "
+                    "lend are told from those to other servers by the time of the server's start, "
+                    "so during a failover one to the new server may be refused until the store is "
+                    "connected to it too", self._database.where,
+                )  # fmt: skip
+        return self._statement
 
     async def own(self) -> DatabaseId:
         """Return the identity of the store's database, which is known once the store is open."""
@@ -55,7 +74,7 @@ class Identity:
             raise TypeError(
                 f"this connection is one to {joined.database}, but the store is on PostgreSQL"
             )
-        theirs = DatabaseId(*(await joined.execute(SQL["identity"], {}))[0])
+        theirs = DatabaseId(*(await joined.execute(SQL[await self._chosen()], {}))[0])
         if theirs.is_same(self._own):
             self._own = theirs  # the server may have been started again
             return

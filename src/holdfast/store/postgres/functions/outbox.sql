@@ -1,13 +1,18 @@
 -- The outbox: added to in the callers' transactions, read by relays.
 
 -- Say whether this is the database that `p_system` and `p_database` name: a caller's connection may be one
--- to another. In PL/pgSQL, which keeps the plans: planning them anew with each call took longer than the rest
--- of adding a message.
+-- to another. `p_system` is the identifier of its server, or `started` and the epoch seconds of the server's start
+-- where the store's account may not read that. In PL/pgSQL, which keeps the plans: planning them anew with each call
+-- took longer than the rest of adding a message.
 CREATE OR REPLACE FUNCTION holdfast.is_database(p_system text, p_database text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN p_database = (SELECT oid::text FROM pg_database WHERE datname = current_database())
-        AND p_system = (SELECT system_identifier::text FROM pg_control_system());
+    IF p_database <> (SELECT oid::text FROM pg_database WHERE datname = current_database()) THEN
+        RETURN false;
+    ELSIF starts_with(p_system, 'started ') THEN
+        RETURN p_system = 'started ' || extract(epoch FROM pg_postmaster_start_time());
+    END IF;
+    RETURN p_system = (SELECT system_identifier::text FROM pg_control_system());
 END
 $$;
 

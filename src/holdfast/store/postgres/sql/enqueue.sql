@@ -72,3 +72,17 @@ SELECT
     CAST(current_database() AS text)
 FROM pg_control_system() AS control, pg_database AS databases
 WHERE databases.datname = current_database();
+
+-- Whether the account may read the identifier of its server.
+-- name: identity_right
+SELECT coalesce(has_function_privilege(to_regprocedure('pg_control_system()'), 'EXECUTE'), false);
+
+-- The same as `identity` for an account that may not: the start of the server stands for its identifier, see
+-- holdfast.is_database.
+-- name: identity_by_start
+SELECT
+    'started ' || extract(epoch FROM pg_postmaster_start_time()), CAST(databases.oid AS text),
+    CAST(extract(epoch FROM pg_postmaster_start_time()) AS text),
+    CAST(current_database() AS text)
+FROM pg_database AS databases
+WHERE databases.datname = current_database();
