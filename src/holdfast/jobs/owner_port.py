@@ -1,8 +1,10 @@
 """What a store does for the limits of owners; the claim enforces two of them, see `OwnerLimits`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from holdfast.jobs.model import NewJob
 from holdfast.jobs.owner_limits import OwnerLimits
 
 
@@ -47,5 +49,12 @@ class OwnerStore(Protocol):
         """Count the unfinished jobs of `owner`, running ones included, and stop at `at_most`.
 
         The cost grows with this number, not with that of the jobs.
+        """
+        ...
+
+    async def repeated_jobs(self, jobs: Sequence[NewJob], *, now: float | None = None) -> int:
+        """Count those of `jobs` that enqueueing would answer with a job that is there already.
+
+        By their ids, and by their dedup keys and rules.
         """
         ...

@@ -1,5 +1,11 @@
 """Limits of owners: both stores have statements of the same names and columns."""
 
+import json
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from holdfast.jobs.dedup import DedupRule
+from holdfast.jobs.model import NewJob
 from holdfast.jobs.owner_limits import OwnerLimits, dump_rate, load_limits
 from holdfast.jobs.owner_port import LimitedOwner
 from holdfast.store.statements import Statements
@@ -7,6 +13,10 @@ from holdfast.store.statements import Statements
 
 class StoredOwnerLimits(Statements):
     """A store's limits of owners, but for how it runs a statement; see `OwnerStore`."""
+
+    @abstractmethod
+    def _now(self, now: float | None) -> float | None:
+        """Return the time for a statement that reads."""
 
     async def set_owner_limits(self, owner: str, limits: OwnerLimits) -> None:
         """Store the limits of `owner`."""
@@ -44,4 +54,15 @@ class StoredOwnerLimits(Statements):
     async def unfinished_jobs(self, owner: str, *, at_most: int) -> int:
         """Count the unfinished jobs of `owner`."""
         ((count,),) = await self._rows("owner_unfinished", owner=owner, most=at_most)
+        return int(count)
+
+    async def repeated_jobs(self, jobs: Sequence[NewJob], *, now: float | None = None) -> int:
+        """Count jobs that are there already."""
+        rows = []
+        for job in jobs:
+            rule = job.dedup_rule or DedupRule()
+            rows.append([job.id, job.kind, job.dedup_key, rule.unfinished, rule.seconds])
+        ((count,),) = await self._rows(
+            "enqueue_repeated", jobs=json.dumps(rows), now=self._now(now)
+        )
         return int(count)

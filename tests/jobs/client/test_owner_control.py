@@ -127,6 +127,35 @@ def test_more_unfinished_jobs_than_the_limit_are_refused_all_or_none(url):
     asyncio.run(main())
 
 
+def test_a_repeat_at_the_limit_is_answered_with_the_job_that_is_there(url):
+    shop = Shop()
+
+    def sale(**fields):
+        return JobRequest(shop.sell, None, owner="ann", **fields)
+
+    async def main():
+        async with Engine(url, apps=[shop.app]) as engine:
+            await engine.owners.set_limits("ann", OwnerLimits(waiting=2))
+            by_key = await engine.enqueue(shop.sell, owner="ann", dedup_key="k")
+            by_id = await engine.enqueue(shop.sell, owner="ann", id="j")
+            again = await engine.enqueue(shop.sell, owner="ann", dedup_key="k")
+            assert (again.id, again.created) == (by_key.id, False)
+            again = await engine.enqueue(shop.sell, owner="ann", id="j")
+            assert (again.id, again.created) == (by_id.id, False)
+            with pytest.raises(TooManyJobs):
+                await engine.enqueue_many([sale(dedup_key="k"), sale(dedup_key="new")])
+            with pytest.raises(TooManyJobs):
+                await engine.enqueue(shop.sell, owner="ann", dedup_key="new")
+            assert len((await engine.list()).jobs) == 2
+            # One more fits, and repeats of it too.
+            await engine.owners.set_limits("ann", OwnerLimits(waiting=3))
+            many = [sale(dedup_key="k"), sale(dedup_key="new"), sale(dedup_key="new")]
+            created = [handle.created for handle in await engine.enqueue_many(many)]
+            assert created == [False, True, False]
+
+    asyncio.run(main())
+
+
 def test_unfinished_jobs_are_counted_up_to_a_bound(url, monkeypatch):
     monkeypatch.setattr("holdfast.jobs.client.owner_control.MOST_COUNTED", 3)
     shop = Shop()

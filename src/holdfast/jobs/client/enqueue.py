@@ -10,7 +10,7 @@ from msgspec import structs
 
 from holdfast.clock import Clock
 from holdfast.ids import new_ids
-from holdfast.jobs.client.owner_control import OwnerControl
+from holdfast.jobs.client.owner_control import OwnerControl, TooManyJobs
 from holdfast.jobs.client.requests import JobHandle, JobRequest, check_rules, needs_now, prepare
 from holdfast.jobs.client.store_time import StoreTime
 from holdfast.jobs.declare.job_function import JobFunction
@@ -121,9 +121,7 @@ class Enqueuer:
         if len(jobs) > 1:
             check_rules(jobs)
         if self._owners is not None:
-            counted = (request.owner for request, _ in asked if not request.beyond_limits)
-            for owner, n in Counter(counted).items():
-                await self._owners.check_jobs(owner, n)
+            await self._check_limits(self._owners, asked, jobs)
         new = self._undeclared(asked, jobs)
         if connection is None:
             if new:
@@ -143,6 +141,37 @@ class Enqueuer:
                 for outcome, job in zip(outcomes, jobs, strict=True)
             ]
         )
+
+    async def _check_limits(
+        self,
+        owners: OwnerControl,
+        asked: Sequence[tuple[JobRequest[Any, Any], JobKind]],
+        jobs: Sequence[NewJob],
+    ) -> None:
+        """Refuse jobs of owners who have as many as they may; repeats create none."""
+        counted = (request.owner for request, _ in asked if not request.beyond_limits)
+        for owner, n in Counter(counted).items():
+            try:
+                await owners.check_jobs(owner, n)
+            except TooManyJobs:
+                new = await self._count_new(owner, asked, jobs)
+                if new == n:
+                    raise
+                await owners.check_jobs(owner, new)
+
+    async def _count_new(
+        self,
+        owner: str | None,
+        asked: Sequence[tuple[JobRequest[Any, Any], JobKind]],
+        jobs: Sequence[NewJob],
+    ) -> int:
+        """Count the jobs of `owner` that would be created."""
+        first: dict[object, NewJob] = {}
+        for (request, _), job in zip(asked, jobs, strict=True):
+            if job.owner == owner and not request.beyond_limits:
+                name = job.id if job.dedup_key is None else (job.kind, job.dedup_key)
+                first.setdefault(name, job)
+        return len(first) - await self._store.repeated_jobs(tuple(first.values()))
 
     def prepared(self, request: JobRequest[Any, Any], now: float) -> NewJob:
         """Return the job to store for `request`; `now` is the store's time in epoch seconds.

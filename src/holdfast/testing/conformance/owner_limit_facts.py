@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from holdfast.jobs.claim_sharing import TURN
+from holdfast.jobs.dedup import DedupRule
 from holdfast.jobs.model import Claim, Completed, Failed, Finished, NewJob
 from holdfast.jobs.owner_limits import OwnerLimits
 from holdfast.jobs.owner_port import LimitedOwner
@@ -231,3 +232,33 @@ async def jobs_of_an_owner_are_counted_until_they_are_finished(world: World) -> 
     await world.finish(claim, Completed())
     assert await _counts(world, "ann") == (0, 5)
     assert await _counts(world, "nobody") == (0, 0)
+
+
+@fact
+async def repeats_of_stored_jobs_are_counted(world: World) -> None:
+    """By the rules that enqueueing follows: what it would create is no repeat."""
+    await world.run("done", Completed(), dedup_key="done")
+    await world.run("old", Completed(), dedup_key="old")
+    await world.run("failed", Failed(BROKEN), dedup_key="failed")
+    world.pass_time(10)
+    await world.add("waiting", dedup_key="waiting")
+    unfinished, recent = DedupRule(unfinished=True), DedupRule(seconds=10.0)
+    cases = [
+        (NewJob("done", "work"), True),
+        (NewJob("new", "work"), False),
+        (NewJob("n1", "work", dedup_key="done"), True),
+        (NewJob("n2", "other", dedup_key="done"), False),
+        (NewJob("n3", "work", dedup_key="failed"), False),
+        (NewJob("n4", "work", dedup_key="done", dedup_rule=unfinished), False),
+        (NewJob("n5", "work", dedup_key="waiting", dedup_rule=unfinished), True),
+        (NewJob("n6", "work", dedup_key="old", dedup_rule=recent), False),
+        (NewJob("n7", "work", dedup_key="waiting", dedup_rule=recent), True),
+    ]
+    for job, repeated in cases:
+        assert await world.store.repeated_jobs([job], now=world.now) == int(repeated), job
+    everything = [job for job, _ in cases]
+    assert await world.store.repeated_jobs(everything, now=world.now) == 4
+    assert await world.store.repeated_jobs([], now=world.now) == 0
+    for job, repeated in cases:
+        (answer,) = await world.store.enqueue([job], now=world.now)
+        assert answer.created is not repeated, job

@@ -86,3 +86,21 @@ SELECT
     CAST(current_database() AS text)
 FROM pg_database AS databases
 WHERE databases.datname = current_database();
+
+-- An element of :jobs is [id, kind, dedup_key, unfinished, seconds]. Counts those that enqueueing would not create.
+-- name: enqueue_repeated
+SELECT count(*)
+FROM jsonb_array_elements(CAST(:jobs AS jsonb)) AS given (job)
+WHERE holdfast.job_of(given.job ->> 0) IS NOT NULL
+    OR EXISTS (
+        SELECT FROM holdfast.jobs
+        WHERE jobs.kind = given.job ->> 1
+            AND jobs.dedup_key = given.job ->> 2
+            AND jobs.dedup_key IS NOT NULL
+            AND jobs.status NOT IN ('failed', 'cancelled')
+            AND (CAST(given.job ->> 3 AS boolean) AND jobs.finished_at IS NOT NULL) IS NOT TRUE
+            AND (
+                jobs.created_at
+                <= holdfast.time_of(:now) - CAST(given.job ->> 4 AS double precision)
+            ) IS NOT TRUE
+    );

@@ -120,3 +120,19 @@ LEFT JOIN holdfast_jobs AS twin
     AND twin.status <> 'failed'
     AND twin.status <> 'cancelled'
 ORDER BY given.key;
+
+-- A row of :jobs is [id, kind, dedup_key, unfinished, seconds]. Counts those that enqueueing would not create.
+-- name: enqueue_repeated
+SELECT count(*)
+FROM json_each(:jobs) AS given
+WHERE EXISTS (SELECT 1 FROM holdfast_jobs AS jobs WHERE jobs.id = given.value ->> 0)
+    OR EXISTS (
+        SELECT 1 FROM holdfast_jobs AS jobs
+        WHERE jobs.kind = given.value ->> 1
+            AND jobs.dedup_key = given.value ->> 2
+            AND jobs.dedup_key IS NOT NULL
+            AND jobs.status <> 'failed'
+            AND jobs.status <> 'cancelled'
+            AND (given.value ->> 3 AND jobs.finished_at IS NOT NULL) IS NOT TRUE
+            AND (jobs.created_at <= :now - (given.value ->> 4)) IS NOT TRUE
+    );
