@@ -33,6 +33,16 @@ def log_failure(logger: logging.Logger, job: FailedJob, error: JobError) -> None
     )  # fmt: skip
 
 
+def log_final_failure(
+    logger: logging.Logger, job: FailedJob, error: JobError, reason: DeadLetterReason
+) -> None:
+    """Log a job that the store has ended: a dead letter, unless its kind has none."""
+    if job.dead_letter:
+        log_dead_letter(logger, job, error, reason)
+    else:
+        log_failure(logger, job, error)
+
+
 def log_dead_letter(
     logger: logging.Logger,
     job: FailedJob,

@@ -273,6 +273,13 @@ class MaintenanceStore(Protocol):
         """Fail up to `limit` unfinished jobs past their deadlines with `TIMEOUT`; return them."""
         ...
 
+    async def declare_dead_letters(self, kinds: Mapping[str, bool]) -> int:
+        """Store for each of `kinds` whether its jobs can become dead letters; return the changes.
+
+        A kind that was never declared has dead letters. Jobs that have failed stay as they are.
+        """
+        ...
+
     async def unknown_kinds(self, worker_id: str) -> Mapping[str, int]:
         """Return the kinds of waiting jobs that no registered worker knows: how many wait, by kind.
 

@@ -188,6 +188,7 @@ class FailedJob:
     """A job whose attempt failed, or that failed as a whole, for the log.
 
     `attempt` is the number of its last attempt, 0 if it never started. What is None is not known.
+    `dead_letter` is False if it does not become one by failing, see `holdfast.App.job`.
     """
 
     job_id: str
@@ -195,6 +196,7 @@ class FailedJob:
     attempt: int | None = None
     max_attempts: int | None = None
     owner: str | None = None
+    dead_letter: bool = True
 
     def __str__(self) -> str:
         return f"job {self.job_id}" + (f" ({self.kind})" if self.kind else "")
@@ -202,7 +204,10 @@ class FailedJob:
 
 @dataclass(frozen=True, slots=True)
 class Rescued:
-    """Ids of jobs whose leases had expired, by their new state; `jobs` are all of them."""
+    """Ids of jobs whose leases had expired, by their new state; `jobs` are all of them.
+
+    `dead` have failed for good.
+    """
 
     requeued: tuple[str, ...] = ()
     dead: tuple[str, ...] = ()

@@ -44,6 +44,8 @@ INDEXES = {
     "owner_running": "jobs_leased",
     "owner_unfinished": "jobs_unfinished_of_owner",
     "outbox_erase": "outbox_of_aggregate",
+    "downstream_unused": "downstreams_by_use",
+    "enqueue_repeated": "jobs_dedup",
 }
 SMALL = {
     "lanes",
@@ -59,6 +61,7 @@ SMALL = {
     "cancel_requests",
     "finish_requests",
     "pauses",
+    "quiet_kinds",
     "api_keys",
     "rate_starts",
     "rates",

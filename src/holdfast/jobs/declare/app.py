@@ -241,8 +241,7 @@ class App:
                 Jobs whose arguments cannot be read wait for a worker that can read them.
             dead_letters: False if its failures are no matter for operators, as those of webhooks
                 are their receivers': a job that fails for good is kept, and is no dead letter.
-                One whose workers died, or whose deadline has passed, still is one: the store
-                decides that, which does not know kinds.
+                Workers store this, so it holds once a worker with the declaration has run.
 
         Raises:
             TypeError: an argument has the wrong type; the message names it.

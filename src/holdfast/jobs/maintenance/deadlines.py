@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from holdfast.events import Listener, notify
-from holdfast.jobs.failure_log import log_dead_letter
+from holdfast.jobs.failure_log import log_final_failure
 from holdfast.jobs.job_events import JobsTimedOut
 from holdfast.jobs.model import DeadLetterReason
 from holdfast.jobs.report_rules import TIMED_OUT
@@ -40,7 +40,7 @@ class Deadlines:
                 total += len(expired)
                 _log.warning("%d jobs passed their deadlines", len(expired))
                 for job in expired:
-                    log_dead_letter(_log, job, TIMED_OUT, DeadLetterReason.DEADLINE)
+                    log_final_failure(_log, job, TIMED_OUT, DeadLetterReason.DEADLINE)
                 ids = tuple(job.job_id for job in expired)
                 notify(self._listeners, JobsTimedOut(self.name, ids))
             if len(expired) < self._batch:

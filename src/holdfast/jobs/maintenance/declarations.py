@@ -29,6 +29,7 @@ def fingerprint(kinds: Iterable[JobKind]) -> str:
                 _name(kind.retention.on_deleted),
                 _probe(kind.downstream),
                 _keyed_name(kind.downstream),
+                kind.dead_letters,
                 *kind.aliases,
                 _schedule(kind.periodic),
             )

@@ -12,6 +12,7 @@ from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.job_events import LeaderChanged, ServiceRan
 from holdfast.jobs.maintenance.audit_retention import AuditRetention
 from holdfast.jobs.maintenance.counter_marks import CounterMarks
+from holdfast.jobs.maintenance.dead_letter_kinds import DeadLetterKinds
 from holdfast.jobs.maintenance.deadlines import Deadlines
 from holdfast.jobs.maintenance.declarations import fingerprint
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
@@ -89,6 +90,7 @@ class Maintenance:
                     ),
                     PeriodicJobs(store, declared, clock=clock),
                     UnusedDownstreams(store, declared, interval=options.retention_every),
+                    DeadLetterKinds(store, declared, interval=options.retention_every),
                 ),
             ),
         )  # fmt: skip

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 
 from holdfast.events import Listener, notify
-from holdfast.jobs.failure_log import log_dead_letter, log_retry
+from holdfast.jobs.failure_log import log_final_failure, log_retry
 from holdfast.jobs.job_events import JobsRescued
 from holdfast.jobs.model import DeadLetterReason
 from holdfast.jobs.report_rules import LEASE_LOST
@@ -62,4 +62,4 @@ def _log_jobs(rescued: Rescued) -> None:
         if job.job_id in requeued:
             log_retry(_log, job, LEASE_LOST)
         elif job.job_id in dead:
-            log_dead_letter(_log, job, LEASE_LOST, DeadLetterReason.LEASE_LOST)
+            log_final_failure(_log, job, LEASE_LOST, DeadLetterReason.LEASE_LOST)

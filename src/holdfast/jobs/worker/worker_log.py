@@ -97,7 +97,7 @@ def final_error(
     claim, outcome = run.claim, run.report.outcome
     failed = overruled is JobStatus.FAILED
     if failed and claim.deadline_at is not None and now > claim.deadline_at:
-        return TIMED_OUT, DeadLetterReason.DEADLINE
+        return TIMED_OUT, DeadLetterReason.DEADLINE if run.kind.dead_letters else None
     if isinstance(outcome, Failed):
         return outcome.error, outcome.dead_letter
     if isinstance(outcome, Retry) and failed:

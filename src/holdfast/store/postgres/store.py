@@ -51,12 +51,13 @@ from holdfast.store.postgres.outbox import PostgresOutbox
 from holdfast.store.postgres.rates import SharedRates
 from holdfast.store.postgres.schema_methods import SchemaMethods
 from holdfast.store.postgres.tick import Ticker
+from holdfast.store.quiet_kinds import QuietKinds
 from holdfast.store.webhooks import Webhooks
 
 
 class PostgresStore(
-    JobQueries, Pauses, ApiKeys, DownstreamMethods, Intake, Operations, SharedRates, SchemaMethods,
-    StoredOwnerLimits, Webhooks,
+    JobQueries, Pauses, ApiKeys, DownstreamMethods, Intake, Operations, QuietKinds, SharedRates,
+    SchemaMethods, StoredOwnerLimits, Webhooks,
 ):  # fmt: skip
     """The store for more than one machine.
 

@@ -78,17 +78,26 @@ class JobFailure:
     dead_letter: DeadLetterReason | None
 
 
+def quiet_kinds(tx: Transaction) -> set[str]:
+    """Return the kinds that have no dead letters."""
+    return {kind for (kind,) in tx.rows("kind_quiet", {})}
+
+
 def fail(tx: Transaction, failures: Sequence[JobFailure]) -> None:
-    """Move jobs to failed, and count them. The caller writes their events."""
+    """Move jobs to failed, and count them. The caller writes their events.
+
+    No job of a kind among `quiet_kinds` becomes a dead letter.
+    """
     if not failures:
         return
-    rows = []
+    rows, quiet = [], quiet_kinds(tx)
     for job in failures:
         code, message, group = error_columns(job.error)
-        rows.append([job.seq, job.token, code, message, group, job.dead_letter])
+        dead_letter = None if job.kind in quiet else job.dead_letter
+        rows.append([job.seq, job.token, code, message, group, dead_letter])
         tx.move_count(job.lane, job.counter, "failed")
         tx.count_outcome(job.kind, "failed", job.attempts)
-        if job.dead_letter is not None:
+        if dead_letter is not None:
             tx.count_dead(job.kind, code, group, 1)
     tx.change_exactly(len(rows), "finish_failed", {"rows": as_json(rows), "now": tx.now})
 

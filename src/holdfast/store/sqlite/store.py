@@ -34,6 +34,7 @@ from holdfast.store.migrations import Missing, Schema, app_schema
 from holdfast.store.operations import Operations
 from holdfast.store.owner_limits import StoredOwnerLimits
 from holdfast.store.pauses import Pauses
+from holdfast.store.quiet_kinds import QuietKinds
 from holdfast.store.sqlite import (
     control,
     enqueue,
@@ -61,7 +62,7 @@ T = TypeVar("T")
 
 
 class SQLiteStore(
-    JobQueries, Pauses, ApiKeys, DownstreamMethods, Intake, Operations, SharedRates,
+    JobQueries, Pauses, ApiKeys, DownstreamMethods, Intake, Operations, QuietKinds, SharedRates,
     StoredOwnerLimits, Webhooks,
 ):  # fmt: skip
     """The embedded store.

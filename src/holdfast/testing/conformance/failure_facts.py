@@ -4,6 +4,7 @@ from holdfast.errors import ErrorCode
 from holdfast.jobs.model import (
     Cancelled,
     Completed,
+    DeadLetterReason,
     Failed,
     Finished,
     JobError,
@@ -148,3 +149,40 @@ async def no_kind_is_unknown_while_a_worker_does_not_say_what_it_knows(world: Wo
     assert await world.store.unknown_kinds("asking") == {}
     await silent.close()
     await asking.close()
+
+
+@fact
+async def whatever_ends_a_job_of_a_kind_without_dead_letters_it_is_none(world: World) -> None:
+    """A deadline before, during and after an attempt, and a worker that died."""
+    assert await world.store.declare_dead_letters({"work": False, "other": True}) == 1
+    assert await world.store.declare_dead_letters({"work": False, "other": True}) == 0
+    late = world.now + 10
+    running = await world.start("running", deadline_at=late)
+    await world.start("found", deadline_at=late)
+    await world.start("lost", max_attempts=1)
+    await world.add("waiting", deadline_at=late)
+    await world.add("scheduled", deadline_at=late, run_at=late + 2 * LEASE)
+    world.pass_time(LEASE)
+    await world.finish(running, Completed())
+    assert (await world.tick([], 5)).timed_out == ("waiting",)
+    expired = await world.store.expire_deadlines(now=world.now)
+    rescued = await world.store.rescue(now=world.now)
+    assert {job.job_id for job in expired} == {"found", "scheduled"}
+    assert rescued.dead == ("lost",)
+    assert not any(job.dead_letter for job in (*expired, *rescued.jobs))
+    for name in ("running", "found", "lost", "waiting", "scheduled"):
+        job = await world.job(name)
+        assert (job.status, job.dead_letter) == (JobStatus.FAILED, None)
+    assert (await world.store.stats()).dead_letters == 0
+    assert await world.store.dead_letter_groups() == ()
+
+
+@fact
+async def a_kind_has_dead_letters_again_once_it_is_declared_so(world: World) -> None:
+    await world.store.declare_dead_letters({"work": False})
+    assert await world.store.declare_dead_letters({"work": True}) == 1
+    await world.add("late", deadline_at=world.now + 1)
+    world.pass_time(2)
+    (expired,) = await world.store.expire_deadlines(now=world.now)
+    assert expired.dead_letter
+    assert (await world.job("late")).dead_letter is DeadLetterReason.DEADLINE

@@ -2,7 +2,8 @@
 -- (holdfast.complete).
 
 -- Move jobs that the caller has locked: the jobs, their history and the counters. `p_tracebacks` are those
--- of the attempts that end, in the order of `p_moves`; NULL where there are none.
+-- of the attempts that end, in the order of `p_moves`; NULL where there are none. No job of a kind in
+-- holdfast.quiet_kinds becomes a dead letter.
 CREATE OR REPLACE FUNCTION holdfast.move(
     p_moves holdfast.move[], p_tracebacks text[], t double precision
 ) RETURNS void
@@ -11,12 +12,14 @@ BEGIN
     WITH leaving AS MATERIALIZED (
         SELECT
             given.*, jobs.lane, jobs.kind, jobs.status AS origin, jobs.ready AS was_ready,
-            jobs.token, jobs.worker_id, jobs.attempt_count, jobs.last_attempt_at
+            jobs.token, jobs.worker_id, jobs.attempt_count, jobs.last_attempt_at,
+            CASE WHEN target = 'failed' AND quiet_kinds.kind IS NULL THEN given.dead_letter END AS reason
         FROM unnest(p_moves, p_tracebacks) AS given (
             job, target, name, outcome, code, message, error_group, dead_letter, ready_at,
             retry_after, uncounted, duration, meta, traceback
         )
         JOIN holdfast.jobs ON jobs.seq = given.job
+        LEFT JOIN holdfast.quiet_kinds ON quiet_kinds.kind = jobs.kind
     ), moved AS (
         UPDATE holdfast.jobs SET
             status = target,
@@ -30,7 +33,7 @@ BEGIN
             error_code = CASE WHEN target = 'failed' THEN code END,
             error_message = CASE WHEN target = 'failed' THEN message END,
             error_group = CASE WHEN target = 'failed' THEN leaving.error_group END,
-            dead_letter = CASE WHEN target = 'failed' THEN leaving.dead_letter END,
+            dead_letter = leaving.reason,
             worker_id = NULL, lease_expires_at = NULL, permit_generation = NULL,
             permit_trial = NULL, cancel_requested = false,
             previous_event = last_event, last_event = nextval('holdfast.event_sequence')
@@ -62,7 +65,7 @@ BEGIN
             (1, 'lane', lane::text, holdfast.lane_counter(target, moved.ready), ''),
             (CASE WHEN target <> 'queued' THEN 1 ELSE 0 END,
                 'outcome', kind, target::text, attempt_count::text),
-            (CASE WHEN target = 'failed' AND moved.dead_letter IS NOT NULL THEN 1 ELSE 0 END,
+            (CASE WHEN moved.reason IS NOT NULL THEN 1 ELSE 0 END,
                 'dead', kind, coalesce(code, ''), coalesce(moved.error_group, ''))
     ) AS counted (sign, family, a, b, c)
     WHERE sign <> 0

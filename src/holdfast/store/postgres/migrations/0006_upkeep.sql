@@ -13,3 +13,10 @@ WHERE state = 'CLOSED';
 -- For how many seconds leaders have waited for the deliveries up to the event `awaited`, before they delete jobs.
 ALTER TABLE holdfast.webhook_cursor ADD COLUMN awaited bigint;
 ALTER TABLE holdfast.webhook_cursor ADD COLUMN waited double precision;
+
+-- Dead letters.
+
+-- Kinds declared with dead_letters=False: whatever ends a job of one, it does not become a dead letter.
+CREATE TABLE holdfast.quiet_kinds (
+    kind text COLLATE "C" PRIMARY KEY
+);

@@ -69,3 +69,12 @@ FROM holdfast.report_and_claim(
     CAST(NULL AS text[]), CAST(:worker AS text), CAST(NULL AS holdfast.claim_request), CAST(:timeout AS text[]),
     CAST(:now AS double precision)
 );
+
+-- name: kind_quiet
+SELECT kind FROM holdfast.quiet_kinds;
+
+-- name: kind_quieten
+INSERT INTO holdfast.quiet_kinds (kind) VALUES (:kind) ON CONFLICT DO NOTHING;
+
+-- name: kind_unquieten
+DELETE FROM holdfast.quiet_kinds WHERE kind = :kind;

@@ -12,3 +12,10 @@ WHERE state = 'CLOSED';
 -- For how many seconds leaders have waited for the deliveries up to the event `awaited`, before they delete jobs.
 ALTER TABLE holdfast_webhook_cursor ADD COLUMN awaited INTEGER;
 ALTER TABLE holdfast_webhook_cursor ADD COLUMN waited REAL;
+
+-- Dead letters.
+
+-- Kinds declared with dead_letters=False: whatever ends a job of one, it does not become a dead letter.
+CREATE TABLE holdfast_quiet_kinds (
+    kind TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;

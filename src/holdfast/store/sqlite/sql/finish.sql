@@ -134,3 +134,12 @@ SELECT seq, :name, :now, attempt_count, :error_code, :meta FROM holdfast_jobs AS
 SELECT 1
 FROM holdfast_jobs AS jobs
 WHERE id = :id AND status = 'processing' AND token = :token AND worker_id = :worker;
+
+-- name: kind_quiet
+SELECT kind FROM holdfast_quiet_kinds AS quiet_kinds;
+
+-- name: kind_quieten
+INSERT INTO holdfast_quiet_kinds (kind) VALUES (:kind) ON CONFLICT DO NOTHING;
+
+-- name: kind_unquieten
+DELETE FROM holdfast_quiet_kinds AS quiet_kinds WHERE kind = :kind;
