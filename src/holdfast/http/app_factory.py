@@ -35,6 +35,7 @@ from holdfast.http.assembly import add_middleware, new_state, use_state
 from holdfast.http.dlq_port import DlqSource
 from holdfast.http.job_facts import describe_facts
 from holdfast.http.ops.dashboard import dashboard_app
+from holdfast.http.ops.frame import Frame
 from holdfast.http.pages import add_pages
 from holdfast.http.schemas import ERROR_ANSWERS
 from holdfast.http.served_app import HttpSettings, MetricsSource, ServedApp, ServerState
@@ -63,7 +64,8 @@ def create_app(
     `holdfast.telemetry.prometheus`; without it there is no such route.
 
     Raises:
-        ValueError: a fact of an app has the name of a field that every job has.
+        ValueError: a fact of an app has the name of a field that every job has, or the installation
+            lacks files of the dashboard.
     """
     served = [each if isinstance(each, ServedApp) else ServedApp(each) for each in apps]
     state = new_state(engine, served, settings, outbox=outbox, dlq=dlq, metrics=metrics)
@@ -118,7 +120,9 @@ def _mount_dashboard(app: FastAPI, state: ServerState) -> None:
     async def enter_dashboard() -> RedirectResponse:
         return RedirectResponse(f"{HOME}/", 303)
 
-    app.mount(HOME, _BuiltAtFirstRequest(lambda: dashboard_app(state)))
+    # Now, and not with the routes: an installation that lacks files of it fails when it starts.
+    frame = Frame(state)
+    app.mount(HOME, _BuiltAtFirstRequest(lambda: dashboard_app(frame)))
 
 
 class _BuiltAtFirstRequest:

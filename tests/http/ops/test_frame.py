@@ -4,6 +4,9 @@ import logging
 
 import pytest
 
+from holdfast import Engine
+from holdfast.http import HttpSettings, create_app
+
 TITLES = {
     "/": "Overview",
     "/jobs": "Jobs",
@@ -63,3 +66,12 @@ def test_a_change_whose_audit_entry_fails_is_in_the_log_with_who_made_it(
         answer = dashboard.client.post("/ops/queues/pause", data={"name": "payments"})
     assert answer.status_code == 500
     assert "queues.pause payments" in caplog.text
+
+
+def test_a_server_whose_dashboard_lacks_files_does_not_start(tmp_path, monkeypatch):
+    """Its routes are built at the first request, which would be the first to show it."""
+    monkeypatch.setattr("holdfast.http.ops.frame._HERE", tmp_path)
+    engine = Engine(f"sqlite:///{tmp_path / 'work.db'}")
+    settings = HttpSettings("k" * 32, "admin-token-of-a-test")
+    with pytest.raises(ValueError, match=r"lacks files of the dashboard.*ops/ops\.css"):
+        create_app(engine, [], settings)

@@ -21,7 +21,7 @@ from holdfast.http.ops.outbox_pages import outbox_routes
 from holdfast.http.ops.overview_pages import overview_routes
 from holdfast.http.ops.owner_pages import owner_routes
 from holdfast.http.ops.webhook_pages import webhook_routes
-from holdfast.http.served_app import HttpSettings, ServedApp, ServerState
+from holdfast.http.served_app import HttpSettings, ServedApp
 from holdfast.jobs.engine import StoreEngine
 from holdfast.outbox import Outbox
 from holdfast.settings import check_tokens
@@ -41,12 +41,12 @@ class _Dashboard(FastAPI):
         await super().__call__(own, receive, send)
 
 
-def dashboard_app(state: ServerState, *, longest_stream: float | None = None) -> FastAPI:
-    """Return the dashboard over `state`, to be mounted behind the middleware of `create_app`.
+def dashboard_app(frame: Frame, *, longest_stream: float | None = None) -> FastAPI:
+    """Return the dashboard of `frame`, to be mounted behind the middleware of `create_app`.
 
     `longest_stream` is the most seconds that a live stream is kept open; None sets no limit.
     """
-    frame = Frame(state)
+    state = frame.state
     app = _Dashboard(
         title="Holdfast operations", openapi_url=None, docs_url=None, redoc_url=None,
         redirect_slashes=False,
@@ -113,7 +113,7 @@ def ops_dashboard(
         settings,
         outbox=outbox if isinstance(outbox, Outbox) else None,
     )
-    app = dashboard_app(state, longest_stream=_LONGEST_STREAM)
+    app = dashboard_app(Frame(state), longest_stream=_LONGEST_STREAM)
     # A header `Authorization` is meant for the user's app, or for a proxy in front of it.
     add_middleware(app, state, frozenset(), api_keys=False)
     return app

@@ -1,7 +1,7 @@
 """What all pages of the dashboard share: templates, links, files, notes and refusals."""
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -42,6 +42,8 @@ _PAGES = (
     ("/audit", "Audit"),
 )
 _CONFLICT = 409
+_TEMPLATES = ("ops_frame.html", "ops_part.html", "ops_refused.html", "login.html")
+_FILES = ("ops/ops.css", "ops/ops.js")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +84,14 @@ class Change:
         target: what it is done to.
         back: the page that shows it, below the dashboard.
         note: the key of the line that the page shows.
+        detail: what else the audit log says of it, as JSON takes it.
     """
 
     action: str
     target: str
     back: str
     note: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Frame:
@@ -96,6 +100,9 @@ class Frame:
     Attributes:
         state: what the dashboard shows.
         assets: the files that its pages load.
+
+    Raises:
+        ValueError: the installation lacks templates of the dashboard, or files of its pages.
     """
 
     def __init__(self, state: ServerState) -> None:
@@ -104,6 +111,18 @@ class Frame:
         self.assets = page_assets()
         self.assets.add(_HERE / "static", "ops/")
         self._templates = page_environment(PackageLoader("holdfast.http.ops"))
+        missing = self._missing_files()
+        if missing:
+            raise ValueError(
+                "this installation of Holdfast lacks files of the dashboard, install it again: "
+                + ", ".join(missing)
+            )
+
+    def _missing_files(self) -> list[str]:
+        """Return the names of files without which no page can be shown."""
+        templates = set(self._templates.list_templates())
+        missing = [name for name in _TEMPLATES if name not in templates]
+        return missing + [name for name in _FILES if self.assets.get(name) is None]
 
     def answer(
         self, request: Request, template: str, status: int = 200, **values: Any
@@ -157,7 +176,7 @@ class Frame:
                 raise
             note = str(refusal.code)
         else:
-            await self.record(request, change.action, change.target)
+            await self.record(request, change.action, change.target, **change.detail)
         return self.back(request, change.back, note)
 
     async def record(self, request: Request, action: str, target: str = "", **detail: Any) -> None:
