@@ -1,11 +1,13 @@
 """Only files that no job needs are deleted."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from holdfast import Engine
 from holdfast.http import HttpSettings, create_app
+from holdfast.testing import VirtualClock
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
 from holdfast_conversion.app import Conversion
 from holdfast_conversion.file_cleanup import delete_files, sweep
@@ -90,11 +92,11 @@ def test_of_a_complete_job_the_published_result_alone_is_kept(world, gateway):
         await world.job(engine, "done")
         await engine.work(until_idle=True)
         world.write(xml_name("done", 7))
-        await sweep(world.files, state, TTL, thorough=False)
+        await sweep(world.files, state, TTL, since=state.clock.wall())
         kept = world.names()
         await sweep(world.files, state, TTL)
         narrowed = world.names()
-        await sweep(world.files, state, 0.0, thorough=False)
+        await sweep(world.files, state, 0.0, since=state.clock.wall())
         return kept, narrowed
 
     kept, narrowed = world.run(scenario)
@@ -122,6 +124,32 @@ def test_the_pdf_of_a_failed_job_is_kept_for_a_retry_until_its_time_is_over(worl
     assert kept == [pdf_name("failed")]
     assert code == "FILE_NOT_FOUND"
     assert world.names() == []
+
+
+def test_a_result_that_was_published_while_its_job_was_removed_is_deleted_soon(world, gateway):
+    """Each result is looked at once, when it is five minutes old."""
+    gateway.script(ok(b"<a/>", headers={"Content-Type": "application/xml"}))
+
+    async def scenario(engine, state):
+        await world.job(engine, "done")
+        await world.job(engine, "removed")
+        await engine.cancel("removed")
+        await engine.delete([await engine.get("removed")])
+        world.write(xml_name("removed", 1))
+        await engine.work(until_idle=True)
+        later = SimpleNamespace(engine=engine, clock=VirtualClock(state.clock.wall()))
+        found = []
+        for _ in range(7):
+            before = later.clock.wall()
+            later.clock.advance(60)
+            found.append(await sweep(world.files, later, TTL, since=before))
+        return found
+
+    found = world.run(scenario)
+    assert sum(found[:4]) == 0
+    assert sum(found[4:]) == 1
+    assert xml_name("done", 1) in world.names()
+    assert xml_name("removed", 1) not in world.names()
 
 
 def test_what_retention_deletes_takes_its_files_along(world):

@@ -15,6 +15,9 @@ _log = logging.getLogger("holdfast.conversion")
 _EVERY = 60.0
 """Seconds between two rounds, or a tenth of the time that files are kept where that is less."""
 _SHORTEST = 0.2
+_SETTLED = 300.0
+"""Age in seconds at which a result is looked at once: its job may have been removed while an
+attempt was publishing it, and then neither the removal nor the job's result knows of it."""
 
 
 @contextlib.asynccontextmanager
@@ -30,11 +33,12 @@ async def cleaning_up(files: ArtifactStore, state: ServerState, ttl: float) -> A
 
 
 async def _clean_up_for_ever(files: ArtifactStore, state: ServerState, ttl: float) -> None:
-    first = True
+    since: float | None = None
     while True:
+        now = state.clock.wall()
         try:
-            await sweep(files, state, ttl, thorough=first)
-            first = False
+            await sweep(files, state, ttl, since=since)
+            since = now
         except Exception:
             # A database or disk that is unavailable now may be back in the next round.
             _log.exception("files could not be cleaned up")
@@ -42,23 +46,31 @@ async def _clean_up_for_ever(files: ArtifactStore, state: ServerState, ttl: floa
 
 
 async def sweep(
-    files: ArtifactStore, state: ServerState, ttl: float, *, thorough: bool = True
+    files: ArtifactStore, state: ServerState, ttl: float, *, since: float | None = None
 ) -> int:
     """Delete what is not needed any more; return how many files.
 
-    Only old files, and those of jobs with more than one result, are looked at closely; `thorough`
-    looks at all of them.
+    Args:
+        since: when it was done before, in epoch seconds: then only old files, those of jobs with
+            more than one result, and results that became five minutes old since are looked at.
     """
     count = await asyncio.to_thread(files.sweep_drafts)
-    old = state.clock.wall() - ttl
+    now = state.clock.wall()
     for folder in ("uploads", "results"):
         by_job: defaultdict[str, list[Artifact]] = defaultdict(list)
         for artifact in await asyncio.to_thread(_listed, files, folder):
             by_job[job_of(artifact.name)].append(artifact)
         for job_id, found in by_job.items():
-            if thorough or len(found) > 1 or any(each.modified_at <= old for each in found):
+            if since is None or _is_looked_at(found, now, ttl, since):
                 count += await _sweep_job(files, state, ttl, job_id, found)
     return count
+
+
+def _is_looked_at(found: list[Artifact], now: float, ttl: float, since: float) -> bool:
+    """Say whether one of a job's files may be no longer needed."""
+    age = now - found[0].modified_at
+    has_settled = 0 <= age - _SETTLED < now - since
+    return len(found) > 1 or age >= ttl or (has_settled and found[0].name.startswith("results/"))
 
 
 def _listed(files: ArtifactStore, folder: str) -> list[Artifact]:
