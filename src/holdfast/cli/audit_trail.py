@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.bootstrap import Engine
+    from holdfast.jobs.operations_port import AuditEntry
 
 
 def operator_name() -> str:
@@ -33,3 +34,8 @@ async def record(engine: "Engine", action: str, target: str = "", **detail: Any)
         detail: values that JSON takes; no secrets.
     """
     await engine.audit.record(action, target, who=operator_name(), detail=detail)
+
+
+async def entry_of(engine: "Engine", action: str, target: str = "", **detail: Any) -> "AuditEntry":
+    """Return the entry for a change that the store writes with it; arguments as of `record`."""
+    return await engine.audit.entry(action, target, who=operator_name(), detail=detail)

@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 from holdfast.http.admin import require_admin, require_operator
 from holdfast.http.operators import Operator
 from holdfast.http.served_app import state_of
+from holdfast.jobs.operations_port import AuditEntry
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PREFIXES = ("api", "ops")
@@ -76,6 +77,27 @@ def changed_nothing(request: Request) -> None:
     """Keep this request out of the audit log: it only looked, as a dry run does."""
     request.state.change = None
     request.state.change_begun = False
+
+
+async def entry_of_change(request: Request) -> AuditEntry:
+    """Return the entry of this request, for a change that is stored with it in one transaction.
+
+    It is not written once more after the request.
+    """
+    template = request.scope["route"].path_format
+    action, target = described(request.method, template, request.path_params)
+    entry = await audit_entry(request, require_admin(request), action, target, request.state.change)
+    changed_nothing(request)
+    return entry
+
+
+async def audit_entry(
+    request: Request, operator: Operator, action: str, target: str, detail: dict[str, Any]
+) -> AuditEntry:
+    """Return the entry of what `operator` changes."""
+    return await state_of(request).engine.audit.entry(
+        action, target, who=operator.name, role=operator.role, detail=detail
+    )
 
 
 async def _record(request: Request, operator: Operator, template: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.jobs.model import NewJob
+from holdfast.jobs.operations_port import AuditEntry
 from holdfast.jobs.owner_limits import OwnerLimits
 
 
@@ -19,12 +20,20 @@ class LimitedOwner:
 class OwnerStore(Protocol):
     """Keep limits of owners, and count their jobs."""
 
-    async def set_owner_limits(self, owner: str, limits: OwnerLimits) -> None:
-        """Store the limits of `owner`, in place of those that it has."""
+    async def set_owner_limits(
+        self, owner: str, limits: OwnerLimits, *, entry: AuditEntry | None = None
+    ) -> None:
+        """Store the limits of `owner`, in place of those that it has.
+
+        `entry` is appended to the audit log in the same transaction.
+        """
         ...
 
-    async def clear_owner_limits(self, owner: str) -> bool:
-        """Delete the limits of `owner`; False if it had none. What rates have counted stays."""
+    async def clear_owner_limits(self, owner: str, *, entry: AuditEntry | None = None) -> bool:
+        """Delete the limits of `owner`; False if it had none. What rates have counted stays.
+
+        `entry` is appended to the audit log in the same transaction, in both cases.
+        """
         ...
 
     async def forget_owner_starts(self, owner: str) -> None:

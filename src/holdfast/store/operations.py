@@ -1,9 +1,6 @@
 """What operators did and look at: both stores have statements of the same names and columns."""
 
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
 
 from holdfast.jobs.model import JobStatus
 from holdfast.jobs.operations_port import (
@@ -19,6 +16,7 @@ from holdfast.jobs.operations_port import (
 )
 from holdfast.store import cursors
 from holdfast.store.row_mapping import Row
+from holdfast.store.statements import StatementCall, Statements
 
 _EVENTS_OF_JOBS = 20_000
 """Newest events, or pages of events, among which finished jobs are looked for: many, because a
@@ -31,25 +29,23 @@ _RUNS_KEPT = 90 * 86_400.0
 """Seconds after their beginning until runs are forgotten."""
 
 
-class Operations(ABC):
+def audit_change(entry: AuditEntry | None) -> list[StatementCall]:
+    """Return the statement that appends `entry` to the audit log; none without an entry."""
+    if entry is None:
+        return []
+    given = {
+        "now": entry.at, "who": entry.who, "role": entry.role, "action": entry.action,
+        "target": entry.target, "detail": json.dumps(dict(entry.detail)),
+    }  # fmt: skip
+    return [("audit_add", given)]
+
+
+class Operations(Statements):
     """A store's part for operators, but for how it runs a statement; see `OperationsStore`."""
-
-    @abstractmethod
-    async def _rows(self, query: str, **parameters: Any) -> Sequence[Row]:
-        """Run the named `query` and return its rows."""
-
-    @abstractmethod
-    async def _changed_rows(
-        self, query: str, now: float | None, **parameters: Any
-    ) -> Sequence[Row]:
-        """Run the named `query`, which writes, and return its rows."""
 
     async def add_audit(self, entry: AuditEntry) -> None:
         """Append `entry` to the audit log."""
-        await self._changed_rows(
-            "audit_add", entry.at, who=entry.who, role=entry.role, action=entry.action,
-            target=entry.target, detail=json.dumps(dict(entry.detail)),
-        )  # fmt: skip
+        await self._changed_together(*audit_change(entry))
 
     async def audit(self, *, cursor: str | None = None, limit: int = 50) -> AuditPage:
         """Return the audit log, newest entries first."""

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from holdfast.jobs.dedup import DedupRule
 from holdfast.jobs.model import NewJob
+from holdfast.jobs.operations_port import AuditEntry
 from holdfast.jobs.owner_limits import OwnerLimits, dump_rate, load_limits
 from holdfast.jobs.owner_port import LimitedOwner
+from holdfast.store.operations import audit_change
 from holdfast.store.statements import Statements
 
 
@@ -18,17 +20,22 @@ class StoredOwnerLimits(Statements):
     def _now(self, now: float | None) -> float | None:
         """Return the time for a statement that reads."""
 
-    async def set_owner_limits(self, owner: str, limits: OwnerLimits) -> None:
-        """Store the limits of `owner`."""
-        await self._changed_rows(
-            "owner_set", None, owner=owner, concurrency=limits.concurrency,
-            rate=dump_rate(limits.rate), waiting=limits.waiting,
-            storage_bytes=limits.storage_bytes,
-        )  # fmt: skip
+    async def set_owner_limits(
+        self, owner: str, limits: OwnerLimits, *, entry: AuditEntry | None = None
+    ) -> None:
+        """Store the limits of `owner`, and `entry` with them."""
+        given = {
+            "owner": owner, "concurrency": limits.concurrency, "rate": dump_rate(limits.rate),
+            "waiting": limits.waiting, "storage_bytes": limits.storage_bytes,
+        }  # fmt: skip
+        await self._changed_together(("owner_set", given), *audit_change(entry))
 
-    async def clear_owner_limits(self, owner: str) -> bool:
-        """Delete the limits of `owner`."""
-        return bool(await self._changed_rows("owner_clear", None, owner=owner))
+    async def clear_owner_limits(self, owner: str, *, entry: AuditEntry | None = None) -> bool:
+        """Delete the limits of `owner`, and store `entry` with that."""
+        cleared, *_ = await self._changed_together(
+            ("owner_clear", {"owner": owner}), *audit_change(entry)
+        )
+        return bool(cleared)
 
     async def forget_owner_starts(self, owner: str) -> None:
         """Delete what rates have counted of `owner`."""

@@ -42,6 +42,11 @@ def test_an_owner_is_limited_shown_listed_and_cleared(dashboard):
     entries = dashboard.run(dashboard.engine.audit.list()).entries
     assert [entry.action for entry in entries] == ["owner-limits.delete", "owner-limits.set"]
     assert {entry.target for entry in entries} == {name}
+    minute = {"perSecond": None, "perMinute": 30, "perDay": None, "spread": False}
+    assert entries[0].detail == {}
+    assert entries[1].detail == {
+        "concurrency": 2, "rate": minute, "waiting": None, "storageBytes": 10**6,
+    }  # fmt: skip
 
 
 def test_a_rate_that_is_spread_stays_so(dashboard):

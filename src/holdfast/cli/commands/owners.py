@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.audit_trail import record
+from holdfast.cli.audit_trail import entry_of
 from holdfast.cli.options import WORK, AsJson, Database, Limit, OfApps
 from holdfast.cli.output import Record, show, show_json, show_one
 from holdfast.cli.store_session import at_least_one, on_store
@@ -111,15 +111,14 @@ async def _changed(engine: "Engine", owner: str, asked: "dict[str, int | None]")
         limits = replace(before, **rest, rate=_rate(before.rate, periods))
     except ValueError as error:
         raise UsageError(str(error)) from None
-    await engine.owners.set_limits(owner, limits)
-    await record(engine, "owner-limits.set", owner, **_limits(limits))
+    entry = await entry_of(engine, "owner-limits.set", owner, **_limits(limits))
+    await engine.owners.set_limits(owner, limits, entry=entry)
     return limits
 
 
 async def _cleared(engine: "Engine", owner: str) -> bool:
-    had = await engine.owners.clear_limits(owner)
-    await record(engine, "owner-limits.delete", owner)
-    return had
+    entry = await entry_of(engine, "owner-limits.delete", owner)
+    return await engine.owners.clear_limits(owner, entry=entry)
 
 
 def _rate(before: "RateLimit | None", asked: "dict[str, int | None]") -> "RateLimit | None":

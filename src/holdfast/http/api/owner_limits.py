@@ -7,7 +7,7 @@ from pydantic import Field
 
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError
-from holdfast.http.audited import OpsRoute, begin_change, describe_change
+from holdfast.http.audited import OpsRoute, describe_change, entry_of_change
 from holdfast.http.schemas import ERROR_ANSWERS, Model, Ordered
 from holdfast.http.served_app import state_of
 from holdfast.jobs.client.owner_control import OwnerUse
@@ -121,8 +121,7 @@ async def set_owner_limits(request: Request, owner: str, asked: LimitsOut) -> Ow
     checked_owner(owner)
     limits = asked.as_limits()
     describe_change(request, **asked.as_json())
-    begin_change(request)
-    await owners.set_limits(owner, limits)
+    await owners.set_limits(owner, limits, entry=await entry_of_change(request))
     return _answer(await owners.use(owner))
 
 
@@ -131,8 +130,7 @@ async def clear_owner_limits(request: Request, owner: str) -> OwnerUseAnswer:
     """Delete an owner's own limits, so that those of every owner hold."""
     owners = state_of(request).engine.owners
     checked_owner(owner)
-    begin_change(request)
-    await owners.clear_limits(owner)
+    await owners.clear_limits(owner, entry=await entry_of_change(request))
     return _answer(await owners.use(owner))
 
 

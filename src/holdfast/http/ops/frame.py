@@ -13,7 +13,7 @@ from jinja2 import PackageLoader
 from holdfast.errors import HoldfastError
 from holdfast.http.admin import operator_of, require_admin
 from holdfast.http.api_errors import ApiError, as_api_error
-from holdfast.http.audited import record_change
+from holdfast.http.audited import audit_entry, record_change
 from holdfast.http.ops.notes import note_line
 from holdfast.http.pages.assets import page_assets
 from holdfast.http.pages.renderer import (
@@ -25,6 +25,7 @@ from holdfast.http.pages.renderer import (
     theme_values,
 )
 from holdfast.http.served_app import ServerState
+from holdfast.jobs.operations_port import AuditEntry
 
 _HERE = Path(__file__).parent
 _PAGES = (
@@ -162,10 +163,23 @@ class Frame:
         """Answer with a page that asks before anything is done."""
         return self.answer(request, "confirm.html", question=question)
 
-    async def do(self, request: Request, move: Awaitable[object], change: Change) -> Response:
+    async def entry(self, request: Request, change: Change) -> AuditEntry:
+        """Return the entry of the audit log for a change that is stored with it."""
+        operator, detail = require_admin(request), dict(change.detail)
+        return await audit_entry(request, operator, change.action, change.target, detail)
+
+    async def do(
+        self,
+        request: Request,
+        move: Awaitable[object],
+        change: Change,
+        *,
+        is_recorded: bool = False,
+    ) -> Response:
         """Await `move`, record it, and go back to the page that shows what it did.
 
         What the present state does not allow is said there; every other error is a refusal.
+        `is_recorded`: the move itself stores the entry of the audit log.
         """
         note = change.note
         try:
@@ -176,7 +190,8 @@ class Frame:
                 raise
             note = str(refusal.code)
         else:
-            await self.record(request, change.action, change.target, **change.detail)
+            if not is_recorded:
+                await self.record(request, change.action, change.target, **change.detail)
         return self.back(request, change.back, note)
 
     async def record(self, request: Request, action: str, target: str = "", **detail: Any) -> None:

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
 
 from holdfast.errors import ErrorCode
+from holdfast.http.api.owner_limits import LimitsOut
 from holdfast.http.api_errors import ApiError
 from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Change, Frame
@@ -73,13 +74,16 @@ def owner_routes(frame: Frame) -> APIRouter:
             limits = OwnerLimits(whole(concurrency), rate, whole(waiting), whole(storage_bytes))
         except ValueError:
             raise _refusal() from None
-        change = Change("owner-limits.set", name, back_to(name), "limits-set")
-        return await frame.do(request, owners.set_limits(name, limits), change)
+        detail = LimitsOut.model_validate(limits).as_json()
+        change = Change("owner-limits.set", name, back_to(name), "limits-set", detail)
+        move = owners.set_limits(name, limits, entry=await frame.entry(request, change))
+        return await frame.do(request, move, change, is_recorded=True)
 
     @router.post("/owners/clear", dependencies=_FULL)
     async def clear_owner(request: Request, name: Name) -> Response:
         change = Change("owner-limits.delete", name, back_to(name), "limits-cleared")
-        return await frame.do(request, owners.clear_limits(name), change)
+        move = owners.clear_limits(name, entry=await frame.entry(request, change))
+        return await frame.do(request, move, change, is_recorded=True)
 
     return router
 

@@ -34,6 +34,28 @@ class AuditLog:
     ) -> AuditEntry:
         """Write down a change that a person has made; return the entry.
 
+        The arguments are those of `entry`.
+        """
+        entry = await self.entry(action, target, who=who, role=role, detail=detail)
+        try:
+            await self._store.add_audit(entry)
+        except BaseException:
+            # The change is made, and the log must say by whom.
+            _log.exception("not in the audit log: %s %s %s", who, action, target)
+            raise
+        return entry
+
+    async def entry(
+        self,
+        action: str,
+        target: str = "",
+        *,
+        who: str,
+        role: str = "full",
+        detail: Mapping[str, Any] | None = None,
+    ) -> AuditEntry:
+        """Return the entry of a change, for a method that writes both in one transaction.
+
         Args:
             action: what was done, such as `downstreams.reset`.
             target: to what, such as the name of a downstream or the id of a job.
@@ -44,14 +66,7 @@ class AuditLog:
         checks.label("action", action)
         checks.label("who", who)
         at = await self._time.now()
-        entry = AuditEntry(at, clean(who), role, action, clean(target), detail or {})
-        try:
-            await self._store.add_audit(entry)
-        except BaseException:
-            # The change is made, and the log must say by whom.
-            _log.exception("not in the audit log: %s %s %s", who, action, target)
-            raise
-        return entry
+        return AuditEntry(at, clean(who), role, action, clean(target), detail or {})
 
     async def list(self, *, cursor: str | None = None, limit: int = 50) -> AuditPage:
         """Return entries, newest first, and the cursor of the next page.

@@ -193,6 +193,7 @@ class BlockingAudit(_Mirror):
     """Write and read what people have changed."""
 
     record = mirror(AuditLog.record)
+    entry = mirror(AuditLog.entry)
     list = mirror(AuditLog.list)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.declare.registry import Registry
+from holdfast.jobs.operations_port import AuditEntry
 from holdfast.jobs.owner_limits import NO_LIMITS, OwnerLimits, default_for
 from holdfast.jobs.owner_port import LimitedOwner
 from holdfast.jobs.store_port import Store
@@ -121,20 +122,30 @@ class OwnerControl:
         found = await self._store.owner_limits(owner)
         return default_for(owner, self.default) if found is None else found
 
-    async def set_limits(self, owner: str, limits: OwnerLimits) -> None:
+    async def set_limits(
+        self, owner: str, limits: OwnerLimits, *, entry: AuditEntry | None = None
+    ) -> None:
         """Give `owner` limits of its own, in place of all that held for it.
 
         Running jobs go on, also if there are more than the new limit allows.
+
+        Args:
+            owner: whose limits they are.
+            limits: what it may use.
+            entry: of `engine.audit.entry`, is written to the audit log in the same transaction.
         """
         checks.label("owner", owner)
         checks.instance("limits", limits, OwnerLimits)
-        await self._store.set_owner_limits(owner, limits)
+        await self._store.set_owner_limits(owner, limits, entry=entry)
         self._none_until = 0.0
 
-    async def clear_limits(self, owner: str) -> bool:
-        """Delete the owner's own limits, so that the default holds; False if it had none."""
+    async def clear_limits(self, owner: str, *, entry: AuditEntry | None = None) -> bool:
+        """Delete the owner's own limits, so that the default holds; False if it had none.
+
+        `entry` as in `set_limits`.
+        """
         checks.label("owner", owner)
-        return await self._store.clear_owner_limits(owner)
+        return await self._store.clear_owner_limits(owner, entry=entry)
 
     async def forget(self, owner: str) -> None:
         """Delete the owner's own limits and what rates have counted of it; jobs and data stay."""

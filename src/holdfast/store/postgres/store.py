@@ -39,7 +39,7 @@ from holdfast.store.postgres import (
 )
 from holdfast.store.postgres.app_database import PostgresDatabase
 from holdfast.store.postgres.attempt_transaction import PostgresTransaction, TransactionParts
-from holdfast.store.postgres.connection import Database, Row
+from holdfast.store.postgres.connection import Connection, Database, Row, rows
 from holdfast.store.postgres.counters import Counters
 from holdfast.store.postgres.downstream_methods import DownstreamMethods
 from holdfast.store.postgres.handler_connections import HandlerConnections
@@ -52,6 +52,7 @@ from holdfast.store.postgres.rates import SharedRates
 from holdfast.store.postgres.schema_methods import SchemaMethods
 from holdfast.store.postgres.tick import Ticker
 from holdfast.store.quiet_kinds import QuietKinds
+from holdfast.store.statements import StatementCall
 from holdfast.store.webhooks import Webhooks
 
 
@@ -147,6 +148,14 @@ class PostgresStore(
 
     async def _changed_rows(self, query: str, now: float | None, **parameters: Any) -> list[Row]:
         found = await self._database.write(query, now=now, **parameters)
+        await self._wrote(work=True)
+        return found
+
+    async def _changed_together(self, *changes: StatementCall) -> list[list[Row]]:
+        async def change(connection: Connection) -> list[list[Row]]:
+            return [await rows(connection, query, **given) for query, given in changes]
+
+        found = await self._database.transaction(change)
         await self._wrote(work=True)
         return found
 

@@ -56,6 +56,7 @@ from holdfast.store.sqlite.rates import SharedRates
 from holdfast.store.sqlite.read_pool import ReadPool, Snapshot
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 from holdfast.store.sqlite.writer import Writer
+from holdfast.store.statements import StatementCall
 from holdfast.store.webhooks import Webhooks
 
 T = TypeVar("T")
@@ -184,6 +185,13 @@ class SQLiteStore(
             return tx.rows(query, {**parameters, "now": tx.now})
 
         return await self._write(change, now)
+
+    async def _changed_together(self, *changes: StatementCall) -> list[list[Row]]:
+        def change(tx: Transaction) -> list[list[Row]]:
+            tx.woke = True
+            return [tx.rows(query, parameters) for query, parameters in changes]
+
+        return await self._write(change)
 
     def _list_query(self, where: JobFilter) -> str:
         return queries.list_query(where)

@@ -1,13 +1,17 @@
 """Facts about limits of owners: they hold for the whole fleet, and delay no other owner."""
 
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from holdfast.jobs.claim_sharing import TURN
 from holdfast.jobs.dedup import DedupRule
 from holdfast.jobs.model import Claim, Completed, Failed, Finished, NewJob
+from holdfast.jobs.operations_port import AuditEntry
 from holdfast.jobs.owner_limits import OwnerLimits
 from holdfast.jobs.owner_port import LimitedOwner
+from holdfast.jobs.store_port import StoreError
 from holdfast.resilience.policy import RateLimit
 from holdfast.testing.conformance.world import BROKEN, World, fact, ids
 
@@ -262,3 +266,26 @@ async def repeats_of_stored_jobs_are_counted(world: World) -> None:
     for job, repeated in cases:
         (answer,) = await world.store.enqueue([job], now=world.now)
         assert answer.created is not repeated, job
+
+
+@fact
+async def a_change_of_limits_and_its_entry_in_the_audit_log_are_stored_together(
+    world: World,
+) -> None:
+    """An entry that the log cannot take leaves the limits as they were."""
+    kept, store = OwnerLimits(waiting=1), world.store
+    entry = AuditEntry(world.now, "ann", "full", "owner-limits.set", "bob", {"waiting": 1})
+    await store.set_owner_limits("bob", kept, entry=entry)
+    assert await store.owner_limits("bob") == kept
+    refused = replace(entry, who=None)  # type: ignore[arg-type]
+    for change in (
+        store.set_owner_limits("bob", OwnerLimits(waiting=2), entry=refused),
+        store.clear_owner_limits("bob", entry=refused),
+    ):
+        with suppress(StoreError):
+            await change
+            raise AssertionError("an entry without a person was stored")
+    assert await store.owner_limits("bob") == kept
+    cleared = replace(entry, action="owner-limits.delete", detail={})
+    assert await store.clear_owner_limits("bob", entry=cleared)
+    assert (await store.audit()).entries == (cleared, entry)
