@@ -42,6 +42,21 @@ def test_texts_and_recordings_count_and_what_does_not_fit_is_refused(sqlite_url,
     asyncio.run(main())
 
 
+def test_a_repeat_at_a_limit_is_answered_with_the_submission_that_is_there(sqlite_url, tmp_path):
+    async def main():
+        async with served_world(sqlite_url, tmp_path) as world:
+            client, named = world.client, {**WRITING, "requestId": "r1"}
+            first = (await client.post("/api/submissions", json=named)).json()
+            owner = (await world.submissions.find(first["submissionId"])).owner
+            await world.engine.owners.set_limits(owner, OwnerLimits(storage_bytes=1))
+            again = await client.post("/api/submissions", json=named)
+            assert again.json()["submissionId"] == first["submissionId"]
+            other = await client.post("/api/submissions", json={**WRITING, "requestId": "r2"})
+            assert other.status_code == 507
+
+    asyncio.run(main())
+
+
 def test_storage_is_counted_once_per_recording(sqlite_url, tmp_path, monkeypatch):
     counts = []
 

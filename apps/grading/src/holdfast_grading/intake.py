@@ -3,7 +3,7 @@
 import asyncio
 import re
 
-from holdfast import Engine, ErrorCode
+from holdfast import Engine, ErrorCode, StorageExceeded, TooManyJobs
 from holdfast.fetch import Fetcher
 from holdfast.files import ArtifactStore
 from holdfast.http import ApiError, CallerIdentity, IntakeGate
@@ -85,9 +85,16 @@ class Intake:
         payload = self._checked(skill, payload)
         if request_id is not None:
             _check_name(request_id)
-        await self._engine.owners.check_jobs(caller.owner)
-        if payload.audio_file is None:  # an uploaded recording was checked before it was stored
-            await self._engine.owners.check_storage(caller.owner, size_of(payload))
+        try:
+            await self._engine.owners.check_jobs(caller.owner)
+            if payload.audio_file is None:  # an uploaded recording was checked before it was stored
+                await self._engine.owners.check_storage(caller.owner, size_of(payload))
+        except (TooManyJobs, StorageExceeded):
+            # A repeat needs no room.
+            found = await self.submissions.of_request(caller.owner, request_id)
+            if found is None:
+                raise
+            return found, False
         return await self.submissions.add(
             NewSubmission(
                 owner=caller.owner,

@@ -147,6 +147,10 @@ class Submissions:
             raise HoldfastError("the submission was deleted in the moment in which it was added")
         return found, is_new
 
+    async def of_request(self, owner: str, request_id: str | None) -> Submission | None:
+        """Return the submission that `owner` has named so; None if there is none."""
+        return await self._one(_BY_REQUEST, {"owner": owner, "request_id": request_id})
+
     async def get(self, owner: str, submission_id: str) -> Submission | None:
         """Return a submission of `owner`; None if there is none."""
         found = await self.find(submission_id)
