@@ -102,10 +102,13 @@ class DownstreamCalls:
         return value
 
     async def declare(self, name: str, breaker: BreakerPolicy) -> None:
-        """Create the downstream `name`, or give it this breaker; other settings are kept."""
+        """Create the downstream `name`, or give it this breaker; other settings are kept.
+
+        Its record is never deleted, also where a job's downstream made it with a key.
+        """
         record = await self._store.downstream(name)
         present = DownstreamSettings(name) if record is None else record.settings
-        await self._store.declare_downstreams([replace(present, breaker=breaker)])
+        await self._store.declare_downstreams([replace(present, breaker=breaker, parent=None)])
 
     async def admit(self, name: str, lease_seconds: float = 0.0) -> CallAdmission:
         """Ask leave for one call; one to an unknown downstream is admitted.

@@ -193,6 +193,7 @@ class DownstreamStore(Protocol):
         """Create missing records and update the settings of existing ones.
 
         The breaker's state is kept. Jobs of an undeclared downstream run without breaker or limits.
+        A record loses its parent, for ever, by a declaration with another parent or with none.
         """
         ...
 
@@ -224,8 +225,8 @@ class DownstreamStore(Protocol):
     async def note_downstream_use(self, name: str, *, now: float | None = None) -> None:
         """Note that a downstream is used now, by a call outside of jobs.
 
-        Nothing is written if a use was noted within the hour before. Declaring a record, writing
-        it and deleting its finished jobs note its last use too.
+        Nothing is written if a use was noted within the hour before, nor for a record without a
+        parent. Declaring a record, writing it and deleting its finished jobs note its use too.
         """
         ...
 
@@ -234,9 +235,10 @@ class DownstreamStore(Protocol):
     ) -> int:
         """Delete up to `limit` records that keys of downstream `name` have made and nothing uses.
 
-        Such a record is closed, no job is stored for it, not even a finished one, and its last use
-        is two days ago. The worker that claims a later job declares it again. Returns how many were
-        deleted; after 0 the rest, if there is any, can wait for the next round.
+        Such a record has the parent `name` and is closed, no job is stored for it, not even a
+        finished one, and its last use is two days ago. One whose breaker looks at a longer time is
+        kept. The worker that claims a later job declares it again. Returns how many were deleted;
+        after 0 the rest, if there is any, can wait for the next round.
         """
         ...
 

@@ -65,7 +65,9 @@ def test_the_gateways_preset_opens_by_streak_and_by_rate():
 def test_each_key_has_its_own_downstream():
     hosts = Downstream("host", key=lambda args: args["host"])
     assert hosts.name_for({"host": "example.org"}) == "host:example.org"
-    assert hosts.settings("host:example.org").name == "host:example.org"
+    settings = hosts.settings("host:example.org")
+    assert (settings.name, settings.parent) == ("host:example.org", "host")
+    assert [each.settings().parent for each in (hosts, Downstream("host:eu"))] == [None, None]
     assert hosts.key_of("host:example.org") == "example.org"
     assert hosts.covers("host:example.org")
     assert not hosts.covers("host")

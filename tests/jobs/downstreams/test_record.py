@@ -6,6 +6,7 @@ from tests.support.downstreams import NOW, POLICY, admissions, opened, record, r
 
 from holdfast.jobs.downstreams.claim_permits import grant
 from holdfast.jobs.downstreams.record import (
+    USE_NOTED_EVERY,
     Admission,
     CallReport,
     TrialRetry,
@@ -148,3 +149,10 @@ def test_a_passing_probe_waits_longer_after_each_failed_round_of_trials():
 def test_a_passing_probe_need_not_wait_while_a_person_holds_it():
     held = with_circuit(opened(), move(opened().circuit, Cause.HOLD, POLICY, NOW), NOW)
     assert probe_from(replace(held, failed_rounds=9), 2.0) == 0.0
+
+
+def test_a_use_is_noted_once_an_hour_and_only_where_a_key_made_the_record():
+    used = replace(record(parent="host"), used_at=NOW)
+    assert used.use_is_noted(NOW + USE_NOTED_EVERY - 1)
+    assert not used.use_is_noted(NOW + USE_NOTED_EVERY)
+    assert record().use_is_noted(NOW)

@@ -114,6 +114,7 @@ def test_a_row_has_the_columns_that_a_claim_uses():
         "open_until",
         "settings",
         "record",
+        "parent",
         "used_at",
     ]
 

@@ -1,11 +1,12 @@
 """Records of keyed downstreams are deleted once nothing uses them, and come back with a job."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from tests.support.workers import rig
 
-from holdfast import App, BreakerPolicy, Downstream, Engine, JobContext
+from holdfast import App, BreakerPolicy, CircuitOpenError, Downstream, Engine, JobContext
 from holdfast.jobs.downstreams.record import UNUSED_FOR
 from holdfast.jobs.maintenance.unused_downstreams import UnusedDownstreams
 from holdfast.testing import VirtualClock
@@ -36,9 +37,10 @@ def test_a_round_deletes_all_unused_records_in_batches(tmp_path):
     async def go():
         async with rig(tmp_path, app, maintenance=None) as it:
             long_ago = await it.store.ping() - UNUSED_FOR - 1
-            for name in ("host:1", "host:2", "host:3", "host:4", "host:5", "mill", "other:1"):
-                settings = fetch.kind.downstream.settings(name)
-                await it.store.declare_downstreams([settings], now=long_ago)
+            names = ("host:1", "host:2", "host:3", "host:4", "host:5")
+            settings = [fetch.kind.downstream.settings(name) for name in names]
+            other = replace(settings[0], name="other:1", parent="other")
+            await it.store.declare_downstreams([*settings, other], now=long_ago)
             await it.enqueue(fetch, "j", arguments='"2"', downstream="host:2")
             service = UnusedDownstreams(it.store, app.kinds, interval=60.0, batch=2)
             assert [await service.round(), await service.round()] == [4, 0]
@@ -69,13 +71,58 @@ def test_a_process_that_has_declared_a_deleted_record_enqueues_a_job_that_runs(u
     asyncio.run(go())
 
 
-def test_calls_outside_of_jobs_keep_their_record(tmp_path):
+def test_a_downstream_without_a_key_beside_a_keyed_one_keeps_its_limits(url):
+    """Also where its name looks as if the other's key had made it."""
+    app, fetch = shop()
+
+    @app.job(downstream=Downstream("host:eu", concurrency=1))
+    async def call_eu(ctx: JobContext) -> None: ...
+
+    async def go():
+        async with Engine(url, apps=[app]) as engine:
+            await engine.enqueue(fetch, "eu", id="job")
+            await engine.work(until_idle=True)
+            await engine.store.delete(["job"])
+            await engine.store.rescue()
+            later = await engine.store.ping() + UNUSED_FOR + 1
+            assert await engine.store.delete_unused_downstreams("host", now=later) == 0
+            record = await engine.store.downstream("host:eu")
+            assert (record.settings.concurrency, record.settings.parent) == (1, None)
+
+    asyncio.run(go())
+
+
+async def dead() -> None:
+    raise ConnectionError("down")
+
+
+def test_a_breaker_that_was_declared_for_calls_outside_of_jobs_stays(url):
+    """Also where a key had made the record before, so no call to a dead host is let through."""
+    app, fetch = shop()
+
+    async def go():
+        async with Engine(url, apps=[app]) as engine:
+            await engine.store.declare_downstreams([fetch.kind.downstream.settings("host:a")])
+            for name in ("host:a", "host:b"):
+                await engine.calls.declare(name, BreakerPolicy(consecutive_failures=2))
+            later = await engine.store.ping() + UNUSED_FOR + 1
+            assert await engine.store.delete_unused_downstreams("host", now=later) == 0
+            for name in ("host:a", "host:b"):
+                for expected in (ConnectionError, ConnectionError, CircuitOpenError):
+                    with pytest.raises(expected):
+                        await engine.calls.run(name, dead)
+
+    asyncio.run(go())
+
+
+def test_calls_outside_of_jobs_keep_the_record_that_a_key_made(tmp_path):
     """A success on a closed breaker writes nothing else; once an hour it notes the use."""
+    app, fetch = shop()
 
     async def go():
         clock = VirtualClock()
-        async with Engine(f"sqlite:///{tmp_path}/work.db", clock=clock) as engine:
-            await engine.calls.declare("host:a", BreakerPolicy())
+        async with Engine(f"sqlite:///{tmp_path}/work.db", apps=[app], clock=clock) as engine:
+            await engine.store.declare_downstreams([fetch.kind.downstream.settings("host:a")])
             written = []
             for _ in range(100):
                 clock.advance(UNUSED_FOR / 80)

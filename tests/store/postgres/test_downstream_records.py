@@ -6,8 +6,13 @@ import json
 import asyncpg
 from tests.store.postgres.conftest import ANY, BROKEN, a_session_waits
 
-from holdfast.jobs.downstreams.record import CallReport, DownstreamSettings, Verdict
-from holdfast.jobs.model import Completed, Finished, NewJob, Retry
+from holdfast.jobs.downstreams.record import (
+    USE_NOTED_EVERY,
+    CallReport,
+    DownstreamSettings,
+    Verdict,
+)
+from holdfast.jobs.model import Completed, Failed, Finished, NewJob, Retry
 from holdfast.resilience.policy import BreakerPolicy, RateLimit
 
 BREAKER = BreakerPolicy(consecutive_failures=1)
@@ -16,7 +21,9 @@ DELETING = "SELECT holdfast.delete_unused_downstreams('host', 60.0, 10, $1)"
 
 
 def host(number, **settings):
-    return DownstreamSettings(f"host:{number}", **{"breaker": BREAKER, **settings})
+    return DownstreamSettings(
+        f"host:{number}", **{"breaker": BREAKER, "parent": "host", **settings}
+    )
 
 
 def reported(claim, outcome, verdict):
@@ -99,6 +106,43 @@ def test_a_declaration_waits_for_the_deletion_and_creates_the_record_anew(bench)
     asyncio.run(scenario())
 
 
+def test_what_a_store_knew_of_a_deleted_record_is_not_taken_for_the_new_one(bench):
+    """A store judges reports by the record that it last saw, if its version is the stored one."""
+    patient = host(1, breaker=BreakerPolicy(consecutive_failures=3))
+
+    async def run(store, job_id, verdict, now):
+        await store.enqueue([NewJob(job_id, "work", downstream="host:1")], now=now)
+        (claim,) = (await store.tick("w", claim=ANY, now=now)).claims
+        failed = verdict is Verdict.FAILURE
+        outcome = Failed(BROKEN) if failed else Completed()
+        await store.tick("w", [reported(claim, outcome, verdict)], now=now)
+        return (await store.downstream("host:1")).circuit.streak
+
+    async def scenario():
+        async with bench.stores(2) as (first, second):
+            await first.declare_downstreams([patient], now=0.0)
+            before = [Verdict.FAILURE, Verdict.SUCCESS, Verdict.SUCCESS]
+            for number, verdict in enumerate(before):
+                await run(first, f"before-{number}", verdict, 1.0)
+            await first.delete([f"before-{number}" for number in range(len(before))])
+            await first.rescue()
+            assert await second.delete_unused_downstreams("host", now=DAYS) == 1
+            await second.declare_downstreams([patient], now=DAYS)
+            # As many writes as `first` has seen of the deleted record.
+            assert await run(second, "one", Verdict.FAILURE, DAYS) == 1
+            assert await run(second, "two", Verdict.FAILURE, DAYS) == 2
+            assert await run(first, "three", Verdict.SUCCESS, DAYS) == 0
+
+    asyncio.run(scenario())
+
+
+def test_uses_are_noted_as_often_by_the_functions_as_by_the_rest(bench):
+    async def scenario():
+        assert await bench.execute("SELECT holdfast.use_noted_every()") == [(USE_NOTED_EVERY,)]
+
+    asyncio.run(scenario())
+
+
 def test_the_starts_that_a_rate_has_counted_go_with_the_record(bench):
     async def scenario():
         async with bench.stores(1) as (store,):
@@ -117,7 +161,7 @@ def test_the_starts_that_a_rate_has_counted_go_with_the_record(bench):
 
 
 def test_looking_for_unused_records_reads_no_others(bench):
-    """Not those that are used, nor those of another downstream that nothing deletes."""
+    """Not those that are used, nor those that another downstream's key or no key has made."""
 
     async def scenario():
         connection = await asyncpg.connect(bench.url)
@@ -125,10 +169,13 @@ def test_looking_for_unused_records_reads_no_others(bench):
             await connection.execute(
                 """
                 INSERT INTO holdfast.downstreams (
-                    name, version, generation, holds, needs_check, state, settings, record, used_at
+                    name, version, generation, holds, needs_check, state, settings, record,
+                    parent, used_at
                 )
-                SELECT name || n, 0, 0, false, false, 'CLOSED', '{}', '{}', used_at
-                FROM (VALUES ('other:', 0), ('host:', 1e9)) AS kinds (name, used_at),
+                SELECT 'host:' || kind || n, 0, 0, false, false, 'CLOSED', '{}', '{}', parent,
+                    used_at
+                FROM (VALUES ('a', 'other', 0), ('b', 'host', 1e9), ('c', NULL, 0))
+                        AS kinds (kind, parent, used_at),
                     generate_series(1, 20000) AS n
                 """
             )

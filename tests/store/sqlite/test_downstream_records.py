@@ -26,7 +26,7 @@ def test_the_starts_that_a_rate_has_counted_go_with_the_record(tmp_path):
 
     async def scenario():
         async with SQLiteStore(path) as store:
-            settings = DownstreamSettings("host:1", rate=RateLimit(per_day=5))
+            settings = DownstreamSettings("host:1", rate=RateLimit(per_day=5), parent="host")
             await store.declare_downstreams([settings], now=0.0)
             await store.enqueue([NewJob("a", "work", downstream="host:1")], now=0.0)
             (claim,) = (await store.tick("w", claim=ANY, now=0.0)).claims
@@ -40,15 +40,18 @@ def test_the_starts_that_a_rate_has_counted_go_with_the_record(tmp_path):
     asyncio.run(scenario())
 
 
-def test_a_record_of_the_release_before_counts_as_used_when_it_is_first_looked_at(tmp_path):
+def test_a_record_of_the_release_before_is_never_deleted(tmp_path):
+    """It does not say whether a key made it."""
     path = tmp_path / "work.db"
+    hosts = [DownstreamSettings(f"host:{number}", parent="host") for number in (1, 2)]
 
     async def scenario():
         async with SQLiteStore(path) as store:
-            await store.declare_downstreams([DownstreamSettings("host:1")], now=0.0)
-            rows(path, "UPDATE holdfast_downstreams SET used_at = NULL")
-            assert await store.delete_unused_downstreams("host", now=UNUSED_FOR) == 0
-            assert (await store.downstream("host:1")).used_at == UNUSED_FOR
+            await store.declare_downstreams(hosts, now=0.0)
+            older = "UPDATE holdfast_downstreams SET parent = NULL, used_at = NULL"
+            rows(path, f"{older} WHERE name = 'host:1'")
+            await store.declare_downstreams(hosts, now=1.0)
             assert await store.delete_unused_downstreams("host", now=2 * UNUSED_FOR) == 1
+            assert [record.name for record in await store.downstreams()] == ["host:1"]
 
     asyncio.run(scenario())

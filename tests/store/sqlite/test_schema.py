@@ -91,6 +91,13 @@ def test_the_query_uses_its_index(db, name, index):
     )
 
 
+def test_unused_records_are_found_by_their_parent_and_their_last_use(db):
+    """So that none of those that are used, and none of other downstreams, is read."""
+    assert plan(db, "downstream_unused")[0].endswith(
+        "INDEX holdfast_downstreams_by_use (parent=? AND used_at<?)"
+    )
+
+
 @pytest.mark.parametrize("name", [name for name in SQL if name.startswith(("claim", "finish"))])
 def test_nothing_on_the_hot_path_sorts_or_scans_a_table(db, name):
     for step in plan(db, name):

@@ -127,9 +127,9 @@ class Downstream:
 
     def settings(self, name: str | None = None) -> DownstreamSettings:
         """Return the settings to store; `name` is a result of `name_for`."""
-        breaker = self.breaker
+        breaker, name = self.breaker, name or self.name
         return DownstreamSettings(
-            name=name or self.name,
+            name=name,
             breaker=None if isinstance(breaker, Inherited) else breaker,
             mode=HoldMode(self.mode),
             concurrency=self.concurrency,
@@ -137,6 +137,7 @@ class Downstream:
             ramp_seconds=self.ramp_seconds,
             spare=self.spare if self.concurrency is not None else 0,
             unproven_concurrency=self.unproven_concurrency,
+            parent=None if self.key_of(name) is None else self.name,
         )
 
 

@@ -114,6 +114,8 @@ class DownstreamSettings:
             twice `trial_calls` at first, doubling eight times; 0 sets no such limit.
         unproven_concurrency: most jobs that run at once until a call has succeeded: while none
             has been reported yet, and after a failure; None sets no such limit.
+        parent: the downstream whose `key` made the name: `host` of `host:example.org`. Its record
+            is deleted when nothing has used it for long; with None it is never deleted.
     """
 
     name: str
@@ -124,11 +126,15 @@ class DownstreamSettings:
     ramp_seconds: float = 30.0
     spare: int = 0
     unproven_concurrency: int | None = None
+    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DownstreamRecord:
-    """The durable record of a downstream. `version` rises with every write.
+    """The durable record of a downstream.
+
+    `version` rises with every write; a new record begins with one that no deleted record of that
+    name has had.
 
     `window` holds the calls for the failure rate: `(bucket, calls, failures)`, oldest first.
     `closed_at` is when it last closed; `trips` counts how often it opened; `open_seconds` is how
@@ -137,8 +143,8 @@ class DownstreamRecord:
     `trial_retries` are the jobs that wait because of that: when it closes, the store makes them
     ready, each at its `not_before` at the earliest. `proven` says that the last counted call has
     succeeded; it is kept only where the settings limit `unproven_concurrency`. `recent_trips` are
-    the times when it last opened, oldest first. `used_at` is when it was last used, to the hour;
-    None for a record that is not stored, or that only the release before this one has written.
+    the times when it last opened, oldest first. `used_at` is when it was last used, to the hour; it
+    is kept only where the settings have a `parent`.
     """
 
     settings: DownstreamSettings
@@ -186,7 +192,9 @@ class DownstreamRecord:
         return self.held_until is not None and now < self.held_until
 
     def use_is_noted(self, now: float) -> bool:
-        """Say whether a use at `now` changes nothing: the last one was noted within the hour."""
+        """Say whether a use at `now` need not be noted: one was within the hour, or none counts."""
+        if self.settings.parent is None:
+            return True
         return self.used_at is not None and self.used_at > now - USE_NOTED_EVERY
 
 

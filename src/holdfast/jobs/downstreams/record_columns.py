@@ -47,7 +47,7 @@ def dump_record(record: DownstreamRecord) -> str:
 
 
 def dump_settings(settings: DownstreamSettings) -> str:
-    """Return the settings without the name as JSON text."""
+    """Return the settings without the name and the parent as JSON text."""
     breaker = settings.breaker
     policy = None if breaker is None else {name: getattr(breaker, name) for name in _POLICY_FIELDS}
     rate = settings.rate
@@ -91,6 +91,16 @@ def storable(settings: DownstreamSettings) -> DownstreamSettings:
     return replace(settings, breaker=replace(settings.breaker, exclude=()))
 
 
+def declared_again(record: DownstreamRecord, settings: DownstreamSettings) -> DownstreamRecord:
+    """Return `record` with `settings`; the same values if they are those that it has.
+
+    A record that was declared both with a key and without one is not the key's to delete: it has
+    no parent, for ever.
+    """
+    parent = settings.parent if settings.parent == record.settings.parent else None
+    return replace(record, settings=replace(storable(settings), parent=parent))
+
+
 _POLICY_FIELDS = (
     "consecutive_failures",
     "failure_rate",
@@ -132,6 +142,7 @@ class StoredDownstream:
     open_until: float | None
     settings: str
     record: str
+    parent: str | None = None
     used_at: float | None = None
 
 
@@ -146,6 +157,7 @@ def dump_downstream(record: DownstreamRecord) -> StoredDownstream:
         circuit.open_until,
         dump_settings(record.settings),
         dump_record(record),
+        record.settings.parent,
         record.used_at,
     )
 
@@ -153,7 +165,7 @@ def dump_downstream(record: DownstreamRecord) -> StoredDownstream:
 def load_downstream(row: StoredDownstream) -> DownstreamRecord:
     """Return the record of a row made by `dump_downstream`."""
     record = _load_nameless(row.state, row.generation, row.open_until, row.settings, row.record)
-    settings = replace(record.settings, name=row.name)
+    settings = replace(record.settings, name=row.name, parent=row.parent)
     return replace(record, settings=settings, version=row.version, used_at=row.used_at)
 
 

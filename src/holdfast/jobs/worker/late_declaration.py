@@ -15,8 +15,8 @@ from holdfast.jobs.store_port import DownstreamStore, StoreError
 
 _log = logging.getLogger("holdfast.worker")
 
-_LASTS = 3600.0
-"""Seconds for which a declaration is taken for present; much later it may have been deleted."""
+_TRUSTED_FOR = 3600.0
+"""Seconds for which a declared record is taken to exist; much later it may have been deleted."""
 _MOST = 10_000
 """Declarations that are remembered; one more, and all are forgotten first."""
 
@@ -49,7 +49,7 @@ class LateDeclaration:
         assert name is not None
         assert kind.downstream is not None
         declared_at = self._declared.get(name)
-        if declared_at is not None and declared_at < started_at < declared_at + _LASTS:
+        if declared_at is not None and declared_at < started_at < declared_at + _TRUSTED_FOR:
             return False
         try:
             await self._store.declare_downstreams([kind.downstream.settings(name)])

@@ -6,14 +6,13 @@ from typing import Any
 
 from holdfast.jobs.downstreams.record import (
     UNUSED_FOR,
-    USE_NOTED_EVERY,
     CallReport,
     DownstreamRecord,
     DownstreamSettings,
     HoldMode,
     judge,
 )
-from holdfast.jobs.downstreams.record_columns import dump_downstream, storable
+from holdfast.jobs.downstreams.record_columns import declared_again, dump_downstream, storable
 from holdfast.store.postgres.connection import Connection, Database, rows
 from holdfast.store.row_mapping import record_from
 
@@ -58,10 +57,7 @@ async def save_all(
     ]
     each = [_columns(record) for record in remaining]
     columns = {name: [one[name] for one in each] for name in each[0]}
-    found = await rows(
-        connection, "downstream_write", **columns, noted_every=USE_NOTED_EVERY, now=now
-    )
-    written = {row[0] for row in found}
+    written = {row[0] for row in await rows(connection, "downstream_write", **columns, now=now)}
     retries = [retry for name in sorted(written) for retry in released[name]]
     if retries:
         await rows(
@@ -97,6 +93,7 @@ def _columns(record: DownstreamRecord) -> dict[str, Any]:
         "ramp_until": ends,
         "holds": settings.breaker is not None and settings.mode is HoldMode.HOLD,
         "needs_check": limited,
+        "parent": stored.parent,
     }
 
 
@@ -107,16 +104,16 @@ async def declare(
     wanted = {each.name: storable(each) for each in settings}
     for name in sorted(wanted):
         columns = _columns(DownstreamRecord(wanted[name]))
-        await rows(connection, "downstream_create", **columns, noted_every=USE_NOTED_EVERY, now=now)
+        await rows(connection, "downstream_create", **columns, now=now)
     for name, present in (await lock(connection, wanted)).items():
-        updated = replace(present, settings=wanted[name])
+        updated = declared_again(present, wanted[name])
         if updated != present:
             await save(connection, updated, now)
 
 
 async def note_use(database: Database, name: str, now: float | None) -> None:
     """Note that the downstream `name` is used now, to the hour."""
-    await database.write("downstream_used", name=name, noted_every=USE_NOTED_EVERY, now=now)
+    await database.write("downstream_used", name=name, now=now)
 
 
 async def delete_unused(database: Database, name: str, limit: int, now: float | None) -> int:

@@ -13,7 +13,7 @@ from holdfast.jobs.downstreams.record import (
     by_downstream,
     judge,
 )
-from holdfast.jobs.downstreams.record_columns import dump_downstream, storable
+from holdfast.jobs.downstreams.record_columns import declared_again, dump_downstream
 from holdfast.jobs.model import EventName
 from holdfast.store.row_mapping import record_from
 from holdfast.store.sqlite.attempt_ends import record_event
@@ -73,10 +73,11 @@ def declare(tx: Transaction, settings: Iterable[DownstreamSettings]) -> None:
     for wanted in settings:
         present = load(tx, wanted.name)
         if present is None:
-            new = DownstreamRecord(wanted, used_at=tx.now)
+            # No record of that name that was deleted has had this version.
+            new = DownstreamRecord(wanted, version=int(tx.now * 1_000_000), used_at=tx.now)
             tx.change("downstream_create", asdict(dump_downstream(new)))
             continue
-        updated = replace(present, settings=storable(wanted))
+        updated = declared_again(present, wanted)
         if updated != present:
             keep(tx, present, updated)
         elif not present.use_is_noted(tx.now):
@@ -106,23 +107,18 @@ def note_last_use(tx: Transaction, ends: Sequence[tuple[int, float]]) -> None:
 def delete_unused(tx: Transaction, name: str, limit: int) -> int:
     """Delete up to `limit` records of keys of `name` that nothing uses; return how many.
 
-    One that has jobs counts as used now, so that it is not looked at again soon.
+    One that has jobs, or whose breaker looks at a longer time, counts as used now, so that it is
+    not looked at again soon.
     """
-    prefix = f"{name}:"
     found = tx.rows(
         "downstream_unused",
-        {
-            "first": prefix[: prefix.index(":") + 1],
-            "prefix": prefix,
-            "used_before": tx.now - UNUSED_FOR,
-            "limit": limit,
-        },
+        {"parent": name, "now": tx.now, "unused_for": UNUSED_FOR, "limit": limit},
     )
-    unused = [each for each, used_at, has_jobs in found if used_at is not None and not has_jobs]
+    unused = [each for each, is_kept in found if not is_kept]
     gone = {"names": as_json(unused)}
     tx.change("downstream_delete", gone)
     tx.change("downstream_delete_spent", gone)
-    _note_use(tx, [each for each, *_ in found if each not in unused])
+    _note_use(tx, [each for each, is_kept in found if is_kept])
     return len(unused)
 
 

@@ -1,5 +1,7 @@
 """Facts about records of keyed downstreams, such as one for each host, that nothing uses."""
 
+from typing import Any
+
 from holdfast.jobs.downstreams.record import Admission, Verdict, with_circuit
 from holdfast.jobs.model import Completed, Failed, Retry
 from holdfast.resilience.breaker.transitions import Cause, move
@@ -13,22 +15,76 @@ PATIENT = BreakerPolicy(consecutive_failures=5)
 
 @fact
 async def a_record_of_a_key_is_deleted_two_days_after_its_last_use(world: World) -> None:
-    """Not that of a downstream without a key, nor one of another name."""
-    for name in ("host", "host:a", "host:b", "hosts:a", "host:eu:a"):
-        await world.declare(name)
+    """Not one of another downstream, whose name may begin alike."""
+    for name in ("host:a", "host:b"):
+        await _declare(world, name)
+    for name, parent in (("hosts:a", "hosts"), ("host:eu:a", "host:eu")):
+        await _declare(world, name, parent=parent)
     world.pass_time(UNUSED - 1)
     assert await _deleted(world) == 0
     world.pass_time(1)
-    assert await _deleted(world, "host:eu") == 1
     assert await _deleted(world) == 2
-    assert await _names(world) == ["host", "hosts:a"]
+    assert await _names(world) == ["host:eu:a", "hosts:a"]
+    assert await _deleted(world, "host:eu") == 1
+
+
+@fact
+async def a_record_that_is_not_a_key_s_alone_is_never_deleted(world: World) -> None:
+    """Its name may look like it; or it was declared without that key too, before or after."""
+    declarations: dict[str, list[str | None]] = {
+        "host": [None],
+        "host:eu": [None],
+        "host:before": [None, "host"],
+        "host:after": ["host", None],
+        "host:a:b": ["host", "host:a"],
+    }
+    for name, parents in declarations.items():
+        for parent in parents:
+            await _declare(world, name, parent=parent)
+    world.pass_time(10 * UNUSED)
+    assert [await _deleted(world), await _deleted(world, "host:a")] == [0, 0]
+    for name in declarations:  # nor does a later declaration make it the key's
+        await _declare(world, name)
+        assert (await world.downstream(name)).settings.parent is None
+    world.pass_time(10 * UNUSED)
+    assert await _deleted(world) == 0
+    assert await _names(world) == sorted(declarations)
+
+
+@fact
+async def a_record_whose_breaker_looks_at_a_longer_time_is_kept(world: World) -> None:
+    for name, seconds in (("host:days", UNUSED), ("host:week", UNUSED + 1), ("host:calls", None)):
+        rate = BreakerPolicy(failure_rate=0.5, window_seconds=seconds)
+        await _declare(world, name, breaker=rate)
+    await _declare(world, "host:none", breaker=None)
+    for _ in range(3):
+        world.pass_time(UNUSED)
+        await _deleted(world)
+    assert await _names(world) == ["host:week"]
+
+
+@fact
+async def a_record_that_is_declared_after_its_deletion_has_a_version_of_its_own(
+    world: World,
+) -> None:
+    """What was read before the deletion can no longer be written."""
+    await _declare(world, "host:a")
+    first = await world.downstream("host:a")
+    second = await world.store.write_downstream(first, now=world.now)
+    assert second is not None
+    world.pass_time(UNUSED)
+    assert await _deleted(world) == 1
+    await _declare(world, "host:a")
+    assert (await world.downstream("host:a")).version > second.version
+    assert await world.store.write_downstream(first, now=world.now) is None
+    assert await world.store.write_downstream(second, now=world.now) is None
 
 
 @fact
 async def a_record_that_is_not_closed_is_kept(world: World) -> None:
     """An open breaker, and one that a person holds."""
     for name in ("host:closed", "host:held", "host:open"):
-        await world.declare(name)
+        await _declare(world, name)
     claim = await world.start("job", downstream="host:open")
     await world.finish(claim, Failed(BROKEN), Verdict.FAILURE)
     await _delete_jobs(world, "job")
@@ -46,7 +102,7 @@ async def a_record_that_is_not_closed_is_kept(world: World) -> None:
 async def a_record_with_jobs_is_kept_and_a_job_that_ended_counts_as_a_use(world: World) -> None:
     """A finished job is one too, for as long as it is stored."""
     for name in ("host:ended", "host:waiting"):
-        await world.declare(name)
+        await _declare(world, name)
     world.pass_time(UNUSED)
     await world.run("ended", Completed(), downstream="host:ended")
     await world.add("waiting", downstream="host:waiting")
@@ -63,7 +119,7 @@ async def a_record_with_jobs_is_kept_and_a_job_that_ended_counts_as_a_use(world:
 
 @fact
 async def deleting_a_job_notes_when_it_ended_and_not_when_it_was_deleted(world: World) -> None:
-    await world.declare("host:a")
+    await _declare(world, "host:a")
     await world.run("job", Completed(), downstream="host:a")
     world.pass_time(UNUSED)
     await _delete_jobs(world, "job")
@@ -74,14 +130,14 @@ async def deleting_a_job_notes_when_it_ended_and_not_when_it_was_deleted(world: 
 async def the_last_use_is_noted_to_the_hour(world: World) -> None:
     """By a failure that is counted, a declaration, and a call outside of jobs."""
     for name in ("host:called", "host:declared", "host:failed"):
-        await world.declare(name, breaker=PATIENT)
+        await _declare(world, name, breaker=PATIENT)
     world.pass_time(HOUR / 2)
     await world.store.note_downstream_use("host:called", now=world.now)
     assert (await world.downstream("host:called")).used_at == world.now - HOUR / 2
     world.pass_time(UNUSED - HOUR)
     await world.store.note_downstream_use("host:called", now=world.now)
     await world.store.note_downstream_use("host:unknown", now=world.now)
-    await world.declare("host:declared", breaker=PATIENT)
+    await _declare(world, "host:declared", breaker=PATIENT)
     claim = await world.start("job", downstream="host:failed")
     await world.finish(claim, Failed(BROKEN), Verdict.FAILURE)
     await _delete_jobs(world, "job")
@@ -97,7 +153,7 @@ async def the_last_use_is_noted_to_the_hour(world: World) -> None:
 @fact
 async def unused_records_are_deleted_in_batches_also_behind_used_ones(world: World) -> None:
     for number in range(5):
-        await world.declare(f"host:{number}")
+        await _declare(world, f"host:{number}")
         world.pass_time(1)
     for number in (0, 1):
         await world.add(f"job-{number}", downstream=f"host:{number}")
@@ -109,19 +165,23 @@ async def unused_records_are_deleted_in_batches_also_behind_used_ones(world: Wor
 @fact
 async def a_job_without_a_record_is_claimed_and_a_new_record_limits_the_next(world: World) -> None:
     """It was created by a process that had declared the downstream before the deletion."""
-    await world.declare("host:a", concurrency=1)
+    await _declare(world, "host:a", concurrency=1)
     world.pass_time(UNUSED)
     assert await _deleted(world) == 1
     claim = await world.start("first", downstream="host:a")
     assert claim.permit is None
     await world.finish(claim, Retry(0, BROKEN), Verdict.FAILURE)
-    await world.declare("host:a", concurrency=1)
+    await _declare(world, "host:a", concurrency=1)
     await world.add("second", downstream="host:a")
     (claim,) = await world.claim()
     assert (ids([claim]), claim.admission) == (["first"], Admission.CALL)
     assert claim.permit is not None
     await world.finish(claim, Completed(), Verdict.SUCCESS)
     assert ids(await world.claim()) == ["second"]
+
+
+async def _declare(world: World, name: str, **settings: Any) -> None:
+    await world.declare(name, **{"parent": "host", **settings})
 
 
 async def _deleted(world: World, name: str = "host", limit: int = 500) -> int:

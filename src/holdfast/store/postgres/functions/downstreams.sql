@@ -1,5 +1,9 @@
 -- Records of keyed downstreams that nothing uses.
 
+-- Seconds to which the last use of a record is known; as USE_NOTED_EVERY in jobs/downstreams/record.py.
+CREATE OR REPLACE FUNCTION holdfast.use_noted_every() RETURNS double precision
+LANGUAGE sql IMMUTABLE AS $$ SELECT 3600.0::double precision $$;
+
 -- Note when the jobs that are being deleted have used their downstreams, to the hour. Locked records are left
 -- alone: a claim has them, so their downstreams have other jobs. Waiting for them could deadlock.
 CREATE OR REPLACE FUNCTION holdfast.note_last_use(p_jobs bigint[]) RETURNS void
@@ -14,29 +18,27 @@ LANGUAGE sql VOLATILE AS $$
         SELECT downstreams.name, ended.at
         FROM holdfast.downstreams
         JOIN ended ON ended.downstream = downstreams.name
-        WHERE downstreams.used_at < ended.at - 3600
+        WHERE downstreams.parent IS NOT NULL
+            AND downstreams.used_at < ended.at - holdfast.use_noted_every()
         FOR UPDATE OF downstreams SKIP LOCKED
     )
     UPDATE holdfast.downstreams SET used_at = stale.at FROM stale WHERE stale.name = downstreams.name
 $$;
 
 -- Delete up to `p_limit` records that keys of the downstream `p_name` have made: closed, without jobs, finished
--- ones included, and not used for `p_unused_for` seconds. One that has jobs counts as used now, so that it is not
--- looked at again soon. A job that is created meanwhile finds no record: its worker declares it again.
+-- ones included, and not used for `p_unused_for` seconds. One that has jobs, or whose breaker looks at a longer time,
+-- counts as used now, so that it is not looked at again soon. A job that is created meanwhile finds no record: its
+-- worker declares it again.
 CREATE OR REPLACE FUNCTION holdfast.delete_unused_downstreams(
     p_name text, p_unused_for double precision, p_limit integer, p_now double precision
 ) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
     t double precision := holdfast.time_of(p_now);
-    prefix text := p_name || ':';
     looked_at text[] := ARRAY(
         SELECT name
         FROM holdfast.downstreams
-        WHERE substr(name, 1, strpos(name, ':')) = substr(prefix, 1, strpos(prefix, ':')) COLLATE "C"
-            AND state = 'CLOSED'
-            AND starts_with(name, prefix)
-            AND used_at <= t - p_unused_for
+        WHERE parent = p_name COLLATE "C" AND state = 'CLOSED' AND used_at <= t - p_unused_for
         ORDER BY used_at
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
@@ -47,6 +49,8 @@ BEGIN
         DELETE FROM holdfast.downstreams
         WHERE name = ANY (looked_at)
             AND NOT EXISTS (SELECT FROM holdfast.lanes WHERE lanes.downstream = downstreams.name)
+            AND coalesce(CAST(CAST(settings AS json) #>> '{breaker,window_seconds}' AS double precision), 0)
+                <= p_unused_for
         RETURNING name
     )
     SELECT array_agg(name) INTO gone FROM deleted;

@@ -1,12 +1,12 @@
 -- Downstreams.
 
--- When a record was last used, to the hour, in epoch seconds: retention deletes those of keys that nothing has used
--- for long. Records that are there already count as used now; the default serves workers of the release before.
-ALTER TABLE holdfast.downstreams ADD COLUMN used_at double precision NOT NULL
-    DEFAULT extract(epoch FROM now())::double precision;
--- The records of each keyed downstream, by what their names begin with: 'host:'; '' for those without a key.
-CREATE INDEX downstreams_by_use ON holdfast.downstreams (substr(name, 1, strpos(name, ':')), used_at)
-WHERE state = 'CLOSED';
+-- The downstream whose key made the record: 'host' of 'host:example.org'. Retention deletes those that nothing has
+-- used for long. NULL for all others, and for those that the release before has made: they are never deleted.
+ALTER TABLE holdfast.downstreams ADD COLUMN parent text COLLATE "C";
+-- When it was last used, to the hour, in epoch seconds; kept only where there is a parent.
+ALTER TABLE holdfast.downstreams ADD COLUMN used_at double precision;
+CREATE INDEX downstreams_by_use ON holdfast.downstreams (parent, used_at)
+WHERE parent IS NOT NULL AND state = 'CLOSED';
 
 -- Webhooks.
 

@@ -1,11 +1,12 @@
 -- Downstreams.
 
--- When a record was last used, to the hour, in epoch seconds: retention deletes those of keys that nothing has used
--- for long. NULL for one that only the release before has written, until retention looks at it.
+-- The downstream whose key made the record: 'host' of 'host:example.org'. Retention deletes those that nothing has
+-- used for long. NULL for all others, and for those that the release before has made: they are never deleted.
+ALTER TABLE holdfast_downstreams ADD COLUMN parent TEXT;
+-- When it was last used, to the hour, in epoch seconds; kept only where there is a parent.
 ALTER TABLE holdfast_downstreams ADD COLUMN used_at REAL;
--- The records of each keyed downstream, by what their names begin with: 'host:'; '' for those without a key.
-CREATE INDEX holdfast_downstreams_by_use ON holdfast_downstreams (substr(name, 1, instr(name, ':')), used_at)
-WHERE state = 'CLOSED';
+CREATE INDEX holdfast_downstreams_by_use ON holdfast_downstreams (parent, used_at)
+WHERE parent IS NOT NULL AND state = 'CLOSED';
 
 -- Webhooks.
 

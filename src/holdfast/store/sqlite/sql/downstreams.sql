@@ -1,7 +1,7 @@
 -- Downstream records. What a claim must see in SQL has columns, the rest is JSON text.
 
 -- fragment: downstream_columns
-name, version, state, generation, open_until, settings, record, used_at
+name, version, state, generation, open_until, settings, record, parent, used_at
 
 -- name: downstream_get
 SELECT {{downstream_columns}} FROM holdfast_downstreams AS downstreams WHERE name = :name;
@@ -14,9 +14,9 @@ SELECT {{downstream_columns}} FROM holdfast_downstreams AS downstreams WHERE sta
 
 -- name: downstream_create
 INSERT INTO holdfast_downstreams AS downstreams (
-    name, version, state, generation, open_until, settings, record, used_at
+    name, version, state, generation, open_until, settings, record, parent, used_at
 )
-VALUES (:name, :version, :state, :generation, :open_until, :settings, :record, :used_at)
+VALUES (:name, :version, :state, :generation, :open_until, :settings, :record, :parent, :used_at)
 ON CONFLICT (name) DO NOTHING;
 
 -- A row of :retries is [id, token, when it may be tried again at the earliest].
@@ -40,6 +40,7 @@ UPDATE holdfast_downstreams AS downstreams SET
     open_until = :open_until,
     settings = :settings,
     record = :record,
+    parent = :parent,
     used_at = :used_at,
     lanes_held = :lanes_held
 WHERE name = :name AND version = :version;
@@ -60,18 +61,18 @@ FROM (
     CROSS JOIN holdfast_lanes AS lanes ON lanes.id = ended.value ->> 0
     GROUP BY lanes.downstream
 ) AS new
-WHERE downstreams.name = new.downstream AND downstreams.used_at < new.used_at - :noted_every;
+WHERE downstreams.name = new.downstream
+    AND downstreams.parent IS NOT NULL
+    AND downstreams.used_at < new.used_at - :noted_every;
 
--- :first is how the names of all records of this downstream begin, up to their first colon; :prefix all of it.
+-- One is kept that has jobs, or whose breaker looks at a longer time.
 -- name: downstream_unused
 SELECT
-    name, used_at,
-    EXISTS (SELECT 1 FROM holdfast_lanes AS lanes WHERE lanes.downstream = downstreams.name) AS has_jobs
+    name,
+    EXISTS (SELECT 1 FROM holdfast_lanes AS lanes WHERE lanes.downstream = downstreams.name)
+    OR coalesce(settings ->> '$.breaker.window_seconds', 0) > :unused_for AS is_kept
 FROM holdfast_downstreams AS downstreams
-WHERE substr(name, 1, instr(name, ':')) = :first
-    AND state = 'CLOSED'
-    AND substr(name, 1, length(:prefix)) = :prefix
-    AND (used_at IS NULL OR used_at <= :used_before)
+WHERE parent = :parent AND state = 'CLOSED' AND used_at <= :now - :unused_for
 ORDER BY used_at
 LIMIT :limit;
 
