@@ -52,6 +52,7 @@ SMALL = {
     "heads",
     "intake_pause",
     "webhooks",
+    "webhook_waits",
     "totals",
     "outcome_counts",
     "dead_letter_groups",

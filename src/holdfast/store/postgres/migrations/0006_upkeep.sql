@@ -10,9 +10,13 @@ WHERE state = 'CLOSED';
 
 -- Webhooks.
 
--- For how many seconds leaders have waited for the deliveries up to the event `awaited`, before they delete jobs.
-ALTER TABLE holdfast.webhook_cursor ADD COLUMN awaited bigint;
-ALTER TABLE holdfast.webhook_cursor ADD COLUMN waited double precision;
+-- For how many seconds the leaders of a leadership have waited for the deliveries up to the event `awaited`, before
+-- they delete jobs.
+CREATE TABLE holdfast.webhook_waits (
+    leadership text COLLATE "C" PRIMARY KEY,
+    awaited    bigint NOT NULL,
+    waited     double precision NOT NULL
+);
 
 -- Dead letters.
 

@@ -9,9 +9,13 @@ WHERE state = 'CLOSED';
 
 -- Webhooks.
 
--- For how many seconds leaders have waited for the deliveries up to the event `awaited`, before they delete jobs.
-ALTER TABLE holdfast_webhook_cursor ADD COLUMN awaited INTEGER;
-ALTER TABLE holdfast_webhook_cursor ADD COLUMN waited REAL;
+-- For how many seconds the leaders of a leadership have waited for the deliveries up to the event `awaited`, before
+-- they delete jobs.
+CREATE TABLE holdfast_webhook_waits (
+    leadership TEXT PRIMARY KEY,
+    awaited    INTEGER NOT NULL,
+    waited     REAL NOT NULL
+) STRICT, WITHOUT ROWID;
 
 -- Dead letters.
 
