@@ -62,7 +62,7 @@ SMALL = {
     "cancel_requests",
     "finish_requests",
     "pauses",
-    "quiet_kinds",
+    "kinds_without_dead_letters",
     "api_keys",
     "rate_starts",
     "rates",

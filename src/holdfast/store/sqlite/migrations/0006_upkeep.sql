@@ -19,7 +19,8 @@ CREATE TABLE holdfast_webhook_waits (
 
 -- Dead letters.
 
--- Kinds declared with dead_letters=False: whatever ends a job of one, it does not become a dead letter.
-CREATE TABLE holdfast_quiet_kinds (
+-- Kinds declared with dead_letters=False. A job of one that the store itself ends, as at its deadline, is no dead
+-- letter. One that no app declares any more stays: at most its last jobs follow it.
+CREATE TABLE holdfast_kinds_without_dead_letters (
     kind TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
