@@ -264,7 +264,7 @@ def test_a_pause_and_the_retention_of_a_kind_follow_its_old_names(url):
             assert (await engine.get(handle)).held
             await engine.kinds.resume("shop.send")
             await engine.work(until_idle=True)
-            service = RetentionService(engine.store, engine.kinds.values(), interval=1)
+            service = RetentionService(engine.store, engine.kinds.values(), "upkeep", interval=1)
             await service.round()  # the worker may have done it already
             assert await engine.get(handle) is None
 

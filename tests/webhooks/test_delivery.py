@@ -346,7 +346,7 @@ def test_retention_waits_for_the_deliveries_of_what_has_ended(tmp_path, receiver
             webhook = await engine.webhooks.add(receiver.url)
             await engine.enqueue(fleeting)
             await engine.work(until_idle=True, options=WorkerOptions(maintenance=None))
-            retention = RetentionService(engine.store, shop.kinds, interval=60)
+            retention = RetentionService(engine.store, shop.kinds, "upkeep", interval=60)
             dispatch = WebhookDispatch(engine.store, kind_of(engine), interval=1)
 
             assert (await retention.round(), retention.interval) == (0, 1.0)
@@ -368,7 +368,9 @@ def test_retention_waits_an_hour_at_most_and_says_so(tmp_path, caplog):
             await engine.enqueue(fleeting)
             await engine.work(until_idle=True, options=WorkerOptions(maintenance=None))
             clock = VirtualClock()
-            retention = RetentionService(engine.store, shop.kinds, interval=60, clock=clock)
+            retention = RetentionService(
+                engine.store, shop.kinds, "upkeep", interval=60, clock=clock
+            )
 
             assert await retention.round() == 0
             clock.advance(3599)
@@ -392,7 +394,9 @@ def test_a_new_leader_waits_only_for_the_rest_of_the_hour(tmp_path, either_url, 
             clock = VirtualClock()
 
             def leader():
-                return RetentionService(engine.store, shop.kinds, interval=60, clock=clock)
+                return RetentionService(
+                    engine.store, shop.kinds, "upkeep", interval=60, clock=clock
+                )
 
             for _ in range(6):  # each for ten minutes
                 retention = leader()
@@ -411,6 +415,67 @@ def test_a_new_leader_waits_only_for_the_rest_of_the_hour(tmp_path, either_url, 
             await engine.work(until_idle=True, options=WorkerOptions(maintenance=None))
             clock.advance(3600)
             assert await leader().round() == 0
+
+    asyncio.run(main())
+
+
+def test_a_new_leader_waits_for_all_that_has_ended_when_it_begins(tmp_path, either_url, caplog):
+    async def main():
+        async with working(tmp_path, url=either_url, works=False) as engine:
+            await engine.webhooks.add("https://example.org/x")
+            clock, store = VirtualClock(), engine.store
+
+            def leader():
+                return RetentionService(store, shop.kinds, "upkeep", interval=60, clock=clock)
+
+            async def end(jobs):
+                for _ in range(jobs):
+                    await engine.enqueue(fleeting)
+                await engine.work(until_idle=True, options=WorkerOptions(maintenance=None))
+
+            await end(1)
+            first = leader()
+            assert await first.round() == 0
+            clock.advance(20)
+            assert await first.round() == 0
+            enqueued = await store.last_sequence()
+
+            await end(3)
+            second = leader()
+            assert await second.round() == 0
+            await store.move_webhook_cursor(enqueued)
+            assert await second.round() == 0, "deliveries of three jobs are missing"
+            await store.move_webhook_cursor(await store.last_sequence())
+            assert await second.round() == 4
+            assert "deleted though webhooks" not in caplog.text
+
+    asyncio.run(main())
+
+
+def test_each_leadership_has_its_own_hour(tmp_path, caplog):
+    """Workers of another app may deliver nothing, so what they have waited does not count."""
+
+    async def main():
+        async with working(tmp_path, works=False) as engine:
+            await engine.webhooks.add("https://example.org/x")
+            await engine.enqueue(fleeting)
+            await engine.work(until_idle=True, options=WorkerOptions(maintenance=None))
+            clock = VirtualClock()
+
+            def leader(leadership):
+                return RetentionService(
+                    engine.store, shop.kinds, leadership, interval=60, clock=clock
+                )
+
+            first = leader("one app")
+            assert await first.round() == 0
+            clock.advance(3599)
+            assert await first.round() == 0
+            second = leader("another")
+            assert await second.round() == 0
+            clock.advance(60)
+            assert await second.round() == 0
+            assert await leader("one app").round() == 0, "a second of its hour is left"
 
     asyncio.run(main())
 

@@ -61,9 +61,11 @@ class OwnerStore(Protocol):
         """
         ...
 
-    async def repeated_jobs(self, jobs: Sequence[NewJob], *, now: float | None = None) -> int:
-        """Count those of `jobs` that enqueueing would answer with a job that is there already.
+    async def repeated_jobs(
+        self, jobs: Sequence[NewJob], *, now: float | None = None
+    ) -> tuple[bool, ...]:
+        """Say of each of `jobs` whether enqueueing would answer it with a job that is stored.
 
-        By their ids, and by their dedup keys and rules.
+        By its id, and by its dedup key and rule; whether `jobs` repeat each other does not matter.
         """
         ...

@@ -48,8 +48,8 @@ def rescued_status(*, cancel_requested: bool, attempts_left: bool) -> JobStatus:
     """Return the new status of a job whose worker died or lost its lease.
 
     Its deadline has not passed: otherwise it fails with `TIMEOUT`, as a waiting job does. Nothing
-    was reported, so a cancel request comes first. A job without attempts left becomes a dead
-    letter: it may be what kills its workers.
+    was reported, so a cancel request comes first. A job without attempts left fails, because it
+    may be what kills its workers; it becomes a dead letter, unless its kind has none.
     """
     if cancel_requested:
         return JobStatus.CANCELLED

@@ -278,7 +278,8 @@ class MaintenanceStore(Protocol):
     async def declare_dead_letters(self, kinds: Mapping[str, bool]) -> int:
         """Store for each of `kinds` whether its jobs can become dead letters; return the changes.
 
-        A kind that was never declared has dead letters. Jobs that have failed stay as they are.
+        It holds for jobs that the store itself ends, not for what workers report. A kind that was
+        never declared has dead letters. Jobs that have failed stay as they are.
         """
         ...
 

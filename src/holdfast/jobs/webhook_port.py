@@ -97,10 +97,10 @@ class WebhookStore(Protocol):
         """Note that deliveries up to `sequence` are enqueued; it never goes back."""
         ...
 
-    async def webhook_wait(self) -> WebhookWait | None:
-        """Return how long retention has waited for deliveries; None while it does not wait."""
+    async def webhook_wait(self, leadership: str) -> WebhookWait | None:
+        """Return how long the leaders of `leadership` have waited; None while they do not wait."""
         ...
 
-    async def note_webhook_wait(self, wait: WebhookWait | None) -> None:
-        """Note how long retention has waited; None: it waits no longer."""
+    async def note_webhook_wait(self, leadership: str, wait: WebhookWait | None) -> None:
+        """Note how long the leaders of `leadership` have waited; None: they wait no longer."""
         ...

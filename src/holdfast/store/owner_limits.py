@@ -63,13 +63,14 @@ class StoredOwnerLimits(Statements):
         ((count,),) = await self._rows("owner_unfinished", owner=owner, most=at_most)
         return int(count)
 
-    async def repeated_jobs(self, jobs: Sequence[NewJob], *, now: float | None = None) -> int:
-        """Count jobs that are there already."""
+    async def repeated_jobs(
+        self, jobs: Sequence[NewJob], *, now: float | None = None
+    ) -> tuple[bool, ...]:
+        """Say of each of `jobs` whether it is there already."""
         rows = []
         for job in jobs:
             rule = job.dedup_rule or DedupRule()
             rows.append([job.id, job.kind, job.dedup_key, rule.unfinished, rule.seconds])
-        ((count,),) = await self._rows(
-            "enqueue_repeated", jobs=json.dumps(rows), now=self._now(now)
-        )
-        return int(count)
+        found = await self._rows("enqueue_repeated", jobs=json.dumps(rows), now=self._now(now))
+        places = {place for (place,) in found}
+        return tuple(place in places for place in range(len(jobs)))

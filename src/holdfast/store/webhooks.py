@@ -54,15 +54,20 @@ class Webhooks(Statements):
         """Note how far deliveries are enqueued."""
         await self._changed_rows("webhook_move_cursor", None, sequence=sequence)
 
-    async def webhook_wait(self) -> WebhookWait | None:
+    async def webhook_wait(self, leadership: str) -> WebhookWait | None:
         """Return how long retention has waited for deliveries."""
-        found = await self._rows("webhook_wait")
+        found = await self._rows("webhook_wait", leadership=leadership)
         return WebhookWait(*found[0]) if found else None
 
-    async def note_webhook_wait(self, wait: WebhookWait | None) -> None:
+    async def note_webhook_wait(self, leadership: str, wait: WebhookWait | None) -> None:
         """Note how long retention has waited for deliveries."""
-        awaited, waited = (None, None) if wait is None else (wait.sequence, wait.seconds)
-        await self._changed_rows("webhook_note_wait", None, awaited=awaited, waited=waited)
+        if wait is None:
+            await self._changed_rows("webhook_end_wait", None, leadership=leadership)
+            return
+        await self._changed_rows(
+            "webhook_note_wait", None,
+            leadership=leadership, awaited=wait.sequence, waited=wait.seconds,
+        )  # fmt: skip
 
 
 def _webhook(row: Row) -> Webhook:

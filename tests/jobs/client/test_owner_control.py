@@ -156,6 +156,26 @@ def test_a_repeat_at_the_limit_is_answered_with_the_job_that_is_there(url):
     asyncio.run(main())
 
 
+def test_new_jobs_are_counted_where_others_with_their_keys_repeat_a_stored_one(url):
+    shop = Shop()
+
+    def sale(job_id, dedup_key):
+        return JobRequest(shop.sell, None, owner="ann", id=job_id, dedup_key=dedup_key)
+
+    async def main():
+        async with Engine(url, apps=[shop.app]) as engine:
+            await engine.owners.set_limits("ann", OwnerLimits(waiting=2))
+            await engine.enqueue(shop.sell, owner="ann", id="j")
+            pairs = [[sale("j", f"k{n}"), sale(f"n{n}", f"k{n}")] for n in range(2)]
+            with pytest.raises(TooManyJobs):
+                await engine.enqueue_many(pairs[0] + pairs[1])
+            created = [handle.created for handle in await engine.enqueue_many(pairs[0])]
+            assert created == [False, True]
+            assert len((await engine.list()).jobs) == 2
+
+    asyncio.run(main())
+
+
 def test_unfinished_jobs_are_counted_up_to_a_bound(url, monkeypatch):
     monkeypatch.setattr("holdfast.jobs.client.owner_control.MOST_COUNTED", 3)
     shop = Shop()

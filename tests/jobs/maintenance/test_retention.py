@@ -20,7 +20,9 @@ def jobs_with(retention):
 
 
 def service(it, batch=500):
-    return RetentionService(it.store, it.app.kinds, interval=60.0, batch=batch, listeners=[it.told])
+    return RetentionService(
+        it.store, it.app.kinds, "upkeep", interval=60.0, batch=batch, listeners=[it.told]
+    )
 
 
 def test_only_the_newest_are_kept_and_on_deleted_is_called_for_the_others(tmp_path, caplog):

@@ -204,6 +204,15 @@ def test_what_the_store_made_of_a_report_is_logged(caplog, outcome, status, dead
         assert said in caplog.text
 
 
+def test_a_retry_that_the_store_ends_is_no_dead_letter_of_a_kind_without_them(caplog):
+    run = ended(Retry(5.0, ERROR), of_code("GW_5XX", "no"))
+    run.kind = replace(run.kind, dead_letters=False)
+    overruled = (Overruled(run.claim.lease, JobStatus.FAILED),)
+    log_results([run], result(overruled=overruled), whole=True)
+    assert "failed for good after attempt 1 of 3: GW_5XX: no" in caplog.text
+    assert "dead letter" not in caplog.text
+
+
 def test_a_refused_report_is_no_failure(caplog):
     run = ended(Failed(ERROR), of_code("GW_5XX"))
     refused = (Refused(run.claim.lease, Refusal.STALE),)

@@ -179,9 +179,8 @@ def test_looking_for_unused_records_reads_no_others(bench):
                     generate_series(1, 20000) AS n
                 """
             )
-            for _ in range(
-                2
-            ):  # the second call finds its plans, and what they read of the catalogue
+            # The second call finds its plans, and what they read of the catalogue.
+            for _ in range(2):
                 text = await connection.fetchval(
                     f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {DELETING}", DAYS
                 )

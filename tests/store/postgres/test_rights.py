@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from holdfast import App, Downstream, Engine, ErrorCode, JobContext, Permanent
-from holdfast.jobs.model import JobStatus, NewJob
-from holdfast.jobs.store_port import StoreUnusable
+from holdfast.jobs.model import Finished, JobError, JobStatus, NewJob, Retry
+from holdfast.jobs.store_port import ClaimRequest, StoreUnusable
 from holdfast.store.postgres.counters import FAILED_FOLDS
 from holdfast.store.postgres.store import PostgresStore
 
@@ -151,6 +151,30 @@ def test_only_the_owner_changes_the_schema(roles, role):
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             roles.run(statement, roles.url(role))
+
+
+def test_workers_go_on_between_a_migration_that_adds_a_table_and_its_grants(roles):
+    roles.run(
+        "REVOKE ALL ON holdfast.kinds_without_dead_letters FROM holdfast_worker",
+        roles.url("owner"),
+    )
+    jobs = [NewJob("retried", "work"), NewJob("lost", "work", max_attempts=1)]
+    request = ClaimRequest(limit=2, queues=("default",), kinds={"work": None})
+
+    async def scenario():
+        async with PostgresStore(roles.url("worker")) as store:
+            await store.enqueue(
+                [*jobs, NewJob("late", "work", deadline_at=2.0, run_at=9.0)], now=1.0
+            )
+            claims = (await store.tick("w", claim=request, now=1.0)).claims
+            (retried,) = [claim for claim in claims if claim.job_id == "retried"]
+            again = Retry(5, JobError(ErrorCode.GW_5XX, "no"))
+            await store.tick("w", [Finished(retried.lease, again)], now=2.0)
+            assert (await store.rescue(now=1e6)).dead == ("lost",)
+            assert [job.job_id for job in await store.expire_deadlines(now=1e6)] == ["late"]
+            assert (await store.stats()).dead_letters == 2
+
+    asyncio.run(scenario())
 
 
 def test_a_missing_right_has_a_clear_error(roles):

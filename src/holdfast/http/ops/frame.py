@@ -1,6 +1,6 @@
 """What all pages of the dashboard share: templates, links, files, notes and refusals."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -163,36 +163,24 @@ class Frame:
         """Answer with a page that asks before anything is done."""
         return self.answer(request, "confirm.html", question=question)
 
-    async def entry(self, request: Request, change: Change) -> AuditEntry:
-        """Return the entry of the audit log for a change that is stored with it."""
-        operator, detail = require_admin(request), dict(change.detail)
-        return await audit_entry(request, operator, change.action, change.target, detail)
-
-    async def do(
-        self,
-        request: Request,
-        move: Awaitable[object],
-        change: Change,
-        *,
-        is_recorded: bool = False,
-    ) -> Response:
+    async def do(self, request: Request, move: Awaitable[object], change: Change) -> Response:
         """Await `move`, record it, and go back to the page that shows what it did.
 
         What the present state does not allow is said there; every other error is a refusal.
-        `is_recorded`: the move itself stores the entry of the audit log.
         """
-        note = change.note
-        try:
-            await move
-        except HoldfastError as error:
-            refusal = as_api_error(request, error)
-            if refusal.status != _CONFLICT:
-                raise
-            note = str(refusal.code)
-        else:
-            if not is_recorded:
-                await self.record(request, change.action, change.target, **change.detail)
-        return self.back(request, change.back, note)
+        refused = await _refusal(request, move)
+        if refused is None:
+            await self.record(request, change.action, change.target, **change.detail)
+        return self.back(request, change.back, refused or change.note)
+
+    async def do_with_entry(
+        self, request: Request, move: Callable[[AuditEntry], Awaitable[object]], change: Change
+    ) -> Response:
+        """Do the same with a move that stores the entry of the audit log that it is given."""
+        operator, detail = require_admin(request), dict(change.detail)
+        entry = await audit_entry(request, operator, change.action, change.target, detail)
+        refused = await _refusal(request, move(entry))
+        return self.back(request, change.back, refused or change.note)
 
     async def record(self, request: Request, action: str, target: str = "", **detail: Any) -> None:
         """Write a change that was made to the audit log."""
@@ -220,6 +208,18 @@ class Frame:
             current = "page" if path == to else "true" if inside else ""
             links.append(NavLink(label, root + to, current))
         return links
+
+
+async def _refusal(request: Request, move: Awaitable[object]) -> str | None:
+    """Await `move`; return the code of why the present state does not allow it, None if it does."""
+    try:
+        await move
+    except HoldfastError as error:
+        refusal = as_api_error(request, error)
+        if refusal.status != _CONFLICT:
+            raise
+        return str(refusal.code)
+    return None
 
 
 def root_of(request: Request) -> str:

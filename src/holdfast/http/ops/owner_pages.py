@@ -11,6 +11,7 @@ from holdfast.http.api_errors import ApiError
 from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Change, Frame
 from holdfast.http.ops_schemas import Text
+from holdfast.jobs.operations_port import AuditEntry
 from holdfast.jobs.owner_limits import OwnerLimits
 from holdfast.resilience.policy import RateLimit
 
@@ -76,14 +77,20 @@ def owner_routes(frame: Frame) -> APIRouter:
             raise _refusal() from None
         detail = LimitsOut.model_validate(limits).as_json()
         change = Change("owner-limits.set", name, back_to(name), "limits-set", detail)
-        move = owners.set_limits(name, limits, entry=await frame.entry(request, change))
-        return await frame.do(request, move, change, is_recorded=True)
+
+        async def move(entry: AuditEntry) -> None:
+            await owners.set_limits(name, limits, entry=entry)
+
+        return await frame.do_with_entry(request, move, change)
 
     @router.post("/owners/clear", dependencies=_FULL)
     async def clear_owner(request: Request, name: Name) -> Response:
         change = Change("owner-limits.delete", name, back_to(name), "limits-cleared")
-        move = owners.clear_limits(name, entry=await frame.entry(request, change))
-        return await frame.do(request, move, change, is_recorded=True)
+
+        async def move(entry: AuditEntry) -> None:
+            await owners.clear_limits(name, entry=entry)
+
+        return await frame.do_with_entry(request, move, change)
 
     return router
 

@@ -165,13 +165,21 @@ class Enqueuer:
         asked: Sequence[tuple[JobRequest[Any, Any], JobKind]],
         jobs: Sequence[NewJob],
     ) -> int:
-        """Count the jobs of `owner` that would be created."""
-        first: dict[object, NewJob] = {}
-        for (request, _), job in zip(asked, jobs, strict=True):
-            if job.owner == owner and not request.beyond_limits:
-                name = job.id if job.dedup_key is None else (job.kind, job.dedup_key)
-                first.setdefault(name, job)
-        return len(first) - await self._store.repeated_jobs(tuple(first.values()))
+        """Count the jobs of `owner` that would be created; never too few."""
+        counted = [
+            job
+            for (request, _), job in zip(asked, jobs, strict=True)
+            if job.owner == owner and not request.beyond_limits
+        ]
+        repeated = await self._store.repeated_jobs(counted)
+        # Of those with the same key, and of those with the same id and no key, one is created.
+        return len(
+            {
+                job.id if job.dedup_key is None else (job.kind, job.dedup_key)
+                for job, is_repeated in zip(counted, repeated, strict=True)
+                if not is_repeated
+            }
+        )
 
     def prepared(self, request: JobRequest[Any, Any], now: float) -> NewJob:
         """Return the job to store for `request`; `now` is the store's time in epoch seconds.

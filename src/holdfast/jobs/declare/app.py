@@ -241,7 +241,9 @@ class App:
                 Jobs whose arguments cannot be read wait for a worker that can read them.
             dead_letters: False if its failures are no matter for operators, as those of webhooks
                 are their receivers': a job that fails for good is kept, and is no dead letter.
-                Workers store this, so it holds once a worker with the declaration has run.
+                Workers store this, so it holds once a worker with the declaration has run. While
+                workers with both declarations run, as during a rolling update, either may hold
+                at a deadline, and where a worker died.
 
         Raises:
             TypeError: an argument has the wrong type; the message names it.

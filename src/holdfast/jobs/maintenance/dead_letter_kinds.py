@@ -9,6 +9,8 @@ from holdfast.jobs.store_port import MaintenanceStore
 class DeadLetterKinds:
     """Declare for each of `kinds` whether its jobs can become dead letters.
 
+    While workers with both declarations of a kind run, the last round of either holds.
+
     Args:
         interval: seconds between two rounds.
     """

@@ -60,6 +60,7 @@ class Maintenance:
             store, holder, options.lead_seconds, compete_every, clock, rng, outage, listeners
         )
         declared = tuple(kinds.values())
+        leadership = declared_leadership(declared)
         self._leaders = (
             Leader(
                 candidate,
@@ -76,13 +77,13 @@ class Maintenance:
             ),
             Leader(
                 candidate,
-                declared_leadership(declared),
+                leadership,
                 (
                     # Before retention, which waits for it.
                     WebhookDispatch(store, declared, interval=options.webhooks_every),
                     RetentionService(
-                        store, declared, interval=options.retention_every, listeners=listeners,
-                        clock=clock,
+                        store, declared, leadership, interval=options.retention_every,
+                        listeners=listeners, clock=clock,
                     ),
                     Probes(
                         store, declared, clock=clock, interval=options.probes_every,

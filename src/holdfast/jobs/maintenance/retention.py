@@ -44,7 +44,13 @@ class RetainedStore(MaintenanceStore, WebhookStore, Protocol):
 
 
 class RetentionService:
-    """Apply each kind's `Retention`, in batches, oldest jobs first."""
+    """Apply each kind's `Retention`, in batches, oldest jobs first.
+
+    Args:
+        leadership: that this service runs under. Each has its own hour to wait for webhooks: what
+            workers of another app have waited is no time in which these could deliver.
+        interval: seconds between two rounds.
+    """
 
     name = "retention"
 
@@ -52,6 +58,7 @@ class RetentionService:
         self,
         store: RetainedStore,
         kinds: Iterable[JobKind],
+        leadership: str,
         *,
         interval: float,
         batch: int = 500,
@@ -60,6 +67,7 @@ class RetentionService:
     ) -> None:
         self._interval = interval
         self._store = store
+        self._leadership = leadership
         self._clock = clock
         self._awaited: _Awaited | None = None
         self._batch = batch
@@ -107,7 +115,8 @@ class RetentionService:
         waited = awaited.seconds_at(now)
         if missing and waited < _LONGEST_WAIT:
             if waited >= awaited.noted + _NOTE_EVERY:
-                await self._store.note_webhook_wait(WebhookWait(awaited.sequence, waited))
+                wait = WebhookWait(awaited.sequence, waited)
+                await self._store.note_webhook_wait(self._leadership, wait)
                 awaited.noted = waited
             return True
         if missing:
@@ -116,20 +125,24 @@ class RetentionService:
                 "does a worker deliver webhooks?", _LONGEST_WAIT,
             )  # fmt: skip
         if awaited.noted:
-            await self._store.note_webhook_wait(None)
+            await self._store.note_webhook_wait(self._leadership, None)
         self._awaited = None
         return False
 
     async def _begun(self, oldest: int | None, now: float) -> "_Awaited":
-        """Return the wait of an earlier leader, if the same deliveries are missing, or a new one.
+        """Begin to wait for the deliveries of all that has ended by now.
+
+        If deliveries are missing that an earlier leader has waited for, its seconds count, so that
+        the hour is one hour however often leaders change.
 
         Args:
             oldest: the first event whose deliveries are missing.
         """
-        earlier = await self._store.webhook_wait()
+        last = await self._store.last_sequence()
+        earlier = await self._store.webhook_wait(self._leadership)
         if earlier is not None and oldest is not None and oldest <= earlier.sequence:
-            return _Awaited(earlier.sequence, now - earlier.seconds, earlier.seconds)
-        return _Awaited(await self._store.last_sequence(), now)
+            return _Awaited(last, now - earlier.seconds, earlier.seconds)
+        return _Awaited(last, now)
 
 
 @dataclass(slots=True)

@@ -101,7 +101,7 @@ def final_error(
     if isinstance(outcome, Failed):
         return outcome.error, outcome.dead_letter
     if isinstance(outcome, Retry) and failed:
-        return outcome.error, DeadLetterReason.ATTEMPTS_EXHAUSTED
+        return outcome.error, DeadLetterReason.ATTEMPTS_EXHAUSTED if run.kind.dead_letters else None
     return None
 
 

@@ -51,9 +51,9 @@ class Identity:
             self._statement = "identity" if may_read else "identity_by_start"
             if not may_read:
                 _log.warning(
-                    "the account of %s may not call pg_control_system(): connections that callers "
-                    "lend are told from those to other servers by the time of the server's start, "
-                    "so during a failover one to the new server may be refused until the store is "
+                    "the account of %s may not call pg_control_system(): whether a connection of a "
+                    "caller is one to the same server is decided by when the server was started. "
+                    "During a failover one to the new server may be refused until the store is "
                     "connected to it too", self._database.where,
                 )  # fmt: skip
         return self._statement

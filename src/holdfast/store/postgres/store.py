@@ -23,6 +23,7 @@ from holdfast.jobs.store_port import (
 from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.api_keys import ApiKeys
+from holdfast.store.dead_letter_kinds import StoredDeadLetterKinds
 from holdfast.store.error_columns import error_columns
 from holdfast.store.intake import Intake
 from holdfast.store.job_queries import JobQueries
@@ -51,14 +52,13 @@ from holdfast.store.postgres.outbox import PostgresOutbox
 from holdfast.store.postgres.rates import SharedRates
 from holdfast.store.postgres.schema_methods import SchemaMethods
 from holdfast.store.postgres.tick import Ticker
-from holdfast.store.quiet_kinds import QuietKinds
 from holdfast.store.statements import StatementCall
 from holdfast.store.webhooks import Webhooks
 
 
 class PostgresStore(
-    JobQueries, Pauses, ApiKeys, DownstreamMethods, Intake, Operations, QuietKinds, SharedRates,
-    SchemaMethods, StoredOwnerLimits, Webhooks,
+    JobQueries, Pauses, ApiKeys, DownstreamMethods, Intake, Operations, SharedRates, SchemaMethods,
+    StoredDeadLetterKinds, StoredOwnerLimits, Webhooks,
 ):  # fmt: skip
     """The store for more than one machine.
 

@@ -78,26 +78,26 @@ class JobFailure:
     dead_letter: DeadLetterReason | None
 
 
-def quiet_kinds(tx: Transaction) -> set[str]:
-    """Return the kinds that have no dead letters."""
-    return {kind for (kind,) in tx.rows("kind_quiet", {})}
+def stored_reason(tx: Transaction, kind: str, reason: DeadLetterReason) -> DeadLetterReason | None:
+    """Return why a job that the store itself ends is a dead letter; None if its kind has none.
+
+    It does so at deadlines, where a worker died, and where no attempt is left. What a worker
+    reports holds as it is.
+    """
+    return None if tx.value("dead_letters_has_none", {"kind": kind}) else reason
 
 
 def fail(tx: Transaction, failures: Sequence[JobFailure]) -> None:
-    """Move jobs to failed, and count them. The caller writes their events.
-
-    No job of a kind among `quiet_kinds` becomes a dead letter.
-    """
+    """Move jobs to failed, and count them. The caller writes their events."""
     if not failures:
         return
-    rows, quiet = [], quiet_kinds(tx)
+    rows = []
     for job in failures:
         code, message, group = error_columns(job.error)
-        dead_letter = None if job.kind in quiet else job.dead_letter
-        rows.append([job.seq, job.token, code, message, group, dead_letter])
+        rows.append([job.seq, job.token, code, message, group, job.dead_letter])
         tx.move_count(job.lane, job.counter, "failed")
         tx.count_outcome(job.kind, "failed", job.attempts)
-        if dead_letter is not None:
+        if job.dead_letter is not None:
             tx.count_dead(job.kind, code, group, 1)
     tx.change_exactly(len(rows), "finish_failed", {"rows": as_json(rows), "now": tx.now})
 
@@ -173,6 +173,6 @@ def time_out(
 ) -> None:
     """Fail a job that is not running and whose deadline has passed."""
     record_event(tx, seq, EventName.FAILED, error=TIMED_OUT)
-    reason = DeadLetterReason.DEADLINE
+    reason = stored_reason(tx, kind, DeadLetterReason.DEADLINE)
     fail(tx, [JobFailure(seq, token, lane, kind, counter, attempts, TIMED_OUT, reason)])
     tx.count_total("timed_out")

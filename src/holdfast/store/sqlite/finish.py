@@ -26,6 +26,7 @@ from holdfast.store.sqlite.attempt_ends import (
     EndedAttempts,
     RunningJob,
     record_event,
+    stored_reason,
 )
 from holdfast.store.sqlite.completions import Completions
 from holdfast.store.sqlite.downstream_records import apply_reports
@@ -97,7 +98,8 @@ class FinishBatch:
                 self._cancel(item, row)
                 self.overruled.append(Overruled(item.lease, status))
             case Retry(_, error) if status is JobStatus.FAILED:
-                self._fail(item, row, error, DeadLetterReason.ATTEMPTS_EXHAUSTED)
+                reason = stored_reason(self.tx, row.kind, DeadLetterReason.ATTEMPTS_EXHAUSTED)
+                self._fail(item, row, error, reason)
                 self.overruled.append(Overruled(item.lease, status))
             case Retry(after, error, counted):
                 self._end(item, row, AttemptOutcome.RETRY, EventName.RETRY, error, after)
@@ -108,7 +110,8 @@ class FinishBatch:
 
     def _time_out(self, item: Finished, row: RunningJob) -> None:
         self._end(item, row, AttemptOutcome.TIMEOUT, EventName.FAILED, TIMED_OUT)
-        self._fail_job(row, TIMED_OUT, DeadLetterReason.DEADLINE)
+        reason = stored_reason(self.tx, row.kind, DeadLetterReason.DEADLINE)
+        self._fail_job(row, TIMED_OUT, reason)
         self.tx.count_total("timed_out")
         if isinstance(item.outcome, Completed):
             self._late.append((row, item.outcome.result))

@@ -12,7 +12,7 @@ from holdfast.jobs.model import (
 from holdfast.jobs.report_rules import LEASE_LOST, TIMED_OUT, rescued_status
 from holdfast.jobs.store_port import Deleted, FailedJob, Leadership, Rescued, RetentionRule
 from holdfast.store.sqlite import clock_jumps, downstream_records, workers
-from holdfast.store.sqlite.attempt_ends import AttemptEnd, EndedAttempts, quiet_kinds, time_out
+from holdfast.store.sqlite.attempt_ends import AttemptEnd, EndedAttempts, stored_reason, time_out
 from holdfast.store.sqlite.finish import keep_late_result
 from holdfast.store.sqlite.transaction import Row, Transaction, as_json
 
@@ -43,11 +43,11 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
     failed: list[str] = []
     cancelled: list[str] = []
     jobs: list[FailedJob] = []
-    quiet = quiet_kinds(tx)
     ended = EndedAttempts(tx)
     for row in _lost(tx, dead, limit):
         seq, job_id, token, lane, kind, attempts, most, started_at, cancel_requested, owner = row
-        jobs.append(FailedJob(job_id, kind, attempts, most, owner, kind not in quiet))
+        reason = stored_reason(tx, kind, DeadLetterReason.LEASE_LOST)
+        jobs.append(FailedJob(job_id, kind, attempts, most, owner, reason is not None))
         status = rescued_status(
             cancel_requested=bool(cancel_requested), attempts_left=attempts < most
         )
@@ -58,7 +58,6 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
         elif status is JobStatus.FAILED:
             event = EventName.FAILED
             failed.append(job_id)
-            reason = DeadLetterReason.LEASE_LOST
             ended.fail(seq, token, lane, kind, attempts, LEASE_LOST, reason)
         else:
             event = EventName.LEASE_LOST
@@ -85,13 +84,13 @@ def _lost(tx: Transaction, dead: list[str], limit: int) -> list[Row]:
 
 def expire_deadlines(tx: Transaction, limit: int) -> tuple[FailedJob, ...]:
     """Fail unfinished jobs past their deadline."""
-    jobs, quiet = [], quiet_kinds(tx)
+    jobs = []
     ended = EndedAttempts(tx)
     for row in tx.rows("maintain_past_deadline", {"now": tx.now, "limit": limit}):
         seq, job_id, token, lane, kind, status, ready, attempts, started_at, most, owner = row
-        jobs.append(FailedJob(job_id, kind, attempts, most, owner, kind not in quiet))
+        reason = stored_reason(tx, kind, DeadLetterReason.DEADLINE)
+        jobs.append(FailedJob(job_id, kind, attempts, most, owner, reason is not None))
         if status == JobStatus.PROCESSING:
-            reason = DeadLetterReason.DEADLINE
             ended.fail(seq, token, lane, kind, attempts, TIMED_OUT, reason)
             ended.ends.append(
                 _ended(tx, seq, AttemptOutcome.TIMEOUT, EventName.FAILED, started_at, TIMED_OUT)

@@ -28,13 +28,13 @@ from holdfast.jobs.store_port import (
 from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.jobs.views import JobFilter, Stats
 from holdfast.store.api_keys import ApiKeys
+from holdfast.store.dead_letter_kinds import StoredDeadLetterKinds
 from holdfast.store.intake import Intake
 from holdfast.store.job_queries import JobQueries
 from holdfast.store.migrations import Missing, Schema, app_schema
 from holdfast.store.operations import Operations
 from holdfast.store.owner_limits import StoredOwnerLimits
 from holdfast.store.pauses import Pauses
-from holdfast.store.quiet_kinds import QuietKinds
 from holdfast.store.sqlite import (
     control,
     enqueue,
@@ -63,8 +63,8 @@ T = TypeVar("T")
 
 
 class SQLiteStore(
-    JobQueries, Pauses, ApiKeys, DownstreamMethods, Intake, Operations, QuietKinds, SharedRates,
-    StoredOwnerLimits, Webhooks,
+    JobQueries, Pauses, ApiKeys, DownstreamMethods, Intake, Operations, SharedRates,
+    StoredDeadLetterKinds, StoredOwnerLimits, Webhooks,
 ):  # fmt: skip
     """The embedded store.
 

@@ -152,12 +152,14 @@ async def no_kind_is_unknown_while_a_worker_does_not_say_what_it_knows(world: Wo
 
 
 @fact
-async def whatever_ends_a_job_of_a_kind_without_dead_letters_it_is_none(world: World) -> None:
-    """A deadline before, during and after an attempt, and a worker that died."""
+async def a_job_of_a_kind_without_dead_letters_that_the_store_ends_is_none(world: World) -> None:
+    """A deadline before, during and after an attempt, a dead worker, and no attempt left."""
     assert await world.store.declare_dead_letters({"work": False, "other": True}) == 1
     assert await world.store.declare_dead_letters({"work": False, "other": True}) == 0
     late = world.now + 10
     running = await world.start("running", deadline_at=late)
+    tried = await world.start("tried", max_attempts=1)
+    await world.finish(tried, Retry(5, BROKEN))
     await world.start("found", deadline_at=late)
     await world.start("lost", max_attempts=1)
     await world.add("waiting", deadline_at=late)
@@ -170,7 +172,7 @@ async def whatever_ends_a_job_of_a_kind_without_dead_letters_it_is_none(world: W
     assert {job.job_id for job in expired} == {"found", "scheduled"}
     assert rescued.dead == ("lost",)
     assert not any(job.dead_letter for job in (*expired, *rescued.jobs))
-    for name in ("running", "found", "lost", "waiting", "scheduled"):
+    for name in ("running", "tried", "found", "lost", "waiting", "scheduled"):
         job = await world.job(name)
         assert (job.status, job.dead_letter) == (JobStatus.FAILED, None)
     assert (await world.store.stats()).dead_letters == 0
@@ -186,3 +188,14 @@ async def a_kind_has_dead_letters_again_once_it_is_declared_so(world: World) -> 
     (expired,) = await world.store.expire_deadlines(now=world.now)
     assert expired.dead_letter
     assert (await world.job("late")).dead_letter is DeadLetterReason.DEADLINE
+
+
+@fact
+async def what_a_worker_reports_of_dead_letters_holds_whatever_is_declared(world: World) -> None:
+    """Its own declaration may be newer than the stored one."""
+    await world.store.declare_dead_letters({"work": False})
+    await world.run("dead", Failed(BROKEN, DeadLetterReason.ATTEMPTS_EXHAUSTED))
+    await world.run("not", Failed(BROKEN, None))
+    assert (await world.job("dead")).dead_letter is DeadLetterReason.ATTEMPTS_EXHAUSTED
+    assert (await world.job("not")).dead_letter is None
+    assert (await world.store.stats()).dead_letters == 1

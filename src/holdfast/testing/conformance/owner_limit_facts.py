@@ -239,7 +239,7 @@ async def jobs_of_an_owner_are_counted_until_they_are_finished(world: World) -> 
 
 
 @fact
-async def repeats_of_stored_jobs_are_counted(world: World) -> None:
+async def repeats_of_stored_jobs_are_known(world: World) -> None:
     """By the rules that enqueueing follows: what it would create is no repeat."""
     await world.run("done", Completed(), dedup_key="done")
     await world.run("old", Completed(), dedup_key="old")
@@ -259,10 +259,10 @@ async def repeats_of_stored_jobs_are_counted(world: World) -> None:
         (NewJob("n7", "work", dedup_key="waiting", dedup_rule=recent), True),
     ]
     for job, repeated in cases:
-        assert await world.store.repeated_jobs([job], now=world.now) == int(repeated), job
-    everything = [job for job, _ in cases]
-    assert await world.store.repeated_jobs(everything, now=world.now) == 4
-    assert await world.store.repeated_jobs([], now=world.now) == 0
+        assert await world.store.repeated_jobs([job], now=world.now) == (repeated,), job
+    everything, expected = zip(*cases, strict=True)
+    assert await world.store.repeated_jobs(everything, now=world.now) == expected
+    assert await world.store.repeated_jobs([], now=world.now) == ()
     for job, repeated in cases:
         (answer,) = await world.store.enqueue([job], now=world.now)
         assert answer.created is not repeated, job

@@ -55,11 +55,20 @@ async def the_first_webhook_begins_at_its_own_time_and_the_cursor_never_goes_bac
 
 @fact
 async def how_long_deliveries_were_waited_for_is_kept_until_the_wait_ends(world: World) -> None:
-    await world.store.note_webhook_wait(WebhookWait(7, 10.5))
-    assert await world.store.webhook_wait() is None, "there is no webhook to wait for"
-    await world.store.add_webhook(_webhook("w1"), now=world.now)
-    await world.store.note_webhook_wait(WebhookWait(7, 10.5))
-    second = await world.open_second()
-    assert await second.webhook_wait() == WebhookWait(7, 10.5)
-    await second.note_webhook_wait(None)
-    assert await world.store.webhook_wait() is None
+    store, second = world.store, await world.open_second()
+    await store.add_webhook(_webhook("w1"), now=world.now)
+    reached = await store.webhook_cursor()
+    waits = {
+        "one": WebhookWait(reached + 1, 10.5),
+        "another": WebhookWait(reached + 2, 3.0),
+        "gone": WebhookWait(reached, 5.0),
+    }
+    for leadership, wait in waits.items():
+        await store.note_webhook_wait(leadership, WebhookWait(0, 0.0))
+        await store.note_webhook_wait(leadership, wait)
+    for leadership, wait in waits.items():
+        assert await second.webhook_wait(leadership) == wait
+    await second.note_webhook_wait("one", None)
+    assert await store.webhook_wait("one") is None
+    assert await store.webhook_wait("another") == waits["another"]
+    assert await store.webhook_wait("gone") is None, "its deliveries are enqueued"

@@ -11,7 +11,8 @@ DECLARE
 BEGIN
     SELECT array_agg(jobs.id), array_agg(ROW(
         jobs.seq, 'failed', 'failed', CASE jobs.status WHEN 'processing' THEN 'timeout' END,
-        'TIMEOUT', p_timeout[1], p_timeout[2], 'deadline', NULL, NULL, false, NULL, NULL
+        'TIMEOUT', p_timeout[1], p_timeout[2], CASE WHEN holdfast.has_dead_letters(jobs.kind) THEN 'deadline' END,
+        NULL, NULL, false, NULL, NULL
     )::holdfast.move)
     INTO late_ids, moves
     FROM unnest(p_seqs) AS given (job)

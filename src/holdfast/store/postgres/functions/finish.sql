@@ -188,7 +188,7 @@ BEGIN
     FOR report IN
         WITH found AS MATERIALIZED (
             SELECT
-                given.*, jobs.seq, jobs.cancel_requested,
+                given.*, jobs.seq, jobs.kind, jobs.cancel_requested,
                 jobs.attempt_count >= jobs.max_attempts AS exhausted,
                 given.outcome <> 'cancelled' AND (t > jobs.deadline_at) IS TRUE AS past
             FROM (
@@ -237,9 +237,9 @@ BEGIN
                 CASE WHEN past THEN p_timeout[1] WHEN target <> 'cancelled' THEN message END,
                 CASE WHEN past THEN p_timeout[2] ELSE error_group END,
                 CASE
-                    WHEN past THEN 'deadline'
-                    WHEN outcome = 'retry' THEN 'attempts_exhausted'
-                    ELSE reason
+                    WHEN outcome <> 'retry' AND NOT past THEN reason
+                    WHEN target = 'failed' AND holdfast.has_dead_letters(kind)
+                        THEN CASE WHEN past THEN 'deadline' ELSE 'attempts_exhausted' END
                 END,
                 -- A job that was released without delay keeps its place in the queue.
                 CASE WHEN target = 'queued' AND (outcome <> 'released' OR after > 0)

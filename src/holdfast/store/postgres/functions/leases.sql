@@ -84,7 +84,7 @@ DECLARE
 BEGIN
     WITH lost AS MATERIALIZED (
         SELECT
-            jobs.seq, jobs.id,
+            jobs.seq, jobs.id, jobs.kind,
             CASE
                 WHEN jobs.cancel_requested THEN 'cancelled'
                 WHEN jobs.attempt_count >= jobs.max_attempts THEN 'failed'
@@ -103,7 +103,8 @@ BEGIN
     SELECT array_agg(lost.id), array_agg(lost.target), array_agg(ROW(
         lost.seq, lost.target,
         CASE lost.target WHEN 'queued' THEN 'lease_lost' ELSE lost.target END,
-        'lease_lost', p_error[1], p_error[2], p_error[3], 'lease_lost',
+        'lease_lost', p_error[1], p_error[2], p_error[3],
+        CASE WHEN lost.target = 'failed' AND holdfast.has_dead_letters(lost.kind) THEN 'lease_lost' END,
         CASE lost.target WHEN 'queued' THEN t END, NULL, false, NULL, NULL
     )::holdfast.move)
     INTO ids, targets, moves

@@ -1,9 +1,17 @@
 -- Every change of status except the two most common ones: a claim (holdfast.take) and a completion
 -- (holdfast.complete).
 
+-- Whether jobs of `p_kind` become dead letters where the store itself ends them: at deadlines, where their workers
+-- died, and where no attempt is left. What a worker reports holds as it is. With the rights of its owner, so that
+-- workers go on between a migration that adds the table and the GRANTs that follow it.
+CREATE OR REPLACE FUNCTION holdfast.has_dead_letters(p_kind text) RETURNS boolean
+LANGUAGE sql STABLE
+SECURITY DEFINER SET search_path = pg_catalog AS $$
+    SELECT NOT EXISTS (SELECT FROM holdfast.kinds_without_dead_letters WHERE kind = p_kind)
+$$;
+
 -- Move jobs that the caller has locked: the jobs, their history and the counters. `p_tracebacks` are those
--- of the attempts that end, in the order of `p_moves`; NULL where there are none. No job of a kind in
--- holdfast.quiet_kinds becomes a dead letter.
+-- of the attempts that end, in the order of `p_moves`; NULL where there are none.
 CREATE OR REPLACE FUNCTION holdfast.move(
     p_moves holdfast.move[], p_tracebacks text[], t double precision
 ) RETURNS void
@@ -12,14 +20,12 @@ BEGIN
     WITH leaving AS MATERIALIZED (
         SELECT
             given.*, jobs.lane, jobs.kind, jobs.status AS origin, jobs.ready AS was_ready,
-            jobs.token, jobs.worker_id, jobs.attempt_count, jobs.last_attempt_at,
-            CASE WHEN target = 'failed' AND quiet_kinds.kind IS NULL THEN given.dead_letter END AS reason
+            jobs.token, jobs.worker_id, jobs.attempt_count, jobs.last_attempt_at
         FROM unnest(p_moves, p_tracebacks) AS given (
             job, target, name, outcome, code, message, error_group, dead_letter, ready_at,
             retry_after, uncounted, duration, meta, traceback
         )
         JOIN holdfast.jobs ON jobs.seq = given.job
-        LEFT JOIN holdfast.quiet_kinds ON quiet_kinds.kind = jobs.kind
     ), moved AS (
         UPDATE holdfast.jobs SET
             status = target,
@@ -33,7 +39,7 @@ BEGIN
             error_code = CASE WHEN target = 'failed' THEN code END,
             error_message = CASE WHEN target = 'failed' THEN message END,
             error_group = CASE WHEN target = 'failed' THEN leaving.error_group END,
-            dead_letter = leaving.reason,
+            dead_letter = CASE WHEN target = 'failed' THEN leaving.dead_letter END,
             worker_id = NULL, lease_expires_at = NULL, permit_generation = NULL,
             permit_trial = NULL, cancel_requested = false,
             previous_event = last_event, last_event = nextval('holdfast.event_sequence')
@@ -65,7 +71,7 @@ BEGIN
             (1, 'lane', lane::text, holdfast.lane_counter(target, moved.ready), ''),
             (CASE WHEN target <> 'queued' THEN 1 ELSE 0 END,
                 'outcome', kind, target::text, attempt_count::text),
-            (CASE WHEN moved.reason IS NOT NULL THEN 1 ELSE 0 END,
+            (CASE WHEN target = 'failed' AND moved.dead_letter IS NOT NULL THEN 1 ELSE 0 END,
                 'dead', kind, coalesce(code, ''), coalesce(moved.error_group, ''))
     ) AS counted (sign, family, a, b, c)
     WHERE sign <> 0

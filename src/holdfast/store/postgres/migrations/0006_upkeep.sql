@@ -10,13 +10,18 @@ WHERE parent IS NOT NULL AND state = 'CLOSED';
 
 -- Webhooks.
 
--- For how many seconds leaders have waited for the deliveries up to the event `awaited`, before they delete jobs.
-ALTER TABLE holdfast.webhook_cursor ADD COLUMN awaited bigint;
-ALTER TABLE holdfast.webhook_cursor ADD COLUMN waited double precision;
+-- For how many seconds the leaders of a leadership have waited for the deliveries up to the event `awaited`, before
+-- they delete jobs.
+CREATE TABLE holdfast.webhook_waits (
+    leadership text COLLATE "C" PRIMARY KEY,
+    awaited    bigint NOT NULL,
+    waited     double precision NOT NULL
+);
 
 -- Dead letters.
 
--- Kinds declared with dead_letters=False: whatever ends a job of one, it does not become a dead letter.
-CREATE TABLE holdfast.quiet_kinds (
+-- Kinds declared with dead_letters=False. A job of one that the store itself ends, as at its deadline, is no dead
+-- letter. One that no app declares any more stays: at most its last jobs follow it.
+CREATE TABLE holdfast.kinds_without_dead_letters (
     kind text COLLATE "C" PRIMARY KEY
 );

@@ -87,10 +87,11 @@ SELECT
 FROM pg_database AS databases
 WHERE databases.datname = current_database();
 
--- An element of :jobs is [id, kind, dedup_key, unfinished, seconds]. Counts those that enqueueing would not create.
+-- An element of :jobs is [id, kind, dedup_key, unfinished, seconds]. Returns the places, from 0, of those that enqueueing
+-- would not create.
 -- name: enqueue_repeated
-SELECT count(*)
-FROM jsonb_array_elements(CAST(:jobs AS jsonb)) AS given (job)
+SELECT given.number - 1
+FROM jsonb_array_elements(CAST(:jobs AS jsonb)) WITH ORDINALITY AS given (job, number)
 WHERE holdfast.job_of(given.job ->> 0) IS NOT NULL
     OR EXISTS (
         SELECT FROM holdfast.jobs

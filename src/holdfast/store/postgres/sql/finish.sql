@@ -70,11 +70,11 @@ FROM holdfast.report_and_claim(
     CAST(:now AS double precision)
 );
 
--- name: kind_quiet
-SELECT kind FROM holdfast.quiet_kinds;
+-- name: dead_letters_none
+SELECT kind FROM holdfast.kinds_without_dead_letters;
 
--- name: kind_quieten
-INSERT INTO holdfast.quiet_kinds (kind) VALUES (:kind) ON CONFLICT DO NOTHING;
+-- name: dead_letters_stop
+INSERT INTO holdfast.kinds_without_dead_letters (kind) VALUES (:kind) ON CONFLICT DO NOTHING;
 
--- name: kind_unquieten
-DELETE FROM holdfast.quiet_kinds WHERE kind = :kind;
+-- name: dead_letters_allow
+DELETE FROM holdfast.kinds_without_dead_letters WHERE kind = :kind;

@@ -8,21 +8,17 @@ UPDATE holdfast.leaders SET expires_at = 0
 WHERE name = :name AND holder = :holder AND expires_at > 0
 RETURNING term;
 
--- The row of the job is read as it was before the function has changed it.
--- fragment: has_dead_letters
-NOT EXISTS (SELECT FROM holdfast.quiet_kinds WHERE quiet_kinds.kind = jobs.kind)
-
 -- name: maintain_rescue
 SELECT
     rescued.id, rescued.target, jobs.kind, jobs.attempt_count, jobs.max_attempts, jobs.owner,
-    {{has_dead_letters}}
+    holdfast.has_dead_letters(jobs.kind)
 FROM holdfast.rescue(:limit, :error, :now) AS rescued
 LEFT JOIN holdfast.jobs ON jobs.seq = holdfast.job_of(rescued.id);
 
 -- name: maintain_expire_deadlines
 SELECT
     expired.id, jobs.kind, jobs.attempt_count, jobs.max_attempts, jobs.owner,
-    {{has_dead_letters}}
+    holdfast.has_dead_letters(jobs.kind)
 FROM holdfast.expire_deadlines(:limit, :timeout, :now) AS expired (id)
 LEFT JOIN holdfast.jobs ON jobs.seq = holdfast.job_of(expired.id);
 

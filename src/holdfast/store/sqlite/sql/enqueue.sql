@@ -121,9 +121,10 @@ LEFT JOIN holdfast_jobs AS twin
     AND twin.status <> 'cancelled'
 ORDER BY given.key;
 
--- A row of :jobs is [id, kind, dedup_key, unfinished, seconds]. Counts those that enqueueing would not create.
+-- A row of :jobs is [id, kind, dedup_key, unfinished, seconds]. Returns the places, from 0, of those that enqueueing
+-- would not create.
 -- name: enqueue_repeated
-SELECT count(*)
+SELECT given.key
 FROM json_each(:jobs) AS given
 WHERE EXISTS (SELECT 1 FROM holdfast_jobs AS jobs WHERE jobs.id = given.value ->> 0)
     OR EXISTS (

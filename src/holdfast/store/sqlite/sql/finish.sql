@@ -135,11 +135,14 @@ SELECT 1
 FROM holdfast_jobs AS jobs
 WHERE id = :id AND status = 'processing' AND token = :token AND worker_id = :worker;
 
--- name: kind_quiet
-SELECT kind FROM holdfast_quiet_kinds AS quiet_kinds;
+-- name: dead_letters_none
+SELECT kind FROM holdfast_kinds_without_dead_letters AS kinds_without_dead_letters;
 
--- name: kind_quieten
-INSERT INTO holdfast_quiet_kinds (kind) VALUES (:kind) ON CONFLICT DO NOTHING;
+-- name: dead_letters_stop
+INSERT INTO holdfast_kinds_without_dead_letters (kind) VALUES (:kind) ON CONFLICT DO NOTHING;
 
--- name: kind_unquieten
-DELETE FROM holdfast_quiet_kinds AS quiet_kinds WHERE kind = :kind;
+-- name: dead_letters_allow
+DELETE FROM holdfast_kinds_without_dead_letters AS kinds_without_dead_letters WHERE kind = :kind;
+
+-- name: dead_letters_has_none
+SELECT 1 FROM holdfast_kinds_without_dead_letters AS kinds_without_dead_letters WHERE kind = :kind;

@@ -34,7 +34,13 @@ SELECT sequence FROM holdfast_webhook_cursor AS webhook_cursor WHERE id = 1;
 UPDATE holdfast_webhook_cursor AS webhook_cursor SET sequence = :sequence WHERE id = 1 AND sequence < :sequence;
 
 -- name: webhook_wait
-SELECT awaited, waited FROM holdfast_webhook_cursor AS webhook_cursor WHERE id = 1 AND awaited IS NOT NULL;
+SELECT awaited, waited FROM holdfast_webhook_waits AS webhook_waits WHERE leadership = :leadership;
 
 -- name: webhook_note_wait
-UPDATE holdfast_webhook_cursor AS webhook_cursor SET awaited = :awaited, waited = :waited WHERE id = 1;
+INSERT INTO holdfast_webhook_waits (leadership, awaited, waited) VALUES (:leadership, :awaited, :waited)
+ON CONFLICT (leadership) DO UPDATE SET awaited = excluded.awaited, waited = excluded.waited;
+
+-- Those of other leaderships whose deliveries are enqueued too: no worker may have their declarations any more.
+-- name: webhook_end_wait
+DELETE FROM holdfast_webhook_waits AS webhook_waits
+WHERE leadership = :leadership OR awaited <= (SELECT sequence FROM holdfast_webhook_cursor AS webhook_cursor WHERE id = 1);

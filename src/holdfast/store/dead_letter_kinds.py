@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from holdfast.store.statements import Statements
 
 
-class QuietKinds(Statements):
+class StoredDeadLetterKinds(Statements):
     """A store's kinds without dead letters, but for how it runs a statement."""
 
     async def declare_dead_letters(self, kinds: Mapping[str, bool]) -> int:
         """Store which kinds have dead letters; see `MaintenanceStore`."""
-        quiet = {kind for (kind,) in await self._rows("kind_quiet")}
-        changed = [kind for kind, has_any in kinds.items() if (kind in quiet) is has_any]
+        without = {kind for (kind,) in await self._rows("dead_letters_none")}
+        changed = [kind for kind, has_any in kinds.items() if (kind in without) is has_any]
         for kind in changed:
-            query = "kind_unquieten" if kinds[kind] else "kind_quieten"
+            query = "dead_letters_allow" if kinds[kind] else "dead_letters_stop"
             await self._changed_rows(query, None, kind=kind)
         return len(changed)
