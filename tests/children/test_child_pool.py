@@ -148,7 +148,7 @@ def test_an_answer_that_makes_no_sense_kills_the_child():
             (first,) = pool.pids()
             with pytest.raises(ChildDied) as died:
                 await pool.call({"echo": "x"}, strict)
-            assert died.value.death is Death.NONSENSE
+            assert died.value.death is Death.BROKEN_FRAME
             assert await pool.call({"echo": "x"}, text) == "plain x"
             assert first not in pool.pids()
 
