@@ -188,7 +188,7 @@ ERRORS: Mapping[str, ErrorInfo] = _table()
 
 
 class HoldfastError(Exception):
-    """Be the base of every error that Holdfast raises itself."""
+    """The base of every error that Holdfast raises itself."""
 
     code: str = ErrorCode.UNKNOWN
 

@@ -238,7 +238,7 @@ class Settings:
             min_free_bytes=environment.whole(
                 "HOLDFAST_MIN_FREE_BYTES", cls().min_free_bytes, at_least=0
             ),
-            metrics_port=_metrics_port(environment),
+            metrics_port=environment.optional_whole("HOLDFAST_METRICS_PORT", at_most=65535),
             metrics_host=environment.text("HOLDFAST_METRICS_HOST") or cls().metrics_host,
             tracing=environment.choice("HOLDFAST_TRACING", "off", ("on", "off")) == "on",
         )
@@ -254,13 +254,6 @@ def unknown_names(values: Mapping[str, str]) -> list[str]:
         guess = f"; did you mean {near[0]}?" if near else ""
         lines.append(f"{name} is not a setting and is ignored{guess}")
     return lines
-
-
-def _metrics_port(environment: Environment) -> int | None:
-    name = "HOLDFAST_METRICS_PORT"
-    if environment.text(name) is None:
-        return None
-    return environment.whole(name, 0, at_least=1, at_most=65535)
 
 
 def named_tokens(text: str, unnamed: str) -> dict[str, str]:

@@ -28,8 +28,9 @@ REVIEWED = {
     """,
     "holdfast.backup": "BackupDamaged BackupError Manifest back_up restore",
     "holdfast.children": """
-        BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec Death
-        FrameKind MEGABYTE NoChildFree answer_requests
+        BrokenFrame ChildDied ChildFailed ChildLimits ChildPool ChildProcess ChildSpec
+        ConfinedFunction Death FrameKind MEGABYTE NoChildFree RequestServer json_answer
+        request_server
     """,
     "holdfast.errors": """
         AbandonedLimitError AttemptTimeout Category CircuitOpenError ConcurrencyLimitError

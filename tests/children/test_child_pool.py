@@ -117,6 +117,18 @@ def test_children_beyond_those_kept_ready_are_started_when_needed():
     asyncio.run(go())
 
 
+def test_a_start_that_fails_lets_the_next_request_try():
+    async def go():
+        pool = ChildPool(replace(SPEC, options="fail"), SYSTEM_CLOCK, size=1, ready=0)
+        async with asyncio.timeout(SOON):
+            asked = [pool.call({"echo": "x"}, text) for _ in range(3)]
+            found = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(each) for each in found] == [ChildFailed] * 3
+        await pool.close()
+
+    asyncio.run(go())
+
+
 def test_without_a_bound_each_request_has_a_child_and_idle_ones_are_ended():
     async def go():
         async with opened(idle_seconds=0.1) as pool:
@@ -136,7 +148,7 @@ def test_an_answer_that_makes_no_sense_kills_the_child():
             (first,) = pool.pids()
             with pytest.raises(ChildDied) as died:
                 await pool.call({"echo": "x"}, strict)
-            assert died.value.death is Death.NONSENSE
+            assert died.value.death is Death.BROKEN_FRAME
             assert await pool.call({"echo": "x"}, text) == "plain x"
             assert first not in pool.pids()
 

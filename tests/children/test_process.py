@@ -57,8 +57,8 @@ def test_open_files_are_handed_over(tmp_path):
         ({"signal": signal.SIGTERM}, Death.TERMINATED, "SIGTERM"),
         ({"signal": signal.SIGKILL}, Death.KILLED, "SIGKILL"),
         ({"exit": 5}, Death.EXIT, "status 5"),
-        ({"echo": "x" * 2000}, Death.NONSENSE, "1000 are allowed"),
-        ({"say": "?"}, Death.NONSENSE, "unknown kind"),
+        ({"echo": "x" * 2000}, Death.BROKEN_FRAME, "1000 are allowed"),
+        ({"say": "?"}, Death.BROKEN_FRAME, "unknown kind"),
         ({"detach": 1}, Death.DETACHED, "closed its socket"),
     ],
 )

@@ -13,18 +13,17 @@ from tests.support.postgres import (  # noqa: F401 - fixtures are found by name
     postgres_template,
     postgres_url,
 )
+from tests.support.stores import database_url, sqlite_url  # noqa: F401 - the same
 
 from holdfast.bootstrap import open_store
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request, tmp_path):
+@pytest.fixture
+def url(database_url):  # noqa: F811 - the fixture above
     """The address of an empty store."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'jobs.db'}"
-    return request.getfixturevalue("postgres_url")
+    return database_url
 
 
 class Fleet:

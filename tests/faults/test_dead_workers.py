@@ -85,7 +85,7 @@ def test_a_stopped_worker_keeps_its_jobs_until_its_lease_expires(fleet):
             (stopped,) = [worker for worker in fleet.workers if worker.pid == pid]
             fleet.start(lease_seconds=8.0, extend_every=1.0)
             begin = time.monotonic()
-            pause(stopped.pid, fleet.folder / "jobs.db")
+            pause(stopped.pid, fleet.folder / "work.db")
             try:
                 await started(fleet, "job", 2)
                 assert time.monotonic() - begin > 8.0 - 1.0 - 0.5

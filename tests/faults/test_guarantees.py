@@ -112,7 +112,7 @@ def test_a_worker_that_was_stopped_beyond_its_lease_can_write_nothing(fleet, wri
                 return list(words) in ledger(fleet.ledger)
 
             await until(lambda: recorded("f", 1, 1, "start"))
-            pause(sleeper.pid, fleet.folder / "jobs.db")
+            pause(sleeper.pid, fleet.folder / "work.db")
             fleet.start(concurrency=1)
             await until(lambda: recorded("f", 2, 2, "start"))
 

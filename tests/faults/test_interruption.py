@@ -21,7 +21,7 @@ from holdfast.errors import Permanent
 from holdfast.resilience.active_call import ACTIVE
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.breaker.transitions import CircuitState
-from holdfast.resilience.call import Turn
+from holdfast.resilience.call import GateTurn
 from holdfast.resilience.drivers import drive, drive_async
 from holdfast.resilience.limits import AbandonedThreads, ConcurrencyGate
 from holdfast.resilience.policy import BreakerPolicy, ConcurrencyLimit, RetryPolicy
@@ -122,7 +122,7 @@ def test_an_interrupt_at_any_line_of_leaving_passes_the_turn_to_the_next():
 
 def _wait(gate, holder, seconds, asynchronous):
     def steps():
-        granted = yield Turn(gate, holder, seconds)
+        granted = yield GateTurn(gate, holder, seconds)
         return Ended(granted, None, 0, 0.0, StopReason.SUCCESS, ())
 
     if asynchronous:

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast import OwnerLimits, RateLimit
 from holdfast.jobs.downstreams.claim_permits import RateSpent
-from holdfast.jobs.owner_limits import MOST, OwnerRooms, dump_rate, load_limits
+from holdfast.jobs.owner_limits import MOST, RemainingStarts, dump_rate, load_limits
 
 NOW = 1_800_000_000.0
 
@@ -43,38 +43,38 @@ def test_stored_limits_are_read_as_they_were(rate):
 
 
 def test_running_reserved_and_started_jobs_take_room():
-    rooms = OwnerRooms(NOW)
-    rooms.add("ann", OwnerLimits(concurrency=5), 1, ())
-    assert rooms.room("ann") == 4
-    rooms.reserve("ann", 2)
-    assert rooms.room("ann") == 2
-    rooms.release("ann", 1)
-    assert rooms.room("ann") == 3
-    rooms.start(["ann", None])
-    assert rooms.room("ann") == 3
-    assert rooms.wake_at is None
+    starts = RemainingStarts(NOW)
+    starts.add("ann", OwnerLimits(concurrency=5), 1, ())
+    assert starts.remaining("ann") == 4
+    starts.reserve("ann", 2)
+    assert starts.remaining("ann") == 2
+    starts.release("ann", 1)
+    assert starts.remaining("ann") == 3
+    starts.start(["ann", None])
+    assert starts.remaining("ann") == 3
+    assert starts.wake_at is None
 
 
 def test_an_owner_above_a_lowered_limit_has_no_room():
-    rooms = OwnerRooms(NOW)
-    rooms.add("ann", OwnerLimits(concurrency=2), 7, ())
-    assert rooms.room("ann") == 0
+    starts = RemainingStarts(NOW)
+    starts.add("ann", OwnerLimits(concurrency=2), 7, ())
+    assert starts.remaining("ann") == 0
 
 
 def test_no_owner_and_no_limits_leave_any_room():
-    rooms = OwnerRooms(NOW)
-    assert rooms.knows("")
-    assert not rooms.knows("ann")
-    rooms.add("ann", OwnerLimits(), 100, ())
-    assert rooms.room("") == rooms.room("ann") == MOST
+    starts = RemainingStarts(NOW)
+    assert starts.knows("")
+    assert not starts.knows("ann")
+    starts.add("ann", OwnerLimits(), 100, ())
+    assert starts.remaining("") == starts.remaining("ann") == MOST
 
 
 def test_the_smaller_of_rate_and_concurrency_counts_and_a_spent_rate_says_when_to_look_again():
-    rooms = OwnerRooms(NOW)
+    starts = RemainingStarts(NOW)
     limits = OwnerLimits(concurrency=5, rate=RateLimit(per_minute=3))
-    rooms.add("ann", limits, 0, [RateSpent(1.0, int(NOW) - 10, 1)])
-    assert rooms.room("ann") == 2
-    rooms.start(["ann", "ann"])
-    assert rooms.room("ann") == 0
-    assert rooms.wake_at == NOW + 1
-    assert rooms.spending() == [("ann", 1.0, int(NOW), 2, int(NOW) - 60)]
+    starts.add("ann", limits, 0, [RateSpent(1.0, int(NOW) - 10, 1)])
+    assert starts.remaining("ann") == 2
+    starts.start(["ann", "ann"])
+    assert starts.remaining("ann") == 0
+    assert starts.wake_at == NOW + 1
+    assert starts.spending() == [("ann", 1.0, int(NOW), 2, int(NOW) - 60)]

@@ -1,4 +1,4 @@
-"""A scripted server, and PostgreSQL."""
+"""A scripted server, and each store in turn."""
 
 import pytest
 from tests.support.postgres import (  # noqa: F401 - fixtures are found by name
@@ -6,6 +6,7 @@ from tests.support.postgres import (  # noqa: F401 - fixtures are found by name
     postgres_template,
     postgres_url,
 )
+from tests.support.stores import database_url, sqlite_url  # noqa: F401 - the same
 
 from holdfast.testing.downstream import ScriptedDownstream
 

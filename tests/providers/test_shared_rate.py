@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 
-import pytest
 from tests.support.providers import embeddings
 
 from holdfast import Engine, RateLimit
@@ -35,13 +34,6 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request, tmp_path):
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/work.db"
-    return request.getfixturevalue("postgres_url")
-
-
 def start(url, server):
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", PROGRAM, url, server.url],
@@ -60,10 +52,10 @@ def together(processes):
         process.stdin.flush()
 
 
-def test_two_processes_together_keep_to_a_minutes_and_a_days_limit(url, server):
+def test_two_processes_together_keep_to_a_minutes_and_a_days_limit(database_url, server):
     server.script(embeddings([1.0]))
     began = time.time()
-    processes = [start(url, server) for _ in range(2)]
+    processes = [start(database_url, server) for _ in range(2)]
     try:
         together(processes)  # the minute's limit
         together(processes)  # the day's
@@ -95,8 +87,8 @@ with Engine(sys.argv[1]).blocking() as engine:
 """
 
 
-def test_a_killed_process_leaves_no_more_than_its_own_place(url):
-    command = [sys.executable, "-c", TAKER, url]
+def test_a_killed_process_leaves_no_more_than_its_own_place(database_url):
+    command = [sys.executable, "-c", TAKER, database_url]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         taken = [process.stdout.readline() for _ in range(30)]
@@ -105,7 +97,7 @@ def test_a_killed_process_leaves_no_more_than_its_own_place(url):
     taken += process.communicate()[0].splitlines()
     left = 3
     limit = RateLimit(per_day=len(taken) + 1 + left)
-    with Engine(url).blocking() as engine:
+    with Engine(database_url).blocking() as engine:
         rate = engine.shared_rate("gemini", limit)
         waits = [rate.reserve_sync(0.0) for _ in range(left + 2)]
     # Its last place may be taken without having been reported.

@@ -17,7 +17,7 @@ from holdfast.errors import (
 from holdfast.events import AttemptFailed, CallFinished, Event
 from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.breaker.transitions import CircuitState
-from holdfast.resilience.call import AttemptResult, AttemptStep, Call, Pause, Turn
+from holdfast.resilience.call import AttemptResult, AttemptStep, Call, GateTurn, Pause
 from holdfast.resilience.guard import Guard, Operation
 from holdfast.resilience.policy import (
     BreakerPolicy,
@@ -486,7 +486,7 @@ def test_a_breaker_that_opened_while_a_turn_was_waited_for_refuses_and_the_turn_
     assert rate is not None
     other = _Holder()
     assert gate.try_enter(other)
-    assert isinstance(hand.next(), Turn)
+    assert isinstance(hand.next(), GateTurn)
     _open(hand.operation)
     gate.leave(other)
     assert gate.try_enter(hand.call)
@@ -594,7 +594,7 @@ def test_a_start_that_waited_for_its_turn_is_charged_when_it_starts():
     first = _Hand(**shared)
     first.next()
     second = _Hand(clock=first.clock, operation=first.operation, **shared)
-    assert isinstance(second.next(), Turn)
+    assert isinstance(second.next(), GateTurn)
     first.clock.advance(100)
     first.next(AttemptResult("done"))
     assert second.guard.gate is not None
@@ -617,7 +617,7 @@ def test_a_turn_is_waited_for_as_long_as_both_limits_allow(max_wait, deadline, s
     assert gate is not None
     other = _Holder()
     gate.try_enter(other)
-    assert hand.next() == Turn(gate, hand.call, seconds)
+    assert hand.next() == GateTurn(gate, hand.call, seconds)
 
 
 def test_a_turn_that_does_not_come_ends_the_call():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.errors import AttemptTimeout, DeadlineExceeded, Permanent, RetryLater
 from holdfast.resilience.backoff import Exponential
-from holdfast.resilience.call import AttemptResult, AttemptStep, Pause, Turn
+from holdfast.resilience.call import AttemptResult, AttemptStep, GateTurn, Pause
 from holdfast.resilience.checks import MisusedOperationError
 from holdfast.resilience.drivers import drive, drive_async
 from holdfast.resilience.limits import AbandonedThreads, ConcurrencyGate
@@ -201,7 +201,7 @@ def _busy_gate() -> ConcurrencyGate:
 @BOTH
 def test_a_turn_that_is_free_is_granted(run):
     gate = ConcurrencyGate(ConcurrencyLimit(1))
-    assert run(Turn(gate, SECOND, None)) == [True]
+    assert run(GateTurn(gate, SECOND, None)) == [True]
     assert gate.running == 1
 
 
@@ -209,7 +209,7 @@ def test_a_turn_that_is_free_is_granted(run):
 @pytest.mark.parametrize("seconds", [0, 0.02])
 def test_a_turn_that_does_not_come_in_time_is_not_granted(run, seconds):
     gate = _busy_gate()
-    assert run(Turn(gate, SECOND, seconds)) == [False]
+    assert run(GateTurn(gate, SECOND, seconds)) == [False]
     gate.leave(FIRST)
     assert gate.running == 0, "nobody is left in line"
 
@@ -224,9 +224,9 @@ def test_a_waiting_caller_is_woken_by_another_thread(asynchronous):
         async def unused():
             raise AssertionError
 
-        driven = asyncio.run(drive_async(_script(Turn(gate, SECOND, 5)), unused, SYSTEM_CLOCK))
+        driven = asyncio.run(drive_async(_script(GateTurn(gate, SECOND, 5)), unused, SYSTEM_CLOCK))
     else:
-        steps = _script(Turn(gate, SECOND, 5))
+        steps = _script(GateTurn(gate, SECOND, 5))
         driven = drive(steps, lambda: None, SYSTEM_CLOCK, AbandonedThreads(1))
     timer.join()
     assert driven.unwrap() == [True]
@@ -240,7 +240,9 @@ def test_a_turn_granted_at_the_moment_of_giving_up_is_not_lost():
         raise AssertionError
 
     async def main():
-        waiting = asyncio.create_task(drive_async(_script(Turn(gate, SECOND, 5.0)), unused, clock))
+        waiting = asyncio.create_task(
+            drive_async(_script(GateTurn(gate, SECOND, 5.0)), unused, clock)
+        )
         await asyncio.sleep(5.0)  # its timer was set after ours, so the turn comes first
         gate.leave(FIRST)
         return await waiting
@@ -257,7 +259,7 @@ def test_a_loop_closed_under_a_waiting_task_is_not_an_error_for_the_leaving_call
     async def unused():
         raise AssertionError
 
-    coroutine = drive_async(_script(Turn(gate, SECOND, None)), unused, SYSTEM_CLOCK)
+    coroutine = drive_async(_script(GateTurn(gate, SECOND, None)), unused, SYSTEM_CLOCK)
     waiting = loop.create_task(coroutine)
     loop.run_until_complete(asyncio.sleep(0))
     loop.stop()

@@ -7,7 +7,7 @@ import socket
 import time
 from pathlib import Path
 
-from holdfast.children import answer_requests, confinement
+from holdfast.children import confinement, request_server
 
 
 def load(options):
@@ -20,9 +20,10 @@ def load(options):
         confinement.confine = lambda: False
 
     def serve(connection, limits):
-        answer_requests(
-            connection, limits, lambda request, files: answer(options, connection, request, files)
-        )
+        def answered(request, files):
+            return answer(options, connection, request, files)
+
+        request_server(answered)(connection, limits)
 
     return serve
 

@@ -33,13 +33,26 @@ def postgres_server() -> Iterator[PostgresServer]:
     server.close()
 
 
+def migrated_database(server: PostgresServer, **app_packages: str) -> str:
+    """Return the name of a new database with the schema, and with the tables of these apps.
+
+    Args:
+        app_packages: for each app, by its name, the package with its migrations.
+    """
+    from holdfast.store.postgres.store import PostgresStore
+
+    name = server.create_database()
+    store = PostgresStore(server.url(name))
+    for app, package in app_packages.items():
+        store.use_tables(app, package)
+    asyncio.run(store.migrate())
+    return name
+
+
 @pytest.fixture(scope="session")
 def postgres_template(postgres_server: PostgresServer) -> Iterator[str]:
     """A database with the schema and nothing else, to copy from."""
-    from holdfast.store.postgres.store import PostgresStore
-
-    name = postgres_server.create_database()
-    asyncio.run(PostgresStore(postgres_server.url(name)).migrate())
+    name = migrated_database(postgres_server)
     yield name
     postgres_server.drop_database(name)
 

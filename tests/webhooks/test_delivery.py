@@ -332,14 +332,6 @@ def test_a_crash_between_enqueueing_and_noting_creates_no_second_delivery(tmp_pa
     assert len(asyncio.run(main())) == 3
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def either_url(request, tmp_path):
-    """The address of a store of each kind."""
-    if request.param == "postgres":
-        return request.getfixturevalue("postgres_url")
-    return f"sqlite:///{tmp_path / 'work.db'}"
-
-
 def test_retention_waits_for_the_deliveries_of_what_has_ended(tmp_path, receiver, either_url):
     async def main():
         async with working(tmp_path, url=either_url, works=False) as engine:

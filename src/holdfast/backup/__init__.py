@@ -6,9 +6,9 @@ A backup is a folder:
     database.db     the database, where it is a file
     data/           what else lies in the data folder: `files/`, and the secrets of the server
 
-It is consistent because the files are fixed while nobody can commit: a file is always there before
-the row that names it, and deleted after the row has said that it is not needed any more. It is
-written under another name, made durable, then renamed: what has the name of a backup is whole.
+It is consistent because the files are fixed while no transaction can commit: a file is always there
+before the row that names it, and deleted after the row has said that it is not needed any more. It
+is written under another name, made durable, then renamed: what has the name of a backup is whole.
 """
 
 from holdfast.backup.back_up import back_up

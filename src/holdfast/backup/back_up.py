@@ -31,7 +31,7 @@ def back_up(url: str, data_dir: Path, target: Path, *, clock: Clock = SYSTEM_CLO
         url: the database's address. One that is not a file is left out, which the manifest says.
         data_dir: the data folder.
         target: a folder that is not there, or empty.
-        clock: tells when.
+        clock: the time of the backup.
 
     Returns:
         What is in the backup.

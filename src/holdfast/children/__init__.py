@@ -7,15 +7,17 @@ a limit, the kernel or its own fault, is an exception of that one call; and a ch
 dies ends too.
 
 A parent keeps a `ChildPool` of one `ChildSpec`. In the child, the spec's target is a function
-`load(options)` that returns `serve(connection, limits)`; `answer_requests` is one for plain
-functions.
+`load(options)` that returns `serve(connection, limits)`; `request_server` makes one of a plain
+function. Where that function only computes, and answers in JSON, `ConfinedFunction` is all that the
+parent needs.
 """
 
 from holdfast.children.child_limits import MEGABYTE, ChildLimits
 from holdfast.children.child_pool import ChildPool, NoChildFree
+from holdfast.children.confined_function import ConfinedFunction, json_answer
 from holdfast.children.frames import BrokenFrame, FrameKind
 from holdfast.children.process import ChildDied, ChildFailed, ChildProcess, ChildSpec, Death
-from holdfast.children.request_loop import answer_requests
+from holdfast.children.request_loop import RequestServer, request_server
 
 __all__ = [
     "MEGABYTE",
@@ -26,8 +28,11 @@ __all__ = [
     "ChildPool",
     "ChildProcess",
     "ChildSpec",
+    "ConfinedFunction",
     "Death",
     "FrameKind",
     "NoChildFree",
-    "answer_requests",
+    "RequestServer",
+    "json_answer",
+    "request_server",
 ]

@@ -181,6 +181,8 @@ class ChildPool:
             child = await ChildProcess.start(self._spec)
         finally:
             self._starting -= 1
+            # Where it failed, a request that waits may start one in its place.
+            self._changed.set()
         self._all.add(child)
         return child
 

@@ -19,7 +19,7 @@ SMALL = 64 * 1024
 
 
 class BrokenFrame(Exception):
-    """The other side sent something that makes no sense."""
+    """The other side sent an invalid frame."""
 
 
 class FrameKind(Enum):

@@ -57,7 +57,7 @@ class Death(Enum):
     CPU_TIME = "cpu time"
     """Its request used more processor time than allowed."""
     KILLED = "killed"
-    """SIGKILL from outside: as a rule Linux, for want of memory."""
+    """SIGKILL from outside: usually the kernel's out-of-memory killer."""
     TERMINATED = "terminated"
     """SIGTERM: it was stopped from outside."""
     SIGNAL = "signal"
@@ -66,12 +66,12 @@ class Death(Enum):
     """It ended itself."""
     DETACHED = "detached"
     """It closed its socket and lived on, and was killed for that."""
-    NONSENSE = "nonsense"
-    """It sent something that makes no sense, and was killed for that."""
+    BROKEN_FRAME = "broken frame"
+    """It sent an invalid frame, and was killed for that."""
 
 
 class ChildDied(Exception):
-    """A child died over a request; `detail` names the signal, the status or the nonsense."""
+    """A child died over a request; `detail` names the signal, the status or the broken frame."""
 
     def __init__(self, death: Death, detail: str) -> None:
         super().__init__(f"{death.value}: {detail}")
@@ -185,7 +185,7 @@ class ChildProcess:
     def broken(self, error: BrokenFrame) -> ChildDied:
         """Kill a child that sent an invalid frame, and return the exception for it."""
         self.kill()
-        return ChildDied(Death.NONSENSE, str(error))
+        return ChildDied(Death.BROKEN_FRAME, str(error))
 
     def cancel(self, reason: str) -> None:
         """Ask it to stop working on its request; it is not used again."""

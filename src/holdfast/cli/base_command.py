@@ -1,14 +1,14 @@
 """Commands that work without the extra `cli`: argparse reads their words.
 
 typer, which the extra brings, reads all other commands. For these it has the help and the
-completion of shells, see `options.list_base_command`.
+completion of shells, from the same `Parameter`s.
 """
 
 import argparse
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from holdfast.cli.usage import UsageError
 
@@ -25,18 +25,6 @@ class Parameter:
     many: bool = False
     """It may be given several times; the value is a list."""
     convert: type[int | str] = str
-
-    @property
-    def keyword(self) -> str:
-        """The name under which the command's function gets the value."""
-        return self.name.removeprefix("--").replace("-", "_")
-
-    @property
-    def value_type(self) -> Any:
-        """The type of the value; it is None where none was given."""
-        if self.metavar is None:
-            return bool
-        return list[str] | None if self.many else self.convert | None
 
     @property
     def is_option(self) -> bool:

@@ -20,7 +20,13 @@ APPS = Parameter(
 DATABASE = Parameter(
     "--database", "Default: HOLDFAST_DATABASE_URL, else a file in HOLDFAST_DATA_DIR.", metavar="URL"
 )
+QUEUE = Parameter("--queue", "Serve only this queue; may be repeated.", metavar="NAME", many=True)
+CONCURRENCY = Parameter(
+    "--concurrency", "Jobs at once; default: WORKER_CONCURRENCY, else 10.", metavar="N", convert=int
+)
 UNTIL_IDLE = Parameter("--until-idle", "Stop when nothing is ready.")
+CHECK = Parameter("--check", "Only say what is missing; exit code 1 if anything is.")
+SQL = Parameter("--sql", "Only print the SQL that would be applied.")
 
 
 def worker(
@@ -76,26 +82,6 @@ def _declared(names: Sequence[str]) -> "list[App]":
     return find_declared(names, os.environ) if names or installed_names() else []
 
 
-WORKER = BaseCommand(
-    worker,
-    (
-        APPS,
-        DATABASE,
-        Parameter("--queue", "Serve only this queue; may be repeated.", metavar="NAME", many=True),
-        Parameter(
-            "--concurrency", "Jobs at once; default: WORKER_CONCURRENCY, else 10.",
-            metavar="N", convert=int,
-        ),
-        UNTIL_IDLE,
-    ),
-)  # fmt: skip
-MIGRATE = BaseCommand(
-    migrate,
-    (
-        APPS,
-        DATABASE,
-        Parameter("--check", "Only say what is missing; exit code 1 if anything is."),
-        Parameter("--sql", "Only print the SQL that would be applied."),
-    ),
-)
+WORKER = BaseCommand(worker, (APPS, DATABASE, QUEUE, CONCURRENCY, UNTIL_IDLE))
+MIGRATE = BaseCommand(migrate, (APPS, DATABASE, CHECK, SQL))
 BASE_COMMANDS = {each.name: each for each in (WORKER, MIGRATE)}

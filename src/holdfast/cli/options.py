@@ -1,11 +1,10 @@
 """Options and arguments that several commands share, and the headings of the help."""
 
-import inspect
 from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.base_command import BaseCommand, Parameter
+from holdfast.cli.base_command import Parameter
 from holdfast.cli.base_commands import APPS, DATABASE, UNTIL_IDLE
 
 RUNNING = "Run"
@@ -14,7 +13,7 @@ FLEET = "Downstreams and workers"
 CARE = "Set up and diagnose"
 
 
-def _info(parameter: Parameter) -> Any:
+def typer_info(parameter: Parameter) -> Any:
     """Return `parameter` as typer declares it."""
     metavar, text = parameter.metavar, parameter.help
     if parameter.is_option:
@@ -22,9 +21,9 @@ def _info(parameter: Parameter) -> Any:
     return typer.Argument(metavar=metavar, help=text, show_default=False)
 
 
-AppNames = Annotated[list[str] | None, _info(APPS)]
-Database = Annotated[str | None, _info(DATABASE)]
-UntilIdle = Annotated[bool, _info(UNTIL_IDLE)]
+AppNames = Annotated[list[str] | None, typer_info(APPS)]
+Database = Annotated[str | None, typer_info(DATABASE)]
+UntilIdle = Annotated[bool, typer_info(UNTIL_IDLE)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Most to list.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
@@ -50,24 +49,3 @@ ErrorPart = Annotated[
     ),
 ]
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One name or several.")]
-
-
-def list_base_command(app: typer.Typer, command: BaseCommand, heading: str) -> None:
-    """Add `command` to `app`, for the help and the completion of shells."""
-
-    def run(**values: Any) -> int:
-        return command.function(**values)
-
-    # typer takes the parameters from the function's signature.
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # mypy does not know it
-        [
-            inspect.Parameter(
-                each.keyword,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=False if each.value_type is bool else None,
-                annotation=Annotated[each.value_type, _info(each)],
-            )
-            for each in command.parameters
-        ]
-    )
-    app.command(command.name, help=command.help, rich_help_panel=heading)(run)

@@ -108,7 +108,7 @@ async def _record(request: Request, operator: Operator, template: str) -> None:
 
 async def _record_incomplete(request: Request, operator: Operator, template: str) -> None:
     describe_change(request, outcome="incomplete")
-    # The audit log has logged it, and the caller is to be told why the change has failed.
+    # The audit log has logged it; the caller's answer must say why the change itself failed.
     with contextlib.suppress(Exception):
         await _record(request, operator, template)
 

@@ -143,7 +143,7 @@ async def _stop(state: ServerState, job: Job) -> None:
         await state.engine.cancel(job.id)
         await state.engine.wait(job.id, timeout=_STOP_SECONDS)
     except (InvalidState, UnknownJob, WaitTimeout):
-        # It has finished by itself, was removed meanwhile, or is still running: the deletion tells.
+        # It finished by itself, was removed meanwhile, or still runs: the deletion finds out.
         return
 
 

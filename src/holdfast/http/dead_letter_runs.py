@@ -105,7 +105,7 @@ class DeadLetterRuns:
         except Exception:
             _log.exception("run %s cannot be followed, so it ends", run.id)
         finally:
-            # Work that nobody follows could not be stopped.
+            # Work that is no longer followed could not be stopped.
             work.cancel()
         await asyncio.wait({work})
         await self._write_end(replace(so_far, state=_state_of(work, stop)))

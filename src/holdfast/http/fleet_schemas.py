@@ -1,6 +1,15 @@
 """What the routes about the whole fleet answer with."""
 
+from enum import StrEnum
+
 from holdfast.http.schemas import Model, Moment
+
+
+class PauseMove(StrEnum):
+    """What may be done to a queue or a kind."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
 
 
 class PauseOut(Model):

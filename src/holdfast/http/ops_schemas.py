@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
@@ -14,6 +15,22 @@ from holdfast.jobs.declare.validation import UNSTORABLE
 from holdfast.jobs.downstreams.record import DownstreamRecord
 from holdfast.jobs.operations_port import DeadLetterRun, RunAction, RunState
 from holdfast.jobs.views import DeadLetter, JobFilter
+
+
+class DownstreamMove(StrEnum):
+    """What may be done to a downstream by hand."""
+
+    RESET = "reset"
+    HOLD = "hold"
+    RELEASE = "release"
+
+
+class JobMove(StrEnum):
+    """What may be done to a job of any owner."""
+
+    RETRY = "retry"
+    RETRY_NOW = "retry-now"
+    CANCEL = "cancel"
 
 
 class OpsJobOut(JobOut):

@@ -135,7 +135,7 @@ class ServedApp:
     """The facts that its jobs have; `facts` returns their values."""
 
     lines: Mapping[str, str] = MappingProxyType({})
-    """What its users are told in place of the library's lines, by error code."""
+    """Messages for its users in place of the library's, by error code."""
 
     navigation: Sequence[NavItem] = ()
     """The pages of its own that the navigation of all pages leads to.

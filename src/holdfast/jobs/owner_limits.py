@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from holdfast.jobs.downstreams.claim_permits import (
     RateSpent,
     rate_check_at,
-    rate_room,
+    rate_remaining,
     rate_widths,
 )
 from holdfast.resilience import checks
@@ -93,7 +93,7 @@ def load_limits(
 
 
 @dataclass(slots=True)
-class OwnerRooms:
+class RemainingStarts:
     """How many more jobs of each owner one claim may start.
 
     A store adds the owners whom it meets with `add`. What a claim means to take is reserved, and
@@ -108,7 +108,7 @@ class OwnerRooms:
     wake_at: float | None = None
     _limits: dict[str, OwnerLimits] = field(default_factory=dict)
     _running: Counter[str] = field(default_factory=Counter)
-    _rate_rooms: dict[str, int] = field(default_factory=dict)
+    _rate_remaining: dict[str, int] = field(default_factory=dict)
     _check_at: dict[str, float] = field(default_factory=dict)
     _reserved: Counter[str] = field(default_factory=Counter)
     _starts: Counter[str] = field(default_factory=Counter)
@@ -128,24 +128,24 @@ class OwnerRooms:
         self._limits[owner] = limits
         self._running[owner] = running
         if limits.rate is not None:
-            self._rate_rooms[owner] = rate_room(limits.rate, spent, self.now)
+            self._rate_remaining[owner] = rate_remaining(limits.rate, spent, self.now)
             self._check_at[owner] = rate_check_at(limits.rate, spent, self.now)
 
-    def room(self, owner: str) -> int:
+    def remaining(self, owner: str) -> int:
         """Return how many more jobs of a known owner may start."""
         if owner == "":
             return MOST
-        limits, room = self._limits[owner], MOST
+        limits, remaining = self._limits[owner], MOST
         taken = self._starts[owner] + self._reserved[owner]
         if limits.concurrency is not None:
-            room = limits.concurrency - self._running[owner] - taken
+            remaining = limits.concurrency - self._running[owner] - taken
         if limits.rate is not None:
-            allowed = self._rate_rooms[owner] - taken
+            allowed = self._rate_remaining[owner] - taken
             if allowed <= 0:
                 at = self._check_at[owner]
                 self.wake_at = min(at, math.inf if self.wake_at is None else self.wake_at)
-            room = min(room, allowed)
-        return max(0, room)
+            remaining = min(remaining, allowed)
+        return max(0, remaining)
 
     def reserve(self, owner: str, n: int) -> None:
         """Count `n` jobs that the claim means to take."""

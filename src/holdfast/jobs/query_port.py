@@ -16,7 +16,7 @@ from holdfast.jobs.views import (
 )
 
 SEARCH_WINDOW = 5_000
-"""Jobs that a search looks at, unless it is told another number."""
+"""Jobs that a search looks at by default."""
 DEAD_LETTER_WINDOW = 2_000
 """Dead letters that a search looks at. They lie apart from each other, so each costs more."""
 

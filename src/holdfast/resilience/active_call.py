@@ -29,7 +29,7 @@ class ActiveCall:
         guard: its policy and what it shares with others; None once the call has ended, since a
             task that outlives it is no longer inside.
         outer: the call around it.
-        permit: the breaker's leave for the plain first attempt.
+        permit: the breaker's, for the plain first attempt.
         started: when the call began, in monotonic seconds.
         steps: what to do; None for a plain first attempt.
     """

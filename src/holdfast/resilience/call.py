@@ -32,14 +32,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait so many seconds."""
+    """Wait `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """Wait at most so many seconds (None: for ever) for a turn; reply whether it came."""
+class GateTurn:
+    """Wait at most `seconds` (None: for ever) for a turn; reply whether it came."""
 
     gate: ConcurrencyGate
     holder: object
@@ -60,7 +60,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class AttemptStep:
-    """Run the operation, cut it after so many seconds (None: never); reply with its result."""
+    """Run the operation, cut it after `seconds` (None: never); reply with its result."""
 
     seconds: float | None
 
@@ -82,7 +82,7 @@ class AttemptResult(Generic[T]):
     cut: bool = False
 
 
-Step: TypeAlias = Pause | Turn | Reserve | AttemptStep
+Step: TypeAlias = Pause | GateTurn | Reserve | AttemptStep
 Reply: TypeAlias = AttemptResult[Any] | bool | None
 Steps: TypeAlias = Generator[Step, Reply, RetryResult[T]]
 
@@ -171,7 +171,7 @@ class Call(Generic[T]):
             return self._refused_by_abandoned()
         gate = None if self._within_own else guard.gate
         if gate is not None and not gate.try_enter(self):
-            granted = yield Turn(gate, self, self._longest_turn(gate))
+            granted = yield GateTurn(gate, self, self._longest_turn(gate))
             if not granted:
                 return self._refused_by_gate(gate)
         if self._remaining(self._clock.monotonic()) <= 0:
@@ -297,14 +297,14 @@ class Call(Generic[T]):
         return decision
 
     def _cut_error(self, limit: float, now: float) -> Exception:
-        # By the limit and not by the clock alone: a timer may ring a hair before its time.
+        # By the limit and not by the clock alone: a timer may fire slightly early.
         timeout = self._guard.policy.attempt_timeout
         if timeout is None or limit < timeout or self._remaining(now) <= 0:
             return DeadlineExceeded(self._guard.name, self._deadline_seconds())
         return AttemptTimeout(self._guard.name, limit)
 
     def _next(self, seen: Diagnosis, now: float) -> float | Stop:
-        """Decide what follows a failed attempt: another one after so many seconds, or the end."""
+        """Decide what follows a failed attempt: the seconds until another one, or the end."""
         policy, guard = self._guard.policy, self._guard
         if seen.category is Category.PERMANENT:
             return Stop(StopReason.PERMANENT)

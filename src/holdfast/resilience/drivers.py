@@ -12,7 +12,15 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar, cast
 
 from holdfast.clock import CallCutOff, Clock
-from holdfast.resilience.call import AttemptResult, AttemptStep, Pause, Reply, Reserve, Steps, Turn
+from holdfast.resilience.call import (
+    AttemptResult,
+    AttemptStep,
+    GateTurn,
+    Pause,
+    Reply,
+    Reserve,
+    Steps,
+)
 from holdfast.resilience.checks import (
     MisusedOperationError,
     refuse_coroutine,
@@ -70,7 +78,7 @@ def _attempt(
         return AttemptResult(cut=True) if cut else AttemptResult(error=error)
 
 
-def _wait_for_turn(step: Turn) -> bool:
+def _wait_for_turn(step: GateTurn) -> bool:
     # Unlike an Event it may be set in the middle of its own waiting, by a signal handler.
     granted: SimpleQueue[None] = SimpleQueue()
     try:
@@ -131,7 +139,7 @@ async def _attempt_async(
         del timer
 
 
-async def _wait_for_turn_async(step: Turn) -> bool:
+async def _wait_for_turn_async(step: GateTurn) -> bool:
     loop = asyncio.get_running_loop()
     granted = asyncio.Event()
     try:
@@ -148,6 +156,6 @@ async def _wait_for_turn_async(step: Turn) -> bool:
 
 
 def _wake(loop: asyncio.AbstractEventLoop, granted: asyncio.Event) -> None:
-    # The loop may have been closed under a waiting task; that is no error of the one who leaves.
+    # The loop of a waiting task may be closed; the call that leaves its turn must not fail by it.
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(granted.set)

@@ -22,7 +22,7 @@ _EVENTS_OF_JOBS = 20_000
 """Newest events, or pages of events, among which finished jobs are looked for: many, because a
 batch of new jobs is as many events."""
 _EVENTS_OF_WORKERS = 5_000
-"""Newest events, or pages of events, of which the load of workers is told."""
+"""Newest events, or pages of events, that the load of workers is measured by."""
 
 
 _RUNS_KEPT = 90 * 86_400.0

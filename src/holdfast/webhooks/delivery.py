@@ -85,7 +85,7 @@ def webhooks_app(
     Args:
         sender: sends the messages, and refuses addresses that may not be called.
         errors: the codes of the sender.
-        clock: tells receivers when a message was sent.
+        clock: the time of sending, which is signed with each message.
         retry: how often, and after which waits, a message is tried.
     """
     app = App(APP, errors=[*errors, *DELIVERY_ERRORS])
@@ -97,7 +97,7 @@ def webhooks_app(
         downstream=Downstream(
             "webhook",
             key=lambda args: args.host,
-            # A receiver that answers is there, whatever it thinks of the message.
+            # A receiver that answers is up, even if it refuses the message.
             breaker=BreakerPolicy(exclude=(NotAccepted,)),
             concurrency=_CONCURRENCY,
         ),
@@ -106,7 +106,7 @@ def webhooks_app(
         dead_letters=False,
     )
     async def deliver(ctx: JobContext, args: DeliveryArgs) -> int | None:
-        """Send a message, and return the status of the answer; None where nobody wants it."""
+        """Send a message and return the answer's status; None where the webhook was removed."""
         store: WebhookStore = ctx.engine.store
         webhook = await store.webhook(args.webhook_id)
         if webhook is None:

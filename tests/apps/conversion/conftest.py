@@ -1,17 +1,11 @@
 """The real gateway in its own process, for every test that asks for one."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from tests.apps.conversion.gateway_process import Running, start
+from tests.support.postgres import postgres_server, postgres_template
+from tests.support.stores import new_database
 
-ROOT = Path(__file__).parents[3]
-# Find the app even if it is not installed.
-sys.path[:0] = [str(ROOT / "apps" / "conversion" / "src")]
-
-from tests.apps.conversion.gateway_process import Running, start  # noqa: E402
-from tests.support.postgres import postgres_server, postgres_template  # noqa: E402, F401
-from tests.support.stores import new_database  # noqa: E402, F401
+__all__ = ["new_database", "postgres_server", "postgres_template"]
 
 
 @pytest.fixture(scope="session")

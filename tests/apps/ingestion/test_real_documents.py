@@ -92,13 +92,12 @@ def test_each_document_is_found_first_or_second_by_a_sentence_of_its_own(texts):
     assert_found(ranks, LEAST)
 
 
-def test_the_same_holds_on_postgres(texts, postgres_server, ingestion_template, tmp_path):
+def test_the_same_holds_on_postgres(texts, postgres_url, tmp_path):
     """With every third of the texts, extracted before; others test the rules of a search."""
     contents = list(texts[0].values())[::3]
-    name = postgres_server.create_database(ingestion_template)
 
     async def scenario():
-        async with World(postgres_server.url(name), tmp_path) as world:
+        async with World(postgres_url, tmp_path) as world:
             added = {}
             async with world.working():
                 body = {"documents": [{"content": each} for each in contents]}
@@ -108,6 +107,4 @@ def test_the_same_holds_on_postgres(texts, postgres_server, ingestion_template, 
                 await until(lambda: all_finished(world), seconds=300)
             return await ranks_of(world, added)
 
-    ranks = asyncio.run(scenario())
-    postgres_server.drop_database(name)
-    assert_found(ranks, LEAST // 3)
+    assert_found(asyncio.run(scenario()), LEAST // 3)

@@ -40,6 +40,18 @@ def run(url, capsys):
 
 
 @pytest.fixture
+def run_on(capsys):
+    """A function that runs a command on the store at a URL, and returns code and output."""
+
+    def call(url, *words):
+        code = main([*words, "--database", url])
+        printed = capsys.readouterr()
+        return code, printed.out.strip(), printed.err.strip()
+
+    return call
+
+
+@pytest.fixture
 def rows(run):
     """A function that runs a command which must succeed, and returns its TSV as dictionaries."""
 

@@ -4,23 +4,13 @@ import json
 
 import pytest
 
-from holdfast.cli import main
-
 
 @pytest.fixture
-def run(tmp_path, capsys):
+def run(tmp_path, run_on):
     """A function that runs `holdfast intake ...` and returns the exit code and what it printed."""
-
-    database = ["--database", f"sqlite:///{tmp_path / 'work.db'}"]
-    main(["migrate", *database])
-    capsys.readouterr()
-
-    def call(*words):
-        code = main(["intake", *words, *database])
-        printed = capsys.readouterr()
-        return code, printed.out.strip(), printed.err.strip()
-
-    return call
+    url = f"sqlite:///{tmp_path / 'work.db'}"
+    run_on(url, "migrate")
+    return lambda *words: run_on(url, "intake", *words)
 
 
 def test_a_pause_is_shown_until_it_is_resumed(run):

@@ -5,18 +5,15 @@ import asyncio
 import pytest
 
 from holdfast import Engine
-from holdfast.cli import main
 
 
 @pytest.fixture
-def run(tmp_path, capsys):
+def run(tmp_path, run_on):
     """A function that runs `holdfast keys ...` and returns the exit code and what it printed."""
     url = f"sqlite:///{tmp_path / 'work.db'}"
 
     def call(*words):
-        code = main(["keys", *words, "--database", url])
-        printed = capsys.readouterr()
-        return code, printed.out.strip(), printed.err.strip()
+        return run_on(url, "keys", *words)
 
     call.url = url
     return call

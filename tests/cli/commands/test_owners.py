@@ -1,37 +1,17 @@
 """`holdfast owners`."""
 
-import asyncio
 import json
 
 import pytest
-
-from holdfast import App, Engine, JobContext
-from holdfast.cli import main
-
-app = App("shop")
-
-
-@app.job()
-async def sell(_ctx: JobContext) -> None: ...
+from tests.cli.commands.shop import mail, with_engine
 
 
 @pytest.fixture
-def run(tmp_path, capsys):
-    """A function that runs `holdfast owners ...` and returns the exit code and what it printed."""
+def run(tmp_path, run_on):
+    """A function that runs `holdfast owners ...` on a store with a job of ann's; see `run_on`."""
     url = f"sqlite:///{tmp_path / 'work.db'}"
-
-    async def enqueue():
-        async with Engine(url, apps=[app]) as engine:
-            await engine.enqueue(sell, owner="ann")
-
-    asyncio.run(enqueue())
-
-    def call(*words):
-        code = main(["owners", *words, "--database", url])
-        printed = capsys.readouterr()
-        return code, printed.out.strip(), printed.err.strip()
-
-    return call
+    with_engine(url, lambda engine: engine.enqueue(mail, "hello", owner="ann"))
+    return lambda *words: run_on(url, "owners", *words)
 
 
 def test_limits_are_set_one_by_one_shown_listed_and_cleared(run):
@@ -58,13 +38,13 @@ def test_limits_are_set_one_by_one_shown_listed_and_cleared(run):
 def test_what_an_owner_uses_is_shown_under_the_limits_of_the_settings(run, monkeypatch):
     monkeypatch.setenv("HOLDFAST_OWNER_CONCURRENCY", "3")
     monkeypatch.setenv("HOLDFAST_OWNER_PER_DAY", "100")
-    code, told, _ = run("show", "ann", "--app", "tests.cli.commands.test_owners:app", "--json")
+    code, told, _ = run("show", "ann", "--app", "tests.cli.commands.shop:app", "--json")
     shown = json.loads(told)
     assert code == 0
     assert (shown["owner"], shown["ownLimits"]) == ("ann", False)
     assert (shown["concurrency"], shown["perDay"], shown["waiting"]) == (3, 100, None)
     assert (shown["running"], shown["unfinished"], shown["storedBytes"]) == (0, 1, 0)
-    table = run("show", "ann", "--app", "tests.cli.commands.test_owners:app")[1]
+    table = run("show", "ann", "--app", "tests.cli.commands.shop:app")[1]
     assert "unfinished\t1" in table
 
 

@@ -3,11 +3,6 @@
 import asyncio
 
 import pytest
-from tests.support.postgres import (  # noqa: F401 - fixtures are found by name
-    postgres_server,
-    postgres_template,
-    postgres_url,
-)
 
 from holdfast import (
     App,
@@ -21,18 +16,6 @@ from holdfast import (
     UndeclaredKinds,
 )
 from holdfast.jobs.client import erasure
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request, tmp_path):
-    if request.param == "postgres":
-        return request.getfixturevalue("postgres_url")
-    return f"sqlite:///{tmp_path / 'work.db'}"
-
-
-@pytest.fixture
-def sqlite_url(tmp_path):
-    return f"sqlite:///{tmp_path / 'work.db'}"
 
 
 class Shop:

@@ -21,18 +21,6 @@ from holdfast.errors import ERRORS
 from holdfast.testing import VirtualClock
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request, tmp_path):
-    if request.param == "postgres":
-        return request.getfixturevalue("postgres_url")
-    return f"sqlite:///{tmp_path / 'work.db'}"
-
-
-@pytest.fixture
-def sqlite_url(tmp_path):
-    return f"sqlite:///{tmp_path / 'work.db'}"
-
-
 class Shop:
     """An app that says how much it keeps, and how many of its jobs ran at once."""
 

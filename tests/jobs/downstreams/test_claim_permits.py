@@ -12,7 +12,7 @@ from holdfast.jobs.downstreams.claim_permits import (
     RateSpent,
     grant,
     rate_check_at,
-    rate_room,
+    rate_remaining,
     rate_slices,
     rate_widths,
 )
@@ -114,7 +114,7 @@ def test_after_closing_the_number_of_running_jobs_doubles_step_by_step():
 
 def test_a_rate_without_limits_has_no_slices():
     assert rate_slices(None) == ()
-    assert rate_room(None, [], NOW) > 10**6
+    assert rate_remaining(None, [], NOW) > 10**6
     assert rate_slices(RateLimit(per_minute=3, per_day=5)) == (
         (60.0, 1.0, 3),
         (86400.0, 900.0, 5),
@@ -124,10 +124,10 @@ def test_a_rate_without_limits_has_no_slices():
 def test_each_limit_counts_its_own_slices():
     rate = RateLimit(per_minute=10, per_day=20)
     spent = [RateSpent(1.0, int(NOW) - 5, 4), RateSpent(900.0, int(NOW // 900), 18)]
-    assert rate_room(rate, spent, NOW) == 2
-    assert rate_room(rate, spent, NOW + 120) == 2
-    assert rate_room(RateLimit(per_minute=10), spent, NOW) == 6
-    assert rate_room(RateLimit(per_minute=3), spent, NOW) == 0
+    assert rate_remaining(rate, spent, NOW) == 2
+    assert rate_remaining(rate, spent, NOW + 120) == 2
+    assert rate_remaining(RateLimit(per_minute=10), spent, NOW) == 6
+    assert rate_remaining(RateLimit(per_minute=3), spent, NOW) == 0
 
 
 @given(st.lists(st.floats(0, 200), min_size=1, max_size=60))
@@ -135,7 +135,7 @@ def test_no_minute_exceeds_the_limit(times):
     rate, starts, spent = RateLimit(per_minute=4), [], {}
     for now in sorted(times):
         entries = [RateSpent(1.0, bucket, n) for bucket, n in spent.items()]
-        if rate_room(rate, entries, now) > 0:
+        if rate_remaining(rate, entries, now) > 0:
             starts.append(now)
             spent[int(now)] = spent.get(int(now), 0) + 1
     for start in starts:

@@ -107,34 +107,39 @@ class Conversion(ServedApp):
 
     # -- the job -------------------------------------------------------------------------------
 
-    def _declare(self) -> Any:
-        policy, files = self.settings.retry, self.files
-        assert policy.breaker is not None
-        downstream = Downstream(
+    def _downstream(self) -> Downstream:
+        breaker = self.settings.retry.breaker
+        assert breaker is not None
+        return Downstream(
             "gateway",
             # A full or broken disk of ours says nothing of the gateway.
-            breaker=replace(policy.breaker, exclude=(StorageError,)),
+            breaker=replace(breaker, exclude=(StorageError,)),
             mode=self.settings.circuit_mode,
             # A job waits for a place in the queue, where that costs no attempt and no time of its
             # call, and no owner takes all places.
             concurrency=self.settings.gateway_concurrency,
             spare=1,
             probe=self.gateway.check,
-            probe_every=min(_PROBE_SECONDS, policy.breaker.open_for / 6),
+            probe_every=min(_PROBE_SECONDS, breaker.open_for / 6),
         )
+
+    def _retention(self) -> Retention:
         listed_for = max(_LISTED_FOR, self.settings.artifact_ttl)
-        retention = Retention(
+        return Retention(
             complete_for=listed_for,
             failed_for=listed_for,
             cancelled_for=listed_for,
-            on_deleted=lambda deleted: file_cleanup.delete_files(files, deleted.id, deleted.result),
+            on_deleted=lambda job: file_cleanup.delete_files(self.files, job.id, job.result),
         )
 
+    def _declare(self) -> Any:
+        files = self.files
+
         @self.app.job(
-            retry=policy,
-            downstream=downstream,
+            retry=self.settings.retry,
+            downstream=self._downstream(),
             timeout=self.settings.gateway_timeout + _FILE_SECONDS,
-            retention=retention,
+            retention=self._retention(),
             retry_once=_RETRIED_ONCE,
         )
         async def convert(ctx: JobContext, args: ConvertArgs) -> Converted:

@@ -200,8 +200,8 @@ class _Reader:
 
     def on_headers_finished(self) -> None:
         limits = self._limits
-        doomed = limits.declared is not None and limits.declared > limits.most_in_all
-        if self._part.is_file and doomed:
+        is_too_long = limits.declared is not None and limits.declared > limits.most_in_all
+        if self._part.is_file and is_too_long:
             raise self.too_large()
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:

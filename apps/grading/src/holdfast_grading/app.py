@@ -170,7 +170,7 @@ class Grading(ServedApp):
 
         @self.app.job(name="notify", **_QUICK)
         async def notify(_ctx: JobContext) -> None:
-            """Tell the owner's live stream of a change, by being there."""
+            """Do nothing: its events alone update the owner's live stream."""
 
         @self.app.periodic(
             every=self.settings.check_seconds, retry=RetryPolicy(max_attempts=1), **_QUICK

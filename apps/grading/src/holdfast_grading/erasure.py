@@ -29,7 +29,7 @@ async def erase_submissions(engine: Engine, files: ArtifactStore, owner: str) ->
                 await engine.purge(message_id)
             recording = msgspec.json.decode(payload, type=SubmissionPayload).audio_file
             if recording is not None:
-                # First: without its row nobody would know whose it was.
+                # First: without its row its owner is unknown.
                 await asyncio.to_thread(files.delete, recording)
             async with database.transaction() as tx:
                 which = {"id": submission_id}

@@ -15,7 +15,7 @@ async def erase_documents(engine: Engine, files: ArtifactStore, owner: str) -> i
     while found := await documents.of_owner(owner):
         for organisation, document_id in found:
             await engine.purge(job_id(document_id))
-            # The file first: without its row nobody would know whose it was.
+            # The file first: without its row its owner is unknown.
             await asyncio.to_thread(files.delete, upload_name(document_id))
             count += await documents.delete(organisation, document_id)
     return count

@@ -1,4 +1,4 @@
-"""What a document can be, and how that is told from a content type, a file name or first bytes."""
+"""What a document can be, and how to recognise it by content type, file name or first bytes."""
 
 from enum import StrEnum
 

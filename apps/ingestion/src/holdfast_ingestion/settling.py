@@ -4,7 +4,7 @@ A document's state is right without this, as long as its job's record exists; `d
 why. So it may be late, run twice or run in several processes.
 
 A document whose last attempt was lost with its worker is retried instead, a few times: most likely
-somebody has killed the worker.
+the worker was killed.
 """
 
 import asyncio

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from holdfast.cli.base_commands import WORKER
+from holdfast.cli.base_commands import CONCURRENCY, QUEUE, WORKER
 from holdfast.cli.missing_extra import needs_more
-from holdfast.cli.options import RUNNING, AppNames, Database, UntilIdle, list_base_command
+from holdfast.cli.options import RUNNING, AppNames, Database, UntilIdle, typer_info
 
 APP = typer.Typer()
 APPS = (APP,)
@@ -59,7 +59,16 @@ def serve(
     )
 
 
-list_base_command(APP, WORKER, RUNNING)
+@APP.command(help=WORKER.help, rich_help_panel=RUNNING)
+def worker(
+    apps: AppNames = None,
+    database: Database = None,
+    queue: Annotated[list[str] | None, typer_info(QUEUE)] = None,
+    concurrency: Annotated[int | None, typer_info(CONCURRENCY)] = None,
+    until_idle: UntilIdle = False,
+) -> int:
+    """Run jobs, as the base command does."""
+    return WORKER.function(apps, database, queue, concurrency, until_idle)
 
 
 @APP.command(rich_help_panel=RUNNING)

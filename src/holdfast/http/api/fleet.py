@@ -1,7 +1,5 @@
 """What operators do to the whole fleet: pause queues and kinds, let workers finish."""
 
-from enum import StrEnum
-
 from fastapi import APIRouter, Request
 
 from holdfast.errors import ErrorCode
@@ -10,6 +8,7 @@ from holdfast.http.audited import OpsRoute
 from holdfast.http.fleet_schemas import (
     KindAnswer,
     KindsAnswer,
+    PauseMove,
     PauseOut,
     QueueAnswer,
     QueuesAnswer,
@@ -25,13 +24,6 @@ from holdfast.jobs.exceptions import UnknownKind, UnknownWorker
 from holdfast.jobs.operations_port import WorkerLoad
 
 router = APIRouter(prefix="/api", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS)
-
-
-class PauseMove(StrEnum):
-    """What may be done to a queue or a kind."""
-
-    PAUSE = "pause"
-    RESUME = "resume"
 
 
 @router.get("/queues")

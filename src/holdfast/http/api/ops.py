@@ -1,13 +1,12 @@
 """What operators look at and do: downstreams and counters."""
 
-from enum import StrEnum
-
 from fastapi import APIRouter, Request
 
 from holdfast.http.admin import IsAdmin
 from holdfast.http.audited import OpsRoute
 from holdfast.http.ops_schemas import (
     DownstreamAnswer,
+    DownstreamMove,
     DownstreamOut,
     DownstreamsAnswer,
     StatsAnswer,
@@ -19,14 +18,6 @@ from holdfast.jobs.client.downstream_control import UnknownDownstream
 router = APIRouter(prefix="/api", tags=["ops"], route_class=OpsRoute, responses=ERROR_ANSWERS)
 public = APIRouter(prefix="/api", tags=["ops"], responses=ERROR_ANSWERS)
 """What every session may ask for."""
-
-
-class Move(StrEnum):
-    """What may be done to a downstream by hand."""
-
-    RESET = "reset"
-    HOLD = "hold"
-    RELEASE = "release"
 
 
 @public.get("/downstreams")
@@ -45,7 +36,7 @@ async def list_downstreams(request: Request, admin: IsAdmin) -> DownstreamsAnswe
 
 
 @router.post("/downstreams/{name}/{move}")
-async def move_downstream(request: Request, name: str, move: Move) -> DownstreamAnswer:
+async def move_downstream(request: Request, name: str, move: DownstreamMove) -> DownstreamAnswer:
     """Reset a breaker, hold a downstream's jobs, or release them."""
     engine = state_of(request).engine
     if "\0" in name:  # no database holds that

@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -13,6 +12,7 @@ from holdfast.http.api_errors import ApiError, refusing_cursors
 from holdfast.http.audited import OpsRoute
 from holdfast.http.ops_schemas import (
     DeletedAnswer,
+    JobMove,
     OpsAttemptOut,
     OpsJobAnswer,
     OpsJobMoveAnswer,
@@ -30,14 +30,6 @@ router = APIRouter(
 )
 
 _NOT_FINISHED = "Only a finished job can be deleted; cancel it first."
-
-
-class JobMove(StrEnum):
-    """What may be done to a job of any owner."""
-
-    RETRY = "retry"
-    RETRY_NOW = "retry-now"
-    CANCEL = "cancel"
 
 
 def _in_words(value: object) -> object:

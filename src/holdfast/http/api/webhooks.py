@@ -43,7 +43,7 @@ _KEY = [Depends(require_key)]
 
 
 class WebhookIn(Model):
-    """An address to tell of the ends of jobs: one's own, or for operators those of all owners."""
+    """An address to notify when jobs end: one's own, or for operators those of all owners."""
 
     url: Annotated[str, Field(max_length=2000)]
     kinds: Annotated[list[str] | None, Field(max_length=100)] = None
@@ -115,7 +115,7 @@ async def list_webhooks(request: Request, owner: Owner, is_admin: IsAdmin) -> We
 async def add_webhook(
     request: Request, asked: WebhookIn, owner: Owner, operator: ChangingOperator
 ) -> WebhookAdded:
-    """Tell an address of the ends of jobs from now on; messages are signed with the secret."""
+    """Notify an address when jobs end, from now on; messages are signed with the secret."""
     webhooks = state_of(request).engine.webhooks
     if state_of(request).engine.registry.find(KIND) is None:
         raise _not_delivered()
@@ -142,7 +142,7 @@ async def add_webhook(
 async def remove_webhook(
     request: Request, webhook_id: str, owner: Owner, operator: ChangingOperator
 ) -> Response:
-    """Tell an address nothing more."""
+    """Stop notifying an address."""
     state = state_of(request)
     webhook = await _own(state, webhook_id, owner, operator is not None)
     await state.engine.webhooks.remove(webhook.id)

@@ -47,6 +47,13 @@ class Selected(StrEnum):
 def dead_letter_routes(frame: Frame) -> APIRouter:
     """Return the page of dead letters, and what can be done with them."""
     router = APIRouter()
+    _add_page(router, frame)
+    _add_runs(router, frame)
+    _add_changes_of_selected(router, frame)
+    return router
+
+
+def _add_page(router: APIRouter, frame: Frame) -> None:
     letters, runs = frame.engine.dead_letters, frame.state.runs
 
     @router.get(_HOME)
@@ -74,6 +81,10 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
             searched_from=found.searched_from,
             newest=search.path(_HOME) if search.cursor else "",
         )
+
+
+def _add_runs(router: APIRouter, frame: Frame) -> None:
+    letters, runs = frame.engine.dead_letters, frame.state.runs
 
     @router.get(f"{_HOME}/requeue", dependencies=_FULL)
     async def ask_to_requeue(request: Request) -> Response:
@@ -139,6 +150,10 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
         )
         return frame.back(request, _HOME, "run-begun")
 
+
+def _add_changes_of_selected(router: APIRouter, frame: Frame) -> None:
+    letters = frame.engine.dead_letters
+
     @router.post(f"{_HOME}/selected/{{move}}", dependencies=_FULL)
     async def change_selected(
         request: Request,
@@ -168,8 +183,6 @@ def dead_letter_routes(frame: Frame) -> APIRouter:
                 done += 1
                 await frame.record(request, f"dead-letters.{move}", each)
         return frame.back(request, _HOME, counted_note(move, done, len(chosen) - done))
-
-    return router
 
 
 def _groups_of(groups: Iterable[DeadLetterGroup], search: ListFilter) -> list[DeadLetterGroup]:

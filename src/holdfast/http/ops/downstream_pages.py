@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Request, Response
 
 from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Change, Confirmation, Frame
-from holdfast.http.ops_schemas import Text
+from holdfast.http.ops_schemas import DownstreamMove, Text
 from holdfast.jobs.client.downstream_details import DownstreamDetails
 from holdfast.resilience.breaker.transitions import CircuitState
 
@@ -52,15 +51,11 @@ class DownstreamView:
         return self.details.name
 
 
-class Move(StrEnum):
-    """What may be done to a downstream by hand."""
-
-    HOLD = "hold"
-    RELEASE = "release"
-    RESET = "reset"
-
-
-_DONE = {Move.HOLD: "held", Move.RELEASE: "released", Move.RESET: "reset"}
+_DONE = {
+    DownstreamMove.HOLD: "held",
+    DownstreamMove.RELEASE: "released",
+    DownstreamMove.RESET: "reset",
+}
 _RESET_WORDS = (
     "The breaker closes at once and its failures are forgotten. If the downstream is still down, "
     "calls fail until the breaker opens again."
@@ -106,9 +101,9 @@ def downstream_routes(frame: Frame) -> APIRouter:
 
     @router.post("/downstreams/{move}", dependencies=[Depends(require_full)])
     async def change(
-        request: Request, move: Move, name: Name, confirmed: Annotated[str, Form()] = ""
+        request: Request, move: DownstreamMove, name: Name, confirmed: Annotated[str, Form()] = ""
     ) -> Response:
-        if move is Move.RESET and not confirmed:
+        if move is DownstreamMove.RESET and not confirmed:
             return frame.confirm(
                 request,
                 Confirmation(
@@ -121,9 +116,9 @@ def downstream_routes(frame: Frame) -> APIRouter:
                 ),
             )
         act = {
-            Move.HOLD: downstreams.hold,
-            Move.RELEASE: downstreams.release,
-            Move.RESET: downstreams.reset,
+            DownstreamMove.HOLD: downstreams.hold,
+            DownstreamMove.RELEASE: downstreams.release,
+            DownstreamMove.RESET: downstreams.reset,
         }[move]
         change = Change(f"downstreams.{move}", name, "/downstreams", _DONE[move])
         return await frame.do(request, act(name), change)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Request, Response
 
+from holdfast.http.fleet_schemas import PauseMove
 from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Change, Confirmation, Frame
 from holdfast.http.ops_schemas import Text
@@ -12,13 +13,6 @@ from holdfast.jobs.client.pause_control import KindControl, QueueControl
 
 Name = Annotated[Text, Form(min_length=1, max_length=500)]
 _FULL = [Depends(require_full)]
-
-
-class PauseMove(StrEnum):
-    """What may be done to a queue or a kind."""
-
-    PAUSE = "pause"
-    RESUME = "resume"
 
 
 class PeriodicMove(StrEnum):

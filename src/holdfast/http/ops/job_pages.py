@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated
 from urllib.parse import quote
 
@@ -14,6 +13,7 @@ from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Change, Confirmation, Frame
 from holdfast.http.ops.list_filter import SPAN_WORDS, ListFilter
 from holdfast.http.ops.redaction import shown_json
+from holdfast.http.ops_schemas import JobMove
 from holdfast.http.pages.job_rows import row_of, word_of
 from holdfast.http.pages.timeline import lines_of, steps_of
 from holdfast.http.rendered import RenderedRow
@@ -30,14 +30,6 @@ class OpsRow:
 
     job: Job
     row: RenderedRow
-
-
-class JobMove(StrEnum):
-    """What may be done to a job."""
-
-    RETRY = "retry"
-    RETRY_NOW = "retry-now"
-    CANCEL = "cancel"
 
 
 _DONE = {

@@ -95,7 +95,7 @@ async def remove(
     pages: Pages, request: Request, owner: Owner, chosen: Chosen, confirmed: Field = ""
 ) -> Response:
     """Remove the selected jobs; a form that was not confirmed is answered by the question."""
-    # All of what was in sight when is not known is not what somebody has seen.
+    # Without the time of the page, "all" could include jobs that its user has not seen.
     if not chosen.ids and (not chosen.every or chosen.until is None):
         return RedirectResponse(chosen.view.path(note="nothing-selected"), 303)
     jobs = await bulk.first_of(bulk.selected(pages.state, owner, _selection(pages, chosen)))

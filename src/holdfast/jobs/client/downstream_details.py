@@ -10,7 +10,7 @@ from holdfast.jobs.views import Stats
 from holdfast.resilience.breaker.transitions import CircuitState
 
 _FEWEST = 5
-"""Finished jobs from which a pace can be told."""
+"""Fewest finished jobs that a pace is estimated from."""
 _HOUR = 3600.0
 
 
@@ -32,7 +32,7 @@ class DownstreamDetails:
         processing: jobs that run.
         oldest_ready_at: since when the oldest of the ready jobs waits.
         drain_seconds: how long the ready jobs take at the pace of its newest finished jobs; None
-            if these are too few to tell.
+            if these are too few to estimate it.
     """
 
     record: DownstreamRecord
@@ -97,7 +97,7 @@ def _details(
 
 
 def _pace(ended: Sequence[float]) -> float | None:
-    """Return how many jobs ended per second; None if they are too few to tell."""
+    """Return how many jobs ended per second; None if they are too few."""
     if len(ended) < _FEWEST:
         return None
     seconds = max(ended) - min(ended)

@@ -86,7 +86,7 @@ class WebhookControl:
         events: Collection[str] = ENDS,
         secret: str | None = None,
     ) -> Webhook:
-        """Tell `url` of the ends of jobs from now on.
+        """Notify `url` when jobs end, from now on.
 
         Args:
             url: http or https; private addresses are refused when it is called.
@@ -139,7 +139,7 @@ class WebhookControl:
         return found
 
     async def remove(self, webhook_id: str) -> None:
-        """Tell a webhook nothing more; deliveries that wait end without being sent.
+        """Stop notifying a webhook; deliveries that wait end without being sent.
 
         Raises:
             UnknownWebhook: there is none.

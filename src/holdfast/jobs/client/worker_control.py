@@ -9,7 +9,7 @@ from holdfast.jobs.operations_port import WorkerLoad
 from holdfast.jobs.store_port import Store
 
 LOAD_SECONDS = 300.0
-"""Seconds over which the load of workers is told."""
+"""Seconds over which the load of workers is measured."""
 
 
 class WorkerControl:

@@ -34,7 +34,10 @@ class ContextPort(Protocol):
         ...
 
     def engine_of(self, context: "JobContext", /) -> Any:
-        """Return the engine whose worker runs the attempt."""
+        """Return the engine whose worker runs the attempt.
+
+        It is typed as Any because it has an outbox, whose type `jobs` may not import.
+        """
         ...
 
     def shared_rate(self, name: str, limit: RateLimit, /) -> SharedRate:

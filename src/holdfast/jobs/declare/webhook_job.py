@@ -30,7 +30,7 @@ class DeliveryArgs:
 def log_owner(webhook_id: str) -> str:
     """Return the owner of a webhook's deliveries, by which they are listed and share places.
 
-    No session and no API key has such an owner, so nobody finds them among their own jobs.
+    No session and no API key has such an owner, so no owner finds them among their own jobs.
     """
     return f"{DELIVERIES}{webhook_id}"
 

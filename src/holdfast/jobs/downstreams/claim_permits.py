@@ -66,20 +66,20 @@ def grant(
     if record.holds_at(now):
         return Grant(record)
     circuit, settings = record.circuit, record.settings
-    room = min(wanted, rate_room(settings.rate, spent, now))
+    remaining = min(wanted, rate_remaining(settings.rate, spent, now))
     if settings.concurrency is not None:
-        room = min(room, settings.concurrency - running)
+        remaining = min(remaining, settings.concurrency - running)
     state = transitions.state_at(circuit, now)
     policy = settings.breaker
     if policy is None or state is CircuitState.CLOSED:
         ramp = _ramp_limit(record, now)
         if ramp is not None:
-            room = min(room, ramp - running)
+            remaining = min(remaining, ramp - running)
         if settings.unproven_concurrency is not None and not record.proven:
-            room = min(room, settings.unproven_concurrency - running)
-        granted = ((Admission.CALL, Permit(circuit.generation)),) * max(0, room)
+            remaining = min(remaining, settings.unproven_concurrency - running)
+        granted = ((Admission.CALL, Permit(circuit.generation)),) * max(0, remaining)
         return Grant(record, granted)
-    trials = _grant_trials(record, policy, room, now, trial_leases)
+    trials = _grant_trials(record, policy, remaining, now, trial_leases)
     if settings.mode is HoldMode.HOLD:
         return trials
     refusals = wanted - len(trials.permits)
@@ -112,7 +112,7 @@ def extend_call(
 def _grant_trials(
     record: DownstreamRecord,
     policy: BreakerPolicy,
-    room: int,
+    remaining: int,
     now: float,
     trial_leases: Mapping[int, float] | None,
 ) -> Grant:
@@ -120,7 +120,7 @@ def _grant_trials(
     if trial_leases is not None:
         circuit = _running_trials(circuit, trial_leases)
     permits: list[tuple[Admission, Permit]] = []
-    while len(permits) < room:
+    while len(permits) < remaining:
         circuit, permit = transitions.admit(circuit, policy, now)
         if permit is None:
             break
@@ -190,13 +190,13 @@ def rate_check_at(rate: RateLimit | None, spent: Iterable[RateSpent], now: float
     return min(now + 1.0, min((at for at in frees_at if at > now), default=math.inf))
 
 
-def rate_room(rate: RateLimit | None, spent: Iterable[RateSpent], now: float) -> int:
+def rate_remaining(rate: RateLimit | None, spent: Iterable[RateSpent], now: float) -> int:
     """Return how many more jobs may start at `now`.
 
     A slice counts in full until all of it is older than the period, so the limit holds for every
     period, wherever it begins.
     """
-    room = 2**31
+    remaining = 2**31
     entries = tuple(spent)
     for period, width, limit in rate_slices(rate):
         used = sum(
@@ -204,5 +204,5 @@ def rate_room(rate: RateLimit | None, spent: Iterable[RateSpent], now: float) ->
             for entry in entries
             if entry.width == width and (entry.bucket + 1) * width > now - period
         )
-        room = min(room, limit - used)
-    return max(0, room)
+        remaining = min(remaining, limit - used)
+    return max(0, remaining)

@@ -170,7 +170,7 @@ class Executor:
             failure = self._failed(run, error)
             if is_a(error, KeyboardInterrupt) and run.in_loop and interrupts_here():
                 # The signal may have arrived while this handler had the main thread, or the handler
-                # raised it itself. Nothing tells them apart: the attempt counts, the worker stops.
+                # raised it itself. Both look alike: the attempt counts, and the worker stops.
                 self._on_interrupt()
             return failure
         finally:

@@ -70,11 +70,11 @@ class StartQueue:
         """Seconds until the first run has waited too long."""
         return self._runs[0].started_at + _LONGEST_WAIT - self._clock.monotonic()
 
-    def room(self, asked: int) -> int:
+    def claimable(self, asked: int) -> int:
         """Return how many more jobs may be claimed while ticks in flight ask for `asked`."""
         free, batch = self._options.concurrency - self.occupied, self._options.batch
-        room = max(free, min(free + self._ahead.jobs(free), batch))
-        return min(room - len(self._runs) - asked, batch)
+        most = max(free, min(free + self._ahead.jobs(free), batch))
+        return min(most - len(self._runs) - asked, batch)
 
     def note(self, run: Run) -> None:
         """Learn from a run that has ended how long runs take."""

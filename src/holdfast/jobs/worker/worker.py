@@ -239,7 +239,7 @@ class Worker:
     def _claimable(self) -> int:
         """Return how many more jobs may be claimed; none unless the worker counts as alive."""
         claims = self._heartbeat.registered and not self.finishing
-        return self._claimed.room(self._ticks.asked) if claims else 0
+        return self._claimed.claimable(self._ticks.asked) if claims else 0
 
     def _is_worth_a_tick(self, free: int) -> bool:
         done, batch = len(self._slots.done), self._options.batch

@@ -1,6 +1,6 @@
 """The breaker in memory: the lock around the moves and the window.
 
-While the circuit is closed, asking leave reads two attributes and takes no lock. The lock is
+While the circuit is closed, acquiring a permit reads two attributes and takes no lock. The lock is
 never held while the operation or a listener runs, so slow calls do not wait for each other.
 """
 
@@ -59,7 +59,7 @@ class CircuitSnapshot:
 
 
 class CircuitBreaker:
-    """Stop calling what keeps failing, and find out gently whether it is back.
+    """Stop calling what keeps failing, and find out with a few trial calls whether it is back.
 
     Thread-safe, and shared by threads and tasks alike.
 
@@ -112,16 +112,16 @@ class CircuitBreaker:
     # -- the protocol of one call: try_acquire, then exactly one of the three endings ----------
 
     def try_acquire(self) -> Permit | None:
-        """Ask leave for one call; None means refused."""
+        """Return a permit for one call; None means refused."""
         permit = self.permit
         if self.closed:
             return permit
         with self._lock:
             before = self._circuit
-            circuit, leave = transitions.admit(before, self.policy, self._clock.monotonic())
+            circuit, granted = transitions.admit(before, self.policy, self._clock.monotonic())
             self._change(before, circuit)
         self._notify(before, circuit)
-        return leave
+        return granted
 
     def record_success(self, permit: Permit) -> None:
         """End the call under `permit` as a success."""
@@ -194,8 +194,8 @@ class CircuitBreaker:
         """Return whether it would refuse a call now; asking takes no place and counts nothing."""
         if self.closed:
             return False
-        _, leave = transitions.admit(self._circuit, self.policy, self._clock.monotonic())
-        return leave is None
+        _, granted = transitions.admit(self._circuit, self.policy, self._clock.monotonic())
+        return granted is None
 
     def refuses_until(self, moment: float) -> bool:
         """Return whether it lets nothing through before `moment`, in monotonic seconds."""

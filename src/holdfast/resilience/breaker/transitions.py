@@ -111,7 +111,7 @@ def state_at(circuit: Circuit, now: float) -> CircuitState:
 
 
 def admit(circuit: Circuit, policy: BreakerPolicy, now: float) -> tuple[Circuit, Permit | None]:
-    """Ask leave for one call at `now`; None means refused."""
+    """Return the circuit and a permit for one call at `now`; None means refused."""
     if circuit.state is CircuitState.CLOSED:
         return circuit, Permit(circuit.generation)
     if _cooled(circuit, now):

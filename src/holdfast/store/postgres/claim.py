@@ -93,7 +93,7 @@ class CheckedClaim:
         await limits.save()
         if self.limited is not None:
             await self.limited.save()
-            self._wake(self.limited.rooms.wake_at)
+            self._wake(self.limited.starts.wake_at)
         self.moved = limits.moved
 
     def _wake(self, at: float | None) -> None:
@@ -263,7 +263,7 @@ class CheckedClaim:
         With `skips`, take any jobs of that lane of each family, the first one for 1.
         """
         if self.limited is not None:
-            self.limited.rooms.start(())
+            self.limited.starts.start(())
         by_owner = [share for share in shares if limits.places(share.lane.downstream)]
         found = [] if skips else await self._planned_by_owner(limits, by_owner)
         shares = [share for share in shares if share not in by_owner]
@@ -276,14 +276,14 @@ class CheckedClaim:
         elif shares:
             found += await self._planned(shares)
         kinds = {share.lane.id: share.lane.kind for share in [*by_owner, *shares]}
-        rooms: dict[str, int | None] = {}
+        remaining_of_kinds: dict[str, int | None] = {}
         subqueues = []
         for subqueue in found:
             kind = limits.limited_name(kinds[subqueue.lane])
-            room = rooms.setdefault(kind, limits.kind_room(kind))
-            quota = subqueue.quota if room is None else min(subqueue.quota, room)
-            if room is not None:
-                rooms[kind] = room - quota
+            remaining = remaining_of_kinds.setdefault(kind, limits.kind_remaining(kind))
+            quota = subqueue.quota if remaining is None else min(subqueue.quota, remaining)
+            if remaining is not None:
+                remaining_of_kinds[kind] = remaining - quota
             if quota > 0:
                 subqueues.append(subqueue._replace(quota=quota))
         return subqueues
@@ -341,7 +341,7 @@ class CheckedClaim:
         for kind, taken in Counter(lanes[lane].kind for lane in line["lanes"]).items():
             limits.use_kind(kind, taken)
         if self.limited is not None:
-            self.limited.rooms.start(line["owners"] or ())
+            self.limited.starts.start(line["owners"] or ())
         names = [lanes[lane].downstream for lane in line["lanes"]]
         permits = {
             name: iter(limits.take(name, taken))

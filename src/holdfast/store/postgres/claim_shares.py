@@ -33,22 +33,22 @@ class Share(NamedTuple):
 
 def has_room(limits: Limits, family: Family) -> bool:
     """Say whether at least one job of `family` may start."""
-    room, _ = limits.room(family[0].downstream, 1)
-    return room > 0 and any(limits.kind_room(lane.kind) != 0 for lane in family)
+    remaining, _ = limits.remaining(family[0].downstream, 1)
+    return remaining > 0 and any(limits.kind_remaining(lane.kind) != 0 for lane in family)
 
 
 def shares_of(limits: Limits, window: Sequence[Family], limit: int) -> list[Share]:
     """Return what each lane may give at most: its family's equal share, within the limits."""
     share = max(1, limit // len(window))
-    rooms: dict[str, tuple[int, int | None]] = {}
+    remaining_by_name: dict[str, tuple[int, int | None]] = {}
     shares = []
     for number, family in enumerate(window, start=1):
         name = family[0].downstream
-        room, generation = rooms.get(name) or limits.room(name, limit)
-        most = min(share, room)
-        rooms[name] = room - most, generation
+        remaining, generation = remaining_by_name.get(name) or limits.remaining(name, limit)
+        most = min(share, remaining)
+        remaining_by_name[name] = remaining - most, generation
         for lane in family:
-            if most > 0 and limits.kind_room(lane.kind) != 0:
+            if most > 0 and limits.kind_remaining(lane.kind) != 0:
                 given = lane.generation if limits.record(name) is None else generation
                 shares.append(Share(lane, number, most, given))
     return shares

@@ -91,7 +91,7 @@ class Limits:
             for kind, n in running:
                 self.use_kind(kind, n)
             # A limit that was lowered may be below the number of running jobs.
-            self._kinds = {kind: max(0, room) for kind, room in self._kinds.items()}
+            self._kinds = {kind: max(0, n) for kind, n in self._kinds.items()}
         names = set(names) - self._counted
         self._counted |= names
         if not names:
@@ -138,14 +138,14 @@ class Limits:
         """Return who holds the places of a downstream; None where its owners leave none spare."""
         return self._places.get(name)
 
-    def room(self, name: str, wanted: int) -> tuple[int, int | None]:
+    def remaining(self, name: str, wanted: int) -> tuple[int, int | None]:
         """Return how many of `wanted` jobs may start, and the generation of their permits."""
         if name not in self._records:
             return wanted, None
         _, permits = self._grant(name, wanted)
         return len(permits), permits[0][1].generation if permits else None
 
-    def kind_room(self, kind: str) -> int | None:
+    def kind_remaining(self, kind: str) -> int | None:
         """Return how many more jobs of `kind` may start; None is any number."""
         return self._kinds.get(self.limited_name(kind))
 

@@ -37,13 +37,13 @@ async def plan_with_room(
 ) -> list[Subqueue]:
     """Choose jobs within the limits of owners; `shares` are the parameters of `claim_plan`.
 
-    A plan keeps to the rooms that are known. Where it met owners who turn out to have less, they
+    A plan keeps to the limits that are known. Where it met owners who turn out to have less, they
     and the owners next in turn are looked up, and all is planned again.
     """
     ahead = max(_AHEAD, *shares["most"])
     given: dict[str, Any]
     while True:
-        given = {**shares, "rooms": limited.rooms_json()}
+        given = {**shares, "remaining": limited.remaining_json()}
         found = await rows(connection, "claim_plan_with_room", **given)
         await limited.look_up(row["owner"] for row in found)
         beyond = _beyond_room(found, limited)
@@ -52,12 +52,12 @@ async def plan_with_room(
         families = {shares["families"][shares["lanes"].index(row["lane"])] for row in beyond}
         kept = [family in families for family in shares["families"]]
         some = {name: list(compress(values, kept)) for name, values in shares.items()}
-        given = {**some, "most": ahead, "rooms": limited.rooms_json()}
+        given = {**some, "most": ahead, "remaining": limited.remaining_json()}
         waiting = await rows(connection, "claim_waiting_owners", **given)
         await limited.look_up(row["owner"] for row in waiting)
         ahead *= _AHEAD_GROWTH
     for row in found:
-        limited.rooms.reserve(row["owner"], row["quota"])
+        limited.starts.reserve(row["owner"], row["quota"])
     return [Subqueue(*row) for row in found]
 
 
@@ -66,7 +66,7 @@ def _beyond_room(found: Sequence[Row], limited: ClaimOwners) -> list[Row]:
     planned: Counter[str] = Counter()
     for row in found:
         planned[row["owner"]] += row["quota"]
-    full = {owner for owner, quota in planned.items() if quota > limited.room(owner)}
+    full = {owner for owner, quota in planned.items() if quota > limited.remaining(owner)}
     return [row for row in found if row["owner"] in full]
 
 
@@ -82,7 +82,7 @@ async def plan_by_owner(
     chosen: dict[str, Subqueue] = {}
 
     def is_skipped(owner: str) -> bool:
-        return owner in chosen or (limited is not None and limited.room(owner) == 0)
+        return owner in chosen or (limited is not None and limited.remaining(owner) == 0)
 
     level = await _level_below(connection, lanes, _ABOVE_ALL)
     while level is not None and len(chosen) < wanted:
@@ -93,7 +93,7 @@ async def plan_by_owner(
             for (lane,) in await rows(connection, "claim_lane_of_owner", **place):
                 chosen[owner] = Subqueue(lane, level, owner, 1)
                 if limited is not None:
-                    limited.rooms.reserve(owner, 1)
+                    limited.starts.reserve(owner, 1)
         level = await _level_below(connection, lanes, level)
     return list(chosen.values())
 

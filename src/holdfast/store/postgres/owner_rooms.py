@@ -8,7 +8,7 @@ from holdfast.jobs.downstreams.claim_permits import RateSpent
 from holdfast.jobs.owner_limits import (
     STARTS_KEPT,
     OwnerLimits,
-    OwnerRooms,
+    RemainingStarts,
     default_for,
     load_limits,
 )
@@ -16,7 +16,7 @@ from holdfast.store.postgres.connection import Connection, rows
 
 
 class ClaimOwners:
-    """How many more jobs of each owner a claim may start; `rooms` counts.
+    """How many more jobs of each owner a claim may start; `starts` counts.
 
     Only owners with ready jobs are looked up, so only they say when to claim again.
     """
@@ -28,7 +28,7 @@ class ClaimOwners:
         self._default = default
         self._running = running
         self._left_out: set[str] = set()
-        self.rooms = OwnerRooms(now)
+        self.starts = RemainingStarts(now)
 
     @classmethod
     async def locked(
@@ -41,7 +41,7 @@ class ClaimOwners:
 
     async def look_up(self, owners: Iterable[str]) -> None:
         """Read the limits of those of `owners` who are not known yet."""
-        new = sorted({owner for owner in owners if not self.rooms.knows(owner)})
+        new = sorted({owner for owner in owners if not self.starts.knows(owner)})
         if not new:
             return
         stored = await rows(self._connection, "claim_limits_of_owners", owners=new)
@@ -49,16 +49,16 @@ class ClaimOwners:
         limits = {owner: own.get(owner, default_for(owner, self._default)) for owner in new}
         spent = await self._spent([owner for owner in new if limits[owner].rate])
         for owner in new:
-            self.rooms.add(owner, limits[owner], self._running.get(owner, 0), spent[owner])
+            self.starts.add(owner, limits[owner], self._running.get(owner, 0), spent[owner])
 
-    def room(self, owner: str) -> int:
+    def remaining(self, owner: str) -> int:
         """Return how many more jobs of a known owner this claim may take."""
-        return 0 if owner in self._left_out else self.rooms.room(owner)
+        return 0 if owner in self._left_out else self.starts.remaining(owner)
 
-    def rooms_json(self) -> str:
-        """Return the room of each known owner, as a JSON object."""
-        known = self._left_out.union(self.rooms.owners())
-        return json.dumps({owner: self.room(owner) for owner in known})
+    def remaining_json(self) -> str:
+        """Return how many more jobs of each known owner may start, as a JSON object."""
+        known = self._left_out.union(self.starts.owners())
+        return json.dumps({owner: self.remaining(owner) for owner in known})
 
     def leave_out(self, owners: Iterable[str]) -> None:
         """Take no jobs of `owners`: other transactions have locked those that wait."""
@@ -73,12 +73,12 @@ class ClaimOwners:
 
     async def save(self) -> None:
         """Store the starts that rates count."""
-        lines = self.rooms.spending()
+        lines = self.starts.spending()
         if lines:
             owners, widths, buckets, spent, oldest = zip(*lines, strict=True)
             slots = {"owners": owners, "widths": widths}
-            given = {**slots, "buckets": buckets, "spent": spent, "now": self.rooms.now}
+            given = {**slots, "buckets": buckets, "spent": spent, "now": self.starts.now}
             await rows(self._connection, "claim_owner_spend", **given)
             await rows(self._connection, "claim_owner_forget_spent", **slots, oldest=oldest)
-            age = {"now": self.rooms.now, "kept": STARTS_KEPT}
+            age = {"now": self.starts.now, "kept": STARTS_KEPT}
             await rows(self._connection, "claim_owner_trim", **age)

@@ -56,8 +56,8 @@ class ClaimBatch:
     timed_out: list[str] = field(default_factory=list)
     wake_at: float | None = None
     _records: dict[str, DownstreamRecord | None] = field(default_factory=dict)
-    _rooms: dict[str, int] = field(default_factory=dict)
-    _kind_rooms: dict[str, int] = field(default_factory=dict)
+    _remaining_of_downstreams: dict[str, int] = field(default_factory=dict)
+    _remaining_of_kinds: dict[str, int] = field(default_factory=dict)
     _places: dict[str, OwnerPlaces | None] = field(default_factory=dict)
     _owners: ClaimOwners | None = None
     _contested: bool = False
@@ -74,9 +74,9 @@ class ClaimBatch:
         taken = self._take_in_turn(lanes)
         claims = self._start(taken)
         if self._owners is not None:
-            self._owners.rooms.start(job[OWNER] for _, job in taken)
+            self._owners.starts.start(job[OWNER] for _, job in taken)
             self._owners.spend()
-            self._wake(self._owners.rooms.wake_at)
+            self._wake(self._owners.starts.wake_at)
         if self._contested and taken:
             served = sorted({(source.queue, source.downstream) for source, _ in taken})
             self.tx.change("claim_served", {"lanes": as_json(served)})
@@ -127,8 +127,8 @@ class ClaimBatch:
         return [kinds for _, kinds in found]
 
     def _usable(self, lane: list[LaneKind]) -> bool:
-        free = any(self._kind_room(source.kind) > 0 for source in lane)
-        return free and self._room(lane[0].downstream) > 0
+        free = any(self._kind_remaining(source.kind) > 0 for source in lane)
+        return free and self._remaining(lane[0].downstream) > 0
 
     def _take_in_turn(self, lanes: Sequence[list[LaneKind]]) -> list[Candidate]:
         """Take the jobs of the claim, shared out among `lanes`."""
@@ -136,7 +136,7 @@ class ClaimBatch:
 
         def take(lane: list[LaneKind], wanted: int) -> int:
             downstream, before = lane[0].downstream, len(taken)
-            missing = min(wanted, self._room(downstream))
+            missing = min(wanted, self._remaining(downstream))
             # Once more if some of the candidates were past their deadline.
             while missing > 0 and any(self._open(source) for source in lane):
                 got = self._take(lane, missing)
@@ -151,7 +151,7 @@ class ClaimBatch:
 
     def _open(self, source: LaneKind) -> bool:
         more = bool(source.buffer) or not source.exhausted
-        return more and self._kind_room(source.kind) > 0
+        return more and self._kind_remaining(source.kind) > 0
 
     def _take(self, lane: list[LaneKind], wanted: int) -> list[Candidate]:
         """Take the first `wanted` jobs of a lane; fail those past their deadline."""
@@ -164,8 +164,8 @@ class ClaimBatch:
         expired: list[Candidate] = []
         for source, job in heads:
             limited = self.request.limited_name(source.kind)
-            room = self._kind_rooms.get(limited)
-            if len(taken) == wanted or room == 0:
+            remaining = self._remaining_of_kinds.get(limited)
+            if len(taken) == wanted or remaining == 0:
                 continue
             del source.buffer[0]
             deadline_at = job[DEADLINE]
@@ -173,17 +173,17 @@ class ClaimBatch:
                 expired.append((source, job))
                 source.count([job], -1)
                 if self._owners is not None:
-                    self._owners.rooms.release(job[OWNER] or "", 1)
+                    self._owners.starts.release(job[OWNER] or "", 1)
                 continue
             taken.append((source, job))
-            if room is not None:
-                self._kind_rooms[limited] = room - 1
+            if remaining is not None:
+                self._remaining_of_kinds[limited] = remaining - 1
         self._fail_expired(expired)
         return taken
 
     def _heads(self, lane: list[LaneKind], wanted: int) -> list[Candidate]:
         """Return the candidates of a lane in its order."""
-        sources = [(source, min(wanted, self._kind_room(source.kind))) for source in lane]
+        sources = [(source, min(wanted, self._kind_remaining(source.kind))) for source in lane]
         sources = [(source, most) for source, most in sources if most > 0]
         turn = self.turns.get((lane[0].queue, lane[0].downstream))
         places = self._owner_places(lane[0].downstream)
@@ -222,35 +222,35 @@ class ClaimBatch:
             time_out(self.tx, seq, token, source.id, source.kind, "ready", attempts)
             self.timed_out.append(job[ID])
 
-    def _kind_room(self, kind: str) -> int:
+    def _kind_remaining(self, kind: str) -> int:
         limit = self.request.kinds[kind]
         if limit is None:
             return self.request.limit
         name = self.request.limited_name(kind)
-        if name not in self._kind_rooms:
-            self._kind_rooms[name] = limit - sum(
+        if name not in self._remaining_of_kinds:
+            self._remaining_of_kinds[name] = limit - sum(
                 int(self.tx.value("claim_running_of_kind", {"kind": each}))
                 for each in self.request.names_counted_as(name)
             )
-        return self._kind_rooms[name]
+        return self._remaining_of_kinds[name]
 
-    def _room(self, downstream: str) -> int:
+    def _remaining(self, downstream: str) -> int:
         """Return how many more jobs of `downstream` this claim may take."""
         if not downstream:
             return self.request.limit
-        if downstream not in self._rooms:
+        if downstream not in self._remaining_of_downstreams:
             record = downstream_records.load(self.tx, downstream)
             self._records[downstream] = record
-            self._rooms[downstream] = (
+            self._remaining_of_downstreams[downstream] = (
                 self.request.limit
                 if record is None
                 else len(self._grant(record, self.request.limit)[1])
             )
-        return self._rooms[downstream]
+        return self._remaining_of_downstreams[downstream]
 
     def _use(self, downstream: str, n: int) -> None:
         if downstream:
-            self._rooms[downstream] -= n
+            self._remaining_of_downstreams[downstream] -= n
 
     def _grant(
         self, record: DownstreamRecord, wanted: int

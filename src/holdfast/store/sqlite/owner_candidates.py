@@ -37,8 +37,8 @@ def heads_with_room(
     while level is not None and len(chosen) < wanted:
 
         def take(owner: str, most: int, level: int = level) -> int:
-            found = _first_of(tx, sources, level, owner, min(most, limited.room(owner)))
-            limited.rooms.reserve(owner, len(found))
+            found = _first_of(tx, sources, level, owner, min(most, limited.remaining(owner)))
+            limited.starts.reserve(owner, len(found))
             chosen.extend(found)
             return len(found)
 
@@ -78,7 +78,7 @@ def heads_within(
             for owner, jobs in found.items():
                 chosen += jobs
                 if limited is not None:
-                    limited.rooms.reserve(owner, len(jobs))
+                    limited.starts.reserve(owner, len(jobs))
             used_up.update(found)
             if not found:
                 break

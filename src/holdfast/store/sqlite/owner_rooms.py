@@ -6,7 +6,7 @@ from holdfast.jobs.downstreams.claim_permits import RateSpent
 from holdfast.jobs.owner_limits import (
     STARTS_KEPT,
     OwnerLimits,
-    OwnerRooms,
+    RemainingStarts,
     default_for,
     load_limits,
 )
@@ -14,7 +14,7 @@ from holdfast.store.sqlite.transaction import Transaction
 
 
 class ClaimOwners:
-    """How many more jobs of each owner a claim may start; `rooms` counts.
+    """How many more jobs of each owner a claim may start; `starts` counts.
 
     Args:
         default: the limits of owners without limits of their own.
@@ -24,7 +24,7 @@ class ClaimOwners:
         self._tx = tx
         self._default = default
         self._running = Counter(owner for (owner,) in tx.rows("claim_running_by_owner"))
-        self.rooms = OwnerRooms(tx.now)
+        self.starts = RemainingStarts(tx.now)
 
     @classmethod
     def of(cls, tx: Transaction, default: OwnerLimits) -> "ClaimOwners | None":
@@ -35,20 +35,20 @@ class ClaimOwners:
 
     def __contains__(self, owner: object) -> bool:
         """Say whether a job of `owner` may start; "" is no owner."""
-        return isinstance(owner, str) and self.room(owner) > 0
+        return isinstance(owner, str) and self.remaining(owner) > 0
 
-    def room(self, owner: str) -> int:
+    def remaining(self, owner: str) -> int:
         """Return how many more jobs of `owner` may start."""
-        if not self.rooms.knows(owner):
+        if not self.starts.knows(owner):
             found = self._tx.rows("owner_get", {"owner": owner})
             limits = load_limits(*found[0]) if found else default_for(owner, self._default)
             spent = self._tx.rows("claim_owner_spent", {"owner": owner}) if limits.rate else ()
-            self.rooms.add(owner, limits, self._running[owner], [RateSpent(*row) for row in spent])
-        return self.rooms.room(owner)
+            self.starts.add(owner, limits, self._running[owner], [RateSpent(*row) for row in spent])
+        return self.starts.remaining(owner)
 
     def spend(self) -> None:
         """Store the starts that rates count."""
-        lines, now = self.rooms.spending(), self._tx.now
+        lines, now = self.starts.spending(), self._tx.now
         for owner, width, bucket, spent, oldest in lines:
             slot = {"owner": owner, "width": width}
             given = {**slot, "bucket": bucket, "spent": spent, "now": now}

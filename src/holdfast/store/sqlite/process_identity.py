@@ -2,7 +2,7 @@
 
 A process id alone says little: the system uses it again, and it means another process in another
 container. So a process is known by its id, its start time, the boot of the machine and the
-namespace of process ids. Only Linux tells all of these; elsewhere the lease alone says when a
+namespace of process ids. Only Linux reports all of these; elsewhere the lease alone says when a
 worker is dead.
 """
 
@@ -30,7 +30,7 @@ class ProcessIdentity:
 
     @classmethod
     def own(cls) -> "ProcessIdentity | None":
-        """Return this process; None where the system does not tell."""
+        """Return this process; None where the system does not report it."""
         try:
             namespace = str(_NAMESPACE.readlink())
             started = int(_stat(os.getpid())[_STARTED])
@@ -60,7 +60,7 @@ class ProcessIdentity:
 
 @cache
 def boot_id() -> str | None:
-    """Return the id of the machine's last boot; None where the system does not tell."""
+    """Return the id of the machine's last boot; None where the system does not report it."""
     try:
         return _BOOT.read_text("ascii").strip()
     except OSError:

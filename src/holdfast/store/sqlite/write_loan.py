@@ -156,7 +156,7 @@ class WriteLoan:
         on_end()
 
     def _start(self) -> apsw.Connection | None:
-        """Begin, and tell the handler; None if it does not wait any more, or that failed."""
+        """Begin, and notify the handler; None if it no longer waits, or that failed."""
         if not self.began.set_running_or_notify_cancel():
             return None
         try:

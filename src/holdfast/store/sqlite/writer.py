@@ -66,7 +66,7 @@ class Writer:
 
     `work` counts when something may have become claimable, `changes` when anything was committed,
     by this process or, noticed within 10 ms while a task waits, by another one. `messages` counts
-    when the outbox may have been added to, which only other connections do. `files` tells
+    when the outbox may have been added to, which only other connections do. `files` says
     whether the database was deleted or replaced. `app_schemas` are those of apps with tables of
     their own.
     """

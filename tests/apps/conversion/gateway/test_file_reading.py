@@ -11,7 +11,7 @@ import pytest
 from tests.apps.conversion.gateway_process import ticks
 from tests.apps.conversion.pdf_writer import Text, document, paragraph
 
-from holdfast.children import BrokenFrame, FrameKind
+from holdfast.children import BrokenFrame, FrameKind, json_answer
 from holdfast_conversion.gateway import reader_pool
 from holdfast_conversion.gateway.file_reading import FileReading, RangeRead
 from holdfast_conversion.gateway.formats import Caps, Mapping
@@ -206,10 +206,10 @@ def test_a_cancelled_reading_leaves_no_helper_behind():
 )
 def test_numbers_that_cannot_be_are_a_broken_answer(fields):
     sound = {"reason": None, "pages": 3, "readable": True, "cpu_seconds": 0.5}
-    read = reader_pool._answer(FrameKind.ANSWER, json.dumps(sound), 100)
-    assert read == RangeRead(3, True, 0.5)
+    read = json_answer(lambda _child, said: reader_pool._answer(said, 100))
+    assert read(None, FrameKind.ANSWER, json.dumps(sound)) == RangeRead(3, True, 0.5)
     with pytest.raises(BrokenFrame):
-        reader_pool._answer(FrameKind.ANSWER, json.dumps({**sound, **fields}), 100)
+        read(None, FrameKind.ANSWER, json.dumps({**sound, **fields}))
 
 
 HELLO = document([Text(72, 700, "Hello")])

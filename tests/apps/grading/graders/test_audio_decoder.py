@@ -7,7 +7,14 @@ import pytest
 from tests.apps.grading.sounds import tone
 
 from holdfast import Category, Permanent, SystemClock, categorize
-from holdfast.children import BrokenFrame, ChildDied, ChildFailed, Death, FrameKind
+from holdfast.children import (
+    BrokenFrame,
+    ChildDied,
+    ChildFailed,
+    Death,
+    FrameKind,
+    json_answer,
+)
 from holdfast_grading.graders import audio_child, audio_decoder
 from holdfast_grading.graders.audio_decoder import AudioDecoder, DecodingStopped
 
@@ -46,7 +53,7 @@ def test_a_decoder_that_dies_says_whose_fault_it_was(monkeypatch, raised, catego
     async def call(*_, **__):
         raise raised
 
-    monkeypatch.setattr(audio_decoder.ChildPool, "call", call)
+    monkeypatch.setattr(audio_decoder.ConfinedFunction, "call", call)
     (error,) = decoded(tone())
     assert categorize(error) is category
     assert isinstance(error, Permanent | DecodingStopped)
@@ -74,4 +81,4 @@ def test_the_child_answers_with_what_it_found_or_with_a_refusal(tmp_path, monkey
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"suffix": "wav"}', b'{"seconds": "x"}'])
 def test_an_answer_that_cannot_be_read_is_not_trusted(body):
     with pytest.raises(BrokenFrame):
-        audio_decoder._found(None, FrameKind.ANSWER, body)
+        json_answer(audio_decoder._found)(None, FrameKind.ANSWER, body)

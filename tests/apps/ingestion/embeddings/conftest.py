@@ -1,9 +1,8 @@
 """Each way to compare vectors: SQLite, PostgreSQL without pgvector, and with it."""
 
-import asyncio
-
 import pytest
 from tests.support.missing import do_without
+from tests.support.postgres import migrated_database
 from tests.support.postgres18 import find_postgres18
 from tests.support.postgres_server import PostgresMissing, PostgresServer
 
@@ -13,18 +12,12 @@ from holdfast.testing.downstream import ScriptedDownstream
 @pytest.fixture(scope="session")
 def pgvector_server():
     """PostgreSQL 18 from a package that also has pgvector, with the app's tables."""
-    from holdfast.store.postgres.store import PostgresStore
-
     try:
         binaries = find_postgres18()
     except PostgresMissing as missing:
         do_without(missing)
     with PostgresServer(fsync=False, binaries=binaries) as server:
-        template = server.create_database()
-        store = PostgresStore(server.url(template))
-        store.use_tables("ingestion", "holdfast_ingestion")
-        asyncio.run(store.migrate())
-        yield server, template
+        yield server, migrated_database(server, ingestion="holdfast_ingestion")
 
 
 @pytest.fixture
@@ -36,18 +29,10 @@ def pgvector_url(pgvector_server):
     server.drop_database(name)
 
 
-@pytest.fixture(params=["sqlite_url", "postgres_without_pgvector", "pgvector_url"])
+@pytest.fixture(params=["sqlite_url", "postgres_url", "pgvector_url"])
 def vectors_url(request):
     """The address of an empty database of each kind."""
     return request.getfixturevalue(request.param)
-
-
-@pytest.fixture
-def postgres_without_pgvector(postgres_server, ingestion_template):
-    """The address of an empty database as most have it."""
-    name = postgres_server.create_database(ingestion_template)
-    yield postgres_server.url(name)
-    postgres_server.drop_database(name)
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_embeddings_of_another_model_are_not_compared_and_are_made_again(engine)
     asyncio.run(scenario())
 
 
-def test_pgvector_is_used_where_the_server_has_it(pgvector_url, postgres_without_pgvector):
+def test_pgvector_is_used_where_the_server_has_it(pgvector_url, postgres_url):
     async def has_pgvector(url):
         async with Engine(
             url, apps=[App("ingestion", tables=AppTables("holdfast_ingestion"))]
@@ -106,12 +106,12 @@ def test_pgvector_is_used_where_the_server_has_it(pgvector_url, postgres_without
             return found
 
     assert asyncio.run(has_pgvector(pgvector_url)) is True
-    assert asyncio.run(has_pgvector(postgres_without_pgvector)) is False
+    assert asyncio.run(has_pgvector(postgres_url)) is False
 
 
-def test_a_chunk_that_is_being_deleted_gets_no_embedding(postgres_without_pgvector):
+def test_a_chunk_that_is_being_deleted_gets_no_embedding(postgres_url):
     async def scenario():
-        async with open_engine(postgres_without_pgvector) as opened:
+        async with open_engine(postgres_url) as opened:
             database = opened.database
             await add_documents(database, 1, 1)
             embeddings = Embeddings(database, "model")

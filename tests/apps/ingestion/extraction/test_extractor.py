@@ -123,7 +123,7 @@ def test_a_document_that_takes_too_long_is_refused():
 def test_a_reader_that_is_killed_from_outside_is_another_attempts_work():
     async def scenario(extractor):
         await extractor.extract(b"<p>Warm.</p>", Format.HTML, None)
-        (pid,) = extractor._pool.pids()
+        (pid,) = extractor._function.pids()
         rest = ticks(pid)
         reading = asyncio.create_task(extractor.extract(SLOW, Format.HTML, None))
         await until(lambda: ticks(pid) > rest + 5)

@@ -1,7 +1,6 @@
 """Key phrases by the local library, in a real child process."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -37,8 +36,7 @@ def test_a_phrase_whose_words_are_in_better_ones_is_left_out():
 
 
 def test_a_child_that_cannot_start_is_tried_again(monkeypatch):
-    broken = replace(key_phrases._SPEC, target="holdfast_ingestion.nothing:load")
-    monkeypatch.setattr(key_phrases, "_SPEC", broken)
+    monkeypatch.setattr(key_phrases, "_TARGET", "holdfast_ingestion.nothing:load")
 
     async def scenario():
         extractor = KeyPhraseExtractor(SystemClock())

@@ -82,8 +82,7 @@ def serve(settings: GatewaySettings, clock: Clock | None = None) -> int:
     return 0 if server.started else EXIT_FAILED
 
 
-def _settings(words: list[str]) -> GatewaySettings:
-    defaults = GatewaySettings()
+def _parser(defaults: GatewaySettings) -> argparse.ArgumentParser:
     limits = defaults.limits
     parser = argparse.ArgumentParser("holdfast gateway", description="Convert PDFs to XML.")
     parser.add_argument("--host", default=defaults.host)
@@ -108,7 +107,12 @@ def _settings(words: list[str]) -> GatewaySettings:
     )
     parser.add_argument("--chaos", action="store_true", help="allow faults on command at /chaos")
     parser.add_argument("--verbose", action="store_true", help="log every refusal")
-    options = parser.parse_args(words)
+    return parser
+
+
+def _settings(words: list[str]) -> GatewaySettings:
+    defaults = GatewaySettings()
+    options = _parser(defaults).parse_args(words)
     if not 0 <= options.port <= 65535:
         raise BadSetting(f"--port must be from 0 to 65535, not {options.port}")
     for name in ("children", "cpu_seconds", "wall_seconds"):
@@ -121,6 +125,7 @@ def _settings(words: list[str]) -> GatewaySettings:
         stream=sys.stderr,
     )
     size = Environment(os.environ).whole("MAX_UPLOAD_BYTES", defaults.max_upload_bytes)
+    seconds = {"cpu_seconds": options.cpu_seconds, "wall_seconds": options.wall_seconds}
     return GatewaySettings(
         host=options.host,
         names=tuple(options.name),
@@ -130,7 +135,7 @@ def _settings(words: list[str]) -> GatewaySettings:
         most_requests=max(defaults.most_requests, 2 * options.children),
         max_upload_bytes=size,
         chaos=options.chaos,
-        limits=replace(limits, cpu_seconds=options.cpu_seconds, wall_seconds=options.wall_seconds),
+        limits=replace(defaults.limits, **seconds),
     )
 
 

@@ -8,7 +8,6 @@ the kernel or the file, is an answer to that one request.
 
 import asyncio
 import contextlib
-import json
 import math
 from collections.abc import AsyncIterator
 from dataclasses import asdict
@@ -24,8 +23,8 @@ from holdfast.children import (
     ChildProcess,
     ChildSpec,
     Death,
-    FrameKind,
     NoChildFree,
+    json_answer,
 )
 from holdfast_conversion.gateway.file_reading import FileReading, RangeRead, RangeRequest
 from holdfast_conversion.gateway.formats import Mapping
@@ -134,8 +133,8 @@ class ReaderPool:
     async def _read_range(
         self, source: ScratchFile, request: RangeRequest, file: ScratchFile
     ) -> RangeRead:
-        def read(child: ChildProcess, kind: FrameKind, body: Any) -> RangeRead:
-            answer = _answer(kind, body, self._limits.caps.pages)
+        def read(child: ChildProcess, fields: Any) -> RangeRead:
+            answer = _answer(fields, self._limits.caps.pages)
             if isinstance(answer, RangeRead):
                 return answer
             if answer.reason in _RETIRING:
@@ -144,7 +143,7 @@ class ReaderPool:
 
         self._reading += 1
         try:
-            return await self.pool.call(asdict(request), read, [source.fd, file.fd])
+            return await self.pool.call(asdict(request), json_answer(read), [source.fd, file.fd])
         except NoChildFree as error:
             raise Rejection(Reason.BUSY, str(error)) from None
         except ChildFailed as error:
@@ -172,19 +171,14 @@ def _spec(limits: ReaderLimits) -> ChildSpec:
     )
 
 
-def _answer(kind: FrameKind, body: Any, most_pages: int) -> RangeRead | Rejection:
+def _answer(fields: Any, most_pages: int) -> RangeRead | Rejection:
     """Return what a child has read, or why it refused the file."""
-    try:
-        fields: Any = json.loads(body) if kind is FrameKind.ANSWER else None
-        if fields["reason"] is None:
-            return _range_read(fields, most_pages)
-        reason = Reason[fields["reason"]]
-        detail = str(fields.get("detail", ""))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise BrokenFrame("an answer that cannot be read") from None
+    if fields["reason"] is None:
+        return _range_read(fields, most_pages)
+    reason = Reason[fields["reason"]]
     if reason not in _FROM_CHILD:
         raise BrokenFrame(f"a reason that is not a child's: {reason.name}")
-    return Rejection(reason, detail)
+    return Rejection(reason, str(fields.get("detail", "")))
 
 
 def _range_read(fields: dict[str, Any], most_pages: int) -> RangeRead:

@@ -5,12 +5,10 @@ import io
 import json
 import mmap
 import os
-import socket
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
-from holdfast.children import ChildLimits, answer_requests
+from holdfast.children import ChildLimits, RequestServer, request_server
 from holdfast_conversion.gateway.formats import Caps, Mapping, PagesRead
 from holdfast_conversion.gateway.reading.mappings import convert_into
 from holdfast_conversion.gateway.rejections import Reason, Rejection
@@ -32,19 +30,16 @@ trailer<</Root 1 0 R/Info 6 0 R>>
 """A page of its own: what Python and PDFium load when first needed is loaded by it."""
 
 
-def load(caps: dict[str, int]) -> Callable[[socket.socket, ChildLimits], None]:
+def load(caps: dict[str, int]) -> RequestServer:
     """Load what reading a PDF needs, and return what converts files for the server."""
     bounds = Caps(**caps)
     warm_up()
 
-    def serve(connection: socket.socket, limits: ChildLimits) -> None:
-        def answer(request: dict[str, Any], files: list[int]) -> str:
-            replace(limits, cpu_seconds=request["cpu_seconds"]).allow_cpu()
-            return _answer(request, files, bounds)
+    def answer(request: dict[str, Any], files: list[int]) -> str:
+        ChildLimits(cpu_seconds=request["cpu_seconds"]).allow_cpu()
+        return _answer(request, files, bounds)
 
-        answer_requests(connection, limits, answer)
-
-    return serve
+    return request_server(answer)
 
 
 def warm_up() -> None:

@@ -2,24 +2,18 @@
 
 import io
 import json
-import socket
 import wave
-from collections.abc import Callable
 from typing import Any
 
 from holdfast import Permanent
-from holdfast.children import ChildLimits, answer_requests
+from holdfast.children import RequestServer, request_server
 from holdfast_grading.graders.audio import decode
 
 
-def load(_options: dict[str, Any]) -> Callable[[socket.socket, ChildLimits], None]:
+def load(_options: dict[str, Any]) -> RequestServer:
     """Load what decoding needs, and return what decodes for the worker."""
     decode(_silence())
-
-    def serve(connection: socket.socket, limits: ChildLimits) -> None:
-        answer_requests(connection, limits, _answer)
-
-    return serve
+    return request_server(_answer)
 
 
 def _answer(_request: str, files: list[int]) -> str:

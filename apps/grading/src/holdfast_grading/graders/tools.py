@@ -17,7 +17,7 @@ from holdfast_grading.settings import GradingSettings
 
 LLM = "llm"
 STT = "stt"
-"""The downstreams: whichever model grades, and whatever turns speech into text."""
+"""The downstreams: the model that grades, and the service that turns speech into text."""
 RATE_NAME = "gemini"
 """The account's, which other apps use too."""
 

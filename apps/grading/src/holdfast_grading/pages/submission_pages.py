@@ -55,7 +55,7 @@ class View:
 
     @classmethod
     def of(cls, status: str, cursor: str) -> "View":
-        """Return the view that an address asks for; what cannot be meant is ignored."""
+        """Return the view that an address asks for; invalid values are ignored."""
         return cls(
             status if status in _CHOICES else "", cursor if SUBMISSION_ID.fullmatch(cursor) else ""
         )

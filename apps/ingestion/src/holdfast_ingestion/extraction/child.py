@@ -2,13 +2,11 @@
 
 import io
 import json
-import socket
-from collections.abc import Callable
 from typing import Any
 
 import docx
 
-from holdfast.children import ChildLimits, answer_requests
+from holdfast.children import RequestServer, request_server
 from holdfast.errors import ErrorCode
 from holdfast_conversion.pdf_text import warm_up_pdf
 from holdfast_ingestion.extraction.readers import Unreadable, read
@@ -21,15 +19,11 @@ _PAGE = b"""<!doctype html><html><head><title>T</title></head><body><article><h1
 <ul><li>one</li></ul><table><tr><td>1</td></tr></table></article></body></html>"""
 
 
-def load(options: dict[str, Any]) -> Callable[[socket.socket, ChildLimits], None]:
+def load(options: dict[str, Any]) -> RequestServer:
     """Load what the readers need, and return what reads files for the worker."""
     most = options["most_characters"]
     _warm_up()
-
-    def serve(connection: socket.socket, limits: ChildLimits) -> None:
-        answer_requests(connection, limits, lambda request, files: _answer(request, files, most))
-
-    return serve
+    return request_server(lambda request, files: _answer(request, files, most))
 
 
 def _warm_up() -> None:

@@ -6,37 +6,28 @@ suffers. The job itself is not isolated, because it needs the database and the n
 """
 
 import asyncio
-import json
 import logging
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from holdfast import Clock
 from holdfast.children import (
     MEGABYTE,
-    BrokenFrame,
     ChildDied,
     ChildFailed,
     ChildLimits,
-    ChildPool,
     ChildProcess,
-    ChildSpec,
+    ConfinedFunction,
     Death,
-    FrameKind,
-    NoChildFree,
 )
 from holdfast.errors import ERRORS, ErrorCode, HoldfastError, Permanent, error_code
 from holdfast_ingestion.error_codes import NOTHING_TO_READ
 from holdfast_ingestion.extraction.plain_text import decode, html_charset, markdown_title, tidy
 from holdfast_ingestion.formats import Format
 
-T = TypeVar("T")
-
 _log = logging.getLogger("holdfast.ingestion")
 _SHORT = 100_000
-"""Bytes; what is below that is decoded and copied in a fraction of a millisecond."""
+"""Bytes; what is below that is decoded in a fraction of a millisecond."""
 _FINAL_DEATHS = {
     Death.CPU_TIME: "Reading this document takes more time than is allowed.",
     Death.SIGNAL: "This document breaks its reader, which was ended safely.",
@@ -82,14 +73,20 @@ class Extractor:
 
     def __init__(self, limits: ExtractionLimits, clock: Clock) -> None:
         self._limits = limits
-        self._pool = ChildPool(_spec(limits), clock, idle_seconds=300.0)
-        self._free = asyncio.Semaphore(limits.readers)
+        self._function = ConfinedFunction(
+            "holdfast_ingestion.extraction.child:load",
+            clock,
+            options={"most_characters": limits.most_characters},
+            limits=_child_limits(limits),
+            call_seconds=limits.wall_seconds,
+            children=limits.readers,
+        )
 
     async def __aenter__(self) -> "Extractor":
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._pool.close()
+        await self._function.aclose()
 
     async def extract(self, data: bytes, chosen: Format, charset: str | None) -> ExtractedText:
         """Return the text of `data`.
@@ -112,14 +109,11 @@ class Extractor:
         return found
 
     async def _read(self, data: bytes, chosen: Format, charset: str | None) -> ExtractedText:
-        seconds = self._limits.wall_seconds
         if chosen is Format.HTML:
             # Decoded here: a confined process cannot load the codec of a character set.
-            data = await _called(_as_utf8, data, charset)
-        source = await _called(_as_file, data)
+            data = await _as_utf8(data, charset)
         try:
-            async with self._free:
-                return await self._pool.call(str(chosen), _found, [source], timeout=seconds)
+            return await self._function.call(str(chosen), _found, data)
         except TimeoutError:
             line = "Reading this document takes more time than is allowed."
             raise Permanent(ErrorCode.TIMEOUT, line) from None
@@ -128,28 +122,18 @@ class Extractor:
             if line:
                 raise Permanent(ErrorCode.PARSE_ERROR, line) from died
             raise ExtractionStopped("The reader of this document was stopped.") from died
-        except (ChildFailed, NoChildFree) as error:
+        except ChildFailed as error:
             raise ExtractionStopped("No reader could be started for this document.") from error
-        finally:
-            os.close(source)
 
 
-def _spec(limits: ExtractionLimits) -> ChildSpec:
-    return ChildSpec(
-        "holdfast_ingestion.extraction.child:load",
-        {"most_characters": limits.most_characters},
-        ChildLimits(
-            memory_bytes=limits.memory_bytes,
-            cpu_seconds=limits.cpu_seconds,
-            # JSON writes a character outside ASCII as six or twelve bytes.
-            output_bytes=12 * limits.most_characters + MEGABYTE,
-            file_bytes=0,
-            open_files=64,
-            # A start takes as long as a hundred small pages; memory has a limit of its own.
-            requests=1000,
-        ),
-        confine=True,
-        start_seconds=60.0,
+def _child_limits(limits: ExtractionLimits) -> ChildLimits:
+    return ChildLimits(
+        memory_bytes=limits.memory_bytes,
+        cpu_seconds=limits.cpu_seconds,
+        # JSON writes a character outside ASCII as six or twelve bytes.
+        output_bytes=12 * limits.most_characters + MEGABYTE,
+        # A start takes as long as a hundred small pages; memory has a limit of its own.
+        requests=1000,
     )
 
 
@@ -158,41 +142,21 @@ def _plain(data: bytes, chosen: Format, charset: str | None) -> ExtractedText:
     return ExtractedText(markdown_title(text) if chosen is Format.MARKDOWN else None, text)
 
 
-async def _called(work: Callable[..., T], data: bytes, *arguments: object) -> T:
-    """Return `work(data, ...)`; only a long document is worth the way to a thread and back."""
-    if len(data) < _SHORT:
-        return work(data, *arguments)
-    return await asyncio.to_thread(work, data, *arguments)
+async def _as_utf8(data: bytes, charset: str | None) -> bytes:
+    def recode() -> bytes:
+        return decode(data, charset or html_charset(data)).encode("utf-8", "replace")
+
+    # Only a long document is worth the way to a thread and back.
+    return recode() if len(data) < _SHORT else await asyncio.to_thread(recode)
 
 
-def _as_utf8(data: bytes, charset: str | None) -> bytes:
-    return decode(data, charset or html_charset(data)).encode("utf-8", "replace")
-
-
-def _as_file(data: bytes) -> int:
-    """Return a descriptor of a file in memory that holds `data`."""
-    descriptor = os.memfd_create("document", os.MFD_CLOEXEC)
-    try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(data)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _found(child: ChildProcess, kind: FrameKind, body: Any) -> ExtractedText:
+def _found(child: ChildProcess, fields: Any) -> ExtractedText:
     """Return what a child says that it found; nothing of that is trusted."""
-    try:
-        fields: Any = json.loads(body) if kind is FrameKind.ANSWER else None
-        if fields["code"] is None:
-            title = fields["title"]
-            return ExtractedText(None if title is None else str(title), tidy(str(fields["text"])))
-        code, message = error_code(fields["code"]), str(fields.get("message", ""))
-        detail = str(fields.get("detail", ""))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise BrokenFrame("an answer that cannot be read") from None
+    if fields["code"] is None:
+        title = fields["title"]
+        return ExtractedText(None if title is None else str(title), tidy(str(fields["text"])))
+    code, message = error_code(fields["code"]), str(fields.get("message", ""))
+    detail = str(fields.get("detail", ""))
     if code == ErrorCode.MEMORY_ERROR or detail:
         # It may be damaged itself.
         child.retire()

@@ -6,23 +6,20 @@ each chunk, so it runs in a child process. Two phrases in one sentence are taken
 
 import json
 import re
-import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
 from holdfast import Clock, ErrorCode, HoldfastError
 from holdfast.children import (
     MEGABYTE,
-    BrokenFrame,
     ChildDied,
     ChildFailed,
     ChildLimits,
-    ChildPool,
     ChildProcess,
-    ChildSpec,
-    FrameKind,
-    answer_requests,
+    ConfinedFunction,
+    RequestServer,
+    request_server,
 )
 from holdfast_ingestion.graph.extracted import PassageConcepts, bounded
 
@@ -37,20 +34,8 @@ _MOST_WORDS = 2
 _SECONDS = 30.0
 """For the phrases of one text."""
 _SENTENCE_END = re.compile(r"[.!?]\s+|\n\s*\n")
-
-_SPEC = ChildSpec(
-    "holdfast_ingestion.graph.key_phrases:load",
-    {},
-    ChildLimits(
-        memory_bytes=1024 * MEGABYTE,
-        cpu_seconds=_SECONDS,
-        output_bytes=MEGABYTE,
-        file_bytes=0,
-        open_files=64,
-    ),
-    confine=True,
-    start_seconds=60.0,
-)
+_TARGET = "holdfast_ingestion.graph.key_phrases:load"
+_LIMITS = ChildLimits(memory_bytes=1024 * MEGABYTE, cpu_seconds=_SECONDS, output_bytes=MEGABYTE)
 
 
 class KeyPhrasesStopped(HoldfastError):
@@ -63,7 +48,9 @@ class KeyPhraseExtractor:
     """Extract key phrases in a child process, which starts when it is first needed."""
 
     def __init__(self, clock: Clock) -> None:
-        self._pool = ChildPool(_SPEC, clock, idle_seconds=60.0)
+        self._function = ConfinedFunction(
+            _TARGET, clock, limits=_LIMITS, call_seconds=_SECONDS, idle_seconds=60.0
+        )
 
     async def extract(self, text: str) -> PassageConcepts:
         """Return the key phrases of `text`.
@@ -72,7 +59,7 @@ class KeyPhraseExtractor:
             KeyPhrasesStopped: try again.
         """
         try:
-            phrases = await self._pool.call(text, _phrases, timeout=_SECONDS)
+            phrases = await self._function.call(text, _phrases)
         except (TimeoutError, ChildDied, ChildFailed) as error:
             raise KeyPhrasesStopped("The key phrases of a passage were not found.") from error
         chosen = distinct(phrases)[:_MOST_PHRASES]
@@ -80,7 +67,7 @@ class KeyPhraseExtractor:
 
     async def aclose(self) -> None:
         """End the child process."""
-        await self._pool.close()
+        await self._function.aclose()
 
 
 def distinct(phrases: Sequence[str]) -> list[str]:
@@ -104,18 +91,15 @@ def _together(phrases: Sequence[str], text: str) -> list[tuple[str, str, str]]:
     return [(first, _LABEL, second) for first, second in pairs]
 
 
-def _phrases(_child: ChildProcess, kind: FrameKind, body: Any) -> list[str]:
+def _phrases(_child: ChildProcess, phrases: Any) -> list[str]:
     """Return what a child has found."""
-    try:
-        return [str(phrase) for phrase in json.loads(body if kind is FrameKind.ANSWER else "")]
-    except (ValueError, TypeError):
-        raise BrokenFrame("an answer that cannot be read") from None
+    return [str(phrase) for phrase in phrases]
 
 
 # -- the child's side ----------------------------------------------------------------------------
 
 
-def load(_options: dict[str, Any]) -> Callable[[socket.socket, ChildLimits], None]:
+def load(_options: dict[str, Any]) -> RequestServer:
     """Load what is needed, and return what answers the worker's requests."""
     import yake  # type: ignore[import-untyped]  # it has none
 
@@ -126,8 +110,4 @@ def load(_options: dict[str, Any]) -> Callable[[socket.socket, ChildLimits], Non
 
     # Reads its own files when it is first used, which a confined process cannot.
     answer("Some words are read before the first text, so that all is loaded by then.", [])
-
-    def serve(connection: socket.socket, limits: ChildLimits) -> None:
-        answer_requests(connection, limits, answer)
-
-    return serve
+    return request_server(answer)

@@ -37,7 +37,7 @@ class DocumentsView:
 
     @classmethod
     def of(cls, status: str, text: str, metadata: str, cursor: str) -> "DocumentsView":
-        """Return the view that an address asks for; what cannot be meant is ignored."""
+        """Return the view that an address asks for; invalid values are ignored."""
         return cls(
             status if status in FILTERS else ALL,
             _typed(text),

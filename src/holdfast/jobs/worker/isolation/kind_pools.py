@@ -107,7 +107,7 @@ class KindPools:
             message = "the child process was killed, most likely for want of memory"
             return of_code(ErrorCode.MEMORY_ERROR, message)
         messages = {
-            Death.NONSENSE: f"the child process answered with {detail}",
+            Death.BROKEN_FRAME: f"the child process answered with {detail}",
             Death.DETACHED: "the child process closed its pipe and was ended",
             Death.EXIT: f"the child process ended itself with {detail}",
         }

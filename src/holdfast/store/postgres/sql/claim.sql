@@ -93,7 +93,7 @@ FROM holdfast.plan_claim(:lanes, :families, :most, :owners, :used);
 
 -- name: claim_plan_with_room
 SELECT lane, priority, owner, quota
-FROM holdfast.plan_with_room(:lanes, :families, :most, :owners, :used, :rooms);
+FROM holdfast.plan_with_room(:lanes, :families, :most, :owners, :used, :remaining);
 
 -- name: claim_waiting_owners
 SELECT waiting.owner
@@ -106,7 +106,7 @@ FROM (
     GROUP BY family
 ) AS family
 CROSS JOIN LATERAL holdfast.waiting_owners(
-    family.lanes, family.last_owner, family.used, :most, :rooms
+    family.lanes, family.last_owner, family.used, :most, :remaining
 ) AS waiting (owner);
 
 -- name: claim_take

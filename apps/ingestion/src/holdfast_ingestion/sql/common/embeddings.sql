@@ -26,12 +26,7 @@ SELECT missing.document, missing.chunk FROM (
     WHERE embeddings.chunk IS NULL
     GROUP BY chunks.document
 ) AS missing
-LEFT JOIN {{jobs}} AS jobs
-    ON jobs.job_id =
-        CAST(:job_prefix AS text) || '-' || missing.document || '-' || CAST(missing.chunk AS text)
-WHERE jobs.job_id IS NULL
-ORDER BY missing.document
-LIMIT :limit
+{{without_a_job}}
 
 -- What a search shows of chunks that were found by meaning.
 -- name: passages
