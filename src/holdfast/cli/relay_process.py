@@ -11,7 +11,7 @@ from holdfast.cli.relay_setup import BROKER, make_relay
 from holdfast.cli.startup import opened
 from holdfast.cli.telemetry_setup import exposed_metrics
 from holdfast.cli.usage import UsageError
-from holdfast.cli.worker_setup import database_address, set_up_log
+from holdfast.cli.worker_setup import database_address, rare_collections, set_up_log
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.worker.signals import stop_on_signals
 from holdfast.settings import Environment, Settings
@@ -47,7 +47,7 @@ def relay(apps: Sequence[str], database: str | None = None, *, until_idle: bool 
             if await opened(engine, stack, "holdfast relay", stopped):
                 await relay.run(until_idle=until_idle)
 
-    with exposed_metrics(settings, declared) as (registry, _):
+    with rare_collections(), exposed_metrics(settings, declared) as (registry, _):
         if registry is not None:
             from holdfast.telemetry.prometheus import RelayCollector
 

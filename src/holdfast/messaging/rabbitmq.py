@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from holdfast.errors import HoldfastError
 from holdfast.messaging.broker import Broker, QueueSpec
 from holdfast.outbox.model import MessageClaim
 from holdfast.outbox.ports import MessageRefused, MessageUnconfirmed, PublisherUnavailable
@@ -77,6 +78,9 @@ class RabbitPublisher:
     ) -> None:
         self._broker = Broker(url, queues, timeout=connect_timeout)
         self._for_suspects = Broker(url, timeout=connect_timeout)
+        from aiormq import spec  # installed, or there would be no brokers
+
+        self._properties = spec.Basic.Properties
         self._suspects: dict[str, None] = {}
         self._one_suspect = asyncio.Lock()
         self._exchange = exchange
@@ -124,11 +128,9 @@ class RabbitPublisher:
             MessageUnconfirmed: there was no confirm in time.
             PublisherUnavailable: the broker cannot be reached, or the connection was lost.
         """
-        from aiormq import spec
-
         given = dict(headers or {})
         # Not aio_pika.Message, which would be made only to be turned into these.
-        properties = spec.Basic.Properties(
+        properties = self._properties(
             message_id=message_id,
             message_type=message_type,
             correlation_id=_text(given.pop("correlation_id", None)),
@@ -161,13 +163,6 @@ class RabbitPublisher:
     async def _send_on(
         self, broker: Broker, body: bytes, properties: "spec.Basic.Properties", routing_key: str
     ) -> None:
-        from aio_pika.exceptions import (
-            CONNECTION_EXCEPTIONS,
-            ChannelPreconditionFailed,
-            DeliveryError,
-        )
-        from aiormq.exceptions import ConnectionFrameError, ConnectionSyntaxError
-
         channel = await broker.channel()
         try:
             below = cast("DriverChannel", await channel.get_underlay_channel())
@@ -182,17 +177,33 @@ class RabbitPublisher:
                 timeout=self._timeout,
                 wait=False,
             )
-        except DeliveryError as error:
-            raise MessageRefused(self._refusal(error, routing_key)) from None
         except TimeoutError:
             broker.retire(channel)
             raise MessageUnconfirmed(
                 f"{broker.where} did not confirm within {self._timeout:g} s"
             ) from None
-        except (ChannelPreconditionFailed, ConnectionFrameError, ConnectionSyntaxError) as error:
-            raise ClosedByBroker(f"{broker.where} does not take the message: {error}") from error
-        except CONNECTION_EXCEPTIONS as error:
-            raise broker.explained(error) from error
+        except Exception as error:
+            failure = self._failure(error, broker, routing_key)
+            if failure is None:
+                raise
+            raise failure from error
+
+    def _failure(self, error: Exception, broker: Broker, routing_key: str) -> HoldfastError | None:
+        """Return what an error of the driver means for a message; None where it is a bug."""
+        from aio_pika.exceptions import (
+            CONNECTION_EXCEPTIONS,
+            ChannelPreconditionFailed,
+            DeliveryError,
+        )
+        from aiormq.exceptions import ConnectionFrameError, ConnectionSyntaxError
+
+        if isinstance(error, DeliveryError):
+            return MessageRefused(self._refusal(error, routing_key))
+        if isinstance(
+            error, ChannelPreconditionFailed | ConnectionFrameError | ConnectionSyntaxError
+        ):
+            return ClosedByBroker(f"{broker.where} does not take the message: {error}")
+        return broker.explained(error) if isinstance(error, CONNECTION_EXCEPTIONS) else None
 
     def _refusal(self, error: Any, routing_key: str) -> str:
         returned = getattr(error.frame, "reply_text", None)

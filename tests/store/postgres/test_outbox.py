@@ -4,11 +4,25 @@ import asyncio
 import json
 
 import asyncpg
+import pytest
 from tests.support.waiting import until
 
 from holdfast import Engine
 from holdfast.outbox import MessageDraft, MessageStatus
+from holdfast.store.joining import numbered
+from holdfast.store.postgres.connection import SQL
 from holdfast.store.postgres.session import SETTINGS
+
+OLD_ROWS = {
+    "outbox_delete_published": (
+        "outbox",
+        "(id, aggregate_id, message_type, payload, status, created_at, due_at, processed_at) "
+        "SELECT to_char(n, '00000'), 'order', 'order.placed', '{}', 'published', 0, 0, n",
+    ),
+    "inbox_delete": ("inbox", "SELECT 'orders', 'request-' || n, n"),
+    "handling_delete": ("handling", "SELECT 'orders', 'request-' || n, 0, 1, 1, false, NULL, n"),
+}
+"""For each statement that deletes old rows: its table, and how to fill it."""
 
 
 def test_a_message_that_is_published_meanwhile_is_not_claimed(postgres_url):
@@ -60,6 +74,34 @@ def test_a_claim_reads_few_pages_of_a_large_outbox(postgres_url):
         assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 1500
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["statistics", "no-statistics"])
+@pytest.mark.parametrize("query", OLD_ROWS)
+def test_deleting_a_few_old_rows_reads_few_pages_of_a_large_table(postgres_url, query, known):
+    table, rows = OLD_ROWS[query]
+    text, names = numbered(SQL[query])
+    given = {"now": "1000000", "max_age": "0", "limit": "10"}
+
+    async def scenario():
+        async with Engine(postgres_url):
+            connection = await asyncpg.connect(postgres_url, server_settings=SETTINGS)
+            await connection.execute(f"ALTER TABLE holdfast.{table} SET (autovacuum_enabled = off)")
+            fill = f"INSERT INTO holdfast.{table} {rows} FROM generate_series(1, 10000) AS n"
+            await connection.execute(fill)
+            if known:
+                await connection.execute(f"ANALYZE holdfast.{table}")
+            await connection.execute(f"PREPARE deletion AS {text}")
+            values = ", ".join(given[name] for name in names)
+            (found,) = await connection.fetchrow(
+                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE deletion({values})"
+            )
+            await connection.close()
+        return json.loads(found)[0]["Plan"]
+
+    plan = asyncio.run(scenario())
+    assert plan["Actual Rows"] == 10
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 100
 
 
 def test_a_message_is_added_after_the_server_was_started_again(postgres_url):

@@ -28,11 +28,11 @@ SELECT holdfast.release_request(
 
 -- name: handling_delete
 DELETE FROM holdfast.handling
-WHERE (consumer, request_id) IN (
-    SELECT consumer, request_id FROM holdfast.handling
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM holdfast.handling
     WHERE updated_at <= holdfast.time_of(:now) - :max_age
     ORDER BY updated_at
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
-)
+))
 RETURNING request_id;
