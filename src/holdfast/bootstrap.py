@@ -115,7 +115,7 @@ class BlockingEngine(BlockingStoreEngine):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self.outbox = BlockingOutbox(engine.outbox, self._thread.run)
-        self.inbox = BlockingInbox(engine.inbox, self._thread.run)
+        self.inbox = BlockingInbox(engine.inbox, self._thread.run, self._thread.check_usable)
         self.handling = BlockingHandling(engine.handling, self._thread.run)
 
 

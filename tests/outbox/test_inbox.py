@@ -1,11 +1,29 @@
 """A request is handled once."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
+import apsw
+import asyncpg
+import psycopg
 import pytest
 
+from holdfast import Engine
 from holdfast.outbox import BadMessage
+
+
+@contextmanager
+def blocking_transaction(url):
+    """Yield a connection of a driver that blocks, in a transaction that is committed."""
+    if not url.startswith("sqlite"):
+        with psycopg.connect(url) as connection:
+            yield connection
+        return
+    connection = apsw.Connection(url.removeprefix("sqlite:///"))
+    connection.set_busy_timeout(60_000)
+    with connection:
+        yield connection
+    connection.close()
 
 
 def test_of_many_consumers_at_once_one_handles_a_request(database):
@@ -68,3 +86,49 @@ def test_an_id_that_cannot_be_stored_is_refused(database):
                 await engine.inbox.handled("")
 
     asyncio.run(scenario())
+
+
+def test_a_blocking_engine_records_a_request_without_its_thread(database, monkeypatch):
+    with database.engine().blocking() as engine:
+        with monkeypatch.context() as changed:
+            changed.setattr(engine.inbox, "_run", None)
+            for expected in (True, False):
+                with blocking_transaction(database.url) as connection:
+                    assert engine.inbox.first(connection, "r1") is expected
+        assert engine.inbox.handled("r1")
+
+
+def test_a_blocking_engine_that_is_closed_records_no_request(database):
+    with database.engine().blocking() as engine:
+        pass
+    with (
+        blocking_transaction(database.url) as connection,
+        pytest.raises(RuntimeError, match="open the blocking engine first"),
+    ):
+        engine.inbox.first(connection, "r1")
+
+
+def test_a_blocking_engine_refuses_a_connection_to_another_database(
+    postgres_server, postgres_url, postgres_template
+):
+    elsewhere = postgres_server.url(postgres_server.create_database(postgres_template))
+    empty = postgres_server.url(postgres_server.create_database())
+    with Engine(postgres_url).blocking() as engine:
+        for other in (elsewhere, empty):
+            with (
+                psycopg.connect(other) as connection,
+                pytest.raises(TypeError, match="another database"),
+            ):
+                engine.inbox.first(connection, "r1")
+
+
+def test_a_blocking_engine_refuses_a_connection_that_must_be_awaited(postgres_url):
+    async def scenario(engine):
+        connection = await asyncpg.connect(postgres_url)
+        async with connection.transaction():
+            with pytest.raises(TypeError, match="a connection that blocks"):
+                engine.inbox.first(connection, "r1")
+        await connection.close()
+
+    with Engine(postgres_url).blocking() as engine:
+        asyncio.run(scenario(engine))

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from holdfast.outbox.client import Outbox
 from holdfast.outbox.handling import Handling
-from holdfast.outbox.inbox import Inbox
+from holdfast.outbox.inbox import DEFAULT_CONSUMER, Inbox
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,7 +57,26 @@ class BlockingOutbox(_Blocking):
 class BlockingInbox(_Blocking):
     """`Inbox` for code that is not async; connections are those of drivers that block."""
 
-    first = _blocking(Inbox.first, uses_connection=True)
+    def __init__(self, inbox: Inbox, run: Run, check_usable: Callable[[], None]) -> None:
+        super().__init__(inbox, run)
+        self._inbox = inbox
+        self._check_usable = check_usable
+
+    def first(
+        self, connection: object, request_id: str, *, consumer: str = DEFAULT_CONSUMER
+    ) -> bool:
+        """Record a request in the transaction of `connection`; see `Inbox.first`.
+
+        In the calling thread where that can be done: a change to the engine's thread and back
+        costs more than the statement.
+        """
+        self._check_usable()
+        found = self._inbox.first_now(connection, request_id, consumer=consumer)
+        if found is not None:
+            return found
+        work = self._inbox.first(connection, request_id, consumer=consumer)
+        return self._run(work, uses_connection=True)
+
     handled = _blocking(Inbox.handled)
     delete_handled = _blocking(Inbox.delete_handled)
 

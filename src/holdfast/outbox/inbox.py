@@ -43,6 +43,17 @@ class Inbox:
             connection, checked_name("consumer", consumer), checked_name("request_id", request_id)
         )
 
+    def first_now(
+        self, connection: object, request_id: str, *, consumer: str = DEFAULT_CONSUMER
+    ) -> bool | None:
+        """Do the same in the calling thread, on a connection that blocks.
+
+        None, and nothing is recorded, where that cannot be done: use `first`.
+        """
+        return self._store.first_now(
+            connection, checked_name("consumer", consumer), checked_name("request_id", request_id)
+        )
+
     async def handled(self, request_id: str, *, consumer: str = DEFAULT_CONSUMER) -> bool:
         """Say whether a request was handled in a transaction that has committed.
 

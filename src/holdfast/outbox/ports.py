@@ -167,6 +167,13 @@ class InboxStore(Protocol):
         """
         ...
 
+    def first_now(self, connection: object, consumer: str, request_id: str) -> bool | None:
+        """Do the same in the calling thread, without the store's event loop.
+
+        None, and nothing is recorded, where that cannot be done: use `first_on`.
+        """
+        ...
+
     async def handled(self, consumer: str, request_id: str) -> bool:
         """Say whether a request is recorded, in a transaction that has committed."""
         ...

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from holdfast.jobs.callers_thread import in_callers_thread, is_waiting
 
-__all__ = ["Joined", "NoTransaction", "join", "join_and_execute", "numbered"]
+__all__ = ["Joined", "NoTransaction", "execute_now", "join", "join_and_execute", "numbered"]
 
 ACCEPTED = (
     "an asyncpg connection, a psycopg connection (sync or async), "
@@ -96,6 +96,23 @@ async def join_and_execute(
 
     joined, rows = await in_callers_thread(begin)
     return joined, await joined.execute(sql, parameters) if rows is None else rows
+
+
+def execute_now(
+    connection: object, sql: str, parameters: Mapping[str, Any], database: str
+) -> list[Row] | None:
+    """Return the rows of a statement inside the transaction of `connection`, run in this thread.
+
+    None, and no statement is run, where the driver must be awaited or the transaction is not one
+    of `database`.
+
+    Raises:
+        TypeError, NoTransaction: as `join`.
+    """
+    joined = join(connection)
+    if joined.database != database or not isinstance(joined, _BlockingDriver):
+        return None
+    return joined.fetch(joined.connection, sql, parameters)
 
 
 def loaded_class(module: str, name: str) -> Any:

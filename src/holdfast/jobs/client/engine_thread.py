@@ -82,6 +82,14 @@ class EngineThread:
             raise
         return call.result()
 
+    def check_usable(self) -> None:
+        """Check that the caller may use what is open here.
+
+        Raises:
+            RuntimeError, StoreClosed: as `run`.
+        """
+        self._usable_loop()
+
     def _usable_loop(self) -> asyncio.AbstractEventLoop:
         loop = self._loop
         if loop is None:

@@ -39,6 +39,11 @@ class Identity:
         self._own: DatabaseId | None = None
         self._statement: str | None = None
 
+    @property
+    def known(self) -> DatabaseId | None:
+        """The identity of the store's database; None before it was read."""
+        return self._own
+
     async def read(self) -> DatabaseId:
         """Read and return the identity of the store's database."""
         self._own = DatabaseId(*(await self._database.rows(await self._chosen()))[0])

@@ -1,15 +1,16 @@
 """The outbox and the inbox on PostgreSQL: see `holdfast.outbox.ports` and functions/outbox.sql."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.outbox.handling import Release, RequestClaim
 from holdfast.outbox.model import MessageClaim, MessageReport, NewMessage, RelayTick
-from holdfast.store.joining import Joined, join, join_and_execute
+from holdfast.store.joining import Joined, execute_now, join, join_and_execute
 from holdfast.store.message_queries import MessageQueries, release_columns
 from holdfast.store.postgres.connection import SQL, Database, Row
-from holdfast.store.postgres.identity import Identity
+from holdfast.store.postgres.identity import DatabaseId, Identity
 from holdfast.store.postgres.notify import OUTBOX, Notifier
 from holdfast.store.text import clean_or_none
 
@@ -79,9 +80,7 @@ class PostgresOutbox(MessageQueries):
         self, connection: object, consumer: str, request_id: str, *, now: float | None = None
     ) -> bool:
         """Record a request inside the caller's transaction."""
-        own = await self._identity.own()
-        given = {"consumer": consumer, "request_id": request_id, "now": now}
-        given |= {"system": own.system, "database": own.oid}
+        given = _record(await self._identity.own(), consumer, request_id, now)
         joined, ((first,),) = await self._execute_on(connection, "inbox_first", given)
         if first is None:
             await self._identity.check(joined)
@@ -89,12 +88,31 @@ class PostgresOutbox(MessageQueries):
             return await self.first_on(connection, consumer, request_id, now=now)
         return bool(first)
 
+    def first_now(self, connection: object, consumer: str, request_id: str) -> bool | None:
+        """Record a request inside the caller's transaction, in the calling thread."""
+        own = self._identity.known
+        if own is None:
+            return None
+        given = _record(own, consumer, request_id, None)
+        with self._schema_errors():
+            rows = execute_now(connection, SQL["inbox_first"], given, _SYSTEM)
+        return rows[0][0] if rows else None
+
     async def _execute_on(
         self, connection: object, query: str, given: dict[str, Any]
     ) -> tuple[Joined, list[Row]]:
         """Run a statement of ours on the caller's connection."""
-        try:
+        with self._schema_errors():
             joined, rows = await join_and_execute(connection, SQL[query], given, _SYSTEM)
+        if joined.database != _SYSTEM:
+            await self._identity.check(joined)
+        return joined, rows
+
+    @contextmanager
+    def _schema_errors(self) -> Iterator[None]:
+        """Explain the error of a statement that did not find our schema on the connection."""
+        try:
+            yield
         except Exception as error:
             if not _is_missing(error):
                 raise
@@ -102,9 +120,6 @@ class PostgresOutbox(MessageQueries):
                 f"connection= is one to another database than {self._database.where}, or to one "
                 "with the schema of an older release"
             ) from error
-        if joined.database != _SYSTEM:
-            await self._identity.check(joined)
-        return joined, rows
 
     async def tick(
         self,
@@ -178,6 +193,12 @@ def _is_missing(error: Exception) -> bool:
     """Say whether the schema or a function was not found, by the error of any driver."""
     shown = (error, getattr(error, "orig", None), error.__cause__)
     return any(getattr(each, "sqlstate", None) in _MISSING for each in shown)
+
+
+def _record(own: DatabaseId, consumer: str, request_id: str, now: float | None) -> dict[str, Any]:
+    """Return the parameters of `inbox_first` on the database `own`."""
+    given = {"consumer": consumer, "request_id": request_id, "now": now}
+    return {**given, "system": own.system, "database": own.oid}
 
 
 def _as_columns(message: NewMessage) -> dict[str, Any]:

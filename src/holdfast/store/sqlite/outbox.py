@@ -76,17 +76,28 @@ class SQLiteOutbox(MessageQueries):
         self, connection: object, consumer: str, request_id: str, *, now: float | None = None
     ) -> bool:
         """Record a request inside the caller's transaction."""
+        return await in_callers_thread(lambda: self._first(connection, consumer, request_id, now))
+
+    def first_now(self, connection: object, consumer: str, request_id: str) -> bool | None:
+        """Record a request inside the caller's transaction, in the calling thread."""
+        return self._first(connection, consumer, request_id, None)
+
+    def _first(self, connection: object, consumer: str, request_id: str, now: float | None) -> bool:
         given = {"consumer": consumer, "request_id": request_id}
-        await self._on(connection, "handling_end", given, now)
-        return bool(await self._on(connection, "inbox_first", given, now))
+        self._execute(connection, "handling_end", given, now)
+        return bool(self._execute(connection, "inbox_first", given, now))
 
     async def _on(
         self, connection: object, query: str, given: dict[str, Any], now: float | None
     ) -> Sequence[Row]:
+        return await in_callers_thread(lambda: self._execute(connection, query, given, now))
+
+    def _execute(
+        self, connection: object, query: str, given: dict[str, Any], now: float | None
+    ) -> Sequence[Row]:
         self._writer.check_open()
         self._writer.files.check()
-        parameters = {**given, "now": self._now(now)}
-        return await in_callers_thread(lambda: join(self._path, connection)(SQL[query], parameters))
+        return join(self._path, connection)(SQL[query], {**given, "now": self._now(now)})
 
     async def tick(
         self,
