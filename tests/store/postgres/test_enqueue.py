@@ -1,13 +1,14 @@
 """Enqueueing in bulk, and by concurrent callers."""
 
 import asyncio
+from dataclasses import replace
 
 import asyncpg
 import pytest
 from tests.store.postgres.conftest import ANY, a_session_waits, jobs
 
 from holdfast.ids import new_ids
-from holdfast.jobs.model import JobStatus, NewJob
+from holdfast.jobs.model import Enqueued, JobStatus, NewJob
 from holdfast.jobs.store_port import RetentionRule, StoreError
 
 
@@ -48,6 +49,66 @@ def test_a_bulk_that_comes_again_while_it_is_being_created_is_created_once(bench
             assert (await stores[0].stats()).lanes[0].ready == len(made)
 
     asyncio.run(scenario())
+
+
+def test_a_job_alone_is_stored_as_in_a_bulk(play):
+    """One job has a statement of its own."""
+    fields = [
+        {},
+        {"status": JobStatus.UPLOADED},
+        {"run_at": 5e9, "priority": -7, "max_attempts": 9},
+        {"deadline_at": 6e9, "owner": "ann", "meta": '{"a": 1}', "arguments": "[1]"},
+        {"queue": "mail", "downstream": "smtp"},
+    ]
+
+    async def scenario(store):
+        for n, given in enumerate(fields):
+            (answer,) = await store.enqueue([NewJob(f"one-{n}", "work", **given)], now=1e9)
+            assert answer == Enqueued(f"one-{n}", True)
+        bulk = [NewJob(f"bulk-{n}", "work", **given) for n, given in enumerate(fields)]
+        await store.enqueue(bulk, now=1e9)
+        for n in range(len(fields)):
+            one, other = await store.get(f"one-{n}"), await store.get(f"bulk-{n}")
+            assert replace(one, id="") == replace(other, id="")
+            (event,), (same,) = await store.events(one.id), await store.events(other.id)
+            assert (event.name, event.at, event.attempt) == (same.name, same.at, same.attempt)
+        lanes = (await store.stats()).lanes
+        counts = {(lane.ready, lane.scheduled, lane.uploaded) for lane in lanes}
+        assert counts == {(4, 2, 2), (2, 0, 0)}
+
+    play(scenario)
+
+
+def test_a_job_alone_whose_id_is_taken_is_found(play):
+    async def scenario(store):
+        await store.enqueue(jobs(1))
+        assert await store.enqueue(jobs(1)) == (Enqueued("job-00000", False),)
+        assert (await store.stats()).lanes[0].ready == 1
+
+    play(scenario)
+
+
+def test_a_job_alone_finds_its_lane_again_that_was_deleted(bench, play):
+    async def scenario(store):
+        await store.enqueue(jobs(1))
+        await bench.drain(store, "w")
+        assert await store.delete(["job-00000"])
+        await store.rescue()  # folds the counters, and deletes the lane with them
+        assert await bench.execute("SELECT count(*) FROM holdfast.lanes") == [(0,)]
+        assert await store.enqueue(jobs(1, prefix="next")) == (Enqueued("next-00000", True),)
+        assert await bench.drain(store, "w") == ["next-00000"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("text", ["\x00", "\ud800"])
+def test_a_job_alone_with_text_that_cannot_be_stored_is_an_error_of_the_caller(play, text):
+    async def scenario(store):
+        with pytest.raises(ValueError, match="owner holds"):
+            await store.enqueue([NewJob("a", "work", owner=text)])
+        assert (await store.list_jobs()).jobs == ()
+
+    play(scenario)
 
 
 @pytest.mark.parametrize("first", ["bulk", "one"])

@@ -88,6 +88,48 @@ async def _enqueue(
     return await _create(database, jobs, pages, all_new=False)
 
 
+async def enqueue_one(
+    database: Database, lanes: Lanes, job: NewJob, now: float | None, payload: str | None
+) -> bool | None:
+    """Create a job without a dedup key.
+
+    Returns:
+        Whether the notification `payload` was sent with it; None if its id is taken.
+    """
+    lane = (job.queue, job.downstream or "", job.kind)
+    while True:
+        number = lanes.known_ids.get(lane)
+        if number is None:
+            number = (await lanes.ids([lane]))[lane]
+        try:
+            created = await database.write(
+                "enqueue_one",
+                lane=number,
+                queue=job.queue,
+                downstream=lane[1],
+                kind=job.kind,
+                id=job.id,
+                status=job.status,
+                arguments=job.arguments,
+                priority=job.priority,
+                max_attempts=job.max_attempts,
+                run_at=job.run_at,
+                deadline=job.deadline_at,
+                owner=job.owner,
+                meta=job.meta,
+                now=now,
+                payload=payload,
+            )
+        except StoreError as error:
+            if isinstance(error.__cause__, asyncpg.UniqueViolationError):
+                return None
+            check_texts([job])
+            raise
+        if created:
+            return bool(created[0][0])
+        lanes.forget()
+
+
 async def _create(
     database: Database, jobs: Sequence[NewJob], pages: Sequence[_Page], *, all_new: bool
 ) -> tuple[Enqueued, ...]:
