@@ -1,7 +1,6 @@
 """Enqueueing in bulk, and by concurrent callers."""
 
 import asyncio
-from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -49,43 +48,6 @@ def test_a_bulk_that_comes_again_while_it_is_being_created_is_created_once(bench
             assert (await stores[0].stats()).lanes[0].ready == len(made)
 
     asyncio.run(scenario())
-
-
-def test_a_job_alone_is_stored_as_in_a_bulk(play):
-    """One job has a statement of its own."""
-    fields = [
-        {},
-        {"status": JobStatus.UPLOADED},
-        {"run_at": 5e9, "priority": -7, "max_attempts": 9},
-        {"deadline_at": 6e9, "owner": "ann", "meta": '{"a": 1}', "arguments": "[1]"},
-        {"queue": "mail", "downstream": "smtp"},
-    ]
-
-    async def scenario(store):
-        for n, given in enumerate(fields):
-            (answer,) = await store.enqueue([NewJob(f"one-{n}", "work", **given)], now=1e9)
-            assert answer == Enqueued(f"one-{n}", True)
-        bulk = [NewJob(f"bulk-{n}", "work", **given) for n, given in enumerate(fields)]
-        await store.enqueue(bulk, now=1e9)
-        for n in range(len(fields)):
-            one, other = await store.get(f"one-{n}"), await store.get(f"bulk-{n}")
-            assert replace(one, id="") == replace(other, id="")
-            (event,), (same,) = await store.events(one.id), await store.events(other.id)
-            assert (event.name, event.at, event.attempt) == (same.name, same.at, same.attempt)
-        lanes = (await store.stats()).lanes
-        counts = {(lane.ready, lane.scheduled, lane.uploaded) for lane in lanes}
-        assert counts == {(4, 2, 2), (2, 0, 0)}
-
-    play(scenario)
-
-
-def test_a_job_alone_whose_id_is_taken_is_found(play):
-    async def scenario(store):
-        await store.enqueue(jobs(1))
-        assert await store.enqueue(jobs(1)) == (Enqueued("job-00000", False),)
-        assert (await store.stats()).lanes[0].ready == 1
-
-    play(scenario)
 
 
 def test_a_job_alone_finds_its_lane_again_that_was_deleted(bench, play):
