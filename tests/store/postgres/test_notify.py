@@ -13,7 +13,8 @@ from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
 from holdfast.jobs.store_port import ClaimRequest, RetentionRule, StoreUnavailable
 from holdfast.store.postgres import notify
-from holdfast.store.postgres.notify import Signal
+from holdfast.store.postgres.notify import Notifier, Signal
+from holdfast.testing import VirtualClock
 
 
 def test_a_signal_wakes_all_waiting_tasks_and_is_remembered():
@@ -28,6 +29,62 @@ def test_a_signal_wakes_all_waiting_tasks_and_is_remembered():
         assert not await signal.wait(1, 0)
 
     asyncio.run(scenario())
+
+
+class Server:
+    """Records when it is notified, by `clock`, and of what."""
+
+    def __init__(self, clock):
+        self.clock, self.notified = clock, []
+
+    async def rows(self, query, *, payload):
+        assert query == "notify"
+        self.notified.append((round(self.clock.monotonic(), 3), payload.partition(" ")[0]))
+
+
+@pytest.fixture
+def announce():
+    """Run a scenario with a notifier on a virtual clock; return what it sent, and when."""
+
+    def run(scenario):
+        clock = VirtualClock()
+        server = Server(clock)
+
+        async def main():
+            notifier = Notifier(server, clock)
+            notifier.start()
+            await scenario(notifier, clock)
+            await clock.sleep_async(1)
+            await notifier.close()
+
+        clock.run(main())
+        return server.notified
+
+    return run
+
+
+def test_the_claim_of_a_short_job_and_its_end_are_announced_together(announce):
+    async def scenario(notifier, clock):
+        notifier.changed(work=False)
+        await clock.sleep_async(0.003)
+        notifier.changed(work=False)
+
+    assert announce(scenario) == [(0.005, "changes")]
+
+
+def test_work_that_was_announced_with_its_commit_begins_a_pause(announce):
+    async def scenario(notifier, clock):
+        assert notifier.work_payload() is not None
+        notifier.changed(work=True, notified=True)
+        await clock.sleep_async(0.002)
+        assert notifier.work_payload() is None
+        notifier.changed(work=True)
+        await clock.sleep_async(0.002)
+        notifier.changed(work=True)
+        await clock.sleep_async(0.1)
+        assert notifier.work_payload() is not None
+
+    assert announce(scenario) == [(0.005, "work")]
 
 
 async def listening(store):

@@ -24,6 +24,9 @@ OUTBOX = "outbox"
 
 _WORK_PAUSE = 0.005
 _CHANGES_PAUSE = 0.05
+_CHANGES_DELAY = 0.005
+"""Seconds before changes are announced: the claim of a short job and its end are one notification,
+and a claim is not announced before its handler has started."""
 _FIRST_RECONNECT = 0.1
 _LAST_RECONNECT = 5.0
 _POLL_PAUSE = 0.5
@@ -62,14 +65,19 @@ class Signal:
 
 
 class _Announcement:
-    """A notification of other processes, sent at most once per `pause` seconds.
+    """A notification of other processes.
 
     Args:
         payload: what is sent.
+        delay: seconds between the first request and the notification.
+        pause: least seconds between two notifications.
     """
 
-    def __init__(self, payload: str, pause: float, database: Database, clock: Clock) -> None:
+    def __init__(
+        self, payload: str, delay: float, pause: float, database: Database, clock: Clock
+    ) -> None:
         self.payload = payload
+        self._delay = delay
         self._pause = pause
         self._database = database
         self._clock = clock
@@ -82,7 +90,7 @@ class _Announcement:
         return not self._pending.is_set() and self._clock.monotonic() >= self._next
 
     def request(self) -> None:
-        """Send it as soon as the pause is over, once for all requests until then."""
+        """Send it after the delay and the pause, once for all requests until then."""
         self._pending.set()
 
     def sent(self) -> None:
@@ -93,8 +101,9 @@ class _Announcement:
         """Send what is requested, forever."""
         while True:
             await self._pending.wait()
-            if (pause := self._next - self._clock.monotonic()) > 0:
-                await self._clock.sleep_async(pause)
+            rest = max(self._delay, self._next - self._clock.monotonic())
+            if rest > 0:
+                await self._clock.sleep_async(rest)
             self._pending.clear()
             with contextlib.suppress(StoreError):
                 await self._database.rows("notify", payload=self.payload)
@@ -116,11 +125,12 @@ class Notifier:
         self._announce()
 
     def _announce(self) -> None:
-        self._new_work = self._announcement(WORK, _WORK_PAUSE)
-        self._other_changes = self._announcement(CHANGES, _CHANGES_PAUSE)
+        self._new_work = self._announcement(WORK, 0.0, _WORK_PAUSE)
+        self._other_changes = self._announcement(CHANGES, _CHANGES_DELAY, _CHANGES_PAUSE)
 
-    def _announcement(self, what: str, pause: float) -> _Announcement:
-        return _Announcement(f"{what} {self._name}", pause, self._database, self._clock)
+    def _announcement(self, what: str, delay: float, pause: float) -> _Announcement:
+        payload = f"{what} {self._name}"
+        return _Announcement(payload, delay, pause, self._database, self._clock)
 
     def start(self) -> None:
         """Begin to notify other processes."""
