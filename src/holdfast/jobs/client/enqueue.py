@@ -119,9 +119,7 @@ class Enqueuer:
         if len(jobs) > 1:
             check_rules(jobs)
         if self._owners is not None:
-            counted = (request.owner for request, _ in asked if not request.beyond_limits)
-            for owner, n in Counter(counted).items():
-                await self._owners.check_jobs(owner, n)
+            await _check_owners(self._owners, [request for request, _ in asked])
         new = self._undeclared(asked, jobs)
         if connection is None:
             if new:
@@ -205,6 +203,14 @@ class Enqueuer:
                 return
             else:
                 return
+
+
+async def _check_owners(owners: OwnerControl, requests: Sequence[JobRequest[Any, Any]]) -> None:
+    """Refuse the jobs of an owner that has as many as it may."""
+    counted = [each.owner for each in requests if each.owner is not None and not each.beyond_limits]
+    if counted:
+        for owner, n in Counter(counted).items():
+            await owners.check_jobs(owner, n)
 
 
 def _traced(job: NewJob, headers: Mapping[str, str]) -> NewJob:

@@ -40,25 +40,27 @@ class Signal:
 
     def __init__(self) -> None:
         self.count = 0
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Event | None = None  # there is one while tasks wait
 
     def send(self) -> None:
         """Wake all waiting tasks."""
         self.count += 1
-        self._changed.set()
-        self._changed = asyncio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     def renew(self) -> None:
         """Serve another event loop from now on."""
-        self._changed = asyncio.Event()
+        self._changed = None
 
     async def wait(self, seen: int, timeout: float) -> bool:
         """Wait until the count is no longer `seen`; False after `timeout` seconds."""
         if self.count != seen:
             return True
+        changed = self._changed = self._changed or asyncio.Event()
         try:
             async with asyncio.timeout(timeout):
-                await self._changed.wait()
+                await changed.wait()
         except TimeoutError:
             return False
         return True
