@@ -63,6 +63,27 @@ def test_a_job_alone_finds_its_lane_again_that_was_deleted(bench, play):
     play(scenario)
 
 
+def test_a_job_alone_is_created_where_the_queue_of_notifications_is_full(bench, play):
+    """A notification goes with its commit, and fails with it."""
+
+    async def scenario(store):
+        write, refused = store._database.write, []
+
+        async def full(query, **parameters):
+            if parameters.get("payload") is not None:
+                refused.append(query)
+                cause = asyncpg.ProgramLimitExceededError("too many notifications in the queue")
+                raise StoreError(str(cause)) from cause
+            return await write(query, **parameters)
+
+        store._database.write = full
+        assert await store.enqueue(jobs(1)) == (Enqueued("job-00000", True),)
+        assert refused == ["enqueue_one"]
+        assert await bench.drain(store, "w") == ["job-00000"]
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("text", ["\x00", "\ud800"])
 def test_a_job_alone_with_text_that_cannot_be_stored_is_an_error_of_the_caller(play, text):
     async def scenario(store):

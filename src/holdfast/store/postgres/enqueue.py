@@ -96,38 +96,43 @@ async def enqueue_one(
     Returns:
         Whether the notification `payload` was sent with it; None if its id is taken.
     """
-    lane = (job.queue, job.downstream or "", job.kind)
     while True:
-        number = lanes.known_ids.get(lane)
-        if number is None:
-            number = (await lanes.ids([lane]))[lane]
+        given = await _parameters(lanes, job)
         try:
-            created = await database.write(
-                "enqueue_one",
-                lane=number,
-                queue=job.queue,
-                downstream=lane[1],
-                kind=job.kind,
-                id=job.id,
-                status=job.status,
-                arguments=job.arguments,
-                priority=job.priority,
-                max_attempts=job.max_attempts,
-                run_at=job.run_at,
-                deadline=job.deadline_at,
-                owner=job.owner,
-                meta=job.meta,
-                now=now,
-                payload=payload,
-            )
+            created = await database.write("enqueue_one", **given, now=now, payload=payload)
         except StoreError as error:
             if isinstance(error.__cause__, asyncpg.UniqueViolationError):
                 return None
             check_texts([job])
-            raise
-        if created:
-            return bool(created[0][0])
-        lanes.forget()
+            too_much = isinstance(error.__cause__, asyncpg.ProgramLimitExceededError)
+            if payload is None or not too_much:
+                raise
+            payload = None  # the server's queue of notifications may be full: it is only a hint
+        else:
+            if created:
+                return bool(created[0][0])
+            lanes.forget()
+
+
+async def _parameters(lanes: Lanes, job: NewJob) -> dict[str, Any]:
+    """Return `job` as the parameters of `enqueue_one`."""
+    lane = (job.queue, job.downstream or "", job.kind)
+    number = lanes.known_ids.get(lane)
+    return {
+        "lane": (await lanes.ids([lane]))[lane] if number is None else number,
+        "queue": job.queue,
+        "downstream": lane[1],
+        "kind": job.kind,
+        "id": job.id,
+        "status": job.status,
+        "arguments": job.arguments,
+        "priority": job.priority,
+        "max_attempts": job.max_attempts,
+        "run_at": job.run_at,
+        "deadline": job.deadline_at,
+        "owner": job.owner,
+        "meta": job.meta,
+    }
 
 
 async def _create(
