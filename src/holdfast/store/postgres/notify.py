@@ -1,9 +1,9 @@
 """Wake-ups between processes: LISTEN and NOTIFY, as hints only; polling alone is correct.
 
 A process that made a job claimable wakes its own waiting tasks at once and notifies the other
-processes at most every few milliseconds: NOTIFY takes a lock on the whole server at commit. Whoever
-waits for changes is woken by work as well, so new work is not announced as a change too. A process
-listens from the first wait on. After a reconnect it listens first and then wakes its
+processes at most every few milliseconds: NOTIFY takes a lock on the whole server at commit. Tasks
+that wait for changes are woken by work too, so new work is not announced as a change as well. A
+process listens from the first wait on. After a reconnect it listens first and then wakes its
 waiting tasks, so that they look for what was missed. Behind a pooler nothing can listen: there the
 waiting tasks are woken at intervals.
 """

@@ -36,8 +36,8 @@ FROM holdfast.enqueue_by_rule(
 -- One job without a key, for which a caller waits: no function, whose expressions PL/pgSQL would prepare anew in
 -- each transaction, and no arrays. It fails where the id is taken. No row, and nothing is created, where the
 -- lane is not the one that is remembered; otherwise it is locked as in holdfast.lanes_are_known.
--- Returns whether the notification `:payload` goes with the commit. NOTIFY locks out others in the whole server
--- until the commit is on disk, so only one job at a time does that, and none waits for it.
+-- Returns whether the notification `:payload` goes with the commit. NOTIFY holds a lock on the whole server
+-- until the commit is on disk, so only one job at a time does that, and the others do not wait for it.
 -- name: enqueue_one
 WITH job AS MATERIALIZED (
     SELECT
