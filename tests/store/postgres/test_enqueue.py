@@ -7,7 +7,7 @@ import pytest
 from tests.store.postgres.conftest import ANY, a_session_waits, jobs
 
 from holdfast.ids import new_ids
-from holdfast.jobs.model import JobStatus, NewJob
+from holdfast.jobs.model import Enqueued, JobStatus, NewJob
 from holdfast.jobs.store_port import RetentionRule, StoreError
 
 
@@ -48,6 +48,50 @@ def test_a_bulk_that_comes_again_while_it_is_being_created_is_created_once(bench
             assert (await stores[0].stats()).lanes[0].ready == len(made)
 
     asyncio.run(scenario())
+
+
+def test_a_job_alone_finds_its_lane_again_that_was_deleted(bench, play):
+    async def scenario(store):
+        await store.enqueue(jobs(1))
+        await bench.drain(store, "w")
+        assert await store.delete(["job-00000"])
+        await store.rescue()  # folds the counters, and deletes the lane with them
+        assert await bench.execute("SELECT count(*) FROM holdfast.lanes") == [(0,)]
+        assert await store.enqueue(jobs(1, prefix="next")) == (Enqueued("next-00000", True),)
+        assert await bench.drain(store, "w") == ["next-00000"]
+
+    play(scenario)
+
+
+def test_a_job_alone_is_created_where_the_queue_of_notifications_is_full(bench, play):
+    """A notification goes with its commit, and fails with it."""
+
+    async def scenario(store):
+        write, refused = store._database.write, []
+
+        async def full(query, **parameters):
+            if parameters.get("payload") is not None:
+                refused.append(query)
+                cause = asyncpg.ProgramLimitExceededError("too many notifications in the queue")
+                raise StoreError(str(cause)) from cause
+            return await write(query, **parameters)
+
+        store._database.write = full
+        assert await store.enqueue(jobs(1)) == (Enqueued("job-00000", True),)
+        assert refused == ["enqueue_one"]
+        assert await bench.drain(store, "w") == ["job-00000"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("text", ["\x00", "\ud800"])
+def test_a_job_alone_with_text_that_cannot_be_stored_is_an_error_of_the_caller(play, text):
+    async def scenario(store):
+        with pytest.raises(ValueError, match="owner holds"):
+            await store.enqueue([NewJob("a", "work", owner=text)])
+        assert (await store.list_jobs()).jobs == ()
+
+    play(scenario)
 
 
 @pytest.mark.parametrize("first", ["bulk", "one"])

@@ -13,7 +13,8 @@ from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
 from holdfast.jobs.store_port import ClaimRequest, RetentionRule, StoreUnavailable
 from holdfast.store.postgres import notify
-from holdfast.store.postgres.notify import Signal
+from holdfast.store.postgres.notify import Notifier, Signal
+from holdfast.testing import VirtualClock
 
 
 def test_a_signal_wakes_all_waiting_tasks_and_is_remembered():
@@ -28,6 +29,62 @@ def test_a_signal_wakes_all_waiting_tasks_and_is_remembered():
         assert not await signal.wait(1, 0)
 
     asyncio.run(scenario())
+
+
+class Server:
+    """Records when it is notified, by `clock`, and of what."""
+
+    def __init__(self, clock):
+        self.clock, self.notified = clock, []
+
+    async def rows(self, query, *, payload):
+        assert query == "notify"
+        self.notified.append((round(self.clock.monotonic(), 3), payload.partition(" ")[0]))
+
+
+@pytest.fixture
+def announce():
+    """Run a scenario with a notifier on a virtual clock; return what it sent, and when."""
+
+    def run(scenario):
+        clock = VirtualClock()
+        server = Server(clock)
+
+        async def main():
+            notifier = Notifier(server, clock)
+            notifier.start()
+            await scenario(notifier, clock)
+            await clock.sleep_async(1)
+            await notifier.close()
+
+        clock.run(main())
+        return server.notified
+
+    return run
+
+
+def test_the_claim_of_a_short_job_and_its_end_are_announced_together(announce):
+    async def scenario(notifier, clock):
+        notifier.changed(work=False)
+        await clock.sleep_async(0.003)
+        notifier.changed(work=False)
+
+    assert announce(scenario) == [(0.005, "changes")]
+
+
+def test_work_that_was_announced_with_its_commit_begins_a_pause(announce):
+    async def scenario(notifier, clock):
+        assert notifier.work_payload() is not None
+        notifier.changed(work=True, notified=True)
+        await clock.sleep_async(0.002)
+        assert notifier.work_payload() is None
+        notifier.changed(work=True)
+        await clock.sleep_async(0.002)
+        notifier.changed(work=True)
+        await clock.sleep_async(0.1)
+        assert notifier.work_payload() is not None
+
+    assert announce(scenario) == [(0.005, "work")]
 
 
 async def listening(store):
@@ -77,9 +134,9 @@ def test_a_lost_wake_up_is_found_by_polling(bench):
         async with bench.stores(2) as (worker, api):
             await api._notifier.close()
             idle = await worker.tick("w", claim=ANY)
-            await api.enqueue([NewJob("a", "work")])
+            await api.enqueue(jobs(2))
             await worker.wait_for_work(idle.mark, 0.05)
-            assert len((await worker.tick("w", claim=ANY)).claims) == 1
+            assert len((await worker.tick("w", claim=ANY)).claims) == 2
 
     asyncio.run(scenario())
 
@@ -96,9 +153,9 @@ def test_after_a_reconnect_it_listens_and_then_looks(bench):
             )
             assert len(cut) == 1
             await api._notifier.close()  # so that no notification is sent
-            await api.enqueue([NewJob("a", "work")])
+            await api.enqueue(jobs(2))
             assert await worker.wait_for_work(mark, 20)
-            assert len((await worker.tick("w", claim=ANY)).claims) == 1
+            assert len((await worker.tick("w", claim=ANY)).claims) == 2
             await connection.close()
 
     asyncio.run(scenario())
@@ -135,14 +192,66 @@ def test_a_busy_process_notifies_at_most_every_few_milliseconds(bench, monkeypat
         await connection.add_listener("holdfast", lambda *message: heard.append(message[3]))
         async with bench.stores(1) as (store,):
             began = time.monotonic()
-            for n in range(100):
+            for n in range(50):
                 await store.enqueue([NewJob(f"job-{n}", "work")])
+                await store.tick("w", claim=ANY)
             await until(lambda: {each.partition(" ")[0] for each in heard} >= {"work", "changes"})
             took = time.monotonic() - began
         await connection.close()
         told = [payload.partition(" ")[0] for payload in heard]
         assert 1 <= told.count("work") <= took / 0.2 + 2
         assert 1 <= told.count("changes") <= took / 0.2 + 2
+
+    asyncio.run(scenario())
+
+
+def test_a_wake_up_goes_with_the_commit_of_a_job_alone(bench):
+    async def scenario():
+        async with bench.stores(2) as (worker, api):
+            await listening(worker)
+            mark = (await worker.tick("w", claim=ANY)).mark
+            await api._notifier.close()  # so that no notification is sent by itself
+            await api.enqueue([NewJob("a", "work")])
+            assert await worker.wait_for_work(mark, 20)
+
+    asyncio.run(scenario())
+
+
+def test_a_job_alone_does_not_wait_for_the_notification_of_another(bench):
+    """Its own is then sent after its commit."""
+
+    async def scenario():
+        async with bench.stores(2) as (worker, api):
+            await listening(worker)
+            mark = (await worker.tick("w", claim=ANY)).mark
+            connection = await asyncpg.connect(bench.url)
+            async with connection.transaction():
+                assert await connection.fetchval(
+                    "SELECT pg_try_advisory_xact_lock("
+                    "(18502::bigint << 48) | ((1::bigint << 48) - 2))"
+                )
+                async with asyncio.timeout(20):
+                    await api.enqueue([NewJob("a", "work")])
+                assert await worker.wait_for_work(mark, 20)
+            await connection.close()
+
+    asyncio.run(scenario())
+
+
+def test_new_work_is_not_announced_as_a_change_as_well(bench):
+    """Processes that wait for changes are woken by work too."""
+
+    async def scenario():
+        heard = []
+        connection = await asyncpg.connect(bench.url)
+        await connection.add_listener("holdfast", lambda *message: heard.append(message[3]))
+        async with bench.stores(1) as (store,):
+            await store.enqueue([NewJob("a", "work")])
+            await until(lambda: heard)
+            await store.tick("w", claim=ANY)
+            await until(lambda: len(heard) == 2)
+        await connection.close()
+        assert [payload.partition(" ")[0] for payload in heard] == ["work", "changes"]
 
     asyncio.run(scenario())
 

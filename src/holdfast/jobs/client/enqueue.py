@@ -149,7 +149,13 @@ class Enqueuer:
         jobs: Sequence[NewJob],
     ) -> None:
         """Refuse jobs of owners who have as many as they may; repeats create none."""
-        counted = (request.owner for request, _ in asked if not request.beyond_limits)
+        counted = [
+            request.owner
+            for request, _ in asked
+            if request.owner is not None and not request.beyond_limits
+        ]
+        if not counted:
+            return
         for owner, n in Counter(counted).items():
             try:
                 await owners.check_jobs(owner, n)

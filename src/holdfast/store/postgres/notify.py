@@ -1,7 +1,8 @@
 """Wake-ups between processes: LISTEN and NOTIFY, as hints only; polling alone is correct.
 
 A process that made a job claimable wakes its own waiting tasks at once and notifies the other
-processes at most every few milliseconds: NOTIFY takes a lock on the whole server at commit. A
+processes at most every few milliseconds: NOTIFY takes a lock on the whole server at commit. Tasks
+that wait for changes are woken by work too, so new work is not announced as a change as well. A
 process listens from the first wait on. After a reconnect it listens first and then wakes its
 waiting tasks, so that they look for what was missed. Behind a pooler nothing can listen: there the
 waiting tasks are woken at intervals.
@@ -23,6 +24,9 @@ OUTBOX = "outbox"
 
 _WORK_PAUSE = 0.005
 _CHANGES_PAUSE = 0.05
+_CHANGES_DELAY = 0.005
+"""Seconds before changes are announced: the claim of a short job and its end are one notification,
+and a claim is not announced before its handler has started."""
 _FIRST_RECONNECT = 0.1
 _LAST_RECONNECT = 5.0
 _POLL_PAUSE = 0.5
@@ -36,28 +40,76 @@ class Signal:
 
     def __init__(self) -> None:
         self.count = 0
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Event | None = None  # there is one while tasks wait
 
     def send(self) -> None:
         """Wake all waiting tasks."""
         self.count += 1
-        self._changed.set()
-        self._changed = asyncio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     def renew(self) -> None:
         """Serve another event loop from now on."""
-        self._changed = asyncio.Event()
+        self._changed = None
 
     async def wait(self, seen: int, timeout: float) -> bool:
         """Wait until the count is no longer `seen`; False after `timeout` seconds."""
         if self.count != seen:
             return True
+        changed = self._changed = self._changed or asyncio.Event()
         try:
             async with asyncio.timeout(timeout):
-                await self._changed.wait()
+                await changed.wait()
         except TimeoutError:
             return False
         return True
+
+
+class _Announcement:
+    """A notification of other processes.
+
+    Args:
+        payload: what is sent.
+        delay: seconds between the first request and the notification.
+        pause: least seconds between two notifications.
+    """
+
+    def __init__(
+        self, payload: str, delay: float, pause: float, database: Database, clock: Clock
+    ) -> None:
+        self.payload = payload
+        self._delay = delay
+        self._pause = pause
+        self._database = database
+        self._clock = clock
+        self._pending = asyncio.Event()
+        self._next = 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether it could be sent now, and is not about to be."""
+        return not self._pending.is_set() and self._clock.monotonic() >= self._next
+
+    def request(self) -> None:
+        """Send it after the delay and the pause, once for all requests until then."""
+        self._pending.set()
+
+    def sent(self) -> None:
+        """Begin a pause."""
+        self._next = self._clock.monotonic() + self._pause
+
+    async def send_requested(self) -> None:
+        """Send what is requested, forever."""
+        while True:
+            await self._pending.wait()
+            rest = max(self._delay, self._next - self._clock.monotonic())
+            if rest > 0:
+                await self._clock.sleep_async(rest)
+            self._pending.clear()
+            with contextlib.suppress(StoreError):
+                await self._database.rows("notify", payload=self.payload)
+            self.sent()
 
 
 class Notifier:
@@ -72,20 +124,27 @@ class Notifier:
         self._name = secrets.token_hex(4)
         self._tasks: list[asyncio.Task[None]] = []
         self._listening = False
-        self._work_pending = asyncio.Event()
-        self._changes_pending = asyncio.Event()
+        self._announce()
+
+    def _announce(self) -> None:
+        self._new_work = self._announcement(WORK, 0.0, _WORK_PAUSE)
+        self._other_changes = self._announcement(CHANGES, _CHANGES_DELAY, _CHANGES_PAUSE)
+
+    def _announcement(self, what: str, delay: float, pause: float) -> _Announcement:
+        payload = f"{what} {self._name}"
+        return _Announcement(payload, delay, pause, self._database, self._clock)
 
     def start(self) -> None:
         """Begin to notify other processes."""
         # New objects: this may be another event loop than the last time.
-        self._work_pending, self._changes_pending = asyncio.Event(), asyncio.Event()
+        self._announce()
         self._tasks, self._listening = [], False
         self.work.renew()
         self.changes.renew()
         self.messages.renew()
         self._tasks += [
-            asyncio.create_task(self._notify(WORK, self._work_pending, _WORK_PAUSE)),
-            asyncio.create_task(self._notify(CHANGES, self._changes_pending, _CHANGES_PAUSE)),
+            asyncio.create_task(self._new_work.send_requested()),
+            asyncio.create_task(self._other_changes.send_requested()),
         ]
 
     async def close(self) -> None:
@@ -98,13 +157,29 @@ class Notifier:
                 await task
         self._listening = False
 
-    def changed(self, *, work: bool) -> None:
-        """Say that something was written; `work` says that it may be claimable."""
+    def work_payload(self) -> str | None:
+        """Return what a transaction that creates work may send with its commit; None for nothing.
+
+        It saves the round trip of a notification of its own.
+        """
+        return self._new_work.payload if self._new_work.due else None
+
+    def changed(self, *, work: bool, notified: bool = False) -> None:
+        """Say that something was written.
+
+        Args:
+            work: it may be claimable.
+            notified: the notification of it was sent with its commit.
+        """
         self.changes.send()
-        self._changes_pending.set()
-        if work:
-            self.work.send()
-            self._work_pending.set()
+        if not work:
+            self._other_changes.request()
+            return
+        self.work.send()
+        if notified:
+            self._new_work.sent()
+        else:
+            self._new_work.request()
 
     async def wait_for_work(self, mark: int, timeout: float) -> bool:
         """Wait until there may be work since the count was `mark`."""
@@ -126,15 +201,6 @@ class Notifier:
             self._listening = True
             work = self._poll() if self._database.pooled else self._listen()
             self._tasks.append(asyncio.create_task(work))
-
-    async def _notify(self, what: str, pending: asyncio.Event, pause: float) -> None:
-        """Notify the other processes, once for all changes during the last pause."""
-        while True:
-            await pending.wait()
-            pending.clear()
-            with contextlib.suppress(StoreError):
-                await self._database.rows("notify", payload=f"{what} {self._name}")
-            await self._clock.sleep_async(pause)
 
     async def _listen(self) -> None:
         pause = _FIRST_RECONNECT

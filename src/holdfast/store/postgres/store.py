@@ -138,9 +138,9 @@ class PostgresStore(
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _wrote(self, *, work: bool = False) -> None:
+    async def _wrote(self, *, work: bool = False, notified: bool = False) -> None:
         """Wake what waits for changes, and fold the counters once in a while."""
-        self._notifier.changed(work=work)
+        self._notifier.changed(work=work, notified=notified)
         await self._counters.wrote()
 
     async def _rows(self, query: str, **parameters: Any) -> list[Row]:
@@ -176,15 +176,22 @@ class PostgresStore(
         self, jobs: Sequence[NewJob], *, now: float | None = None
     ) -> tuple[Enqueued, ...]:
         """Create `jobs`, all or none."""
+        if len(jobs) == 1 and jobs[0].dedup_key is None:
+            notified = await enqueue.enqueue_one(
+                self._database, self._lanes, jobs[0], now, self._notifier.work_payload()
+            )
+            if notified is not None:
+                await self._enqueued(jobs, notified=notified)
+                return (Enqueued(jobs[0].id, True),)
         answers = await enqueue.enqueue(self._database, self._lanes, jobs, now)
         if any(answer.created for answer in answers):
             await self._enqueued(jobs)
         return answers
 
-    async def _enqueued(self, jobs: Sequence[NewJob]) -> None:
+    async def _enqueued(self, jobs: Sequence[NewJob], *, notified: bool = False) -> None:
         """Wake the workers of this process for `jobs`, which are committed."""
         self._ticker.memory.enqueued(jobs)
-        await self._wrote(work=True)
+        await self._wrote(work=True, notified=notified)
 
     async def enqueue_on(
         self, connection: object, jobs: Sequence[NewJob], *, now: float | None = None

@@ -120,6 +120,8 @@ def _parts(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
 
 
 def _enqueue_part(execute: Execute, jobs: Sequence[NewJob], now: float) -> tuple[Enqueued, ...]:
+    if len(jobs) == 1 and _enqueue_one(execute, jobs[0], now):
+        return (Enqueued(jobs[0].id, True),)
     wanted = [(job.queue, job.downstream or "", job.kind) for job in jobs]
     lanes = _lane_ids(execute, set(wanted))
     rows = [_row(job, lanes[lane], now) for job, lane in zip(jobs, wanted, strict=True)]
@@ -140,6 +142,26 @@ def _enqueue_part(execute: Execute, jobs: Sequence[NewJob], now: float) -> tuple
     if created == len(jobs):
         return tuple([Enqueued(job.id, True) for job in jobs])
     return _answers(jobs, execute(SQL["enqueue_twins"], given), newest)
+
+
+def _enqueue_one(execute: Execute, job: NewJob, now: float) -> bool:
+    """Create a job; False if its lane is missing, its id is taken, or it may have a twin."""
+    if job.dedup_rule is not None:
+        return False
+    name = {"queue": job.queue, "downstream": job.downstream or "", "kind": job.kind}
+    lanes = execute(SQL["enqueue_one_lane"], name)
+    if not lanes:
+        return False
+    given = dict(zip(_COLUMNS, _row(job, lanes[0][0], now), strict=True))
+    given["now"] = now
+    created = execute(SQL["enqueue_one_job"], given)
+    if not created:
+        return False
+    given["job"], given["arguments"] = created[0][0], job.arguments
+    execute(SQL["enqueue_one_arguments"], given)
+    execute(SQL["enqueue_one_event"], given)
+    execute(SQL["enqueue_one_count"], given)
+    return True
 
 
 def rule_rows(jobs: Iterable[tuple[str, str, str | None, DedupRule | None]]) -> list[Row]:
@@ -168,7 +190,14 @@ def _known_lanes(execute: Execute, given: Mapping[str, str]) -> dict[_Lane, int]
     return {(queue, downstream, kind): lane for queue, downstream, kind, lane in rows}
 
 
+_COLUMNS = (
+    "id", "lane", "kind", "status", "ready", "priority", "ready_at", "max_attempts",
+    "deadline_at", "dedup_key", "owner", "meta",
+)  # fmt: skip
+
+
 def _row(job: NewJob, lane: int, now: float) -> Row:
+    """Return `job` as `_COLUMNS`."""
     due = job.run_at is None or job.run_at <= now
     return (
         job.id,

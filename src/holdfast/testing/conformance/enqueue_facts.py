@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 from holdfast.ids import new_ids
 from holdfast.jobs.model import (
@@ -59,6 +61,30 @@ async def a_bulk_answers_in_its_own_order(world: World) -> None:
     answers = await world.store.enqueue([NewJob(name, "work") for name in names], now=world.now)
     assert _pairs(answers) == [(name, True) for name in names]
     assert ids(await world.claim()) == names
+
+
+@fact
+async def a_job_alone_is_stored_as_in_a_bulk(world: World) -> None:
+    """A store may have a quicker way for one."""
+    fields: list[dict[str, Any]] = [
+        {},
+        {"status": JobStatus.UPLOADED},
+        {"run_at": world.now + 5, "priority": -7, "max_attempts": 9},
+        {"deadline_at": world.now + 9, "owner": "ann", "meta": "{}", "arguments": "[1]"},
+        {"queue": "slow", "downstream": "gateway"},
+    ]
+    for number, given in enumerate(fields):
+        await world.add(f"alone-{number}", **given)
+    bulk = [NewJob(f"bulk-{number}", "work", **given) for number, given in enumerate(fields)]
+    await world.store.enqueue(bulk, now=world.now)
+    for number in range(len(fields)):
+        alone, other = await world.job(f"alone-{number}"), await world.job(f"bulk-{number}")
+        assert replace(alone, id=other.id) == other
+        (event,), (same,) = [await world.store.events(job.id) for job in (alone, other)]
+        assert (event.name, event.at, event.attempt) == (same.name, same.at, same.attempt)
+    lanes = (await world.store.stats()).lanes
+    counts = {lane.queue: (lane.ready, lane.scheduled, lane.uploaded) for lane in lanes}
+    assert counts == {"default": (4, 2, 2), "slow": (2, 0, 0)}
 
 
 @fact

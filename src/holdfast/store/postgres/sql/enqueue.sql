@@ -33,6 +33,51 @@ FROM holdfast.enqueue_by_rule(
     CAST(:now AS double precision)
 );
 
+-- One job without a key, for which a caller waits: no function, whose expressions PL/pgSQL would prepare anew in
+-- each transaction, and no arrays. It fails where the id is taken. No row, and nothing is created, where the
+-- lane is not the one that is remembered; otherwise it is locked as in holdfast.lanes_are_known.
+-- Returns whether the notification `:payload` goes with the commit. NOTIFY holds a lock on the whole server
+-- until the commit is on disk, so only one job at a time does that, and the others do not wait for it.
+-- name: enqueue_one
+WITH job AS MATERIALIZED (
+    SELECT
+        lanes.id AS lane, lanes.kind, holdfast.next_page() AS seq, moment.t,
+        CAST(CAST(:status AS text) AS holdfast.status) AS status,
+        CAST(:status AS text) = 'queued'
+            AND coalesce(CAST(:run_at AS double precision), 0) <= moment.t AS ready
+    FROM holdfast.lanes, holdfast.time_of(CAST(:now AS double precision)) AS moment (t)
+    WHERE lanes.id = CAST(:lane AS integer)
+        AND lanes.queue = CAST(:queue AS text)
+        AND lanes.downstream = CAST(:downstream AS text)
+        AND lanes.kind = CAST(:kind AS text)
+    FOR KEY SHARE OF lanes
+), created AS (
+    INSERT INTO holdfast.jobs (
+        seq, last_event, id, lane, kind, status, ready, priority, ready_at, max_attempts,
+        created_at, queued_at, deadline_at, owner, meta, arguments
+    )
+    SELECT
+        seq, seq, CAST(:id AS text), lane, kind, status, ready, CAST(:priority AS smallint),
+        greatest(CAST(:run_at AS double precision), t), CAST(:max_attempts AS integer), t,
+        CASE WHEN status = 'queued' THEN t END, CAST(:deadline AS double precision),
+        CAST(:owner AS text), CAST(:meta AS text), CAST(:arguments AS text)
+    FROM job
+), named AS (
+    INSERT INTO holdfast.ids (id, job, owner)
+    SELECT CAST(:id AS text), seq, CAST(:owner AS text) FROM job
+), recorded AS (
+    INSERT INTO holdfast.history (sequence, at, name, jobs)
+    SELECT seq, t, status, ARRAY[seq] FROM job
+)
+INSERT INTO holdfast.counter_deltas (delta, family, a, b)
+SELECT 1, 'lane', lane, holdfast.lane_counter(status, ready) FROM job
+RETURNING CASE
+    WHEN CAST(:payload AS text) IS NULL THEN false
+    WHEN pg_try_advisory_xact_lock((18502::bigint << 48) | ((1::bigint << 48) - 2))
+        THEN pg_notify('holdfast', :payload) IS NOT NULL
+    ELSE false
+END;
+
 -- The numbers of so many pages, for jobs and not for events; and the time.
 -- name: enqueue_take_numbers
 SELECT nextval('holdfast.event_sequence'), moment.at

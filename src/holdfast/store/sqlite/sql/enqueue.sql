@@ -137,3 +137,33 @@ WHERE EXISTS (SELECT 1 FROM holdfast_jobs AS jobs WHERE jobs.id = given.value ->
             AND (given.value ->> 3 AND jobs.finished_at IS NOT NULL) IS NOT TRUE
             AND (jobs.created_at <= :now - (given.value ->> 4)) IS NOT TRUE
     );
+
+-- One job: the same with plain parameters, since reading them from JSON costs more than a job.
+-- name: enqueue_one_lane
+SELECT id FROM holdfast_lanes AS lanes
+WHERE queue = :queue AND downstream = :downstream AND kind = :kind;
+
+-- name: enqueue_one_job
+INSERT INTO holdfast_jobs AS jobs (
+    id, lane, kind, status, ready, priority, ready_at, max_attempts, created_at, queued_at,
+    deadline_at, dedup_key, owner, meta
+)
+VALUES (
+    :id, :lane, :kind, :status, :ready, :priority, :ready_at, :max_attempts, :now,
+    CASE WHEN :status = 'queued' THEN :now END, :deadline_at, :dedup_key, :owner, :meta
+)
+ON CONFLICT DO NOTHING
+RETURNING seq;
+
+-- name: enqueue_one_arguments
+INSERT INTO holdfast_job_arguments AS job_arguments (job, arguments) VALUES (:job, :arguments);
+
+-- name: enqueue_one_event
+INSERT INTO holdfast_events AS events (job, name, at, attempt) VALUES (:job, :status, :now, 0);
+
+-- name: enqueue_one_count
+UPDATE holdfast_lanes AS lanes SET
+    uploaded = uploaded + (:status = 'uploaded'),
+    scheduled = scheduled + (:status = 'queued' AND :ready = 0),
+    ready = ready + :ready
+WHERE id = :lane;
