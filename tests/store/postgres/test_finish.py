@@ -109,6 +109,25 @@ def test_a_report_about_an_unknown_job_is_refused(play):
     play(scenario)
 
 
+@pytest.mark.parametrize("first", [0, 2], ids=["all of them", "some of them"])
+def test_completions_without_a_result_that_are_repeated_are_refused(play, first):
+    """They differ only in job and duration, and have a statement of their own."""
+
+    async def scenario(store):
+        await store.enqueue(jobs(4))
+        claims = (await store.tick("w", claim=ANY)).claims
+        reports = [Finished(claim.lease, Completed(), 0.5) for claim in claims]
+        before = reports if first == 0 else reports[:first]
+        assert (await store.tick("w", before)).refused == ()
+        result = await store.tick("w", reports)
+        assert [each.lease for each in result.refused] == [report.lease for report in before]
+        for claim in claims:
+            (attempt,) = await store.attempts(claim.job_id)
+            assert (attempt.outcome, attempt.duration) == (AttemptOutcome.COMPLETE, 0.5)
+
+    play(scenario)
+
+
 def test_a_worker_that_never_reports_is_forgotten(play, monkeypatch):
     monkeypatch.setattr("holdfast.store.postgres.tick._SEQS_KEPT", 3)
 

@@ -33,7 +33,8 @@ THREE_ROUNDS = {
 @pytest.fixture(params=[0, 1e9], ids=["all lanes", "remembered lanes"], autouse=True)
 def scan_share(request, monkeypatch):
     """Let each claim look through all lanes, or at remembered lanes first, whatever time it is."""
-    monkeypatch.setattr("holdfast.store.postgres.claim_memory._SCAN_SHARE", request.param)
+    for name in ("_SCAN_SHARE", "_SCAN_EVERY"):
+        monkeypatch.setattr(f"holdfast.store.postgres.claim_memory.{name}", request.param)
 
 
 def lanes(kinds):

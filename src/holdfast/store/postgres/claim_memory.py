@@ -2,7 +2,7 @@
 
 - Which lanes had ready jobs when all lanes were last looked through. A claim looks at as many of
   them as it wants jobs, in turn. All lanes are looked through again where that finds too few jobs,
-  and otherwise for a tenth of the time at most.
+  and otherwise every 20 ms, and for a tenth of the time at most.
 - Whose turn it is among the owners in a lane.
 - Where the last claim ended in a lane that gave many jobs. Index entries of claimed jobs stay until
   they are vacuumed, and a transaction that stays open prevents that, so the next claim begins
@@ -27,6 +27,9 @@ from holdfast.store.postgres.lanes import Lane, Lanes
 
 _SCAN_SHARE = 10
 """Lanes are looked through again after this many times as long as it took."""
+_SCAN_EVERY = 0.02
+"""Seconds after which they are looked through again at the earliest: with few lanes it takes so
+little time that every second small claim would do it."""
 _FROM_FRONT_EVERY = 1.0
 """Seconds after which a claim begins at the front of its lanes again."""
 _MANY = 100
@@ -204,7 +207,7 @@ class ClaimMemory:
             for place, lanes in families.items():
                 lanes.update(self._known_lanes(*place, request.kinds))
             waiting.replace((tuple(sorted(each)) for each in families.values()), waiting.served)
-            waiting.scan_at = self._monotonic() + _SCAN_SHARE * scanned[1]
+            waiting.scan_at = self._monotonic() + max(_SCAN_EVERY, _SCAN_SHARE * scanned[1])
         elif idle:
             waiting.remove(idle)
         if sum(len(line["seqs"]) for line in claimed) < request.limit:

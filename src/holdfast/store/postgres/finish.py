@@ -87,6 +87,10 @@ OVERRULINGS = {"failed": JobStatus.FAILED, "cancelled": JobStatus.CANCELLED}
 """Lines of an answer that say that a report's job went elsewhere."""
 
 
+_REQUEUING = frozenset((Retry, Released))
+
+
 def wakes(finished: Iterable[Finished]) -> bool:
     """Say whether a report may have put a job into the queue, its own or a new one."""
-    return any(item.jobs or isinstance(item.outcome, Retry | Released) for item in finished)
+    # `isinstance` would ask the metaclass of the structs, which takes three times as long.
+    return any(item.jobs or type(item.outcome) in _REQUEUING for item in finished)

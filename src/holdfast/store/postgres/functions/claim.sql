@@ -80,7 +80,9 @@ DECLARE
     line holdfast.tick_answer;
     remaining integer := p_limit;
     most integer;
-    waiting integer[] := ARRAY(SELECT DISTINCT unnest(p_families) AS family ORDER BY family);
+    -- Most claims are from one lane: what needs a statement of its own is left out for them.
+    all_families integer[] := p_families;
+    waiting integer[];
     asked integer[];
     others integer[];
     lanes integer[];
@@ -88,13 +90,21 @@ DECLARE
     attempt integer := 0;
     chosen holdfast.subqueue[];
 BEGIN
+    IF cardinality(all_families) > 1 THEN
+        all_families := ARRAY(SELECT DISTINCT unnest(p_families) AS family ORDER BY family);
+    END IF;
+    waiting := all_families;
     WHILE remaining > 0 AND waiting <> '{}' LOOP
         most := least(remaining, 10000);
         asked := waiting[:most];
         others := waiting[most + 1 :];
-        SELECT array_agg(given.lane), array_agg(given.family) INTO lanes, families
-        FROM unnest(p_lanes, p_families) AS given (lane, family)
-        JOIN unnest(asked) AS wanted (family) ON wanted.family = given.family;
+        lanes := p_lanes;
+        families := p_families;
+        IF asked <> all_families THEN
+            SELECT array_agg(given.lane), array_agg(given.family) INTO lanes, families
+            FROM unnest(p_lanes, p_families) AS given (lane, family)
+            JOIN unnest(asked) AS wanted (family) ON wanted.family = given.family;
+        END IF;
         IF cardinality(lanes) > 1 THEN
             attempt := greatest(attempt, 1);
         END IF;
@@ -233,7 +243,11 @@ BEGIN
             LOOP
                 RETURN NEXT line;
                 remaining := remaining - cardinality(line.seqs);
-                served := served || ARRAY(SELECT DISTINCT unnest(line.lanes));
+                IF cardinality(step.lanes) = 1 THEN
+                    served := served || step.lanes;
+                ELSE
+                    served := served || ARRAY(SELECT DISTINCT unnest(line.lanes));
+                END IF;
             END LOOP;
         END IF;
         EXIT WHEN remaining <= 0;

@@ -45,13 +45,17 @@ BEGIN
                 AND (id <> given.job_id) IS NOT TRUE
                 AND status = 'processing'
                 AND (t > deadline_at) IS NOT TRUE
-            RETURNING seq, token, attempt_count, last_attempt_at, previous_event, lane
+            RETURNING seq, attempt_count, last_attempt_at, previous_event, lane
         )
         SELECT
-            array_agg(seq), array_agg(token), array_agg(attempt_count),
-            array_agg(last_attempt_at), array_agg(previous_event), array_agg(lane)
-        INTO page.jobs, page.tokens, page.attempts, page.started_ats, page.previous, lanes
+            array_agg(seq), array_agg(attempt_count), array_agg(last_attempt_at),
+            array_agg(previous_event), array_agg(lane)
+        INTO page.jobs, page.attempts, page.started_ats, page.previous, lanes
         FROM moved;
+        -- Counted as none where none was accepted: an array of unknown length is an error.
+        page.tokens := array_fill(
+            p_reports.tokens[1], ARRAY[coalesce(cardinality(page.jobs), 0)]
+        );
         IF page.jobs = p_reports.seqs THEN
             done := ARRAY(SELECT generate_series(1, cardinality(p_reports.seqs)));
             page.durations := p_reports.durations;

@@ -129,25 +129,45 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     level smallint := p_priority;
     name text := p_owner;
+    alone boolean;
 BEGIN
     IF p_seq IS NULL THEN
-        SELECT jobs.priority, coalesce(jobs.owner, '') INTO level, name
-        FROM holdfast.jobs
-        WHERE jobs.ready AND jobs.lane = p_lane
-        ORDER BY jobs.priority DESC, coalesce(jobs.owner, '') COLLATE "C", jobs.ready_at, jobs.seq
+        -- The first and the last job in the order of the index are of one sub-queue.
+        SELECT
+            first.priority, first.owner,
+            last.priority = first.priority AND last.owner = first.owner
+        INTO level, name, alone
+        FROM (
+            SELECT jobs.priority, coalesce(jobs.owner, '') COLLATE "C" AS owner
+            FROM holdfast.jobs
+            WHERE jobs.ready AND jobs.lane = p_lane
+            ORDER BY
+                jobs.priority DESC, coalesce(jobs.owner, '') COLLATE "C", jobs.ready_at, jobs.seq
+            LIMIT 1
+        ) AS first
+        CROSS JOIN (
+            SELECT jobs.priority, coalesce(jobs.owner, '') COLLATE "C" AS owner
+            FROM holdfast.jobs
+            WHERE jobs.ready AND jobs.lane = p_lane
+            ORDER BY
+                jobs.priority, coalesce(jobs.owner, '') COLLATE "C" DESC, jobs.ready_at DESC,
+                jobs.seq DESC
+            LIMIT 1
+        ) AS last;
+    ELSE
+        PERFORM FROM holdfast.jobs WHERE ready AND lane = p_lane AND priority > level
+        UNION ALL
+        SELECT FROM holdfast.jobs WHERE ready AND lane = p_lane AND priority < level
+        UNION ALL
+        SELECT FROM holdfast.jobs
+        WHERE ready AND lane = p_lane AND priority = level AND coalesce(owner, '') COLLATE "C" > name
+        UNION ALL
+        SELECT FROM holdfast.jobs
+        WHERE ready AND lane = p_lane AND priority = level AND coalesce(owner, '') COLLATE "C" < name
         LIMIT 1;
+        alone := NOT FOUND;
     END IF;
-    PERFORM FROM holdfast.jobs WHERE ready AND lane = p_lane AND priority > level
-    UNION ALL
-    SELECT FROM holdfast.jobs WHERE ready AND lane = p_lane AND priority < level
-    UNION ALL
-    SELECT FROM holdfast.jobs
-    WHERE ready AND lane = p_lane AND priority = level AND coalesce(owner, '') COLLATE "C" > name
-    UNION ALL
-    SELECT FROM holdfast.jobs
-    WHERE ready AND lane = p_lane AND priority = level AND coalesce(owner, '') COLLATE "C" < name
-    LIMIT 1;
-    IF FOUND OR level IS NULL THEN
+    IF alone IS NOT TRUE THEN
         RETURN NULL;
     END IF;
     RETURN ROW(p_lane, level, name, NULL, p_ready_at, p_seq)::holdfast.subqueue;
