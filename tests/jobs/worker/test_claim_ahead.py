@@ -41,7 +41,7 @@ def test_nothing_is_claimed_ahead_before_attempts_have_ended():
 
 @pytest.mark.parametrize(
     "seconds, jobs",
-    [(0.0, 190), (0.001, 190), (0.01, 50), (0.025, 20), (0.05, 10), (1.0, 0), (60.0, 0)],
+    [(0.0, 90), (0.001, 90), (0.01, 50), (0.025, 20), (0.05, 10), (1.0, 0), (60.0, 0)],
 )
 def test_what_is_claimed_ahead_would_start_within_50_ms(seconds, jobs):
     assert learned(seconds).jobs(10) == pytest.approx(jobs, abs=1)

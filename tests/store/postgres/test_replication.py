@@ -100,7 +100,7 @@ def test_a_subscriber_holds_the_jobs_and_can_take_over(published, subscriber):
         found = await bench.execute("SELECT count(*) FROM holdfast.jobs")
         if source is None:
             return found == [(count,)]
-        every = "SELECT * FROM holdfast.{} ORDER BY 1, 2"
+        every = "SELECT * FROM holdfast.{} AS each ORDER BY each::text"
         return all(
             [
                 await bench.execute(every.format(table))

@@ -16,7 +16,7 @@ from holdfast.jobs.declare.kinds import JobKind
 
 _SOON = 0.05
 """Seconds within which a job that is claimed ahead is expected to start."""
-_MOST = 19
+_MOST = 9
 """Jobs claimed ahead for each free slot, at most: a worker that dies costs each an attempt."""
 _UNKNOWN = 1.0
 """Seconds that attempts are assumed to take before any has ended."""
