@@ -50,14 +50,64 @@ def test_a_bulk_that_comes_again_while_it_is_being_created_is_created_once(bench
     asyncio.run(scenario())
 
 
+async def empty_lane(bench, store):
+    """Leave a lane without jobs, which the store remembers: the next fold deletes it."""
+    await store.enqueue(jobs(1))
+    await bench.drain(store, "w")
+    assert await store.delete(["job-00000"])
+    assert await bench.execute("SELECT count(*) FROM holdfast.lanes") == [(1,)]
+
+
 def test_a_job_alone_finds_its_lane_again_that_was_deleted(bench, play):
     async def scenario(store):
-        await store.enqueue(jobs(1))
-        await bench.drain(store, "w")
-        assert await store.delete(["job-00000"])
+        await empty_lane(bench, store)
         await store.rescue()  # folds the counters, and deletes the lane with them
         assert await bench.execute("SELECT count(*) FROM holdfast.lanes") == [(0,)]
         assert await store.enqueue(jobs(1, prefix="next")) == (Enqueued("next-00000", True),)
+        assert await bench.drain(store, "w") == ["next-00000"]
+
+    play(scenario)
+
+
+async def jobs_without_a_lane(bench):
+    return await bench.execute(
+        "SELECT id FROM holdfast.jobs WHERE lane NOT IN (SELECT id FROM holdfast.lanes)"
+    )
+
+
+def test_a_job_alone_waits_for_the_deletion_of_its_lane_and_gets_a_new_one(bench, play):
+    async def scenario(store):
+        await empty_lane(bench, store)
+        connection = await asyncpg.connect(bench.url)
+        async with connection.transaction():
+            await connection.execute("SELECT holdfast.fold_counters()")
+            assert await connection.fetchval("SELECT count(*) FROM holdfast.lanes") == 0
+            task = asyncio.create_task(store.enqueue(jobs(1, prefix="next")))
+            await a_session_waits(connection)
+        await connection.close()
+        assert await task == (Enqueued("next-00000", True),)
+        assert await jobs_without_a_lane(bench) == []
+        assert await bench.drain(store, "w") == ["next-00000"]
+
+    play(scenario)
+
+
+def test_a_lane_is_not_deleted_while_a_job_alone_is_being_created_in_it(bench, play):
+    """The statement that creates the job stops at its id, which another transaction has taken."""
+
+    async def scenario(store):
+        await empty_lane(bench, store)
+        connection = await asyncpg.connect(bench.url)
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("INSERT INTO holdfast.ids (id, job) VALUES ('next-00000', 0)")
+        task = asyncio.create_task(store.enqueue(jobs(1, prefix="next")))
+        await a_session_waits(connection)
+        await bench.execute("SELECT holdfast.fold_counters()")
+        await transaction.rollback()
+        await connection.close()
+        assert await task == (Enqueued("next-00000", True),)
+        assert await jobs_without_a_lane(bench) == []
         assert await bench.drain(store, "w") == ["next-00000"]
 
     play(scenario)

@@ -70,6 +70,19 @@ def test_a_limit_holds_where_the_ids_of_one_downstream_belong_to_two(bench, play
     play(scenario)
 
 
+@pytest.mark.parametrize("column", ["queue", "downstream", "kind"])
+def test_a_job_alone_lands_in_its_own_lane(bench, play, column):
+    async def scenario(store):
+        await store.enqueue(jobs(1))
+        await bench.execute(f"UPDATE holdfast.lanes SET {column} = 'other'")
+        await store.enqueue(jobs(1, prefix="next"))
+        job = await store.get("next-00000")
+        assert (job.queue, job.downstream, job.kind) == ("default", None, "work")
+        assert len((await store.stats()).lanes) == 2
+
+    play(scenario)
+
+
 def test_the_number_of_remembered_lanes_is_bounded(play, monkeypatch):
     monkeypatch.setattr("holdfast.store.postgres.lanes._MOST", 20)
 

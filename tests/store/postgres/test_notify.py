@@ -43,7 +43,7 @@ class Server:
 
 
 @pytest.fixture
-def announce():
+def notified():
     """Run a scenario with a notifier on a virtual clock; return what it sent, and when."""
 
     def run(scenario):
@@ -63,16 +63,16 @@ def announce():
     return run
 
 
-def test_the_claim_of_a_short_job_and_its_end_are_announced_together(announce):
+def test_the_claim_of_a_short_job_and_its_end_are_one_notification(notified):
     async def scenario(notifier, clock):
         notifier.changed(work=False)
         await clock.sleep_async(0.003)
         notifier.changed(work=False)
 
-    assert announce(scenario) == [(0.005, "changes")]
+    assert notified(scenario) == [(0.005, "changes")]
 
 
-def test_work_that_was_announced_with_its_commit_begins_a_pause(announce):
+def test_a_notification_that_goes_with_a_commit_begins_a_pause(notified):
     async def scenario(notifier, clock):
         assert notifier.work_payload() is not None
         notifier.changed(work=True, notified=True)
@@ -84,7 +84,7 @@ def test_work_that_was_announced_with_its_commit_begins_a_pause(announce):
         await clock.sleep_async(0.1)
         assert notifier.work_payload() is not None
 
-    assert announce(scenario) == [(0.005, "work")]
+    assert notified(scenario) == [(0.005, "work")]
 
 
 async def listening(store):
@@ -238,7 +238,7 @@ def test_a_job_alone_does_not_wait_for_the_notification_of_another(bench):
     asyncio.run(scenario())
 
 
-def test_new_work_is_not_announced_as_a_change_as_well(bench):
+def test_new_work_sends_no_notification_of_a_change_as_well(bench):
     """Processes that wait for changes are woken by work too."""
 
     async def scenario():

@@ -2,8 +2,8 @@
 
 A process that made a job claimable wakes its own waiting tasks at once and notifies the other
 processes at most every few milliseconds: NOTIFY takes a lock on the whole server at commit. Tasks
-that wait for changes are woken by work too, so new work is not announced as a change as well. A
-process listens from the first wait on. After a reconnect it listens first and then wakes its
+that wait for changes are woken by work too, so new work sends no notification of a change as well.
+A process listens from the first wait on. After a reconnect it listens first and then wakes its
 waiting tasks, so that they look for what was missed. Behind a pooler nothing can listen: there the
 waiting tasks are woken at intervals.
 """
@@ -25,8 +25,8 @@ OUTBOX = "outbox"
 _WORK_PAUSE = 0.005
 _CHANGES_PAUSE = 0.05
 _CHANGES_DELAY = 0.005
-"""Seconds before changes are announced: the claim of a short job and its end are one notification,
-and a claim is not announced before its handler has started."""
+"""Seconds between a change and its notification: the claim of a short job and its end are one
+notification, and that of a claim is not sent before its handler has started."""
 _FIRST_RECONNECT = 0.1
 _LAST_RECONNECT = 5.0
 _POLL_PAUSE = 0.5
@@ -66,8 +66,8 @@ class Signal:
         return True
 
 
-class _Announcement:
-    """A notification of other processes.
+class _Notification:
+    """A recurring notification of other processes.
 
     Args:
         payload: what is sent.
@@ -124,20 +124,20 @@ class Notifier:
         self._name = secrets.token_hex(4)
         self._tasks: list[asyncio.Task[None]] = []
         self._listening = False
-        self._announce()
+        self._renew_notifications()
 
-    def _announce(self) -> None:
-        self._new_work = self._announcement(WORK, 0.0, _WORK_PAUSE)
-        self._other_changes = self._announcement(CHANGES, _CHANGES_DELAY, _CHANGES_PAUSE)
+    def _renew_notifications(self) -> None:
+        self._new_work = self._notification(WORK, 0.0, _WORK_PAUSE)
+        self._other_changes = self._notification(CHANGES, _CHANGES_DELAY, _CHANGES_PAUSE)
 
-    def _announcement(self, what: str, delay: float, pause: float) -> _Announcement:
+    def _notification(self, what: str, delay: float, pause: float) -> _Notification:
         payload = f"{what} {self._name}"
-        return _Announcement(payload, delay, pause, self._database, self._clock)
+        return _Notification(payload, delay, pause, self._database, self._clock)
 
     def start(self) -> None:
         """Begin to notify other processes."""
         # New objects: this may be another event loop than the last time.
-        self._announce()
+        self._renew_notifications()
         self._tasks, self._listening = [], False
         self.work.renew()
         self.changes.renew()
