@@ -201,14 +201,16 @@ def test_an_attempt_that_is_not_sampled_sees_the_tracestate_of_its_job():
 
     @noting.job()
     async def note(ctx: JobContext) -> None:
-        seen.append(trace.get_current_span().get_span_context())
+        span = trace.get_current_span()
+        seen.append((span.get_span_context(), repr(span)))
 
     engine = Tracing(spans.provider).instrument(virtual_engine([noting]))
     with engine.blocking() as opened:
         opened.enqueue(note, meta={"traceparent": traceparent, "tracestate": "vendor=x"})
         opened.run_until_idle()
 
-    (context,) = seen
+    ((context, shown),) = seen
+    assert f"0x{context.trace_id:032x}" in shown
     assert context.trace_id == int("1" * 32, 16)
     assert context.trace_state.get("vendor") == "x"
     assert spans.named("process noting.note") == []
@@ -218,6 +220,8 @@ def test_an_attempt_that_is_not_sampled_sees_the_tracestate_of_its_job():
     "bad",
     [
         "00-zz-1-00",
+        "00-zz-0",
+        "zz-" + "1" * 32 + "-" + "2" * 16 + "-00",
         "00-" + "1_" * 16 + "-" + "2" * 16 + "-01",
         "00-" + "0" * 32 + "-" + "0" * 16 + "-00",
         7,
@@ -227,7 +231,14 @@ def test_a_traceparent_that_cannot_be_read_begins_a_new_trace(tmp_path, spans, b
     job = run(tmp_path, spans, lambda engine: worked(engine, "fine", meta={"traceparent": bad}))
 
     assert job.status == "complete"
-    assert all(span.parent is None for span in spans.named("process shop.order"))
+    assert spans.one("process shop.order").parent is None
+
+
+def test_an_unreadable_traceparent_beside_a_tracestate_begins_a_new_trace(tmp_path, spans):
+    meta = {"traceparent": "00-zz-0", "tracestate": "vendor=x"}
+    run(tmp_path, spans, lambda engine: worked(engine, "fine", meta=meta))
+
+    assert spans.one("process shop.order").parent is None
 
 
 def test_a_tracestate_is_carried_too(spans):

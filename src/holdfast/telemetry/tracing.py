@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Tracing"]
 
-_UNSAMPLED = tuple("02468ace")
-"""Last digits of a `traceparent` whose lowest bit, sampled, is not set."""
 _TRACEPARENT = re.compile("00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _NO_CONTEXT = Context()
 _NANOSECONDS = 1_000_000_000
@@ -116,11 +114,10 @@ class Tracing:
 
         A span that is not recorded would cost more than all the rest.
         """
-        headers = trace_headers(ctx.meta)
-        traceparent = headers.traceparent
-        if traceparent is not None and traceparent.endswith(_UNSAMPLED):
+        sender = self._sender_of(trace_headers(ctx.meta))
+        if sender is not None and not sender.trace_flags.sampled:
             # The context of the attempt's task ends with it.
-            attach(trace.set_span_in_context(_UnsampledParent(self, headers)))
+            attach(trace.set_span_in_context(NonRecordingSpan(sender)))
             return None
         known = self._attempts.get(ctx.kind)
         name, fixed = _attempt_names(ctx.kind, "") if known is None else known
@@ -129,8 +126,7 @@ class Tracing:
             "messaging.message.id": ctx.job_id,
             "holdfast.attempt": ctx.attempt,
         }
-        parent = self.parent_of(headers)
-        span = self._tracer.start_span(name, parent, SpanKind.CONSUMER, attributes)
+        span = self._tracer.start_span(name, _as_parent(sender), SpanKind.CONSUMER, attributes)
         attach(trace.set_span_in_context(span))
         return _AttemptSpan(span)
 
@@ -161,14 +157,17 @@ class Tracing:
 
     def parent_of(self, headers: TraceHeaders) -> Context | None:
         """Return the context that `headers` name; None where they name none."""
+        return _as_parent(self._sender_of(headers))
+
+    def _sender_of(self, headers: TraceHeaders) -> SpanContext | None:
+        """Return the span that `headers` name; None if there is none, or it cannot be read."""
         if headers.traceparent is None:
             return None
         if headers.tracestate is None and headers.traceparent.startswith("00-"):
-            found = _span_context(headers.traceparent)
-            if found is None:
-                return None
-            return trace.set_span_in_context(NonRecordingSpan(found), _NO_CONTEXT)
-        return self._propagator.extract(headers.as_dict())
+            return _span_context(headers.traceparent)
+        extracted = self._propagator.extract(headers.as_dict(), _NO_CONTEXT)
+        found = trace.get_current_span(extracted).get_span_context()
+        return found if found.is_valid else None
 
     # -- guarded calls -------------------------------------------------------------------------
 
@@ -230,19 +229,6 @@ class _AttemptSpan:
         self._span.end()
 
 
-class _UnsampledParent(NonRecordingSpan):
-    """The span that a job was sent in; read only if something inside the attempt asks for it."""
-
-    def __init__(self, tracing: Tracing, headers: TraceHeaders) -> None:
-        self._tracing = tracing
-        self._headers = headers
-
-    def get_span_context(self) -> SpanContext:
-        """Return what the headers name."""
-        parent = self._tracing.parent_of(self._headers)
-        return trace.get_current_span(_NO_CONTEXT if parent is None else parent).get_span_context()
-
-
 def _attempt_names(kind: str, queue: str) -> tuple[str, dict[str, Any]]:
     """Return the name of the spans of a kind's attempts, and the attributes that all have."""
     fixed = {**_messaging("process", kind), "messaging.consumer.group.name": queue}
@@ -267,6 +253,13 @@ def _set_error(span: trace.Span, error: BaseException) -> None:
 
 def _error_type(error: BaseException) -> str:
     return str(error.code) if isinstance(error, HoldfastError) else type(error).__qualname__
+
+
+def _as_parent(sender: SpanContext | None) -> Context | None:
+    """Return the context of a span of another process."""
+    if sender is None:
+        return None
+    return trace.set_span_in_context(NonRecordingSpan(sender), _NO_CONTEXT)
 
 
 def _span_context(traceparent: str) -> SpanContext | None:
