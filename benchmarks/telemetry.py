@@ -2,15 +2,17 @@
 
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from prometheus_client import CollectorRegistry, generate_latest
+from tests.support.postgres_server import PostgresMissing, PostgresServer
 
-from benchmarks.holdfast_queue import OURS, add, app, drain
+from benchmarks.holdfast_queue import OURS, add, app, drain, fresh_database
 from benchmarks.measure import Goal, Row, best_rates, rate_ratios, sized
 from holdfast.bootstrap import Engine
 from holdfast.telemetry.prometheus import PrometheusListener
@@ -29,15 +31,25 @@ class _Discard(SpanExporter):
         return SpanExportResult.SUCCESS
 
 
-def _rate(jobs: int, make: "Callable[[str], Engine]") -> float:
-    async def run(folder: str) -> float:
-        async with make(f"sqlite:///{folder}/work.db") as engine:
+Database = Callable[[], AbstractContextManager[str]]
+"""Makes an empty database, and yields its URL."""
+
+
+@contextmanager
+def _sqlite() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield f"sqlite:///{folder}/work.db"
+
+
+def _rate(jobs: int, make: "Callable[[str], Engine]", database: Database) -> float:
+    async def run(url: str) -> float:
+        async with make(url) as engine:
             # One by one: each job has a trace of its own, and is sampled or not by itself.
             await asyncio.gather(*(add(engine, 1) for _ in range(jobs)))
             return await drain(engine, jobs, CONCURRENCY)
 
-    with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(run(folder))
+    with database() as url:
+        return asyncio.run(run(url))
 
 
 def _plain(url: str) -> Engine:
@@ -55,9 +67,14 @@ def _traced(provider: TracerProvider, url: str) -> Engine:
     return Tracing(provider).instrument(Engine(url, apps=[app]))
 
 
-def _row(work: str, peer: str, make: "Callable[[str], Engine]", at_most: float) -> Row:
+def _row(
+    work: str, peer: str, make: "Callable[[str], Engine]", at_most: float, database: Database
+) -> Row:
     jobs = sized(2_000, 10_000)
-    contenders = {OURS: partial(_rate, jobs, make), peer: partial(_rate, jobs, _plain)}
+    contenders = {
+        OURS: partial(_rate, jobs, make, database),
+        peer: partial(_rate, jobs, _plain, database),
+    }
     rates = best_rates(contenders, rounds=sized(3, 12))
     cost = 1 - rates[OURS] / rates[peer]
     return Row(
@@ -68,20 +85,33 @@ def _row(work: str, peer: str, make: "Callable[[str], Engine]", at_most: float) 
     )
 
 
+def _rows_on(store: str, database: Database, provider: TracerProvider) -> list[Row]:
+    traced = partial(_traced, provider)
+    return [
+        _row(f"{store}: drain no-op jobs with Prometheus on", PLAIN, _counted, 0.05, database),
+        _row(
+            f"{store}: drain no-op jobs with 10 % of the traces sampled",
+            SAMPLED,
+            traced,
+            0.15,
+            database,
+        ),
+    ]
+
+
 def rows() -> list[Row]:
     """Run every row of this file."""
     sampler = ParentBased(TraceIdRatioBased(SHARE))
     provider = TracerProvider(sampler=sampler, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(_Discard()))
     try:
-        return [
-            _row("drain no-op jobs with Prometheus on", PLAIN, _counted, 0.05),
-            _row(
-                "drain no-op jobs with 10 % of the traces sampled",
-                SAMPLED,
-                partial(_traced, provider),
-                0.15,
-            ),
-        ]
+        found = _rows_on("SQLite", _sqlite, provider)
+        try:
+            with PostgresServer() as server:
+                database = partial(fresh_database, server, migrated=True)
+                found += _rows_on("PostgreSQL", database, provider)
+        except PostgresMissing as missing:
+            print(f"left out, telemetry on PostgreSQL: {missing}")
+        return found
     finally:
         provider.shutdown()

@@ -31,8 +31,8 @@ class Tracing(Protocol):
         """Return the headers of the trace that the caller is in; none outside of one."""
         ...
 
-    def middleware_for(self, ctx: Any) -> tuple[Any, ...]:
-        """Return the middleware that runs the attempt `ctx` in a span; none if it is not sampled.
+    def attempt(self, ctx: Any) -> AbstractContextManager[None] | None:
+        """Begin the span of the attempt `ctx`, which ends with the block; None if not sampled.
 
         Called in the task of the attempt, so that what runs there learns of the decision.
         """

@@ -194,12 +194,51 @@ def test_a_trace_that_is_not_sampled_makes_no_spans_and_tells_so_inside(tmp_path
     assert traceparent.split("-")[1] == json.loads(job.result)
 
 
-@pytest.mark.parametrize("bad", ["00-zz-1-00", "00-" + "0" * 32 + "-" + "0" * 16 + "-00", 7])
+def test_an_attempt_that_is_not_sampled_sees_the_tracestate_of_its_job():
+    spans, traceparent = Spans(), "00-" + "1" * 32 + "-" + "2" * 16 + "-00"
+    seen = []
+    noting = App("noting")
+
+    @noting.job()
+    async def note(ctx: JobContext) -> None:
+        span = trace.get_current_span()
+        seen.append((span.get_span_context(), repr(span)))
+
+    engine = Tracing(spans.provider).instrument(virtual_engine([noting]))
+    with engine.blocking() as opened:
+        opened.enqueue(note, meta={"traceparent": traceparent, "tracestate": "vendor=x"})
+        opened.run_until_idle()
+
+    ((context, shown),) = seen
+    assert f"0x{context.trace_id:032x}" in shown
+    assert context.trace_id == int("1" * 32, 16)
+    assert context.trace_state.get("vendor") == "x"
+    assert spans.named("process noting.note") == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "00-zz-1-00",
+        "00-zz-0",
+        "zz-" + "1" * 32 + "-" + "2" * 16 + "-00",
+        "00-" + "1_" * 16 + "-" + "2" * 16 + "-01",
+        "00-" + "0" * 32 + "-" + "0" * 16 + "-00",
+        7,
+    ],
+)
 def test_a_traceparent_that_cannot_be_read_begins_a_new_trace(tmp_path, spans, bad):
     job = run(tmp_path, spans, lambda engine: worked(engine, "fine", meta={"traceparent": bad}))
 
     assert job.status == "complete"
-    assert all(span.parent is None for span in spans.named("process shop.order"))
+    assert spans.one("process shop.order").parent is None
+
+
+def test_an_unreadable_traceparent_beside_a_tracestate_begins_a_new_trace(tmp_path, spans):
+    meta = {"traceparent": "00-zz-0", "tracestate": "vendor=x"}
+    run(tmp_path, spans, lambda engine: worked(engine, "fine", meta=meta))
+
+    assert spans.one("process shop.order").parent is None
 
 
 def test_a_tracestate_is_carried_too(spans):
@@ -279,6 +318,14 @@ def test_a_guarded_call_is_a_span_of_its_length(spans):
     (failed,) = outer.events
     assert failed.attributes["error.type"] == "ConnectionError"
     assert "4711" not in outer.to_json()
+
+
+def test_outside_of_a_span_a_failed_attempt_is_noted_nowhere(spans):
+    service = RetryService(listeners=[Tracing(spans.provider)])
+
+    service.execute_sync(lambda: 1 / 0, RetryPolicy(), "mill")
+
+    assert [span.events for span in spans.all] == [()]
 
 
 def test_a_guarded_call_that_failed_says_why_it_ended(spans):

@@ -10,14 +10,15 @@ the consumer group. The program brings the SDK and an exporter; without them not
 A decision not to sample is kept: the attempts of such a job make no spans.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import HoldfastError
 from holdfast.events import AttemptFailed, CallFinished, Event
-from holdfast.jobs.declare.app_hooks import CallNext, Middleware
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.engine import StoreEngine
 from holdfast.trace_port import TraceHeaders, trace_headers
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Tracing"]
 
-_UNSAMPLED = tuple("02468ace")
-"""Last digits of a `traceparent` whose lowest bit, sampled, is not set."""
+_TRACEPARENT = re.compile("00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_NO_CONTEXT = Context()
 _NANOSECONDS = 1_000_000_000
 
 EngineT = TypeVar("EngineT", bound=StoreEngine)
@@ -62,7 +63,7 @@ class Tracing:
         self._tracer = trace.get_tracer("holdfast", tracer_provider=provider)
         self._propagator = TraceContextTextMapPropagator()
         self._clock = clock
-        self._queues: dict[str, str] = {}
+        self._attempts: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def instrument(self, engine: EngineT) -> EngineT:
         """Trace the jobs, messages and `calls` of `engine` from now on; return it.
@@ -70,7 +71,7 @@ class Tracing:
         Call it before `engine.work`, `engine.worker` and `engine.blocking`.
         """
         for kind in engine.kinds.values():
-            self._queues[kind.name] = kind.queue
+            self._attempts[kind.name] = _attempt_names(kind.name, kind.queue)
         engine.trace_with(self)
         return engine
 
@@ -108,38 +109,26 @@ class Tracing:
         with self._span(f"process {destination}", SpanKind.CONSUMER, given, parent):
             yield
 
-    def middleware_for(self, ctx: JobContext) -> tuple[Middleware, ...]:
-        """Return the middleware that runs an attempt in a span; none if it is not sampled.
+    def attempt(self, ctx: JobContext) -> "_AttemptSpan | None":
+        """Begin the span of an attempt, in the attempt's own task; None if it is not sampled.
 
-        A span that is not recorded, and a middleware, would cost more than all the rest.
+        A span that is not recorded would cost more than all the rest.
         """
-        headers = trace_headers(ctx.meta)
-        if headers.traceparent is None or not headers.traceparent.endswith(_UNSAMPLED):
-            return (self._attempt,)
-        # The context of the attempt's task ends with it.
-        attach(trace.set_span_in_context(_UnsampledParent(headers.traceparent)))
-        return ()
-
-    async def _attempt(self, ctx: JobContext, call_next: CallNext) -> Any:
-        span = self._tracer.start_span(
-            f"process {ctx.kind}",
-            self.parent_of(trace_headers(ctx.meta)),
-            SpanKind.CONSUMER,
-            {
-                **_messaging("process", ctx.kind),
-                "messaging.message.id": ctx.job_id,
-                "messaging.consumer.group.name": self._queues.get(ctx.kind, ""),
-                "holdfast.attempt": ctx.attempt,
-            },
-        )
+        sender = self._sender_of(trace_headers(ctx.meta))
+        if sender is not None and not sender.trace_flags.sampled:
+            # The context of the attempt's task ends with it.
+            attach(trace.set_span_in_context(NonRecordingSpan(sender)))
+            return None
+        known = self._attempts.get(ctx.kind)
+        name, fixed = _attempt_names(ctx.kind, "") if known is None else known
+        attributes = {
+            **fixed,
+            "messaging.message.id": ctx.job_id,
+            "holdfast.attempt": ctx.attempt,
+        }
+        span = self._tracer.start_span(name, _as_parent(sender), SpanKind.CONSUMER, attributes)
         attach(trace.set_span_in_context(span))
-        try:
-            return await call_next()
-        except BaseException as error:
-            _set_error(span, error)
-            raise
-        finally:
-            span.end()
+        return _AttemptSpan(span)
 
     @contextmanager
     def _span(
@@ -168,19 +157,27 @@ class Tracing:
 
     def parent_of(self, headers: TraceHeaders) -> Context | None:
         """Return the context that `headers` name; None where they name none."""
+        return _as_parent(self._sender_of(headers))
+
+    def _sender_of(self, headers: TraceHeaders) -> SpanContext | None:
+        """Return the span that `headers` name; None if there is none, or it cannot be read."""
         if headers.traceparent is None:
             return None
         if headers.tracestate is None and headers.traceparent.startswith("00-"):
-            found = _span_context(headers.traceparent)
-            return None if found is None else trace.set_span_in_context(NonRecordingSpan(found))
-        return self._propagator.extract(headers.as_dict())
+            return _span_context(headers.traceparent)
+        extracted = self._propagator.extract(headers.as_dict(), _NO_CONTEXT)
+        found = trace.get_current_span(extracted).get_span_context()
+        return found if found.is_valid else None
 
     # -- guarded calls -------------------------------------------------------------------------
 
     def __call__(self, event: Event, /) -> None:
         """Make a span of a guarded call that has ended; note a failed attempt of it."""
         if isinstance(event, AttemptFailed):
-            trace.get_current_span().add_event(
+            span = trace.get_current_span()
+            if not span.is_recording():
+                return
+            span.add_event(
                 "attempt failed",
                 {
                     "holdfast.operation": event.name,
@@ -209,15 +206,33 @@ class Tracing:
         span.end(int(now * _NANOSECONDS))
 
 
-class _UnsampledParent(NonRecordingSpan):
-    """The span that a job was sent in; read only if something inside the attempt asks for it."""
+class _AttemptSpan:
+    """Ends the span of an attempt; a class, since a generator takes several times as long."""
 
-    def __init__(self, traceparent: str) -> None:
-        self._traceparent = traceparent
+    __slots__ = ("_span",)
 
-    def get_span_context(self) -> SpanContext:
-        """Return what the `traceparent` names."""
-        return _span_context(self._traceparent) or trace.INVALID_SPAN_CONTEXT
+    def __init__(self, span: trace.Span) -> None:
+        self._span = span
+
+    def __enter__(self) -> None:
+        """Begin nothing: the span runs already."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End the span, with the code of the error that the attempt failed with."""
+        if error is not None:
+            _set_error(self._span, error)
+        self._span.end()
+
+
+def _attempt_names(kind: str, queue: str) -> tuple[str, dict[str, Any]]:
+    """Return the name of the spans of a kind's attempts, and the attributes that all have."""
+    fixed = {**_messaging("process", kind), "messaging.consumer.group.name": queue}
+    return f"process {kind}", fixed
 
 
 def _messaging(operation: str, destination: str) -> dict[str, Any]:
@@ -240,15 +255,18 @@ def _error_type(error: BaseException) -> str:
     return str(error.code) if isinstance(error, HoldfastError) else type(error).__qualname__
 
 
+def _as_parent(sender: SpanContext | None) -> Context | None:
+    """Return the context of a span of another process."""
+    if sender is None:
+        return None
+    return trace.set_span_in_context(NonRecordingSpan(sender), _NO_CONTEXT)
+
+
 def _span_context(traceparent: str) -> SpanContext | None:
-    """Return what a `traceparent` of version 00 names; several times faster than the SDK's own."""
-    parts = traceparent.split("-")
-    if [len(part) for part in parts] != [2, 32, 16, 2]:
+    """Return what a `traceparent` of version 00 names; twice as fast as the propagator."""
+    match = _TRACEPARENT.fullmatch(traceparent)
+    if match is None:
         return None
-    try:
-        found = SpanContext(
-            int(parts[1], 16), int(parts[2], 16), True, trace.TraceFlags(int(parts[3], 16))
-        )
-    except ValueError:
-        return None
+    trace_id, span_id, flags = match.groups()
+    found = SpanContext(int(trace_id, 16), int(span_id, 16), True, trace.TraceFlags(int(flags, 16)))
     return found if found.is_valid else None

@@ -24,6 +24,7 @@ def test_a_queue_and_a_kind_are_paused_and_resumed(dashboard):
 
 
 def test_a_periodic_job_is_paused_resumed_and_run(dashboard):
+    assert "missed runs are skipped" in dashboard.look("/periodic").text("//tbody")
     assert dashboard.post("/periodic/pause", name="shop.tidy") == "/periodic?note=paused"
     assert "Paused" in dashboard.look("/periodic").text("//tbody")
     assert dashboard.post("/periodic/resume", name="shop.tidy") == "/periodic?note=resumed"

@@ -47,7 +47,9 @@ def test_a_note_is_one_of_ours(shown):
 
 def test_what_is_not_there_is_a_page_that_says_so(shown):
     assert shown.look("/nothing", 404).text("//h1") == "Not found."
-    assert shown.look("/jobs/unknown", 403).text("//h1") == "That is not possible."
+    missing = shown.look("/jobs/unknown", 403)
+    assert missing.text("//h1") == "That is not possible."
+    assert "There is no job with this id." in missing.text("//main")
 
 
 def test_the_bare_path_leads_to_the_dashboard(shown):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 WIDTH = 480.0
 BAR_HEIGHT = 20.0
 BAR_GAP = 12.0
-LABEL_WIDTH = 132.0
-VALUE_WIDTH = 72.0
+LABEL_WIDTH = 164.0
+VALUE_WIDTH = 112.0
 COLUMN_HEIGHT = 64.0
 _TRACK = WIDTH - LABEL_WIDTH - VALUE_WIDTH
 
@@ -34,6 +34,7 @@ class BarChart:
         bars: from top to bottom.
         mark: where a line for a target stands; None without one.
         start, end: the ends of the scale in words; "" where the values say enough.
+        label_width, track_width: where the bars begin, and the length of the longest.
     """
 
     height: float
@@ -41,6 +42,8 @@ class BarChart:
     mark: float | None = None
     start: str = ""
     end: str = ""
+    label_width: float = LABEL_WIDTH
+    track_width: float = _TRACK
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,8 @@ def shares_chart(shares: Mapping[str, float], target: float) -> BarChart:
         _height(len(bars)),
         tuple(bars),
         mark=round(LABEL_WIDTH + _TRACK * _place(target, low), 1),
-        start=f"{low:.0%}",
-        end="100%",
+        start=f"{low * 100:.0f} %",
+        end="100 %",
     )
 
 

@@ -10,6 +10,7 @@ from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Change, Confirmation, Frame
 from holdfast.http.ops_schemas import DownstreamMove, Text
 from holdfast.jobs.client.downstream_details import DownstreamDetails
+from holdfast.jobs.downstreams.record import HoldMode
 from holdfast.resilience.breaker.transitions import CircuitState
 
 LONG_OPEN = 300.0
@@ -19,6 +20,7 @@ _LOOKS = {
     CircuitState.HALF_OPEN: ("waiting", "Half open"),
     CircuitState.OPEN: ("failed", "Open"),
 }
+_MODES = {HoldMode.HOLD: "holds jobs while open", HoldMode.FAIL_FAST: "fails jobs while open"}
 Name = Annotated[Text, Form(min_length=1, max_length=500)]
 
 
@@ -30,7 +32,8 @@ class DownstreamView:
         details: its figures.
         look: the shape of its state.
         word: its state in words.
-        reason: why it is in that state; "" while closed.
+        reason: why it is in that state; "" while closed, or held by hand.
+        mode: what an open breaker does to jobs.
         by_hand: a person holds it.
         long_open: its breaker is open for longer than `LONG_OPEN`.
     """
@@ -79,8 +82,8 @@ def _view(details: DownstreamDetails, now: float) -> DownstreamView:
         details=details,
         look=look,
         word=word,
-        reason=str(circuit.cause) if circuit.cause is not None and tripped else "",
-        mode=str(record.settings.mode).replace("_", " "),
+        reason=str(circuit.cause) if tripped and circuit.cause and not circuit.held else "",
+        mode=_MODES[record.settings.mode],
         by_hand=circuit.held,
         last_error=record.last_error or "",
         is_open=is_open,

@@ -28,6 +28,11 @@ _PERIODIC_NOTES = {
     PeriodicMove.RESUME: "resumed",
     PeriodicMove.RUN: "run",
 }
+_MISSED_WORDS = {
+    "skip": "missed runs are skipped",
+    "once": "missed runs are made up once",
+    "all": "missed runs are all made up",
+}
 
 
 def fleet_routes(frame: Frame) -> APIRouter:
@@ -66,7 +71,9 @@ def fleet_routes(frame: Frame) -> APIRouter:
     @router.get("/periodic")
     async def show_periodic(request: Request) -> Response:
         schedules = await engine.periodic.list()
-        return await frame.page(request, "periodic.html", schedules=schedules)
+        return await frame.page(
+            request, "periodic.html", schedules=schedules, missed_words=_MISSED_WORDS
+        )
 
     @router.post("/periodic/{move}", dependencies=_FULL)
     async def change_periodic(request: Request, move: PeriodicMove, name: Name) -> Response:

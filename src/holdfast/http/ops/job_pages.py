@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Request, Response
 
-from holdfast.http.api_errors import refusing_cursors
+from holdfast.errors import ErrorCode
+from holdfast.http.api_errors import ApiError, refusing_cursors
 from holdfast.http.ops.access import require_full
 from holdfast.http.ops.frame import Change, Confirmation, Frame
 from holdfast.http.ops.list_filter import SPAN_WORDS, ListFilter
@@ -22,6 +23,7 @@ from holdfast.jobs.model import Job, JobStatus
 from holdfast.jobs.query_port import SEARCH_WINDOW
 
 _PAGE = 50
+_NO_JOB = "There is no job with this id. It may have been deleted."
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,15 @@ def job_routes(frame: Frame) -> APIRouter:
             newest=search.path("/jobs") if search.cursor else "",
         )
 
+    async def found(job_id: str) -> Job:
+        try:
+            return await frame.state.any_job(job_id)
+        except ApiError:
+            raise ApiError(ErrorCode.FORBIDDEN, _NO_JOB) from None
+
     @router.get("/jobs/{job_id}")
     async def show_job(request: Request, job_id: str) -> Response:
-        job = await frame.state.any_job(job_id)
+        job = await found(job_id)
         now = await engine.store.ping()
         events, attempts = await asyncio.gather(engine.events(job.id), engine.attempts(job.id))
         (shown,) = await rows_of(frame.state, [job], now)
@@ -106,7 +114,7 @@ def job_routes(frame: Frame) -> APIRouter:
     async def change_job(
         request: Request, job_id: str, move: JobMove, confirmed: Annotated[str, Form()] = ""
     ) -> Response:
-        job = await frame.state.any_job(job_id)
+        job = await found(job_id)
         back = f"/jobs/{quote(job.id, safe='')}"
         if move is JobMove.CANCEL and not confirmed:
             return frame.confirm(

@@ -132,12 +132,6 @@ class JobKind:
             return None
         return self.downstream.breaker
 
-    def middleware_for(self, context: Any) -> tuple[Middleware, ...]:
-        """Return what is around the attempt of `context`, outermost first."""
-        if self.tracing is None:
-            return self.middleware
-        return (*self.tracing.middleware_for(context), *self.middleware)
-
     def encode_result(self, value: Any) -> str:
         """Return a handler's result as JSON text.
 

@@ -185,9 +185,10 @@ class Executor:
             early = await self._prepare_downstream(run)
             if early is not None or run.stop_reason is not None:
                 return early
-        if middleware := kind.middleware_for(run.context):
+        span = None if kind.tracing is None else kind.tracing.attempt(run.context)
+        if span is not None or kind.middleware:
             handle = functools.partial(self._handle, run, arguments)
-            value = await call_through(middleware, run.context, handle)
+            value = await call_through(kind.middleware, run.context, handle, span)
         elif kind.isolation is not None:
             answer = await self._children.execute(run)
             if isinstance(answer, Failure):

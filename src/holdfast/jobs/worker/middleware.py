@@ -1,6 +1,7 @@
 """Run an attempt through the middleware of its app."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from holdfast.jobs.declare.app_hooks import CallNext, Middleware
@@ -18,13 +19,22 @@ class IsolatedFailure(ChildError):
 
 
 async def call_through(
-    middleware: tuple[Middleware, ...], context: JobContext, handler: Callable[[], Awaitable[Any]]
+    middleware: tuple[Middleware, ...],
+    context: JobContext,
+    handler: Callable[[], Awaitable[Any]],
+    span: AbstractContextManager[None] | None = None,
 ) -> Any:
-    """Return what `handler` returns, as the outermost of `middleware` returns it."""
+    """Return what `handler` returns, as the outermost of `middleware` returns it.
+
+    `span` is around all of them.
+    """
     call: CallNext = handler
     for each in reversed(middleware):
         call = _next(each, context, call)
-    return await call()
+    if span is None:
+        return await call()
+    with span:
+        return await call()
 
 
 def _next(middleware: Middleware, context: JobContext, inside: CallNext) -> CallNext:

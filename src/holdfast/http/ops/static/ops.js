@@ -20,6 +20,7 @@ document.addEventListener("submit", (event) => {
   byId("confirm-names").replaceChildren();
   byId("confirm-words").textContent = form.dataset.words;
   byId("confirm-yes").textContent = form.dataset.yes;
+  byId("confirm-no").textContent = "Go back";
   dialog.returnValue = "";
   dialog.showModal();
 });
