@@ -5,6 +5,7 @@ read jobs, and the statements of a transaction run in a thread while the writer 
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -15,7 +16,9 @@ from typing import Any, Literal, Protocol, TypeVar
 import apsw
 
 from holdfast.jobs.database_port import ENDED, READS_ONLY, Row
+from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.store_port import StoreError
+from holdfast.store.attempt_statements import AttemptStatements
 from holdfast.store.joining import NoTransaction
 from holdfast.store.sqlite.connection import disconnect, translated
 from holdfast.store.sqlite.enqueue import check_connection
@@ -34,6 +37,12 @@ _WORDS = LoanWords(
     ENDED,
     "Do slow work before the block; inside, enqueue with connection=tx.connection, and wait for no "
     "other write of the store",
+)
+_MOST_UNLENT = 2
+"""Connections that are kept: the next transaction begins before the last one has returned its own.
+"""
+_STILL_RUNS = (
+    "the handler returned while a statement of its transaction still ran: await each statement"
 )
 
 
@@ -83,8 +92,71 @@ class SQLiteStatements:
             )
 
 
+class SQLiteAttemptStatements(AttemptStatements):
+    """Statements that run in threads: none of them is late, and none still runs, at the end."""
+
+    def __init__(self, connection: apsw.Connection, path: Path, run: Runner) -> None:
+        super().__init__(SQLiteStatements(connection, path, self._run_in_time))
+        self._run = run
+        self._lock = threading.Lock()
+
+    def end(self) -> None:
+        """Let no statement run from now on.
+
+        Raises:
+            ContextError: one is running.
+        """
+        if not self._lock.acquire(blocking=False):
+            raise ContextError(_STILL_RUNS)
+        super().end()
+        self._lock.release()
+
+    async def _run_in_time(self, work: Callable[[], T], /) -> T:
+        return await self._run(partial(self._in_time, work))
+
+    def _in_time(self, work: Callable[[], T]) -> T:
+        with self._lock:
+            self.check()
+            return work()
+
+
+class UnlentConnections:
+    """Connections that only the store itself has ever had, kept between transactions.
+
+    A new one reads the whole schema, and prepares every statement anew.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[apsw.Connection] = []
+        self._is_closed = False
+
+    def take(self) -> apsw.Connection | None:
+        """Return one that is idle, if there is one; called on the writer's thread."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def keep(self, connection: apsw.Connection) -> None:
+        """Keep one that is in no transaction, or close it."""
+        if self._is_closed or len(self._idle) >= _MOST_UNLENT:
+            disconnect(connection)
+        else:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        """Close those that are idle, and later those that are still in use."""
+        self._is_closed = True
+        while (connection := self.take()) is not None:
+            disconnect(connection)
+
+
 class SQLiteDatabase:
-    """Implements `Database` on the file of a store that is open."""
+    """Implements `Database` on the file of a store that is open.
+
+    Attributes:
+        unlent: the connections of transactions that are given to handlers as statements only.
+    """
 
     dialect: Literal["sqlite"] = "sqlite"
 
@@ -98,11 +170,13 @@ class SQLiteDatabase:
         self._busy_timeout = busy_timeout
         self._lent: set[apsw.Connection] = set()
         self._idle: list[apsw.Connection] = []
+        self.unlent = UnlentConnections()
 
     def close(self) -> None:
-        """Close the connection that is kept for the next transaction."""
+        """Close the connections that are kept for the next transactions."""
         while self._idle:
             disconnect(self._idle.pop())
+        self.unlent.close()
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run one statement that only reads, and return its rows."""
@@ -135,6 +209,14 @@ class SQLiteDatabase:
             await lent.commit()
         finally:
             await lent.rollback()
+
+    def is_of(self, writer: Writer) -> bool:
+        """Say whether `writer` writes into this database."""
+        return writer is self._writer
+
+    def statements_of(self, connection: apsw.Connection) -> SQLiteAttemptStatements:
+        """Return the statements of a handler's transaction on `connection`."""
+        return SQLiteAttemptStatements(connection, self._path, self._run)
 
     def joined(self, connection: object) -> SQLiteStatements:
         """Return the transaction that `connection` is in."""

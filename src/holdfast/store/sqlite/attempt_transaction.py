@@ -9,6 +9,8 @@ from holdfast.clock import Clock
 from holdfast.jobs.exceptions import ContextError, LostLease
 from holdfast.jobs.model import Finished, Lease
 from holdfast.jobs.store_values import TickResult
+from holdfast.store.attempt_statements import NEEDS_ASYNC, AttemptStatements
+from holdfast.store.sqlite.app_database import SQLiteDatabase
 from holdfast.store.sqlite.enqueue import check_connection
 from holdfast.store.sqlite.lent_transaction import LentTransaction, execute, plain_cursor
 from holdfast.store.sqlite.tick import tick
@@ -21,7 +23,8 @@ class SQLiteTransaction(LentTransaction):
 
     Args:
         lease: the lease of the attempt.
-        source: the caller's own apsw connection, a function that opens one, or None.
+        source: the caller's own apsw connection, a function that opens one, the store's
+            `database` for its statements only, or None.
         seconds: how long it may last.
     """
 
@@ -40,24 +43,31 @@ class SQLiteTransaction(LentTransaction):
         self._clock = clock
         self._lease = lease
         self._source = source
+        is_own = isinstance(source, SQLiteDatabase) and source.is_of(writer)
+        self._database = cast(SQLiteDatabase, source) if is_own else None
+        self._statements: AttemptStatements | None = None
 
-    async def begin(
-        self,
-        *,
-        blocking: bool = False,  # noqa: ARG002 - apsw blocks, and so suits every handler
-    ) -> apsw.Connection:
-        """Take the write lock, and return the connection."""
-        if self._source is not None and not callable(self._source):
-            self._check(self._source)
+    async def begin(self, *, blocking: bool = False) -> apsw.Connection | AttemptStatements:
+        """Take the write lock, and return the connection, or the statements on it."""
+        source, database = self._source, self._database
+        if database is not None and blocking:
+            raise ContextError(NEEDS_ASYNC)
+        if source is not None and database is None and not callable(source):
+            self._check(source)
         connection = await self._begin()
         held = execute(connection, SQL["transaction_lease"], _key(self._lease))
         if not held:
             await self.rollback()
             raise LostLease(self._lease.job_id)
-        return connection
+        if database is None:
+            return connection
+        self._statements = database.statements_of(connection)
+        return self._statements
 
     async def complete(self, finished: Finished, *, now: float | None = None) -> TickResult:
         """Write the completion as a tick does, and commit."""
+        if self._statements is not None:
+            self._statements.end()
 
         def end(connection: apsw.Connection) -> tuple[TickResult, bool]:
             wall = self._clock.wall()
@@ -68,10 +78,21 @@ class SQLiteTransaction(LentTransaction):
             return result, not (result.refused or result.overruled)
 
         result: TickResult = await self._end(end)
+        if self._database is not None and not (result.refused or result.overruled):
+            self._close = self._keep
         return result
+
+    def _keep(self, connection: apsw.Connection) -> None:
+        """Leave the connection to the next transaction."""
+        assert self._database is not None
+        self._loan.release(connection)
+        self._database.unlent.keep(connection)
 
     def _open(self) -> apsw.Connection:
         source = self._source
+        if self._database is not None:
+            self._connection = self._database.unlent.take()
+            return self._connection or super()._open()
         if source is None:
             return super()._open()
         opens = callable(source)
