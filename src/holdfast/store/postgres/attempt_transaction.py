@@ -107,7 +107,7 @@ class PostgresTransaction:
         parts, lent, jobs = self._parts, self._lent, finished.jobs
         assert lent is not None
         if self._statements is not None:
-            self._statements.end()
+            self._statements.end_idle()
         if not lent.is_open:
             raise ContextError(_ENDED)
         if (await lent.execute(SQL["transaction_check"], {}))[0][0] != self._xid:

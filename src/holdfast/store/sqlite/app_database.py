@@ -11,12 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import apsw
 
 from holdfast.jobs.database_port import ENDED, READS_ONLY, Row
-from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.store_port import StoreError
 from holdfast.store.attempt_statements import AttemptStatements
 from holdfast.store.joining import NoTransaction
@@ -38,12 +37,9 @@ _WORDS = LoanWords(
     "Do slow work before the block; inside, enqueue with connection=tx.connection, and wait for no "
     "other write of the store",
 )
-_MOST_UNLENT = 2
+_MOST_KEPT = 2
 """Connections that are kept: the next transaction begins before the last one has returned its own.
 """
-_STILL_RUNS = (
-    "the handler returned while a statement of its transaction still ran: await each statement"
-)
 
 
 class StatementThreads:
@@ -93,23 +89,17 @@ class SQLiteStatements:
 
 
 class SQLiteAttemptStatements(AttemptStatements):
-    """Statements that run in threads: none of them is late, and none still runs, at the end."""
+    """Statements that run in threads, where one still runs after its task was cancelled."""
 
     def __init__(self, connection: apsw.Connection, path: Path, run: Runner) -> None:
         super().__init__(SQLiteStatements(connection, path, self._run_in_time))
         self._run = run
         self._lock = threading.Lock()
 
-    def end(self) -> None:
-        """Let no statement run from now on.
-
-        Raises:
-            ContextError: one is running.
-        """
-        if not self._lock.acquire(blocking=False):
-            raise ContextError(_STILL_RUNS)
-        super().end()
-        self._lock.release()
+    @property
+    def is_running(self) -> bool:
+        """Whether a statement is running, or waits for its thread."""
+        return super().is_running or self._lock.locked()
 
     async def _run_in_time(self, work: Callable[[], T], /) -> T:
         return await self._run(partial(self._in_time, work))
@@ -120,10 +110,31 @@ class SQLiteAttemptStatements(AttemptStatements):
             return work()
 
 
-class UnlentConnections:
-    """Connections that only the store itself has ever had, kept between transactions.
+class _LastingChanges:
+    """Notes, as an authorizer, statements whose effect outlives their transaction.
 
-    A new one reads the whole schema, and prepares every statement anew.
+    SQLite asks when it prepares a statement, so one of the statement cache costs nothing.
+    """
+
+    found = False
+
+    def __call__(
+        self, action: int, _name: str | None, value: str | None, schema: str | None, _: str | None
+    ) -> int:
+        """Allow the statement."""
+        # A pragma without a value only reads: full-text search reads one on every connection.
+        sets = action == apsw.SQLITE_PRAGMA and value is not None
+        attaches = action in {apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH}
+        if schema == "temp" or sets or attaches:
+            self.found = True
+        return apsw.SQLITE_OK
+
+
+class KeptConnections:
+    """Connections of handlers that got statements only, kept for the transactions after theirs.
+
+    A new one reads the whole schema, and prepares every statement anew. One on which a handler
+    made a temporary table, set a pragma or attached a file is closed: the next would meet it.
     """
 
     def __init__(self) -> None:
@@ -137,9 +148,14 @@ class UnlentConnections:
         except IndexError:
             return None
 
+    def watch(self, connection: apsw.Connection) -> None:
+        """Note from now on what handlers change in a new one."""
+        connection.authorizer = _LastingChanges()
+
     def keep(self, connection: apsw.Connection) -> None:
-        """Keep one that is in no transaction, or close it."""
-        if self._is_closed or len(self._idle) >= _MOST_UNLENT:
+        """Keep one that was watched and is in no transaction, or close it."""
+        changes = cast(_LastingChanges, connection.authorizer)
+        if changes.found or self._is_closed or len(self._idle) >= _MOST_KEPT:
             disconnect(connection)
         else:
             self._idle.append(connection)
@@ -155,7 +171,7 @@ class SQLiteDatabase:
     """Implements `Database` on the file of a store that is open.
 
     Attributes:
-        unlent: the connections of transactions that are given to handlers as statements only.
+        kept: the connections of transactions that are given to handlers as statements only.
     """
 
     dialect: Literal["sqlite"] = "sqlite"
@@ -170,13 +186,13 @@ class SQLiteDatabase:
         self._busy_timeout = busy_timeout
         self._lent: set[apsw.Connection] = set()
         self._idle: list[apsw.Connection] = []
-        self.unlent = UnlentConnections()
+        self.kept = KeptConnections()
 
     def close(self) -> None:
         """Close the connections that are kept for the next transactions."""
         while self._idle:
             disconnect(self._idle.pop())
-        self.unlent.close()
+        self.kept.close()
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run one statement that only reads, and return its rows."""

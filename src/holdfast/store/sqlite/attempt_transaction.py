@@ -46,6 +46,7 @@ class SQLiteTransaction(LentTransaction):
         is_own = isinstance(source, SQLiteDatabase) and source.is_of(writer)
         self._database = cast(SQLiteDatabase, source) if is_own else None
         self._statements: AttemptStatements | None = None
+        self._is_committed = False
 
     async def begin(self, *, blocking: bool = False) -> apsw.Connection | AttemptStatements:
         """Take the write lock, and return the connection, or the statements on it."""
@@ -67,7 +68,7 @@ class SQLiteTransaction(LentTransaction):
     async def complete(self, finished: Finished, *, now: float | None = None) -> TickResult:
         """Write the completion as a tick does, and commit."""
         if self._statements is not None:
-            self._statements.end()
+            self._statements.end_idle()
 
         def end(connection: apsw.Connection) -> tuple[TickResult, bool]:
             wall = self._clock.wall()
@@ -78,28 +79,38 @@ class SQLiteTransaction(LentTransaction):
             return result, not (result.refused or result.overruled)
 
         result: TickResult = await self._end(end)
-        if self._database is not None and not (result.refused or result.overruled):
-            self._close = self._keep
+        self._is_committed = not (result.refused or result.overruled)
         return result
 
-    def _keep(self, connection: apsw.Connection) -> None:
-        """Leave the connection to the next transaction."""
-        assert self._database is not None
-        self._loan.release(connection)
-        self._database.unlent.keep(connection)
+    async def rollback(self) -> None:
+        """Roll back unless it is committed, and release the connection. Harmless if repeated."""
+        if self._statements is not None:
+            self._statements.end()
+        await super().rollback()
+
+    def _return(self, connection: apsw.Connection) -> None:
+        """Close the connection, unless it is the caller's own or can serve the next transaction."""
+        if self._database is not None and self._is_committed:
+            self._loan.release(connection)
+            self._database.kept.keep(connection)
+        elif self._database is not None or self._source is None:
+            super()._return(connection)
+        elif callable(self._source):
+            connection.close()
+        else:
+            self._loan.release(connection)
 
     def _open(self) -> apsw.Connection:
         source = self._source
         if self._database is not None:
-            self._connection = self._database.unlent.take()
-            return self._connection or super()._open()
+            self._connection = self._database.kept.take()
+            if self._connection is None:
+                self._database.kept.watch(super()._open())
+            return cast(apsw.Connection, self._connection)
         if source is None:
             return super()._open()
-        opens = callable(source)
-        connection = self._check(source() if callable(source) else source)
-        self._close = apsw.Connection.close if opens else self._loan.release
-        self._connection = connection
-        return connection
+        self._connection = self._check(source() if callable(source) else source)
+        return self._connection
 
     def _check(self, connection: object) -> apsw.Connection:
         own = check_connection(self._path, connection)

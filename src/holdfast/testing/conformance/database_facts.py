@@ -22,6 +22,10 @@ _STATES = """
     LEFT JOIN holdfast_job_states AS states ON states.job_id = 'job-' || notes.id ORDER BY notes.id
 """
 _SCHEMA_STATES = _STATES.replace("holdfast_job_states", "holdfast.job_states")
+_LONG = """
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000)
+    SELECT count(*) FROM n
+"""
 _WAIT = 30.0
 
 
@@ -274,6 +278,50 @@ async def a_late_statement_of_a_handler_does_not_reach_the_next_ones_transaction
         assert await _notes(world) == [(1, "note 1"), (2, "note 2")]
         return
     raise AssertionError("it was executed")
+
+
+@fact
+async def a_statement_after_a_handlers_rollback_is_refused(world: World) -> None:
+    await _create(world)
+    transaction, late = await _statements(world, await world.start("a"))
+    await transaction.rollback()
+    try:
+        await late.fetch(_ADD, _note(1))
+    except ContextError:
+        assert await _notes(world) == []
+        return
+    raise AssertionError("it was executed")
+
+
+@fact
+async def a_statement_that_still_runs_at_a_handlers_end_rolls_all_back(world: World) -> None:
+    await _create(world)
+    claim = await world.start("a")
+    transaction, tx = await _statements(world, claim)
+    await tx.fetch(_ADD, _note(1))
+    running = asyncio.create_task(tx.fetch(_LONG))
+    await asyncio.sleep(0)  # it has begun
+    try:
+        await transaction.complete(Finished(claim.lease, Completed("1")), now=world.now)
+    except ContextError as error:
+        assert "still ran" in str(error)  # noqa: PT017 - facts run without pytest
+        await transaction.rollback()
+        await asyncio.gather(running, return_exceptions=True)
+        assert await _notes(world) == []
+        return
+    raise AssertionError("it was committed")
+
+
+@fact
+async def a_handlers_temporary_table_does_not_hide_the_table_of_the_next_one(world: World) -> None:
+    await _create(world)
+    for number, name in enumerate("abc"):
+        claim = await world.start(name)
+        transaction, tx = await _statements(world, claim)
+        await tx.fetch(_ADD, _note(number))
+        await tx.fetch("CREATE TEMPORARY TABLE notes (id integer, body text)")
+        await _complete(world, claim, transaction)
+    assert len(await _notes(world)) == 3
 
 
 @fact
