@@ -21,7 +21,11 @@ class DatabaseTransaction(Protocol):
 
     @property
     def connection(self) -> Any:
-        """The driver's connection, for `connection=` of `engine.enqueue`."""
+        """The driver's connection, for `connection=` of `engine.enqueue`.
+
+        Raises:
+            ContextError: the transaction is that of `ctx.transaction(ctx.database)`.
+        """
         ...
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
@@ -33,6 +37,7 @@ class DatabaseTransaction(Protocol):
                 repeat the whole transaction.
             StoreError: the statement is wrong; the driver's error is its `__cause__`.
             KeyError: a parameter is missing.
+            ContextError: the transaction was that of a handler, and is over.
         """
         ...
 

@@ -10,7 +10,7 @@ class AttemptTransaction(Protocol):
     """One transaction of one attempt. Await its methods on the event loop of the store."""
 
     async def begin(self, *, blocking: bool = False) -> object:
-        """Begin, and return the connection or session for the handler.
+        """Begin, and return the connection, session or `DatabaseTransaction` for the handler.
 
         Args:
             blocking: the handler does not run on an event loop, so it needs a driver that blocks.
@@ -59,7 +59,8 @@ class TransactionStore(Protocol):
 
         Args:
             source: the caller's own connection or session, or a function that opens one; None:
-                a connection that the store opens.
+                a connection that the store opens. With the store's `database` the handler gets a
+                `DatabaseTransaction` without a connection, and can use it until the end.
             seconds: how long it may hold a lock that keeps all others from writing, if the store
                 has such a lock.
         """

@@ -2,12 +2,13 @@
 
 import asyncio
 
+import apsw
 import pytest
 from tests.support.waiting import until
 
 from holdfast.jobs.exceptions import ContextError
-from holdfast.jobs.model import NewJob
-from holdfast.jobs.store_port import StoreClosed, StoreError
+from holdfast.jobs.model import Completed, Finished, NewJob
+from holdfast.jobs.store_port import ClaimRequest, StoreClosed, StoreError
 from holdfast.jobs.store_values import TransactionTooLong
 from holdfast.store.joining import NoTransaction
 from holdfast.store.sqlite import app_database
@@ -163,6 +164,118 @@ def test_a_connection_is_kept_for_the_next_transaction_and_closed_with_the_store
                 async with store.database.transaction() as tx:
                     seen.append(tx.connection)
         assert len(set(seen)) == 1
+        assert [path.name for path in tmp_path.iterdir()] == ["work.db"]
+
+    asyncio.run(scenario())
+
+
+async def begun(store, job_id):
+    """Begin the transaction of an attempt, as a handler that gets statements only."""
+    await store.enqueue([NewJob(job_id, "work")])
+    (claim,) = (await store.tick("w", (), ClaimRequest(1, ("default",), {"work": None}))).claims
+    transaction = store.transaction(claim.lease, store.database)
+    return transaction, await transaction.begin(), Finished(claim.lease, Completed())
+
+
+def test_handlers_with_statements_use_one_connection_after_the_other(tmp_path):
+    async def scenario():
+        store, seen = SQLiteStore(tmp_path / "work.db"), []
+        async with store:
+            for name in "abc":
+                transaction, _, finished = await begun(store, name)
+                seen.append(transaction._connection)
+                await transaction.complete(finished)
+                await transaction.rollback()
+        assert len(set(seen)) == 1
+        assert [path.name for path in tmp_path.iterdir()] == ["work.db"]
+
+    asyncio.run(scenario())
+
+
+def test_the_connection_of_a_transaction_that_was_rolled_back_is_not_used_again(play):
+    async def scenario(store):
+        transaction, _, _ = await begun(store, "a")
+        first = transaction._connection
+        await transaction.rollback()
+        transaction, _, finished = await begun(store, "b")
+        assert transaction._connection is not first
+        await transaction.complete(finished)
+        await transaction.rollback()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE temp.notes (id INTEGER PRIMARY KEY)",
+        "CREATE TEMP VIEW seen AS SELECT 1",
+        "PRAGMA ignore_check_constraints = ON",
+        "ATTACH ':memory:' AS other",
+    ],
+)
+def test_a_connection_that_a_handler_changed_for_good_is_not_used_again(play, sql):
+    async def scenario(store):
+        for name in "ab":
+            transaction, tx, finished = await begun(store, name)
+            kept = transaction._connection
+            await tx.fetch(sql)
+            await transaction.complete(finished)
+            await transaction.rollback()
+            assert store.database.kept.take() is None
+            with pytest.raises(apsw.ConnectionClosedError):
+                kept.execute("SELECT 1")
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "PRAGMA foreign_keys",
+        "WITH more (id) AS (SELECT 7) INSERT INTO notes SELECT id FROM more WHERE true",
+        "INSERT INTO words VALUES ('found')",
+        "SELECT * FROM words('found')",
+    ],
+)
+def test_a_connection_on_which_a_handler_only_read_and_wrote_is_kept(play, sql):
+    async def scenario(store):
+        await run_block(store, ("CREATE VIRTUAL TABLE words USING fts5 (word)", {}))
+        transaction, tx, finished = await begun(store, "a")
+        first = transaction._connection
+        await tx.fetch(sql)
+        await transaction.complete(finished)
+        await transaction.rollback()
+        transaction, _, _ = await begun(store, "b")
+        assert transaction._connection is first
+        await transaction.rollback()
+
+    play(scenario)
+
+
+def test_a_cancelled_statement_that_still_runs_at_the_end_rolls_all_back(play):
+    async def scenario(store):
+        transaction, tx, finished = await begun(store, "a")
+        await tx.fetch("INSERT INTO notes VALUES (1)")
+        late = asyncio.create_task(tx.fetch(SLOW, FOREVER))
+        await until(tx._lock.locked)
+        late.cancel()
+        await asyncio.wait((late,))
+        with pytest.raises(ContextError, match="still ran"):
+            await transaction.complete(finished)
+        await transaction.rollback()
+        assert await count(store) == 0
+
+    play(scenario)
+
+
+def test_a_connection_that_comes_back_after_the_store_was_closed_is_closed(tmp_path):
+    async def scenario():
+        store = SQLiteStore(tmp_path / "work.db")
+        async with store:
+            transaction, _, finished = await begun(store, "a")
+            await transaction.complete(finished)
+        await transaction.rollback()
         assert [path.name for path in tmp_path.iterdir()] == ["work.db"]
 
     asyncio.run(scenario())

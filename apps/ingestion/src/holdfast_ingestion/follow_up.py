@@ -121,8 +121,7 @@ class FollowUp(Generic[R]):
             return 0
         found = await self._work(ctx, [text for _, text in now])
         chunks = [chunk for chunk, _ in now]
-        async with ctx.transaction() as connection:
-            tx = ctx.database.joined(connection)
+        async with ctx.transaction(ctx.database) as tx:
             await results.add(tx, dict(zip(chunks, found, strict=True)))
         for chunk, _ in later:
             self._enqueue(ctx, args.document_id, chunk)

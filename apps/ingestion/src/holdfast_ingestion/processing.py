@@ -98,8 +98,8 @@ class Processor:
             same = fetched.not_modified or _hash(fetched.body) == item.content_hash
             found = None if same else await self._extracted(stages, fetched)
         chunks = [] if found is None else await _chunks(found.text)
-        async with ctx.transaction() as connection:
-            tx, now = ctx.database.joined(connection), self.clock.wall()
+        async with ctx.transaction(ctx.database) as tx:
+            now = self.clock.wall()
             if found is None:
                 await documents.checked(tx, document_id, now, _validators(fetched, item))
                 return Indexed("unchanged")
@@ -197,8 +197,7 @@ class Processor:
             "now": self.clock.wall(),
             "processing_metadata": _metadata(chunks),
         }
-        async with ctx.transaction() as connection:
-            tx = ctx.database.joined(connection)
+        async with ctx.transaction(ctx.database) as tx:
             stored = await documents.finish(tx, document_id, found, chunks, values)
             if stored:
                 await self._follow_up(ctx, tx, document_id)

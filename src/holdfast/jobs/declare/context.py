@@ -246,8 +246,8 @@ class JobContext:
     def database(self) -> Database:
         """The database of `Engine.database`; in a child process it raises `ContextError`.
 
-        Its transactions commit by themselves; `ctx.database.joined(connection)` is one that
-        `ctx.transaction()` commits with the job's completion. For handlers that are async.
+        Its transactions commit by themselves; that of `ctx.transaction(ctx.database)` is committed
+        with the job's completion. For handlers that are async.
         """
         return self._port.database_of(self)
 
@@ -326,7 +326,8 @@ class JobContext:
         Args:
             connection: a function that opens your connection or session (a sessionmaker, a pool's
                 `acquire`), or one that stays open until the handler has returned. The types are
-                those of `Engine.enqueue`. By default the store opens one: asyncpg or apsw.
+                those of `Engine.enqueue`. By default the store opens one: asyncpg or apsw. With
+                `ctx.database` the block gets a `DatabaseTransaction`, and no connection.
 
         Raises:
             ContextError: it was called before in this attempt, the attempt has ended, or the

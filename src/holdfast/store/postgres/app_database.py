@@ -136,6 +136,10 @@ class PostgresDatabase:
         with translated(self._database.where):
             await transaction.commit()
 
+    def lends(self, connections: HandlerConnections) -> bool:
+        """Say whether its transactions run on `connections`."""
+        return connections is self._connections
+
     def joined(self, connection: object) -> PostgresStatements:
         """Return the transaction that `connection` is in."""
         if not isinstance(connection, asyncpg.Connection):

@@ -3,13 +3,15 @@
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from holdfast.jobs.exceptions import ContextError, LostLease
 from holdfast.jobs.model import Completed, Finished, Lease
 from holdfast.jobs.store_port import Overruled, Refused, StoreError, TickResult
 from holdfast.jobs.worker.threads import HandlerThreads
+from holdfast.store.attempt_statements import NEEDS_ASYNC, AttemptStatements
 from holdfast.store.lent_connection import LentConnection
+from holdfast.store.postgres.app_database import PostgresDatabase
 from holdfast.store.postgres.columns import TIMEOUT_COLUMNS
 from holdfast.store.postgres.connection import SQL, Database
 from holdfast.store.postgres.enqueue import enqueue_joined
@@ -62,6 +64,8 @@ class TransactionParts:
 class PostgresTransaction:
     """Implements `AttemptTransaction` on any connection of `store.joining`, or one of the store's.
 
+    With the store's `database` for a source, the handler gets statements instead of a connection.
+
     The row of the job is locked only at the end, by its completion: a heartbeat can extend the
     lease while the handler works.
     """
@@ -70,14 +74,18 @@ class PostgresTransaction:
         self._parts = parts
         self._lease = lease
         self._source = source
+        is_own = isinstance(source, PostgresDatabase) and source.lends(parts.connections)
+        self._app_database = cast(PostgresDatabase, source) if is_own else None
+        self._statements: AttemptStatements | None = None
         self._lent: LentConnection | None = None
         self._xid = ""
 
     async def begin(self, *, blocking: bool = False) -> Any:
-        """Begin, check the lease, and return the connection."""
-        parts, source = self._parts, self._source
+        """Begin, check the lease, and return the connection, or the statements on it."""
+        parts, database = self._parts, self._app_database
+        source = None if database is not None else self._source
         if source is None and blocking:
-            raise ContextError(_NEEDS_BLOCKING)
+            raise ContextError(_NEEDS_BLOCKING if database is None else NEEDS_ASYNC)
         opens = parts.connections.lend if source is None else source
         self._lent = lent = LentConnection(opens, parts.threads, blocking=blocking)
         await lent.begin()
@@ -89,12 +97,17 @@ class PostgresTransaction:
             raise ContextError(_SNAPSHOT.format(isolation))
         if not is_held:
             raise LostLease(self._lease.job_id)
-        return lent.connection
+        if database is None:
+            return lent.connection
+        self._statements = AttemptStatements(database.joined(lent.connection))
+        return self._statements
 
     async def complete(self, finished: Finished, *, now: float | None = None) -> TickResult:
         """Write the completion as a tick does, and commit."""
         parts, lent, jobs = self._parts, self._lent, finished.jobs
         assert lent is not None
+        if self._statements is not None:
+            self._statements.end_idle()
         if not lent.is_open:
             raise ContextError(_ENDED)
         if (await lent.execute(SQL["transaction_check"], {}))[0][0] != self._xid:
@@ -119,6 +132,8 @@ class PostgresTransaction:
 
     async def rollback(self) -> None:
         """Roll back unless it is committed, and release the connection."""
+        if self._statements is not None:
+            self._statements.end()
         if self._lent is not None:
             await self._lent.close()
 

@@ -30,6 +30,7 @@ from holdfast.store.postgres.session import (
     POOLED,
     READ_SETTINGS,
     SETTINGS,
+    HandlerConnection,
     PooledConnection,
     apply_settings,
     is_pooled,
@@ -191,7 +192,10 @@ class Database:
         return await self._connect_for_others(READ_SETTINGS)
 
     async def _connect_for_others(self, settings: Mapping[str, str]) -> Connection:
-        options: dict[str, Any] = {"server_settings": {**settings, **NAME}}
+        options: dict[str, Any] = {
+            "connection_class": HandlerConnection,
+            "server_settings": {**settings, **NAME},
+        }
         if self.pooled:
             options = {"statement_cache_size": 0, "server_settings": NAME}
         try:

@@ -69,6 +69,14 @@ class PooledConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has
                 yield
 
 
+class HandlerConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
+    """A connection of handlers, in a session of its own."""
+
+    def get_reset_query(self) -> str:
+        """Return what `reset` executes: temporary tables would hide those of the next handler."""
+        return f"{super().get_reset_query()}\nDISCARD TEMP;"
+
+
 async def apply_settings(connection: Any) -> None:
     """Apply our settings to the transaction that has begun, if its session is shared."""
     if isinstance(connection, PooledConnection):

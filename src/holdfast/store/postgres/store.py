@@ -269,8 +269,8 @@ class PostgresStore(
     ) -> AttemptTransaction:
         """Return a transaction that also completes the job of `lease`.
 
-        `source` is a connection or session that `store.joining` knows, or a function that opens
-        one.
+        `source` is a connection or session that `store.joining` knows, a function that opens one,
+        or `database`.
         """
         return PostgresTransaction(self._transactions, lease, source)
 

@@ -5,17 +5,19 @@ read jobs, and the statements of a transaction run in a thread while the writer 
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import apsw
 
 from holdfast.jobs.database_port import ENDED, READS_ONLY, Row
 from holdfast.jobs.store_port import StoreError
+from holdfast.store.attempt_statements import AttemptStatements
 from holdfast.store.joining import NoTransaction
 from holdfast.store.sqlite.connection import disconnect, translated
 from holdfast.store.sqlite.enqueue import check_connection
@@ -35,6 +37,9 @@ _WORDS = LoanWords(
     "Do slow work before the block; inside, enqueue with connection=tx.connection, and wait for no "
     "other write of the store",
 )
+_MOST_KEPT = 2
+"""Connections that are kept: the next transaction begins before the last one has returned its own.
+"""
 
 
 class StatementThreads:
@@ -83,8 +88,91 @@ class SQLiteStatements:
             )
 
 
+class SQLiteAttemptStatements(AttemptStatements):
+    """Statements that run in threads, where one still runs after its task was cancelled."""
+
+    def __init__(self, connection: apsw.Connection, path: Path, run: Runner) -> None:
+        super().__init__(SQLiteStatements(connection, path, self._run_in_time))
+        self._run = run
+        self._lock = threading.Lock()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a statement is running, or waits for its thread."""
+        return super().is_running or self._lock.locked()
+
+    async def _run_in_time(self, work: Callable[[], T], /) -> T:
+        return await self._run(partial(self._in_time, work))
+
+    def _in_time(self, work: Callable[[], T]) -> T:
+        with self._lock:
+            self.check()
+            return work()
+
+
+class _LastingChanges:
+    """Notes, as an authorizer, statements whose effect outlives their transaction.
+
+    SQLite asks when it prepares a statement, so one of the statement cache costs nothing.
+    """
+
+    found = False
+
+    def __call__(
+        self, action: int, _name: str | None, value: str | None, schema: str | None, _: str | None
+    ) -> int:
+        """Allow the statement."""
+        # A pragma without a value only reads: full-text search reads one on every connection.
+        sets = action == apsw.SQLITE_PRAGMA and value is not None
+        attaches = action in {apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH}
+        if schema == "temp" or sets or attaches:
+            self.found = True
+        return apsw.SQLITE_OK
+
+
+class KeptConnections:
+    """Connections of handlers that got statements only, kept for the transactions after theirs.
+
+    A new one reads the whole schema, and prepares every statement anew. One on which a handler
+    made a temporary table, set a pragma or attached a file is closed: the next would meet it.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[apsw.Connection] = []
+        self._is_closed = False
+
+    def take(self) -> apsw.Connection | None:
+        """Return one that is idle, if there is one; called on the writer's thread."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def watch(self, connection: apsw.Connection) -> None:
+        """Note from now on what handlers change in a new one."""
+        connection.authorizer = _LastingChanges()
+
+    def keep(self, connection: apsw.Connection) -> None:
+        """Keep one that was watched and is in no transaction, or close it."""
+        changes = cast(_LastingChanges, connection.authorizer)
+        if changes.found or self._is_closed or len(self._idle) >= _MOST_KEPT:
+            disconnect(connection)
+        else:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        """Close those that are idle, and later those that are still in use."""
+        self._is_closed = True
+        while (connection := self.take()) is not None:
+            disconnect(connection)
+
+
 class SQLiteDatabase:
-    """Implements `Database` on the file of a store that is open."""
+    """Implements `Database` on the file of a store that is open.
+
+    Attributes:
+        kept: the connections of transactions that are given to handlers as statements only.
+    """
 
     dialect: Literal["sqlite"] = "sqlite"
 
@@ -98,11 +186,13 @@ class SQLiteDatabase:
         self._busy_timeout = busy_timeout
         self._lent: set[apsw.Connection] = set()
         self._idle: list[apsw.Connection] = []
+        self.kept = KeptConnections()
 
     def close(self) -> None:
-        """Close the connection that is kept for the next transaction."""
+        """Close the connections that are kept for the next transactions."""
         while self._idle:
             disconnect(self._idle.pop())
+        self.kept.close()
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run one statement that only reads, and return its rows."""
@@ -135,6 +225,14 @@ class SQLiteDatabase:
             await lent.commit()
         finally:
             await lent.rollback()
+
+    def is_of(self, writer: Writer) -> bool:
+        """Say whether `writer` writes into this database."""
+        return writer is self._writer
+
+    def statements_of(self, connection: apsw.Connection) -> SQLiteAttemptStatements:
+        """Return the statements of a handler's transaction on `connection`."""
+        return SQLiteAttemptStatements(connection, self._path, self._run)
 
     def joined(self, connection: object) -> SQLiteStatements:
         """Return the transaction that `connection` is in."""

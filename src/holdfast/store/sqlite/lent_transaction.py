@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,6 @@ class LentTransaction:
             path, self._open, seconds=seconds, busy_timeout=busy_timeout, words=words
         )
         self._connection: apsw.Connection | None = None
-        self._close: Callable[[apsw.Connection], object] = disconnect
         self._has_begun = self._has_ended = False
 
     async def _begin(self) -> apsw.Connection:
@@ -74,7 +73,11 @@ class LentTransaction:
                     await asyncio.wrap_future(ended)
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._close(connection)
+            self._return(connection)
+
+    def _return(self, connection: apsw.Connection) -> None:
+        """Close what `_open` returned."""
+        disconnect(connection)
 
     def _open(self) -> apsw.Connection:
         """Return a connection of the store's own; called on the writer's thread."""

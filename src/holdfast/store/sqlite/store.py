@@ -293,7 +293,7 @@ class SQLiteStore(
     ) -> AttemptTransaction:
         """Return a transaction that also completes the job of `lease`.
 
-        `source` is an apsw connection to the same file, or a function that opens one.
+        `source` is an apsw connection to the same file, a function that opens one, or `database`.
         """
         return SQLiteTransaction(
             self._writer, self.path, self._clock, lease, source, seconds=seconds,

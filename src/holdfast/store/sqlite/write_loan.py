@@ -194,7 +194,7 @@ class WriteLoan:
             self._answer_endings()
 
     def _begin(self) -> apsw.Connection:
-        connection, rng = self._open(), random.Random()
+        connection = self._open()
         until = SYSTEM_CLOCK.monotonic() + self._busy_timeout
         while True:
             try:
@@ -203,7 +203,7 @@ class WriteLoan:
                 # The caller's own connection may not wait by itself.
                 if SYSTEM_CLOCK.monotonic() >= until:
                     raise
-                SYSTEM_CLOCK.sleep(rng.uniform(0, _PAUSE))
+                SYSTEM_CLOCK.sleep(random.Random().uniform(0, _PAUSE))
             else:
                 connection.set_commit_hook(self._refuses_commit, id=self)
                 return connection

@@ -5,8 +5,10 @@ from typing import Any, cast
 
 from holdfast.jobs.client.enqueue import TransactionalEnqueue
 from holdfast.jobs.database_port import DatabaseTransaction, Row
-from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
+from holdfast.jobs.exceptions import ContextError
+from holdfast.jobs.model import Claim, Completed, Finished, JobStatus, NewJob
 from holdfast.jobs.store_port import ConstraintViolated, StoreError
+from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.testing.conformance.world import World, fact
 
 _CREATE = (
@@ -20,6 +22,10 @@ _STATES = """
     LEFT JOIN holdfast_job_states AS states ON states.job_id = 'job-' || notes.id ORDER BY notes.id
 """
 _SCHEMA_STATES = _STATES.replace("holdfast_job_states", "holdfast.job_states")
+_LONG = """
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000)
+    SELECT count(*) FROM n
+"""
 _WAIT = 30.0
 
 
@@ -40,6 +46,17 @@ async def _enqueue(world: World, tx: DatabaseTransaction, job_id: str) -> None:
 
 def _note(number: int) -> dict[str, Any]:
     return {"id": number, "body": f"note {number}"}
+
+
+async def _statements(world: World, claim: Claim) -> tuple[AttemptTransaction, DatabaseTransaction]:
+    """Begin the transaction of an attempt, as a handler that gets no connection."""
+    transaction = world.store.transaction(claim.lease, world.store.database)
+    return transaction, cast(DatabaseTransaction, await transaction.begin())
+
+
+async def _complete(world: World, claim: Claim, transaction: AttemptTransaction) -> None:
+    await transaction.complete(Finished(claim.lease, Completed("1")), now=world.now)
+    await transaction.rollback()
 
 
 class _Expected(Exception):
@@ -216,6 +233,130 @@ async def rows_of_a_handler_are_rolled_back_with_its_transaction(world: World) -
     await tx.fetch(_ADD, _note(1))
     await transaction.rollback()
     assert await _notes(world) == []
+
+
+@fact
+async def statements_of_handlers_are_committed_with_their_completions(world: World) -> None:
+    await _create(world)
+    for number, name in enumerate("abc"):
+        claim = await world.start(name)
+        transaction, tx = await _statements(world, claim)
+        await tx.execute_many(_ADD, [_note(number)])
+        assert (number, f"note {number}") in await tx.fetch(_ALL)
+        assert len(await _notes(world)) == number
+        await _complete(world, claim, transaction)
+        assert len(await _notes(world)) == number + 1
+        assert (await world.job(name)).status is JobStatus.COMPLETE
+
+
+@fact
+async def statements_of_a_handler_are_rolled_back_with_its_transaction(world: World) -> None:
+    await _create(world)
+    claim = await world.start("a")
+    transaction, tx = await _statements(world, claim)
+    await tx.fetch(_ADD, _note(1))
+    await transaction.rollback()
+    assert await _notes(world) == []
+    assert (await world.job("a")).status is JobStatus.PROCESSING
+
+
+@fact
+async def a_late_statement_of_a_handler_does_not_reach_the_next_ones_transaction(
+    world: World,
+) -> None:
+    await _create(world)
+    first, second = await world.start("a"), await world.start("b")
+    ended, late = await _statements(world, first)
+    await late.fetch(_ADD, _note(1))
+    await _complete(world, first, ended)
+    transaction, tx = await _statements(world, second)
+    await tx.fetch(_ADD, _note(2))
+    try:
+        await late.fetch(_ADD, _note(3))
+    except ContextError:
+        await _complete(world, second, transaction)
+        assert await _notes(world) == [(1, "note 1"), (2, "note 2")]
+        return
+    raise AssertionError("it was executed")
+
+
+@fact
+async def a_statement_after_a_handlers_rollback_is_refused(world: World) -> None:
+    await _create(world)
+    transaction, late = await _statements(world, await world.start("a"))
+    await transaction.rollback()
+    try:
+        await late.fetch(_ADD, _note(1))
+    except ContextError:
+        assert await _notes(world) == []
+        return
+    raise AssertionError("it was executed")
+
+
+@fact
+async def a_statement_that_still_runs_at_a_handlers_end_rolls_all_back(world: World) -> None:
+    await _create(world)
+    claim = await world.start("a")
+    transaction, tx = await _statements(world, claim)
+    await tx.fetch(_ADD, _note(1))
+    running = asyncio.create_task(tx.fetch(_LONG))
+    await asyncio.sleep(0)  # it has begun
+    try:
+        await transaction.complete(Finished(claim.lease, Completed("1")), now=world.now)
+    except ContextError as error:
+        assert "still ran" in str(error)  # noqa: PT017 - facts run without pytest
+        await transaction.rollback()
+        await asyncio.gather(running, return_exceptions=True)
+        assert await _notes(world) == []
+        return
+    raise AssertionError("it was committed")
+
+
+@fact
+async def a_handlers_temporary_table_does_not_hide_the_table_of_the_next_one(world: World) -> None:
+    await _create(world)
+    for number, name in enumerate("abc"):
+        claim = await world.start(name)
+        transaction, tx = await _statements(world, claim)
+        await tx.fetch(_ADD, _note(number))
+        await tx.fetch("CREATE TEMPORARY TABLE notes (id integer, body text)")
+        await _complete(world, claim, transaction)
+    assert len(await _notes(world)) == 3
+
+
+@fact
+async def a_handler_with_statements_gets_no_connection(world: World) -> None:
+    transaction, tx = await _statements(world, await world.start("a"))
+    try:
+        _ = tx.connection
+    except ContextError as error:
+        assert "ctx.enqueue()" in str(error)  # noqa: PT017 - facts run without pytest
+        await transaction.rollback()
+        return
+    raise AssertionError("it was given")
+
+
+@fact
+async def statements_are_for_handlers_that_are_async(world: World) -> None:
+    claim = await world.start("a")
+    try:
+        await world.store.transaction(claim.lease, world.store.database).begin(blocking=True)
+    except ContextError as error:
+        assert "async" in str(error)  # noqa: PT017 - facts run without pytest
+        return
+    raise AssertionError("it has begun")
+
+
+@fact
+async def a_transaction_takes_the_database_of_its_own_store_only(world: World) -> None:
+    claim, other = await world.start("a"), await world.open_second()
+    transaction = world.store.transaction(claim.lease, other.database)
+    try:
+        await transaction.begin()
+    except TypeError:
+        await transaction.rollback()
+        return
+    raise AssertionError("it has begun")
 
 
 @fact
