@@ -46,7 +46,7 @@ class Inbox:
     def first_now(
         self, connection: object, request_id: str, *, consumer: str = DEFAULT_CONSUMER
     ) -> bool | None:
-        """Do the same in the calling thread, on a connection that blocks.
+        """Record a request as `first` does, in the calling thread and on a connection that blocks.
 
         None, and nothing is recorded, where that cannot be done: use `first`.
         """

@@ -277,7 +277,7 @@ async def a_change_of_limits_and_its_entry_in_the_audit_log_are_stored_together(
     entry = AuditEntry(world.now, "ann", "full", "owner-limits.set", "bob", {"waiting": 1})
     await store.set_owner_limits("bob", kept, entry=entry)
     assert await store.owner_limits("bob") == kept
-    refused = replace(entry, who=None)  # type: ignore[arg-type]
+    refused = replace(entry, who=None)  # type: ignore[arg-type]  # the column is NOT NULL
     for change in (
         store.set_owner_limits("bob", OwnerLimits(waiting=2), entry=refused),
         store.clear_owner_limits("bob", entry=refused),

@@ -34,7 +34,8 @@ FOR UPDATE SKIP LOCKED;
 SELECT {{downstream_columns}} FROM holdfast.downstreams WHERE state <> 'CLOSED' ORDER BY name COLLATE "C";
 
 -- One that is present is locked, so that retention does not delete it meanwhile. The first version is the time in
--- microseconds: no record of that name that was deleted has had it, so whoever remembers one of those reads again.
+-- microseconds: no record of that name that was deleted has had it, so a process that remembers one of those reads it
+-- again.
 -- name: downstream_create
 INSERT INTO holdfast.downstreams (
     name, version, state, generation, open_until, settings, record, ramp_until, holds, needs_check,
