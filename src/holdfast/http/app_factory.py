@@ -91,28 +91,28 @@ def create_app(
     )
     use_state(app, state)
     add_error_handlers(app)
-    modules = [
-        health, bulk, jobs, event_stream, ops, dead_letters, overview, ops_jobs, owner_limits,
-        owners, fleet, intake, periodic, audit, dlq_api, webhooks,
-    ]  # fmt: skip
-    if outbox is not None:
-        modules.append(outbox_api)
-    if metrics is not None:
-        modules.append(metrics_api)
-    for router in (
-        *(each.router for each in modules),
-        dead_letters.overall,
-        ops.public,
-        admin_router,
-    ):
-        # FastAPI builds every route of an included router once more, at the first request.
-        app.router.routes.extend(router.routes)
+    _add_engine_routes(app, state)
     streamed = _include_apps(app, served, state)
     add_pages(app, state)
     describe_facts(app, [fact for each in served for fact in each.job_facts])
     _mount_dashboard(app, state)
     add_middleware(app, state, streamed)
     return app
+
+
+def _add_engine_routes(app: FastAPI, state: ServerState) -> None:
+    modules = [
+        health, bulk, jobs, event_stream, ops, dead_letters, overview, ops_jobs, owner_limits,
+        owners, fleet, intake, periodic, audit, dlq_api, webhooks,
+    ]  # fmt: skip
+    if state.outbox is not None:
+        modules.append(outbox_api)
+    if state.metrics is not None:
+        modules.append(metrics_api)
+    routers = [each.router for each in modules]
+    for router in (*routers, dead_letters.overall, ops.public, admin_router):
+        # FastAPI builds every route of an included router once more, at the first request.
+        app.router.routes.extend(router.routes)
 
 
 def _mount_dashboard(app: FastAPI, state: ServerState) -> None:

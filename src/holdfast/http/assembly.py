@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from fastapi import FastAPI
 
 from holdfast.http.admin import AdminAccess
+from holdfast.http.body_limits import BodyLimits
 from holdfast.http.callers import KeyMiddleware
 from holdfast.http.dead_letter_runs import DeadLetterRuns
 from holdfast.http.dlq_port import DlqSource
 from holdfast.http.intake_gate import IntakeGate
 from holdfast.http.pause_watch import PauseWatch
 from holdfast.http.proxies import TrustedProxies
-from holdfast.http.security import BodyLimits, SecurityMiddleware
+from holdfast.http.security import SecurityMiddleware
 from holdfast.http.served_app import HttpSettings, MetricsSource, ServedApp, ServerState
 from holdfast.http.sessions import SessionMiddleware, Sessions
 from holdfast.http.stream_limit import StreamLimit

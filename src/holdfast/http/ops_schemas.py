@@ -1,6 +1,6 @@
 """What the ops routes take and answer with."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any
@@ -13,6 +13,8 @@ from holdfast.jobs.client.dead_letters import Requeued
 from holdfast.jobs.client.downstream_details import DownstreamDetails
 from holdfast.jobs.declare.validation import UNSTORABLE
 from holdfast.jobs.downstreams.record import DownstreamRecord
+from holdfast.jobs.engine import StoreEngine
+from holdfast.jobs.model import Job
 from holdfast.jobs.operations_port import DeadLetterRun, RunAction, RunState
 from holdfast.jobs.views import DeadLetter, JobFilter
 
@@ -31,6 +33,14 @@ class JobMove(StrEnum):
     RETRY = "retry"
     RETRY_NOW = "retry-now"
     CANCEL = "cancel"
+
+    def action_of(self, engine: StoreEngine) -> Callable[[str], Awaitable[Job]]:
+        """Return what does it to the job of an id."""
+        return {
+            JobMove.RETRY: engine.retry,
+            JobMove.RETRY_NOW: engine.retry_now,
+            JobMove.CANCEL: engine.cancel,
+        }[self]
 
 
 class OpsJobOut(JobOut):

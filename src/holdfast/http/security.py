@@ -1,19 +1,14 @@
 """What holds for every request: headers, where writes come from, how many, how large, how slow."""
 
-import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.clock import Clock
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError, answer_refusal
+from holdfast.http.body_limits import BodyLimits, too_large
 from holdfast.http.callers import REFUSAL
 from holdfast.http.limit_keys import limit_keys
 from holdfast.http.proxies import TrustedProxies
@@ -39,25 +34,6 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _TRUSTED_SITES = frozenset({"same-origin", "none"})
 
 
-@dataclass(frozen=True, slots=True)
-class BodyLimits:
-    """How much of a body is taken in, for how long, and until when.
-
-    Args:
-        most_bytes: the largest body of a request whose path is not among `streamed`.
-        seconds: the time in which such a body must have come.
-        streamed: paths that read their bodies piece by piece and count for themselves.
-        stopping: set when the server is about to stop: no more of any body is waited for.
-        clock: where time comes from.
-    """
-
-    most_bytes: int
-    seconds: float
-    streamed: frozenset[str]
-    stopping: asyncio.Event
-    clock: Clock
-
-
 class SecurityMiddleware:
     """Set the headers; refuse writes from other sites, too many writes, and oversized bodies."""
 
@@ -74,7 +50,7 @@ class SecurityMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = self._body(scope, receive)
+        body = self._limits.body(scope, receive)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -94,23 +70,13 @@ class SecurityMiddleware:
             with body.ending(self._limits.stopping):
                 await self._app(scope, body, send_with_headers)
 
-    def _body(self, scope: Scope, receive: Receive) -> "_Body | None":
-        headers, limits = Headers(scope=scope), self._limits
-        if "transfer-encoding" not in headers and headers.get("content-length", "0") == "0":
-            return None
-        if scope["path"] in limits.streamed:
-            return _Body(receive, limits.clock)
-        return _Body(receive, limits.clock, limits.most_bytes, limits.seconds)
-
     def _refusal(self, scope: Scope) -> ApiError | None:
         headers = Headers(scope=scope)
         wrong_key: ApiError | None = scope.get("state", {}).get(REFUSAL)
         if wrong_key is not None:
             return wrong_key
-        if scope["path"] not in self._limits.streamed:
-            declared = headers.get("content-length", "")
-            if declared.isdigit() and int(declared) > self._limits.most_bytes:
-                return ApiError(ErrorCode.TOO_LARGE, headers={"connection": "close"})
+        if self._limits.declared_too_large(scope):
+            return too_large()
         if scope["method"] in _SAFE_METHODS:
             return None
         session: Session = scope["state"]["session"]
@@ -147,82 +113,3 @@ def is_from_here(headers: Headers) -> bool:
         return bool(headers.get("host")) and urlsplit(origin).netloc == headers.get("host")
     except ValueError:
         return False
-
-
-class _Body:
-    """Receive a body: no more of it than allowed, in the time allowed, and not while stopping."""
-
-    def __init__(
-        self,
-        receive: Receive,
-        clock: Clock,
-        most: int | None = None,
-        seconds: float | None = None,
-    ) -> None:
-        self._receive = receive
-        self._clock = clock
-        self._left = most
-        self._until = None if seconds is None else clock.monotonic() + seconds
-        self._waiting: asyncio.Timeout | None = None
-        self._stops = False
-        self._ended = False
-        self.answered = False
-
-    @contextmanager
-    def ending(self, stopping: asyncio.Event) -> Iterator[None]:
-        """While the block runs, wait for no more of the body once `stopping` is set."""
-        watch = asyncio.ensure_future(stopping.wait())
-        watch.add_done_callback(self._stop)
-        try:
-            yield
-        finally:
-            watch.cancel()
-
-    async def __call__(self) -> Message:
-        if self._ended:
-            # What comes now is only that the client has gone.
-            return await self._receive()
-        if self._stops:
-            return self._refused(_stopping())
-        try:
-            async with asyncio.timeout(self._seconds_left()) as self._waiting:
-                message = await self._receive()
-        except TimeoutError:
-            return self._refused(_stopping() if self._stops else _too_slow())
-        finally:
-            self._waiting = None
-        self._ended = not message.get("more_body", False)
-        if self._left is not None:
-            self._left -= len(message.get("body", b""))
-            if self._left < 0:
-                return self._refused(ApiError(ErrorCode.TOO_LARGE, headers={"connection": "close"}))
-        return message
-
-    def _seconds_left(self) -> float | None:
-        return None if self._until is None else self._until - self._clock.monotonic()
-
-    def _refused(self, refusal: ApiError) -> Message:
-        if self.answered:
-            return {"type": "http.disconnect"}
-        raise refusal
-
-    def _stop(self, watch: "asyncio.Future[Literal[True]]") -> None:
-        if watch.cancelled():
-            return
-        self._stops = True
-        if self._waiting is not None:
-            self._waiting.reschedule(0.0)  # long ago, so at once
-
-
-def _stopping() -> ApiError:
-    return ApiError(
-        ErrorCode.IO_ERROR,
-        "The server is stopping; please send it again in a moment.",
-        status=503,
-        headers={"retry-after": "5", "connection": "close"},
-    )
-
-
-def _too_slow() -> ApiError:
-    line = "The request took too long to arrive."
-    return ApiError(ErrorCode.TIMEOUT, line, status=408, headers={"connection": "close"})

@@ -123,13 +123,7 @@ async def move_any_job(request: Request, job_id: str, move: JobMove) -> OpsJobMo
     """Retry a failed job, start a waiting one now, or cancel one that is not finished."""
     state = state_of(request)
     job = await state.any_job(job_id)
-    engine = state.engine
-    moves = {
-        JobMove.RETRY: engine.retry,
-        JobMove.RETRY_NOW: engine.retry_now,
-        JobMove.CANCEL: engine.cancel,
-    }
-    moved = await moves[move](job.id)
+    moved = await move.action_of(state.engine)(job.id)
     return OpsJobMoveAnswer(job=OpsJobOut.of(moved, state.facts(moved)))
 
 

@@ -1,6 +1,6 @@
 """Who may see the dashboard, and who may change what it shows."""
 
-from fastapi import Request
+from fastapi import Depends, Request
 
 from holdfast.errors import ErrorCode
 from holdfast.http.admin import operator_of, require_admin
@@ -33,3 +33,7 @@ def require_full(request: Request) -> None:
     """
     require_reader(request)
     require_admin(request)
+
+
+FULL_ACCESS = (Depends(require_full),)
+"""The `dependencies` of a route that changes something."""

@@ -10,9 +10,8 @@ from holdfast.http.api_errors import refusing_cursors
 from holdfast.http.ops.frame import Frame
 
 
-def audit_routes(frame: Frame) -> APIRouter:
-    """Return the page of the audit log."""
-    router = APIRouter()
+def add_audit_pages(router: APIRouter, frame: Frame) -> None:
+    """Add the page of the audit log."""
 
     @router.get("/audit")
     async def show(
@@ -32,5 +31,3 @@ def audit_routes(frame: Frame) -> APIRouter:
             newest="/audit" if cursor else "",
             older=f"/audit?{urlencode({'cursor': following})}" if following else "",
         )
-
-    return router

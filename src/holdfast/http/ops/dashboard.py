@@ -8,19 +8,19 @@ from starlette.types import Receive, Scope, Send
 from holdfast.http.api_errors import add_error_handlers
 from holdfast.http.assembly import add_middleware, new_state, use_state
 from holdfast.http.ops.access import LoginNeeded, require_reader
-from holdfast.http.ops.audit_pages import audit_routes
-from holdfast.http.ops.dead_letter_pages import dead_letter_routes
-from holdfast.http.ops.downstream_pages import downstream_routes
-from holdfast.http.ops.fleet_pages import fleet_routes
+from holdfast.http.ops.audit_pages import add_audit_pages
+from holdfast.http.ops.dead_letter_pages import add_dead_letter_pages
+from holdfast.http.ops.downstream_pages import add_downstream_pages
+from holdfast.http.ops.fleet_pages import add_fleet_pages
 from holdfast.http.ops.frame import Frame
-from holdfast.http.ops.intake_pages import intake_routes
-from holdfast.http.ops.job_pages import job_routes
-from holdfast.http.ops.live_hints import hint_routes
-from holdfast.http.ops.login_pages import ask_for_login, login_routes
-from holdfast.http.ops.outbox_pages import outbox_routes
-from holdfast.http.ops.overview_pages import overview_routes
-from holdfast.http.ops.owner_pages import owner_routes
-from holdfast.http.ops.webhook_pages import webhook_routes
+from holdfast.http.ops.intake_pages import add_intake_pages
+from holdfast.http.ops.job_pages import add_job_pages
+from holdfast.http.ops.live_hints import add_hint_stream
+from holdfast.http.ops.login_pages import add_login_pages, ask_for_login
+from holdfast.http.ops.outbox_pages import add_outbox_pages
+from holdfast.http.ops.overview_pages import add_overview_pages
+from holdfast.http.ops.owner_pages import add_owner_pages
+from holdfast.http.ops.webhook_pages import add_webhook_pages
 from holdfast.http.served_app import HttpSettings, ServedApp
 from holdfast.jobs.engine import StoreEngine
 from holdfast.outbox import Outbox
@@ -55,24 +55,24 @@ def dashboard_app(frame: Frame, *, longest_stream: float | None = None) -> FastA
     app.state.refusal_page = frame.refuse
     add_error_handlers(app)
     app.add_exception_handler(LoginNeeded, ask_for_login)
-    app.include_router(login_routes(frame))
+    add_login_pages(app.router, frame)
     app.include_router(frame.assets.routes())
     pages = APIRouter(dependencies=[Depends(require_reader)])
-    for routes in (
-        overview_routes(frame),
-        job_routes(frame),
-        dead_letter_routes(frame),
-        downstream_routes(frame),
-        fleet_routes(frame),
-        webhook_routes(frame),
-        intake_routes(frame),
-        owner_routes(frame),
-        audit_routes(frame),
-        hint_routes(frame, longest_stream),
+    for add_pages in (
+        add_overview_pages,
+        add_job_pages,
+        add_dead_letter_pages,
+        add_downstream_pages,
+        add_fleet_pages,
+        add_webhook_pages,
+        add_intake_pages,
+        add_owner_pages,
+        add_audit_pages,
     ):
-        pages.include_router(routes)
+        add_pages(pages, frame)
+    add_hint_stream(pages, frame, longest_stream)
     if state.outbox is not None:
-        pages.include_router(outbox_routes(frame, state.outbox))
+        add_outbox_pages(pages, frame, state.outbox)
     app.include_router(pages)
     return app
 

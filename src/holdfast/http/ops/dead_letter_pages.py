@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Form, Request, Response
+from fastapi import APIRouter, Form, Request, Response
 from starlette.datastructures import FormData
 
 from holdfast.http.admin import require_admin
 from holdfast.http.api_errors import refusing_cursors
-from holdfast.http.ops.access import require_full
-from holdfast.http.ops.frame import Confirmation, Frame
+from holdfast.http.ops.access import FULL_ACCESS
+from holdfast.http.ops.frame import Confirmation, Confirmed, Frame
 from holdfast.http.ops.list_filter import ListFilter
 from holdfast.http.ops.notes import counted_note
 from holdfast.jobs.client.dead_letters import Requeued
@@ -18,7 +18,6 @@ from holdfast.jobs.operations_port import RunAction, RunState
 from holdfast.jobs.query_port import DEAD_LETTER_WINDOW
 from holdfast.jobs.views import DeadLetterGroup, JobFilter
 
-_FULL = [Depends(require_full)]
 _PAGE = 50
 _MOST_GROUPS = 50
 """Groups on the page: the largest."""
@@ -44,13 +43,12 @@ class Selected(StrEnum):
     DISCARD = "discard"
 
 
-def dead_letter_routes(frame: Frame) -> APIRouter:
-    """Return the page of dead letters, and what can be done with them."""
-    router = APIRouter()
+def add_dead_letter_pages(router: APIRouter, frame: Frame) -> None:
+    """Add the page of dead letters, and what can be done with them."""
     _add_page(router, frame)
+    _add_questions(router, frame)
     _add_runs(router, frame)
     _add_changes_of_selected(router, frame)
-    return router
 
 
 def _add_page(router: APIRouter, frame: Frame) -> None:
@@ -83,10 +81,10 @@ def _add_page(router: APIRouter, frame: Frame) -> None:
         )
 
 
-def _add_runs(router: APIRouter, frame: Frame) -> None:
-    letters, runs = frame.engine.dead_letters, frame.state.runs
+def _add_questions(router: APIRouter, frame: Frame) -> None:
+    letters = frame.engine.dead_letters
 
-    @router.get(f"{_HOME}/requeue", dependencies=_FULL)
+    @router.get(f"{_HOME}/requeue", dependencies=FULL_ACCESS)
     async def ask_to_requeue(request: Request) -> Response:
         search = ListFilter.of(request.query_params)
         counted = await letters.requeue(await _where(frame, search), dry_run=True)
@@ -105,19 +103,7 @@ def _add_runs(router: APIRouter, frame: Frame) -> None:
             ),
         )
 
-    @router.post(f"{_HOME}/requeue", dependencies=_FULL)
-    async def requeue(
-        request: Request, rate: Annotated[float, Form(ge=0.1, le=10_000)] = _USUAL_RATE
-    ) -> Response:
-        return await begin(request, RunAction.REQUEUE, rate)
-
-    @router.post(f"{_HOME}/stop", dependencies=_FULL)
-    async def stop(request: Request) -> Response:
-        await runs.stop()
-        await frame.record(request, "dead-letters.stop")
-        return frame.back(request, _HOME, "run-stopped")
-
-    @router.get(f"{_HOME}/discard", dependencies=_FULL)
+    @router.get(f"{_HOME}/discard", dependencies=FULL_ACCESS)
     async def ask_to_discard(request: Request) -> Response:
         search = ListFilter.of(request.query_params)
         matching = await letters.count(await _where(frame, search))
@@ -133,7 +119,23 @@ def _add_runs(router: APIRouter, frame: Frame) -> None:
             ),
         )
 
-    @router.post(f"{_HOME}/discard", dependencies=_FULL)
+
+def _add_runs(router: APIRouter, frame: Frame) -> None:
+    runs = frame.state.runs
+
+    @router.post(f"{_HOME}/requeue", dependencies=FULL_ACCESS)
+    async def requeue(
+        request: Request, rate: Annotated[float, Form(ge=0.1, le=10_000)] = _USUAL_RATE
+    ) -> Response:
+        return await begin(request, RunAction.REQUEUE, rate)
+
+    @router.post(f"{_HOME}/stop", dependencies=FULL_ACCESS)
+    async def stop(request: Request) -> Response:
+        await runs.stop()
+        await frame.record(request, "dead-letters.stop")
+        return frame.back(request, _HOME, "run-stopped")
+
+    @router.post(f"{_HOME}/discard", dependencies=FULL_ACCESS)
     async def discard(request: Request) -> Response:
         return await begin(request, RunAction.DISCARD, None)
 
@@ -154,12 +156,12 @@ def _add_runs(router: APIRouter, frame: Frame) -> None:
 def _add_changes_of_selected(router: APIRouter, frame: Frame) -> None:
     letters = frame.engine.dead_letters
 
-    @router.post(f"{_HOME}/selected/{{move}}", dependencies=_FULL)
+    @router.post(f"{_HOME}/selected/{{move}}", dependencies=FULL_ACCESS)
     async def change_selected(
         request: Request,
         move: Selected,
         ids: Annotated[list[str] | None, Form(alias="id", max_length=_PAGE)] = None,
-        confirmed: Annotated[str, Form()] = "",
+        confirmed: Confirmed = "",
     ) -> Response:
         if not ids:
             return frame.back(request, _HOME, "nothing-selected")
@@ -171,7 +173,6 @@ def _add_changes_of_selected(router: APIRouter, frame: Frame) -> None:
                     words=_DISCARD,
                     action=f"{_HOME}/selected/discard",
                     label="Discard",
-                    fields={},
                     ids=tuple(ids),
                     back=_HOME,
                 ),

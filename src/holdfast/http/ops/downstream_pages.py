@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Form, Request, Response
+from fastapi import APIRouter, Request, Response
 
-from holdfast.http.ops.access import require_full
-from holdfast.http.ops.frame import Change, Confirmation, Frame
-from holdfast.http.ops_schemas import DownstreamMove, Text
+from holdfast.http.ops.access import FULL_ACCESS
+from holdfast.http.ops.frame import Change, Confirmation, Confirmed, Frame, Name
+from holdfast.http.ops_schemas import DownstreamMove
 from holdfast.jobs.client.downstream_details import DownstreamDetails
 from holdfast.jobs.downstreams.record import HoldMode
 from holdfast.resilience.breaker.transitions import CircuitState
@@ -21,7 +20,6 @@ _LOOKS = {
     CircuitState.OPEN: ("failed", "Open"),
 }
 _MODES = {HoldMode.HOLD: "holds jobs while open", HoldMode.FAIL_FAST: "fails jobs while open"}
-Name = Annotated[Text, Form(min_length=1, max_length=500)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +89,8 @@ def _view(details: DownstreamDetails, now: float) -> DownstreamView:
     )
 
 
-def downstream_routes(frame: Frame) -> APIRouter:
-    """Return the page of downstreams, and what can be done to one."""
-    router = APIRouter()
+def add_downstream_pages(router: APIRouter, frame: Frame) -> None:
+    """Add the page of downstreams, and what can be done to one."""
     downstreams = frame.engine.downstreams
 
     @router.get("/downstreams")
@@ -102,9 +99,9 @@ def downstream_routes(frame: Frame) -> APIRouter:
         views = downstream_views(await downstreams.details(), now)
         return await frame.page(request, "downstreams.html", now=now, downstreams=views)
 
-    @router.post("/downstreams/{move}", dependencies=[Depends(require_full)])
+    @router.post("/downstreams/{move}", dependencies=FULL_ACCESS)
     async def change(
-        request: Request, move: DownstreamMove, name: Name, confirmed: Annotated[str, Form()] = ""
+        request: Request, move: DownstreamMove, name: Name, confirmed: Confirmed = ""
     ) -> Response:
         if move is DownstreamMove.RESET and not confirmed:
             return frame.confirm(
@@ -125,5 +122,3 @@ def downstream_routes(frame: Frame) -> APIRouter:
         }[move]
         change = Change(f"downstreams.{move}", name, "/downstreams", _DONE[move])
         return await frame.do(request, act(name), change)
-
-    return router

@@ -1,18 +1,14 @@
 """Queues and kinds to pause, periodic jobs, and the workers."""
 
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Form, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from holdfast.http.fleet_schemas import PauseMove
-from holdfast.http.ops.access import require_full
-from holdfast.http.ops.frame import Change, Confirmation, Frame
-from holdfast.http.ops_schemas import Text
+from holdfast.http.ops.access import FULL_ACCESS
+from holdfast.http.ops.frame import Change, Confirmation, Confirmed, Frame, Name
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
-
-Name = Annotated[Text, Form(min_length=1, max_length=500)]
-_FULL = [Depends(require_full)]
 
 
 class PeriodicMove(StrEnum):
@@ -35,9 +31,14 @@ _MISSED_WORDS = {
 }
 
 
-def fleet_routes(frame: Frame) -> APIRouter:
-    """Return the pages about the whole fleet, and what can be done there."""
-    router = APIRouter()
+def add_fleet_pages(router: APIRouter, frame: Frame) -> None:
+    """Add the pages about the whole fleet, and what can be done there."""
+    _add_queues(router, frame)
+    _add_periodic(router, frame)
+    _add_workers(router, frame)
+
+
+def _add_queues(router: APIRouter, frame: Frame) -> None:
     engine = frame.engine
 
     @router.get("/queues")
@@ -51,11 +52,11 @@ def fleet_routes(frame: Frame) -> APIRouter:
             kinds=await engine.kinds.list(),
         )
 
-    @router.post("/queues/{move}", dependencies=_FULL)
+    @router.post("/queues/{move}", dependencies=FULL_ACCESS)
     async def change_queue(request: Request, move: PauseMove, name: Name) -> Response:
         return await change_pause(request, engine.queues, move, name)
 
-    @router.post("/kinds/{move}", dependencies=_FULL)
+    @router.post("/kinds/{move}", dependencies=FULL_ACCESS)
     async def change_kind(request: Request, move: PauseMove, name: Name) -> Response:
         return await change_pause(request, engine.kinds, move, name)
 
@@ -68,35 +69,39 @@ def fleet_routes(frame: Frame) -> APIRouter:
         act = control.pause if paused else control.resume
         return await frame.do(request, act(name), change)
 
+
+def _add_periodic(router: APIRouter, frame: Frame) -> None:
+    periodic = frame.engine.periodic
+
     @router.get("/periodic")
     async def show_periodic(request: Request) -> Response:
-        schedules = await engine.periodic.list()
+        schedules = await periodic.list()
         return await frame.page(
             request, "periodic.html", schedules=schedules, missed_words=_MISSED_WORDS
         )
 
-    @router.post("/periodic/{move}", dependencies=_FULL)
+    @router.post("/periodic/{move}", dependencies=FULL_ACCESS)
     async def change_periodic(request: Request, move: PeriodicMove, name: Name) -> Response:
         change = Change(f"periodic.{move}", name, "/periodic", _PERIODIC_NOTES[move])
-        if move is PeriodicMove.RUN:
-            return await frame.do(request, engine.periodic.run_now(name), change)
-        pauses = move is PeriodicMove.PAUSE
-        act = engine.periodic.pause if pauses else engine.periodic.resume
+        act: Callable[[str], Awaitable[object]] = {
+            PeriodicMove.PAUSE: periodic.pause,
+            PeriodicMove.RESUME: periodic.resume,
+            PeriodicMove.RUN: periodic.run_now,
+        }[move]
         return await frame.do(request, act(name), change)
+
+
+def _add_workers(router: APIRouter, frame: Frame) -> None:
+    workers = frame.engine.workers
 
     @router.get("/workers")
     async def show_workers(request: Request) -> Response:
         return await frame.page(
-            request,
-            "workers.html",
-            workers=await engine.workers.list(),
-            loads=await engine.workers.loads(),
+            request, "workers.html", workers=await workers.list(), loads=await workers.loads()
         )
 
-    @router.post("/workers/finish", dependencies=_FULL)
-    async def finish_worker(
-        request: Request, name: Name, confirmed: Annotated[str, Form()] = ""
-    ) -> Response:
+    @router.post("/workers/finish", dependencies=FULL_ACCESS)
+    async def finish_worker(request: Request, name: Name, confirmed: Confirmed = "") -> Response:
         if not confirmed:
             return frame.confirm(
                 request,
@@ -111,6 +116,4 @@ def fleet_routes(frame: Frame) -> APIRouter:
                 ),
             )
         change = Change("workers.finish", name, "/workers", "finishing")
-        return await frame.do(request, engine.workers.finish(name), change)
-
-    return router
+        return await frame.do(request, workers.finish(name), change)

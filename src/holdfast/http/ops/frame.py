@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import Request, Response
+from fastapi import Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import PackageLoader
 
@@ -15,6 +15,7 @@ from holdfast.http.admin import operator_of, require_admin
 from holdfast.http.api_errors import ApiError, as_api_error
 from holdfast.http.audited import audit_entry, record_change
 from holdfast.http.ops.notes import note_line
+from holdfast.http.ops_schemas import Text
 from holdfast.http.pages.assets import page_assets
 from holdfast.http.pages.renderer import (
     PAGE_HEADERS,
@@ -46,6 +47,11 @@ _CONFLICT = 409
 _TEMPLATES = ("ops_frame.html", "ops_part.html", "ops_refused.html", "login.html")
 _FILES = ("ops/ops.css", "ops/ops.js")
 
+Name = Annotated[Text, Form(min_length=1, max_length=500)]
+"""A field of a form: the name of what is changed."""
+Confirmed = Annotated[str, Form()]
+"""A field of a form: not empty once the operator has confirmed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
@@ -56,8 +62,8 @@ class Confirmation:
         words: what will happen, and whether it can be undone.
         action: where the answer is posted, below the dashboard.
         label: what the button says that does it.
-        fields: sent with the answer.
         back: the page to return to, below the dashboard.
+        fields: sent with the answer.
         facts: what is counted, by name.
         rate: jobs per second that the form proposes; None does not ask for a rate.
         ids: the jobs that it is about, each sent as a field `id`.
@@ -68,8 +74,8 @@ class Confirmation:
     words: str
     action: str
     label: str
-    fields: Mapping[str, str]
     back: str
+    fields: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] | None = None
     rate: float | None = None
     ids: tuple[str, ...] = ()

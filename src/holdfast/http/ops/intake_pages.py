@@ -2,26 +2,24 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Form, Request, Response
+from fastapi import APIRouter, Form, Request, Response
 
-from holdfast.http.ops.access import require_full
+from holdfast.http.ops.access import FULL_ACCESS
 from holdfast.http.ops.frame import Frame
 from holdfast.http.ops_schemas import Text
 
-_FULL = [Depends(require_full)]
 _HOME = "/intake"
 
 
-def intake_routes(frame: Frame) -> APIRouter:
-    """Return the page of the intake, and what can be done there."""
-    router = APIRouter()
+def add_intake_pages(router: APIRouter, frame: Frame) -> None:
+    """Add the page of the intake, and what can be done there."""
     intake = frame.state.intake
 
     @router.get(_HOME)
     async def show(request: Request) -> Response:
         return await frame.page(request, "intake.html", intake=await intake.state())
 
-    @router.post(f"{_HOME}/pause", dependencies=_FULL)
+    @router.post(f"{_HOME}/pause", dependencies=FULL_ACCESS)
     async def pause(
         request: Request, reason: Annotated[Text, Form(min_length=1, max_length=500)]
     ) -> Response:
@@ -29,10 +27,8 @@ def intake_routes(frame: Frame) -> APIRouter:
         await frame.record(request, "intake.pause", reason=reason)
         return frame.back(request, _HOME, "intake-paused")
 
-    @router.post(f"{_HOME}/resume", dependencies=_FULL)
+    @router.post(f"{_HOME}/resume", dependencies=FULL_ACCESS)
     async def resume(request: Request) -> Response:
         if await intake.resume():
             await frame.record(request, "intake.resume")
         return frame.back(request, _HOME, "intake-resumed")
-
-    return router

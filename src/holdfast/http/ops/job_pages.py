@@ -3,15 +3,14 @@
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Form, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from holdfast.errors import ErrorCode
 from holdfast.http.api_errors import ApiError, refusing_cursors
-from holdfast.http.ops.access import require_full
-from holdfast.http.ops.frame import Change, Confirmation, Frame
+from holdfast.http.ops.access import FULL_ACCESS
+from holdfast.http.ops.frame import Change, Confirmation, Confirmed, Frame
 from holdfast.http.ops.list_filter import SPAN_WORDS, ListFilter
 from holdfast.http.ops.redaction import shown_json
 from holdfast.http.ops_schemas import JobMove
@@ -56,9 +55,13 @@ async def rows_of(state: ServerState, jobs: Iterable[Job], now: float) -> list[O
     return rows
 
 
-def job_routes(frame: Frame) -> APIRouter:
-    """Return the pages about jobs, and what can be done to one."""
-    router = APIRouter()
+def add_job_pages(router: APIRouter, frame: Frame) -> None:
+    """Add the pages about jobs, and what can be done to one."""
+    _add_list(router, frame)
+    _add_job(router, frame)
+
+
+def _add_list(router: APIRouter, frame: Frame) -> None:
     engine = frame.engine
 
     @router.get("/jobs")
@@ -77,13 +80,17 @@ def job_routes(frame: Frame) -> APIRouter:
             search=search,
             spans=SPAN_WORDS,
             statuses={str(status): word_of(status) for status in JobStatus},
-            kinds=sorted(frame.engine.registry.kinds),
+            kinds=sorted(engine.registry.kinds),
             rows=await rows_of(frame.state, found.jobs, now),
             older=older,
             window=SEARCH_WINDOW,
             searched_from=None if found.complete else found.searched_from,
             newest=search.path("/jobs") if search.cursor else "",
         )
+
+
+def _add_job(router: APIRouter, frame: Frame) -> None:
+    engine = frame.engine
 
     async def found(job_id: str) -> Job:
         try:
@@ -110,9 +117,9 @@ def job_routes(frame: Frame) -> APIRouter:
             dead_letter="" if job.dead_letter is None else str(job.dead_letter).replace("_", " "),
         )
 
-    @router.post("/jobs/{job_id}/{move}", dependencies=[Depends(require_full)])
+    @router.post("/jobs/{job_id}/{move}", dependencies=FULL_ACCESS)
     async def change_job(
-        request: Request, job_id: str, move: JobMove, confirmed: Annotated[str, Form()] = ""
+        request: Request, job_id: str, move: JobMove, confirmed: Confirmed = ""
     ) -> Response:
         job = await found(job_id)
         back = f"/jobs/{quote(job.id, safe='')}"
@@ -125,16 +132,9 @@ def job_routes(frame: Frame) -> APIRouter:
                     "stop; a cancelled job is not tried again.",
                     action=f"{back}/cancel",
                     label="Cancel the job",
-                    fields={},
                     back=back,
                 ),
             )
-        act = {
-            JobMove.RETRY: engine.retry,
-            JobMove.RETRY_NOW: engine.retry_now,
-            JobMove.CANCEL: engine.cancel,
-        }[move]
+        act = move.action_of(engine)
         change = Change(f"jobs.{move}", job.id, back, _DONE[move])
         return await frame.do(request, act(job.id), change)
-
-    return router

@@ -19,9 +19,8 @@ _REST = 1.0
 _HINT = b"event: change\ndata: {}\n\n"
 
 
-def hint_routes(frame: Frame, longest: float | None) -> APIRouter:
-    """Return the route of the stream; `longest` is the most seconds that one is kept open."""
-    router = APIRouter()
+def add_hint_stream(router: APIRouter, frame: Frame, longest: float | None) -> None:
+    """Add the route of the stream; `longest` is the most seconds that one is kept open."""
 
     @router.get("/events")
     async def stream(request: Request) -> Response:
@@ -29,8 +28,6 @@ def hint_routes(frame: Frame, longest: float | None) -> APIRouter:
         keys = limit_keys(request.state.session, state.proxies.address(request))
         state.streams.enter(keys)
         return EventStream(state.streams, keys, hints(state, longest))
-
-    return router
 
 
 async def hints(state: ServerState, longest: float | None = None) -> AsyncIterator[bytes]:

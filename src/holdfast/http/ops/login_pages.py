@@ -16,9 +16,8 @@ _WRONG = "This is not a token of an operator."
 Field = Annotated[str, Form(max_length=_LONGEST)]
 
 
-def login_routes(frame: Frame) -> APIRouter:
-    """Return the routes that need no login."""
-    router = APIRouter()
+def add_login_pages(router: APIRouter, frame: Frame) -> None:
+    """Add the routes that need no login."""
     access = frame.state.admin
 
     @router.get("/login")
@@ -42,8 +41,6 @@ def login_routes(frame: Frame) -> APIRouter:
     async def choose_theme(request: Request, theme: Field = "", back: Field = "") -> Response:
         headers = {"set-cookie": theme_cookie(request, theme)}
         return RedirectResponse(_inside(request, back), 303, headers)
-
-    return router
 
 
 async def ask_for_login(request: Request, error: Exception) -> Response:

@@ -3,22 +3,20 @@
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Form, Query, Request, Response
+from fastapi import APIRouter, Form, Query, Request, Response
 
 from holdfast.http.api_errors import refusing_cursors
-from holdfast.http.ops.access import require_full
-from holdfast.http.ops.frame import Change, Confirmation, Frame
+from holdfast.http.ops.access import FULL_ACCESS
+from holdfast.http.ops.frame import Change, Confirmation, Confirmed, Frame
 from holdfast.http.ops_schemas import Text
 from holdfast.outbox import MessageStatus, Outbox
 
-_FULL = [Depends(require_full)]
 _FAILED = "/outbox?status=failed"
 Identifier = Annotated[Text, Form(alias="id", min_length=1, max_length=200)]
 
 
-def outbox_routes(frame: Frame, outbox: Outbox) -> APIRouter:
-    """Return the page of the outbox, and what can be done to a failed message."""
-    router = APIRouter()
+def add_outbox_pages(router: APIRouter, frame: Frame, outbox: Outbox) -> None:
+    """Add the page of the outbox, and what can be done to a failed message."""
 
     @router.get("/outbox")
     async def show(
@@ -39,14 +37,14 @@ def outbox_routes(frame: Frame, outbox: Outbox) -> APIRouter:
             older=f"/outbox?{_given(older)}" if page.next_cursor else "",
         )
 
-    @router.post("/outbox/requeue", dependencies=_FULL)
+    @router.post("/outbox/requeue", dependencies=FULL_ACCESS)
     async def requeue(request: Request, message_id: Identifier) -> Response:
         change = Change("outbox.requeue", message_id, _FAILED, "requeued")
         return await frame.do(request, outbox.requeue(message_id), change)
 
-    @router.post("/outbox/discard", dependencies=_FULL)
+    @router.post("/outbox/discard", dependencies=FULL_ACCESS)
     async def discard(
-        request: Request, message_id: Identifier, confirmed: Annotated[str, Form()] = ""
+        request: Request, message_id: Identifier, confirmed: Confirmed = ""
     ) -> Response:
         if not confirmed:
             return frame.confirm(
@@ -62,8 +60,6 @@ def outbox_routes(frame: Frame, outbox: Outbox) -> APIRouter:
             )
         change = Change("outbox.discard", message_id, _FAILED, "discarded")
         return await frame.do(request, outbox.discard(message_id), change)
-
-    return router
 
 
 def _given(values: dict[str, str]) -> str:

@@ -24,9 +24,8 @@ _MOST_ATTEMPTS = 5
 """Jobs with as many attempts or more are counted together."""
 
 
-def overview_routes(frame: Frame) -> APIRouter:
-    """Return the front page of the dashboard."""
-    router = APIRouter()
+def add_overview_pages(router: APIRouter, frame: Frame) -> None:
+    """Add the front page of the dashboard."""
 
     @router.get("/")
     async def show(request: Request) -> Response:
@@ -50,8 +49,6 @@ def overview_routes(frame: Frame) -> APIRouter:
             workers=await frame.engine.workers.list(),
             target=TARGET,
         )
-
-    return router
 
 
 def newest_outcomes(overview: Overview) -> tuple[Outcomes, str]:

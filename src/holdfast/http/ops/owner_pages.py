@@ -3,12 +3,12 @@
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Form, Query, Request, Response
+from fastapi import APIRouter, Form, Query, Request, Response
 
 from holdfast.errors import ErrorCode
 from holdfast.http.api.owner_limits import LimitsOut
 from holdfast.http.api_errors import ApiError
-from holdfast.http.ops.access import require_full
+from holdfast.http.ops.access import FULL_ACCESS
 from holdfast.http.ops.frame import Change, Frame
 from holdfast.http.ops_schemas import Text
 from holdfast.jobs.operations_port import AuditEntry
@@ -17,7 +17,6 @@ from holdfast.resilience.policy import RateLimit
 
 Name = Annotated[Text, Form(min_length=1, max_length=1000)]
 _Limit = Annotated[Text, Form(max_length=20)]
-_FULL = [Depends(require_full)]
 _PAGE = 100
 FIELDS = {
     "concurrency": "Running at once",
@@ -30,9 +29,13 @@ FIELDS = {
 """The limits by the names of their fields in the form."""
 
 
-def owner_routes(frame: Frame) -> APIRouter:
-    """Return the page about owners, and what can be done there."""
-    router = APIRouter()
+def add_owner_pages(router: APIRouter, frame: Frame) -> None:
+    """Add the page about owners, and what can be done there."""
+    _add_page(router, frame)
+    _add_changes(router, frame)
+
+
+def _add_page(router: APIRouter, frame: Frame) -> None:
     owners = frame.engine.owners
 
     @router.get("/owners")
@@ -55,7 +58,11 @@ def owner_routes(frame: Frame) -> APIRouter:
             older={"after": limited[-1].owner} if len(limited) == _PAGE else None,
         )
 
-    @router.post("/owners/limit", dependencies=_FULL)
+
+def _add_changes(router: APIRouter, frame: Frame) -> None:
+    owners = frame.engine.owners
+
+    @router.post("/owners/limit", dependencies=FULL_ACCESS)
     async def limit_owner(
         request: Request,
         name: Name,
@@ -83,7 +90,7 @@ def owner_routes(frame: Frame) -> APIRouter:
 
         return await frame.do_with_entry(request, move, change)
 
-    @router.post("/owners/clear", dependencies=_FULL)
+    @router.post("/owners/clear", dependencies=FULL_ACCESS)
     async def clear_owner(request: Request, name: Name) -> Response:
         change = Change("owner-limits.delete", name, back_to(name), "limits-cleared")
 
@@ -91,8 +98,6 @@ def owner_routes(frame: Frame) -> APIRouter:
             await owners.clear_limits(name, entry=entry)
 
         return await frame.do_with_entry(request, move, change)
-
-    return router
 
 
 def back_to(owner: str) -> str:

@@ -1,24 +1,27 @@
 """Webhooks of all owners: their addresses, what was delivered, and what can be done."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import APIRouter, Depends, Form, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from holdfast.http.api.webhooks import find_webhook, test_delivery
-from holdfast.http.ops.access import require_full
-from holdfast.http.ops.frame import Change, Confirmation, Frame
+from holdfast.http.ops.access import FULL_ACCESS
+from holdfast.http.ops.frame import Change, Confirmation, Confirmed, Frame
 from holdfast.jobs.declare.webhook_job import KIND, host_of
 
-_FULL = [Depends(require_full)]
 _HOME = "/webhooks"
 _MOST = 200
 """Most webhooks on the page: the newest."""
 _DELIVERIES = 50
 
 
-def webhook_routes(frame: Frame) -> APIRouter:
-    """Return the pages of webhooks, and what can be done to one or to all."""
-    router = APIRouter()
+def add_webhook_pages(router: APIRouter, frame: Frame) -> None:
+    """Add the pages of webhooks, and what can be done to one or to all."""
+    _add_pages(router, frame)
+    _add_changes(router, frame)
+
+
+def _add_pages(router: APIRouter, frame: Frame) -> None:
     engine = frame.engine
 
     @router.get(_HOME)
@@ -34,14 +37,6 @@ def webhook_routes(frame: Frame) -> APIRouter:
             paused=paused.get(KIND),
         )
 
-    @router.post(f"{_HOME}/deliveries/{{move}}", dependencies=_FULL)
-    async def change_deliveries(request: Request, move: Literal["pause", "resume"]) -> Response:
-        pauses = move == "pause"
-        act = engine.kinds.pause if pauses else engine.kinds.resume
-        note = "deliveries-paused" if pauses else "resumed"
-        change = Change(f"webhooks.{move}", "", _HOME, note)
-        return await frame.do(request, act(KIND), change)
-
     @router.get(f"{_HOME}/{{webhook_id}}")
     async def show_one(request: Request, webhook_id: str) -> Response:
         webhook = await find_webhook(frame.state, webhook_id)
@@ -55,17 +50,27 @@ def webhook_routes(frame: Frame) -> APIRouter:
             most=_DELIVERIES,
         )
 
-    @router.post(f"{_HOME}/{{webhook_id}}/test", dependencies=_FULL)
+
+def _add_changes(router: APIRouter, frame: Frame) -> None:
+    engine = frame.engine
+
+    @router.post(f"{_HOME}/deliveries/{{move}}", dependencies=FULL_ACCESS)
+    async def change_deliveries(request: Request, move: Literal["pause", "resume"]) -> Response:
+        pauses = move == "pause"
+        act = engine.kinds.pause if pauses else engine.kinds.resume
+        note = "deliveries-paused" if pauses else "resumed"
+        change = Change(f"webhooks.{move}", "", _HOME, note)
+        return await frame.do(request, act(KIND), change)
+
+    @router.post(f"{_HOME}/{{webhook_id}}/test", dependencies=FULL_ACCESS)
     async def test(request: Request, webhook_id: str) -> Response:
         webhook = await find_webhook(frame.state, webhook_id)
         await test_delivery(frame.state, webhook)
         await frame.record(request, "webhooks.test", webhook.id, url=webhook.url)
         return frame.back(request, f"{_HOME}/{webhook.id}", "tested")
 
-    @router.post(f"{_HOME}/{{webhook_id}}/remove", dependencies=_FULL)
-    async def remove(
-        request: Request, webhook_id: str, confirmed: Annotated[str, Form()] = ""
-    ) -> Response:
+    @router.post(f"{_HOME}/{{webhook_id}}/remove", dependencies=FULL_ACCESS)
+    async def remove(request: Request, webhook_id: str, confirmed: Confirmed = "") -> Response:
         webhook = await find_webhook(frame.state, webhook_id)
         path = f"{_HOME}/{webhook.id}"
         if not confirmed:
@@ -77,15 +82,12 @@ def webhook_routes(frame: Frame) -> APIRouter:
                     "delivered. This cannot be undone.",
                     action=f"{path}/remove",
                     label="Remove",
-                    fields={},
                     back=path,
                 ),
             )
         await engine.webhooks.remove(webhook.id)
         await frame.record(request, "webhooks.remove", webhook.id, url=webhook.url)
         return frame.back(request, _HOME, "removed")
-
-    return router
 
 
 def _is_delivered(frame: Frame) -> bool:
