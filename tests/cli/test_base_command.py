@@ -59,16 +59,19 @@ def test_the_function_gets_every_parameter_and_returns_the_exit_code(command, as
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--nonsense"], "--nonsense"),
-        (["--copies", "many"], "argument --copies: invalid int value: 'many'"),
-        (["--box"], "argument --box: expected one argument"),
-        (["--by"], "--by"),
+        (["--nonsense"], "No such option: --nonsense"),
+        (["-x", "a"], "No such option: -x"),
+        (["--copes", "2"], r"No such option: --copes \(Possible options: --copies\)"),
+        (["--copies", "many"], "Invalid value for '--copies': 'many' is not a valid integer"),
+        (["--box"], "Option '--box' requires an argument"),
+        (["--by-air=yes"], "Option '--by-air' does not take a value"),
+        (["--by"], r"No such option: --by \(Possible options: --by-air, --box\)"),
     ],
 )
 def test_words_that_are_not_understood_are_one_line_that_names_the_help(
     command, asked, words, said
 ):
-    with pytest.raises(UsageError, match=rf"^.*{said}; see: holdfast post --help$"):
+    with pytest.raises(UsageError, match=rf"^{said}; see: holdfast post --help$"):
         command.run(words)
     assert asked == []
 

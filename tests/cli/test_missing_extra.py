@@ -52,7 +52,11 @@ def test_a_command_that_needs_more_names_the_extras(words, extras, capsys):
     "words, said",
     [
         ([], "Missing command; see: holdfast --help"),
-        (["--nonsense"], "unrecognized arguments: --nonsense; see: holdfast --help"),
+        (["--nonsense"], "No such option: --nonsense; see: holdfast --help"),
+        (
+            ["--versoin", "x"],
+            "No such option: --versoin (Possible options: --version); see: holdfast --help",
+        ),
     ],
 )
 def test_words_that_are_not_understood_are_one_line_and_exit_code_2(words, said, capsys):

@@ -1,9 +1,10 @@
 """What `holdfast` answers where the extra `cli` is not installed."""
 
+import argparse
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from holdfast.cli.base_command import RaisingParser
+from holdfast.cli.base_command import unknown_option
 from holdfast.cli.base_commands import BASE_COMMANDS
 from holdfast.cli.commands import ABOUT, COMMANDS
 from holdfast.cli.extensions import command_names
@@ -26,15 +27,16 @@ def run(words: Sequence[str]) -> int:
     if words and words[0] in COMMANDS:
         raise ValueError(needs_more(words[0]))
     try:
-        _parser().parse_args(words)
+        _parser().parse_known_args(words[:1])
     except SystemExit:  # it was asked for and is printed
         return 0
-    raise UsageError("Missing command; see: holdfast --help")
+    error = unknown_option(words[0], ("--version", "--help")) if words else "Missing command"
+    raise UsageError(f"{error}; see: holdfast --help")
 
 
-def _parser() -> RaisingParser:
+def _parser() -> argparse.ArgumentParser:
     others = ", ".join(name for name in COMMANDS if name not in BASE_COMMANDS)
-    parser = RaisingParser(
+    parser = argparse.ArgumentParser(
         "holdfast",
         description=ABOUT,
         allow_abbrev=False,
