@@ -32,7 +32,7 @@ class Tracing(Protocol):
         ...
 
     def attempt(self, ctx: Any) -> AbstractContextManager[None] | None:
-        """Begin the span of the attempt `ctx`, which ends with the block; None if not sampled.
+        """Begin the span of the attempt `ctx`, which ends with the block; None if not recorded.
 
         Called in the task of the attempt, so that what runs there learns of the decision.
         """

@@ -20,6 +20,8 @@ from holdfast.telemetry.tracing import Tracing
 from holdfast.testing import VirtualClock, virtual_engine
 from holdfast.trace_port import TraceHeaders
 
+UNSAMPLED = "00-" + "1" * 32 + "-" + "2" * 16 + "-00"
+
 app = App("shop")
 
 
@@ -48,9 +50,11 @@ async def called():
 class Spans:
     """A provider whose finished spans can be read."""
 
-    def __init__(self, sampler=ALWAYS_ON):
+    def __init__(self, sampler=ALWAYS_ON, *, whole=None):
+        """`sampler` decides on new traces; `whole` is asked for every span in its place."""
         self._exporter = InMemorySpanExporter()
-        self.provider = TracerProvider(sampler=ParentBased(sampler), shutdown_on_exit=False)
+        chosen = ParentBased(sampler) if whole is None else whole
+        self.provider = TracerProvider(sampler=chosen, shutdown_on_exit=False)
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
 
     @property
@@ -70,13 +74,14 @@ def spans():
     return Spans()
 
 
-def run(tmp_path, spans, work, *, traced=True):
+def run(tmp_path, spans, work, *, traced=True, **options):
     """Await `work(engine)` on a traced engine."""
 
     async def within():
+        tmp_path.mkdir(exist_ok=True)
         engine = Engine(f"sqlite:///{tmp_path}/work.db", apps=[app])
         if traced:
-            Tracing(spans.provider).instrument(engine)
+            Tracing(spans.provider, **options).instrument(engine)
         async with engine:
             return await work(engine)
 
@@ -195,8 +200,7 @@ def test_a_trace_that_is_not_sampled_makes_no_spans_and_tells_so_inside(tmp_path
 
 
 def test_an_attempt_that_is_not_sampled_sees_the_tracestate_of_its_job():
-    spans, traceparent = Spans(), "00-" + "1" * 32 + "-" + "2" * 16 + "-00"
-    seen = []
+    spans, seen = Spans(), []
     noting = App("noting")
 
     @noting.job()
@@ -206,7 +210,7 @@ def test_an_attempt_that_is_not_sampled_sees_the_tracestate_of_its_job():
 
     engine = Tracing(spans.provider).instrument(virtual_engine([noting]))
     with engine.blocking() as opened:
-        opened.enqueue(note, meta={"traceparent": traceparent, "tracestate": "vendor=x"})
+        opened.enqueue(note, meta={"traceparent": UNSAMPLED, "tracestate": "vendor=x"})
         opened.run_until_idle()
 
     ((context, shown),) = seen
@@ -214,6 +218,76 @@ def test_an_attempt_that_is_not_sampled_sees_the_tracestate_of_its_job():
     assert context.trace_id == int("1" * 32, 16)
     assert context.trace_state.get("vendor") == "x"
     assert spans.named("process noting.note") == []
+
+
+@pytest.mark.parametrize(
+    "sampler", [ALWAYS_ON, ParentBased(ALWAYS_OFF, remote_parent_not_sampled=ALWAYS_ON)]
+)
+def test_a_sampler_that_is_asked_may_record_a_job_that_was_not_sampled(tmp_path, sampler):
+    spans, meta = Spans(whole=sampler), {"traceparent": UNSAMPLED}
+
+    def work(engine):
+        return worked(engine, "fine", meta=meta)
+
+    run(tmp_path / "kept", spans, work)
+    assert spans.named("process shop.order") == []
+    job = run(tmp_path / "asked", spans, work, keep_unsampled=False)
+    attempt = spans.one("process shop.order")
+    assert attempt.parent.span_id == int("2" * 16, 16)
+    assert json.loads(job.result) == "1" * 32
+
+
+@pytest.mark.parametrize(
+    "sampler, keep", [(ParentBased(ALWAYS_ON), True), (ALWAYS_OFF, False)], ids=["kept", "asked"]
+)
+def test_spans_inside_an_attempt_that_is_not_sampled_are_not_recorded(sampler, keep):
+    spans, seen = Spans(whole=sampler), []
+    tracer, inner = spans.provider.get_tracer("t"), App("inner")
+
+    @inner.job()
+    async def note(ctx: JobContext) -> None:
+        with tracer.start_as_current_span("inside") as span:
+            seen.append((span.is_recording(), span.get_span_context().trace_id))
+
+    tracing = Tracing(spans.provider, keep_unsampled=keep)
+    engine = tracing.instrument(virtual_engine([inner]))
+    with engine.blocking() as opened:
+        opened.enqueue(note, meta={"traceparent": UNSAMPLED})
+        opened.run_until_idle()
+
+    assert seen == [(False, int("1" * 32, 16))]
+    assert spans.named("inside") == []
+
+
+def test_the_span_of_an_attempt_that_is_not_sampled_can_be_used_as_any_other():
+    spans, seen = Spans(), []
+    using = App("using")
+
+    @using.job()
+    async def use(ctx: JobContext) -> None:
+        span = trace.get_current_span()
+        with span:
+            span.set_attribute("a", 1)
+            span.set_attributes({"b": 2})
+            span.add_event("c")
+            span.add_link(span.get_span_context())
+            span.update_name("d")
+            span.set_status(StatusCode.OK)
+            span.record_exception(ValueError())
+        span.end()
+        seen.append((span.is_recording(), span.get_span_context(), repr(span)))
+
+    engine = Tracing(spans.provider).instrument(virtual_engine([using]))
+    with engine.blocking() as opened:
+        opened.enqueue(use, meta={"traceparent": UNSAMPLED})
+        opened.run_until_idle()
+
+    ((recording, context, shown),) = seen
+    assert recording is False
+    assert context.is_valid
+    assert context.is_remote
+    assert not context.trace_flags.sampled
+    assert shown == repr(trace.NonRecordingSpan(context))
 
 
 @pytest.mark.parametrize(

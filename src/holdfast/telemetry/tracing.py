@@ -7,7 +7,8 @@ A trace goes from the code that enqueues a job through each of its attempts to t
 make. It follows the semantic conventions for messaging: a job's kind is the destination, its queue
 the consumer group. The program brings the SDK and an exporter; without them nothing is recorded.
 
-A decision not to sample is kept: the attempts of such a job make no spans.
+A decision not to sample is kept: the attempts of such a job make no spans. The provider's sampler
+is asked about them only on request, since that costs more than the rest.
 """
 
 import re
@@ -54,13 +55,20 @@ class Tracing:
 
     Args:
         provider: where spans go; by default OpenTelemetry's global provider.
+        keep_unsampled: make no spans for a job that was enqueued in a trace that is not sampled, as
+            the SDK's `ParentBased` decides; with False the provider's sampler is asked.
         clock: the source of time.
     """
 
     def __init__(
-        self, provider: trace.TracerProvider | None = None, *, clock: Clock = SYSTEM_CLOCK
+        self,
+        provider: trace.TracerProvider | None = None,
+        *,
+        keep_unsampled: bool = True,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._tracer = trace.get_tracer("holdfast", tracer_provider=provider)
+        self._keep_unsampled = keep_unsampled
         self._propagator = TraceContextTextMapPropagator()
         self._clock = clock
         self._attempts: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -110,13 +118,13 @@ class Tracing:
             yield
 
     def attempt(self, ctx: JobContext) -> "_AttemptSpan | None":
-        """Begin the span of an attempt, in the attempt's own task; None if it is not sampled.
+        """Begin the span of an attempt, in the attempt's own task; None if nothing is recorded.
 
-        A span that is not recorded would cost more than all the rest.
+        The span becomes the current one, and so does one that records nothing: what runs inside
+        keeps to its decision. The context of the attempt's task ends with it.
         """
         sender = self._sender_of(trace_headers(ctx.meta))
-        if sender is not None and not sender.trace_flags.sampled:
-            # The context of the attempt's task ends with it.
+        if self._keep_unsampled and sender is not None and not sender.trace_flags.sampled:
             attach(trace.set_span_in_context(NonRecordingSpan(sender)))
             return None
         known = self._attempts.get(ctx.kind)
@@ -128,7 +136,7 @@ class Tracing:
         }
         span = self._tracer.start_span(name, _as_parent(sender), SpanKind.CONSUMER, attributes)
         attach(trace.set_span_in_context(span))
-        return _AttemptSpan(span)
+        return None if isinstance(span, NonRecordingSpan) else _AttemptSpan(span)
 
     @contextmanager
     def _span(
