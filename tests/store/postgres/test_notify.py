@@ -32,13 +32,17 @@ def test_a_signal_wakes_all_waiting_tasks_and_is_remembered():
 
 
 class Server:
-    """Records when it is notified, by `clock`, and of what."""
+    """Records when it is notified, by `clock`, and of what; each takes it `seconds`."""
 
-    def __init__(self, clock):
-        self.clock, self.notified = clock, []
+    def __init__(self, clock, seconds, error):
+        self.clock, self.seconds, self.error, self.notified = clock, seconds, error, []
 
     async def rows(self, query, *, payload):
         assert query == "notify"
+        if self.seconds:
+            await self.clock.sleep_async(self.seconds)
+        if self.error is not None:
+            raise self.error
         self.notified.append((round(self.clock.monotonic(), 3), payload.partition(" ")[0]))
 
 
@@ -46,9 +50,9 @@ class Server:
 def notified():
     """Run a scenario with a notifier on a virtual clock; return what it sent, and when."""
 
-    def run(scenario):
+    def run(scenario, *, seconds=0.0, error=None):
         clock = VirtualClock()
-        server = Server(clock)
+        server = Server(clock, seconds, error)
 
         async def main():
             notifier = Notifier(server, clock)
@@ -87,6 +91,47 @@ def test_a_notification_that_goes_with_a_commit_begins_a_pause(notified):
     assert notified(scenario) == [(0.005, "work")]
 
 
+def test_no_notification_goes_with_a_commit_while_another_is_being_sent(notified):
+    async def scenario(notifier, clock):
+        notifier.changed(work=True)
+        await clock.sleep_async(0.001)
+        assert notifier.work_payload() is None
+
+    assert notified(scenario, seconds=0.003) == [(0.003, "work")]
+
+
+async def requested_and_closed(notifier, clock):
+    notifier.changed(work=True)
+    notifier.changed(work=False)
+    await notifier.close()
+
+
+def test_what_is_requested_is_sent_before_the_close(notified):
+    assert notified(requested_and_closed) == [(0.0, "work"), (0.0, "changes")]
+
+
+def test_a_notification_that_the_close_interrupts_is_sent_again(notified):
+    async def scenario(notifier, clock):
+        notifier.changed(work=True)
+        await clock.sleep_async(0.1)
+        await notifier.close()
+
+    assert notified(scenario, seconds=0.3) == [(0.4, "work")]
+
+
+def test_a_server_that_does_not_answer_delays_the_close_for_a_second(notified):
+    async def scenario(notifier, clock):
+        began = clock.monotonic()
+        await requested_and_closed(notifier, clock)
+        assert clock.monotonic() - began == pytest.approx(1.0)
+
+    assert notified(scenario, seconds=60.0) == []
+
+
+def test_a_close_without_a_server_does_not_fail(notified):
+    assert notified(requested_and_closed, error=StoreUnavailable("gone")) == []
+
+
 async def listening(store):
     """Return once `store` listens for notifications."""
     mark = (await store.tick("w", claim=ANY)).mark
@@ -108,6 +153,18 @@ def test_a_job_of_another_process_is_started_soon(bench):
                 assert len((await worker.tick("w", claim=ANY)).claims) == 1
                 delays.append(time.perf_counter() - began)
             assert sorted(delays)[10] < 5
+
+    asyncio.run(scenario())
+
+
+def test_jobs_of_a_process_that_closes_right_after_them_are_started_soon(bench):
+    async def scenario():
+        async with bench.stores(1) as (worker,):
+            await listening(worker)
+            mark = (await worker.tick("w", claim=ANY)).mark
+            async with bench.stores(1) as (api,):
+                await api.enqueue(jobs(2))
+            assert await worker.wait_for_work(mark, SOON)
 
     asyncio.run(scenario())
 
@@ -196,7 +253,7 @@ def test_a_busy_process_notifies_at_most_every_few_milliseconds(bench, monkeypat
                 await store.enqueue([NewJob(f"job-{n}", "work")])
                 await store.tick("w", claim=ANY)
             await until(lambda: {each.partition(" ")[0] for each in heard} >= {"work", "changes"})
-            took = time.monotonic() - began
+        took = time.monotonic() - began  # the close has sent what was pending
         await connection.close()
         told = [payload.partition(" ")[0] for payload in heard]
         assert 1 <= told.count("work") <= took / 0.2 + 2

@@ -27,6 +27,8 @@ _CHANGES_PAUSE = 0.05
 _CHANGES_DELAY = 0.005
 """Seconds between a change and its notification: the claim of a short job and its end are one
 notification, and that of a claim is not sent before its handler has started."""
+_CLOSING = 1.0
+"""Seconds that a close waits for the last notifications: as long as a worker's poll takes."""
 _FIRST_RECONNECT = 0.1
 _LAST_RECONNECT = 5.0
 _POLL_PAUSE = 0.5
@@ -106,10 +108,21 @@ class _Notification:
             rest = max(self._delay, self._next - self._clock.monotonic())
             if rest > 0:
                 await self._clock.sleep_async(rest)
-            self._pending.clear()
+            await self.send_pending()
+
+    async def send_pending(self) -> None:
+        """Send what is requested, if anything is, without delay; an outage drops it."""
+        if not self._pending.is_set():
+            return
+        self._pending.clear()
+        self.sent()  # from its beginning on: `due` must not permit a second one meanwhile
+        try:
             with contextlib.suppress(StoreError):
                 await self._database.rows("notify", payload=self.payload)
-            self.sent()
+        except asyncio.CancelledError:
+            self._pending.set()  # it may not have been sent
+            raise
+        self.sent()
 
 
 class Notifier:
@@ -148,7 +161,7 @@ class Notifier:
         ]
 
     async def close(self) -> None:
-        """Stop notifying and listening."""
+        """Send what is pending, within a second, and stop notifying and listening."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -156,6 +169,10 @@ class Notifier:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         self._listening = False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSING):
+                await self._new_work.send_pending()
+                await self._other_changes.send_pending()
 
     def work_payload(self) -> str | None:
         """Return what a transaction that creates work may send with its commit; None for nothing.
