@@ -53,12 +53,14 @@ check: $(READY) ## Lint, format, types and import directions
 	$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()' --no-logo
 
 # The check needs one processor for a minute, so it runs beside the first tests, which wait a lot.
+# Collecting once compiles all tests: the processes that test would each do it by themselves.
 test: $(READY) ## The gate: check, and every test under the coverage floor
 	@$(MAKE) --no-print-directory $(TEST_ASSETS) || true
 	@$(MAKE) --no-print-directory $(POSTGRES18) || true
 	@$(PY) -m tests.support.machine || true
 	@$(MAKE) --no-print-directory check > $(VENV)/check.log 2>&1 & checking=$$!; \
-	$(PY) -m pytest -n 3 --cov --cov-report=term; tests=$$?; \
+	$(PY) -m pytest --collect-only -qq >/dev/null 2>&1; \
+	$(PY) -m pytest -n 4 --cov --cov-report=term; tests=$$?; \
 	wait $$checking || { cat $(VENV)/check.log; exit 1; }; \
 	exit $$tests
 
@@ -130,9 +132,9 @@ endef
 PIP_INSTALL := -m pip install --quiet --quiet --disable-pip-version-check
 
 # uv needs a tenth of pip's time. Where it cannot install (an index that only pip is told of), pip
-# does, and says what is wrong if it cannot either.
+# does, and says what is wrong if it cannot either. $(3): options for uv alone.
 define install
-	@$(1)/bin/python -m uv pip install --quiet --python $(1)/bin/python $(2) 2>$(1)/uv.log \
+	@$(1)/bin/python -m uv pip install --quiet --python $(1)/bin/python $(3) $(2) 2>$(1)/uv.log \
 		|| $(1)/bin/python $(PIP_INSTALL) $(2)
 endef
 
@@ -140,7 +142,7 @@ endef
 # beside the pinned coverage, and refuse the newer release that it finds.
 define install_lock
 	@echo "installing $$(grep -c == $(2)) packages ($(2))"
-	$(call install,$(1),--no-deps --require-hashes -r $(2))
+	$(call install,$(1),--no-deps --require-hashes -r $(2),$(3))
 endef
 
 define install_holdfast
@@ -154,8 +156,9 @@ $(RUN_READY): requirements/run.txt pyproject.toml $(APPS:%=%/pyproject.toml)
 	$(call install_holdfast,$(VENV))
 	@touch $@
 
+# Compiled here, as pip does: each process that tests would compile all that it imports by itself.
 $(READY): requirements/dev.txt $(RUN_READY)
-	$(call install_lock,$(VENV),requirements/dev.txt)
+	$(call install_lock,$(VENV),requirements/dev.txt,--compile-bytecode)
 	@touch $@
 
 # The binaries alone are used, not the package that brings them.

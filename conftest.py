@@ -33,11 +33,13 @@ MANY_PROCESSES = (
 )  # fmt: skip
 """Whose tests start many processes, and wait for them about as long as they compute."""
 MEASURED = (
-    "tests/apps/conversion/gateway/", "tests/apps/grading/graders/",
-    "tests/apps/ingestion/extraction/", "tests/children/", "tests/cli/",
+    "tests/apps/conversion/gateway/test_main.py",
+    "tests/apps/conversion/gateway/test_reader_pool.py", "tests/apps/grading/graders/",
+    "tests/apps/ingestion/extraction/", "tests/children/",
+    "tests/cli/test_relay_process.py", "tests/cli/test_worker_process.py",
     "tests/jobs/worker/isolation/",
 )  # fmt: skip
-"""Whose processes are measured: every program is started here. In other tests coverage would nearly
+"""Whose processes are measured: each program is started here. In other tests coverage would nearly
 double the time of each start."""
 UNMEASURED = (
     "docs/", "README.md", "tests/acceptance/", "tests/apps/conversion/test_fairness.py",
@@ -70,7 +72,7 @@ def _unmeasured_tests(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 class Sharing(LoadScopeScheduling):
-    """Where several processes test (`-n 3`), keep the tests of a file together.
+    """Where several processes test (`-n 4`), keep the tests of a file together.
 
     The files of `MANY_PROCESSES` take longest and come first, but one process runs other files as
     long as there are any: it computes while the others wait. Files with many tests come before

@@ -84,7 +84,7 @@ class Deployment(Service):
 
     def __exit__(self, *_: object) -> None:
         for worker in self.workers:
-            worker.end(signal.SIGINT)
+            worker.end(signal.SIGTERM)
         super().__exit__()
 
     def add_worker(self) -> WorkerProcess:
@@ -93,9 +93,13 @@ class Deployment(Service):
         return self.workers[-1]
 
     def dismiss(self, worker: WorkerProcess) -> None:
-        """End a worker and remove it."""
-        worker.end(signal.SIGINT)
+        """End a worker, even one that has just been started, and remove it.
+
+        Not by SIGINT: where a shell runs the tests in the background, programs ignore that until
+        they handle it.
+        """
         self.workers.remove(worker)
+        worker.end(signal.SIGTERM)
 
     # -- requests ------------------------------------------------------------------------------
 

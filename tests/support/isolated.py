@@ -19,18 +19,22 @@ from holdfast.time_limit import cancelled, remaining
 ONE = RetryPolicy(max_attempts=1)
 
 app = App("apart")
+"""Most jobs; a worker of this app starts a child for each of them."""
+memory_app = App("memory")
+values_app = App("values")
+context_app = App("context")
 
 
 def touch(path, text=""):
     Path(path).write_text(text, "ascii")
 
 
-@app.job(isolation="process")
+@values_app.job(isolation="process")
 def pid(ctx) -> int:
     return os.getpid()
 
 
-@app.job(isolation="process")
+@values_app.job(isolation="process")
 def filled(ctx, size: int) -> str:
     return "x" * size
 
@@ -39,7 +43,7 @@ def is_below_three(number):
     return number < 3
 
 
-@app.job(
+@values_app.job(
     isolation="process",
     retry=RetryPolicy(backoff=Exponential(base=0), retry_result=is_below_three),
 )
@@ -47,7 +51,7 @@ def third_time(ctx) -> int:
     return ctx.attempt
 
 
-@app.job(isolation="process")
+@values_app.job(isolation="process")
 def several(ctx, order: int, note: str = "none") -> str:
     return f"{order} {note}"
 
@@ -58,7 +62,9 @@ def time_left(ctx) -> bool:
     return left is not None and 0 < left <= 60 and not cancelled()
 
 
-@app.job(isolation="process", retry=RetryPolicy(max_attempts=2, backoff=Exponential(base=0.0)))
+@memory_app.job(
+    isolation="process", retry=RetryPolicy(max_attempts=2, backoff=Exponential(base=0.0))
+)
 async def echo(ctx, args: str) -> str:
     await asyncio.sleep(0)
     return f"{args} {ctx.attempt} {ctx.idempotency_key}"
@@ -117,7 +123,9 @@ def hog(ctx) -> int:
     return len(bytearray(2 * 1024**3))
 
 
-@app.job(isolation="process", retry=RetryPolicy(max_attempts=3, backoff=Exponential(base=0.0)))
+@memory_app.job(
+    isolation="process", retry=RetryPolicy(max_attempts=3, backoff=Exponential(base=0.0))
+)
 def grow(ctx, args: str):
     """Allocate more and more memory, as a member of the control group `args` if one is named."""
     if args:
@@ -218,7 +226,7 @@ def wrapped(ctx, args: int) -> int:
     return args * 2
 
 
-@app.job(isolation="process")
+@context_app.job(isolation="process")
 def surroundings(ctx) -> list[str]:
     """Return why each of these is refused in a child process."""
     refusals = []
@@ -226,7 +234,7 @@ def surroundings(ctx) -> list[str]:
         lambda: ctx.state,
         lambda: ctx.database,
         lambda: ctx.shared_rate("gemini", RateLimit(per_minute=1)),
-        lambda: ctx.enqueue("apart.pid"),
+        lambda: ctx.enqueue("values.pid"),
         ctx.transaction,
     )
     for use in uses:
