@@ -19,13 +19,14 @@ from holdfast.bootstrap import Engine
 from holdfast.cli.worker_setup import rare_collections
 from holdfast.messaging import QueueSpec, RabbitPublisher
 from holdfast.messaging.rabbitmq import JSON
+from holdfast.outbox import RelayOptions
 
-RAW = "aio-pika, 200 confirms in flight"
 PLAIN = "the same insert without a message"
 QUEUE = QueueSpec("bench.outbox")
 BODY = {"order": 7, "text": "x" * 200}
-IN_FLIGHT = 200
-"""As many as a relay has by default: four batches of 50."""
+IN_FLIGHT = RelayOptions().batches * RelayOptions().batch_size
+"""As many as a relay has by default."""
+RAW = f"aio-pika, {IN_FLIGHT} confirms in flight"
 
 
 def rows() -> list[Row]:

@@ -234,6 +234,7 @@ class Oracle:
     def rescue(self, now: float) -> tuple[set[str], set[str], set[str]]:
         """Return the ids of requeued, dead and cancelled jobs."""
         back, dead, cancelled = set(), set(), set()
+        place = 0
         for job_id, job in self.jobs.items():
             if job.expires_at is None or job.expires_at > now:
                 continue
@@ -246,7 +247,10 @@ class Oracle:
                 job.end("failed", "LEASE_LOST", "lease_lost")
                 dead.add(job_id)
             else:
-                job.requeue(now)
+                # After a second attempt one after the other, 0.2 s apart, fifty places.
+                again = job.attempts >= 2
+                job.requeue(now + 0.2 * (place % 50) if again else now)
+                place += again
                 back.add(job_id)
         return back, dead, cancelled
 
